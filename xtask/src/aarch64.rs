@@ -1,7 +1,9 @@
-//! AArch64 on other processors: the core and the CPU crate cross-compiled, and their tests run in an emulator.
+//! AArch64 on other processors: the core and the CPU crate cross-compiled, and their tests run in
+//! an emulator.
 //!
-//! Debian has all that takes: a Rust compiler with a standard library for AArch64 (`rustc-web`), a linker and QEMU. Where
-//! rustup has the target installed for the pinned toolchain, that compiler is used instead.
+//! Debian has all that takes: a Rust compiler with a standard library for AArch64 (`rustc-web`), a
+//! linker and QEMU. Where rustup has the target installed for the pinned toolchain, that compiler
+//! is used instead.
 
 use crate::step::{self, Step};
 use crate::system;
@@ -63,8 +65,9 @@ impl Tools {
         }
         let installed = system::add_architecture("arm64").and_then(|()| system::install(&PACKAGES));
         installed.map_err(|error| needed(&error))?;
-        Self::installed()
-            .ok_or_else(|| needed("something is still missing after Debian's packages were installed"))
+        Self::installed().ok_or_else(|| {
+            needed("something is still missing after Debian's packages were installed")
+        })
     }
 
     fn installed() -> Option<Self> {
@@ -95,7 +98,8 @@ impl Tools {
             return self.cargo(name, &[&["clippy"], arguments].concat());
         };
         let arguments = [&["clippy", "--target", TARGET], arguments].concat();
-        self.with_environment(Step::new(name, step::command(clippy, &arguments))).with("CARGO", &self.cargo)
+        self.with_environment(Step::new(name, step::command(clippy, &arguments)))
+            .with("CARGO", &self.cargo)
     }
 
     fn with_environment(&self, step: Step) -> Step {
@@ -112,7 +116,8 @@ impl Tools {
 
 /// Whether a compiler has the standard library of the target.
 fn has_target(rustc: &str) -> bool {
-    let output = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
+    let output =
+        Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
@@ -123,8 +128,14 @@ fn cargo_for(rustc: &str) -> Option<String> {
     candidates.into_iter().find(|cargo| {
         // This makes cargo ask the compiler all that it asks before it compiles.
         let mut probe = Command::new(cargo);
-        probe.args(["metadata", "--format-version", "1", "--filter-platform", TARGET]).env("RUSTC", rustc);
-        probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        probe
+            .args(["metadata", "--format-version", "1", "--filter-platform", TARGET])
+            .env("RUSTC", rustc);
+        probe
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
     })
 }
 

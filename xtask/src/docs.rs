@@ -23,7 +23,8 @@ pub(crate) fn steps(rust: Rustdoc) -> Result<Vec<Step>, String> {
     let target = crate::system::target_folder()?;
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let environment = target.join("docs-python");
-    let python = path(&environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" }));
+    let python =
+        path(&environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" }));
     let site = path(&target.join("site"));
     let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     crate::system::install_python_environments(&system)?;
@@ -37,7 +38,14 @@ pub(crate) fn steps(rust: Rustdoc) -> Result<Vec<Step>, String> {
         Step::new("site environment", command(&system, &["-m", "venv", &path(&environment)])),
         Step::new(
             "site tools",
-            run(&["-m", "pip", "install", "--quiet", "--requirement", "docs/site/requirements.txt"]),
+            run(&[
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--requirement",
+                "docs/site/requirements.txt",
+            ]),
         ),
         Step::new("site", run(&["-m", "mkdocs", "build", "--strict", "--site-dir", &site]))
             .with("ALEATRON_RUSTDOC", path(&target.join("doc")))

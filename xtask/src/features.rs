@@ -1,4 +1,5 @@
-//! Builds with other cargo features than the default ones: they compile, and those without `gpu` contain nothing of wgpu.
+//! Builds with other cargo features than the default ones: they compile, and those without `gpu`
+//! contain nothing of wgpu.
 
 use crate::step::{Step, cargo};
 use std::process::Command;
@@ -23,8 +24,16 @@ const PROGRAM_FEATURES: [&str; 7] =
 /// Returns the steps that compile other combinations of features.
 pub(crate) fn steps() -> Vec<Step> {
     let lints = |package: &str| {
-        let arguments =
-            ["clippy", "-p", package, "--no-default-features", "--all-targets", "--", "-D", "warnings"];
+        let arguments = [
+            "clippy",
+            "-p",
+            package,
+            "--no-default-features",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ];
         Step::new("lints without default features", cargo(&arguments))
     };
     let mut steps: Vec<Step> = ["aleatron-tensor", "aleatron-graph", "aleatron"].map(lints).into();
@@ -33,7 +42,8 @@ pub(crate) fn steps() -> Vec<Step> {
     let extension = ["check", "-p", "aleatron-python", "--no-default-features"];
     steps.push(Step::new("Python extension without GPUs", cargo(&extension)));
     for features in PROGRAM_FEATURES {
-        let arguments = ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
+        let arguments =
+            ["check", "-p", "aleatron-cli", "--no-default-features", "--features", features];
         steps.push(Step::new("command line with other features", cargo(&arguments)));
     }
     steps
@@ -45,7 +55,10 @@ pub(crate) fn check_gpu_feature() -> Result<(), String> {
     for package in WITH_GPU_FEATURE {
         let found = gpu_dependencies(&tree(package, "")?);
         if !found.is_empty() {
-            return Err(format!("{package} without default features depends on {}", found.join(", ")));
+            return Err(format!(
+                "{package} without default features depends on {}",
+                found.join(", ")
+            ));
         }
         if gpu_dependencies(&tree(package, "gpu")?).is_empty() {
             return Err(format!(
@@ -65,7 +78,11 @@ fn tree(package: &str, features: &str) -> Result<String, String> {
         .output()
         .map_err(|error| format!("cannot run {}: {error}", command[0]))?;
     if !output.status.success() {
-        return Err(format!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "{} failed: {}",
+            command.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -74,7 +91,9 @@ fn tree(package: &str, features: &str) -> Result<String, String> {
 fn gpu_dependencies(tree: &str) -> Vec<String> {
     let names = tree.lines().filter_map(|line| line.split(' ').next());
     let mut found: Vec<String> = names
-        .filter(|name| name.starts_with("wgpu") || ["aleatron-device", "aleatron-gpu", "naga"].contains(name))
+        .filter(|name| {
+            name.starts_with("wgpu") || ["aleatron-device", "aleatron-gpu", "naga"].contains(name)
+        })
         .map(str::to_owned)
         .collect();
     found.sort();

@@ -1,5 +1,5 @@
-//! Instructions that the `neon` tier takes, beside the portable code, counted in an emulator: on a processor that is not there
-//! times say nothing.
+//! Instructions that the `neon` tier takes, beside the portable code, counted in an emulator: on a
+//! processor that is not there times say nothing.
 
 use crate::aarch64::{EMULATOR, Tools, release_folder};
 use crate::step;
@@ -43,30 +43,47 @@ pub(crate) fn count() -> Result<(), String> {
 }
 
 /// The instructions of a run, and the units of work in a repeat.
-fn run(program: &Path, option: &str, arguments: [&str; 2], repeats: usize) -> Result<(u64, f64), String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{EMULATOR} {}: {error}", program.display());
+fn run(
+    program: &Path,
+    option: &str,
+    arguments: [&str; 2],
+    repeats: usize,
+) -> Result<(u64, f64), String> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("{EMULATOR} {}: {error}", program.display());
     let mut command = Command::new(EMULATOR);
     // A line on the standard error for every instruction.
-    command.args([option, "-d", "exec,nochain"]).arg(program).args(arguments).arg(repeats.to_string());
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| failed(&error))?;
+    command
+        .args([option, "-d", "exec,nochain"])
+        .arg(program)
+        .args(arguments)
+        .arg(repeats.to_string());
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&error))?;
     let log = child.stderr.take().ok_or_else(|| failed(&"no output"))?;
     let mut executed = 0;
     for line in BufReader::new(log).split(b'\n') {
         executed += u64::from(line.map_err(|error| failed(&error))?.starts_with(b"Trace"));
     }
     let output = child.wait_with_output().map_err(|error| failed(&error))?;
-    let units = String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|error| failed(&error))?;
+    let units =
+        String::from_utf8_lossy(&output.stdout).trim().parse().map_err(|error| failed(&error))?;
     Ok((executed, units))
 }
 
-/// What this version of the emulator calls the option that makes every instruction a line of the log.
+/// What this version of the emulator calls the option that makes every instruction a line of the
+/// log.
 fn one_instruction_option() -> Result<&'static str, String> {
-    let help = Command::new(EMULATOR).arg("-h").output().map_err(|error| format!("{EMULATOR}: {error}"))?;
+    let help = Command::new(EMULATOR)
+        .arg("-h")
+        .output()
+        .map_err(|error| format!("{EMULATOR}: {error}"))?;
     let text = String::from_utf8_lossy(&help.stdout).into_owned();
     let known = ["-one-insn-per-tb", "-singlestep"];
-    known
-        .into_iter()
-        .find(|option| text.contains(option))
-        .ok_or_else(|| format!("{EMULATOR} can log single instructions with none of {}", known.join(", ")))
+    known.into_iter().find(|option| text.contains(option)).ok_or_else(|| {
+        format!("{EMULATOR} can log single instructions with none of {}", known.join(", "))
+    })
 }

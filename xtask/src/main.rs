@@ -64,9 +64,13 @@ fn main() -> ExitCode {
         "sanitize" => match std::env::args().nth(2).as_deref() {
             None => sanitize::run(),
             Some("python") => sanitize::extension(),
-            Some(part) => Err(format!("\"{part}\" is not a part of sanitize: python is the only one")),
+            Some(part) => {
+                Err(format!("\"{part}\" is not a part of sanitize: python is the only one"))
+            }
         },
-        "features" => features::check_gpu_feature().and_then(|()| step::run_all(&features::steps())),
+        "features" => {
+            features::check_gpu_feature().and_then(|()| step::run_all(&features::steps()))
+        }
         "packages" => packages::check(),
         "deny" => deny(),
         _ => {
@@ -92,11 +96,27 @@ fn test() -> Result<(), String> {
         Step::new("format", cargo(&["fmt", "--all", "--check"])),
         Step::new(
             "lints",
-            cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
+            cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--all-features",
+                "--",
+                "-D",
+                "warnings",
+            ]),
         ),
         Step::new(
             "documentation without features",
-            cargo(&["doc", "-p", "aleatron", "-p", "aleatron-tensor", "--no-deps", "--no-default-features"]),
+            cargo(&[
+                "doc",
+                "-p",
+                "aleatron",
+                "-p",
+                "aleatron-tensor",
+                "--no-deps",
+                "--no-default-features",
+            ]),
         )
         .with("RUSTDOCFLAGS", "-D warnings"),
         // After the one without features, which it replaces in the site.
@@ -122,7 +142,8 @@ fn test() -> Result<(), String> {
 /// The seconds each fuzz target runs for, where nothing else is asked for.
 const FUZZ_SECONDS: u64 = 60;
 
-/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which describes how it uses its bytes.
+/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which describes how it uses its
+/// bytes.
 const FUZZ_TARGETS: [&str; 12] = [
     "conformance",
     "network",
@@ -145,7 +166,8 @@ fn fuzz(seconds: Option<&str>) -> Result<(), String> {
         None => FUZZ_SECONDS,
     };
     let limit = format!("-max_total_time={seconds}");
-    let seeds = ["+nightly", "run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"];
+    let seeds =
+        ["+nightly", "run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"];
     let mut steps = vec![Step::new("files to begin with", step::command("cargo", &seeds))];
     for target in FUZZ_TARGETS {
         let run = step::command("cargo", &["+nightly", "fuzz", "run", target, "--", &limit]);

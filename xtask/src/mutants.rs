@@ -1,7 +1,9 @@
-//! Mutation tests: cargo-mutants changes one thing at a time, and a test of the same crate must fail.
+//! Mutation tests: cargo-mutants changes one thing at a time, and a test of the same crate must
+//! fail.
 //!
-//! Surviving mutants are listed in `mutants-accepted.txt` with the reason why no test can or should catch them. Any other survivor is a
-//! failure. `.cargo/mutants.toml` configures what is mutated, and how long tests may take.
+//! Surviving mutants are listed in `mutants-accepted.txt` with the reason why no test can or should
+//! catch them. Any other survivor is a failure. `.cargo/mutants.toml` configures what is mutated,
+//! and how long tests may take.
 
 use crate::step::{Step, cargo};
 use crate::system;
@@ -37,8 +39,8 @@ const SURVIVORS: i32 = 2;
 /// The exit status of a run in which tests of mutants took too long, which is as good as failing.
 const TIMEOUTS: i32 = 3;
 
-/// Runs the mutants of all crates, or of the one that follows `-p`. All other arguments, such as `--shard 0/12`, are handed to
-/// cargo-mutants.
+/// Runs the mutants of all crates, or of the one that follows `-p`. All other arguments, such as
+/// `--shard 0/12`, are handed to cargo-mutants.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (packages, others) = match arguments {
         [flag, name, others @ ..] if flag == "-p" || flag == "--package" => {
@@ -49,7 +51,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         others => (PACKAGES.to_vec(), others),
     };
     if !system::has_program("cargo-mutants") {
-        let install = Step::new("install cargo-mutants", cargo(&["install", "--locked", "cargo-mutants"]));
+        let install =
+            Step::new("install cargo-mutants", cargo(&["install", "--locked", "cargo-mutants"]));
         crate::step::run_all(&[install])?;
     }
     // Tests of GPU and CUDA kernels run on a software adapter and with a C++ compiler.
@@ -62,15 +65,22 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     match unlisted {
         0 => Ok(()),
-        n => Err(format!("{n} survived that mutants-accepted.txt does not list: kill them with a test")),
+        n => Err(format!(
+            "{n} survived that mutants-accepted.txt does not list: kill them with a test"
+        )),
     }
 }
 
 /// How many mutants of a package survived without being listed.
-fn run_package(package: Package, arguments: &[String], accepted: &[String]) -> Result<usize, String> {
+fn run_package(
+    package: Package,
+    arguments: &[String],
+    accepted: &[String],
+) -> Result<usize, String> {
     let Package { name, features } = package;
     let output = system::target_folder()?.join("mutants").join(name);
-    std::fs::create_dir_all(&output).map_err(|error| format!("cannot make {}: {error}", output.display()))?;
+    std::fs::create_dir_all(&output)
+        .map_err(|error| format!("cannot make {}: {error}", output.display()))?;
     let mut words = vec!["mutants", "--no-shuffle", "--package", name, "--features", features];
     words.extend(["--test-package", name, "--output"]);
     let words = cargo(&words);
@@ -101,11 +111,13 @@ fn run_package(package: Package, arguments: &[String], accepted: &[String]) -> R
 }
 
 fn lines(path: &Path) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The mutants of the list: lines that are not empty and no comment. Each has a comment before it, which is its reason.
+/// The mutants of the list: lines that are not empty and no comment. Each has a comment before it,
+/// which is its reason.
 fn accepted(text: &str) -> Result<Vec<String>, String> {
     let (mut mutants, mut has_reason) = (Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
@@ -135,7 +147,8 @@ fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String>
     survivors.iter().filter(|survivor| is_unlisted(survivor)).collect()
 }
 
-/// A mutant without its line and column, which change with everything above it: `FILE: WHAT` of `FILE:LINE:COLUMN: WHAT`.
+/// A mutant without its line and column, which change with everything above it: `FILE: WHAT` of
+/// `FILE:LINE:COLUMN: WHAT`.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -172,8 +185,11 @@ mod tests {
         ]);
         let listed = strings(&["a.rs: replace f -> T::new with x"]);
         assert_eq!(unlisted(&survivors, &listed), [&survivors[1], &survivors[2]]);
-        let listed =
-            strings(&["a.rs: replace f -> T::new with x", "b.rs: y", "a.rs: replace f -> T::new with x"]);
+        let listed = strings(&[
+            "a.rs: replace f -> T::new with x",
+            "b.rs: y",
+            "a.rs: replace f -> T::new with x",
+        ]);
         assert!(unlisted(&survivors, &listed).is_empty());
     }
 }

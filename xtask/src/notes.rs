@@ -5,9 +5,11 @@ use std::path::Path;
 /// Prints the notes of the release with a tag such as `v0.1.0`.
 pub(crate) fn print(tag: Option<&str>) -> Result<(), String> {
     let tag = tag.ok_or("name the tag of the release, as in cargo xtask notes v0.1.0")?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
-    let read =
-        |name: &str| std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"));
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let read = |name: &str| {
+        std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
+    };
     let version = workspace_version(&read("Cargo.toml")?)?.to_owned();
     if tag.strip_prefix('v') != Some(&version) {
         return Err(format!(

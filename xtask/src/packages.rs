@@ -1,7 +1,8 @@
-//! The crates as a registry would have them: packed, unpacked beside each other, and compiled from their own files alone.
+//! The crates as a registry would have them: packed, unpacked beside each other, and compiled from
+//! their own files alone.
 //!
-//! Cargo's own verification compiles what lies under its home folder for packages of these names and this version. It may have come
-//! from an older tree, and is not replaced.
+//! Cargo's own verification compiles what lies under its home folder for packages of these names
+//! and this version. It may have come from an older tree, and is not replaced.
 
 use crate::step::{Step, cargo, command};
 use std::fs;
@@ -23,7 +24,8 @@ pub(crate) fn check() -> Result<(), String> {
     let unpacked = packages.join("unpacked");
     fs::create_dir(&unpacked).map_err(|error| failure(&unpacked, &error))?;
     let archives = archives(&packages)?;
-    // Archives have one time for all files; with the time of unpacking, a second check compiles what has changed.
+    // Archives have one time for all files; with the time of unpacking, a second check compiles
+    // what has changed.
     let unpack = archives.iter().map(|archive| {
         Step::new("unpack", command("tar", &["-xzmf", &text(archive), "-C", &text(&unpacked)]))
     });
@@ -33,14 +35,18 @@ pub(crate) fn check() -> Result<(), String> {
     let check = ["check", "--workspace", "--all-features", "--manifest-path", &manifest];
     // With the dependencies that the lints have compiled.
     let target = text(&crate::system::target_folder()?);
-    crate::step::run_all(&[Step::new("packages compile", cargo(&check)).with("CARGO_TARGET_DIR", target)])
+    crate::step::run_all(&[
+        Step::new("packages compile", cargo(&check)).with("CARGO_TARGET_DIR", target)
+    ])
 }
 
 /// Makes a workspace of unpacked crates, which are used in place of those of a registry.
 fn write_workspace(unpacked: &Path, archives: &[PathBuf]) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     let read = |path: PathBuf| fs::read_to_string(&path).map_err(|error| failure(&path, &error));
-    let mut manifest = "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n".to_owned();
+    let mut manifest =
+        "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n".to_owned();
     for archive in archives {
         let folder = archive.file_stem().unwrap_or_default().to_string_lossy();
         let (name, _version) = folder.rsplit_once('-').ok_or("a package without a version")?;
@@ -60,7 +66,8 @@ fn write_workspace(unpacked: &Path, archives: &[PathBuf]) -> Result<(), String> 
 /// The packed crates.
 fn archives(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let files = fs::read_dir(folder).map_err(|error| failure(folder, &error))?;
-    let files = files.map(|file| file.map(|file| file.path()).map_err(|error| failure(folder, &error)));
+    let files =
+        files.map(|file| file.map(|file| file.path()).map_err(|error| failure(folder, &error)));
     let mut files: Vec<PathBuf> = files.collect::<Result<_, _>>()?;
     files.retain(|path| path.extension().is_some_and(|ending| ending == "crate"));
     files.sort();

@@ -1,12 +1,13 @@
 //! The kernels of `aleatron-cuda`: compiled to PTX, which is committed, and compared with it.
 //!
-//! No card and no toolkit is needed. The compiler is NVRTC of a package of PyPI, in an environment under `target`; `ptxas`, from
-//! there too, shows that cards of every kind take what it makes.
+//! No card and no toolkit is needed. The compiler is NVRTC of a package of PyPI, in an environment
+//! under `target`; `ptxas`, from there too, shows that cards of every kind take what it makes.
 
 use crate::step::{Step, command};
 use std::path::{Path, PathBuf};
 
-/// The crate of the kernels, from the root of the repository: PTX must not depend on where that lies.
+/// The crate of the kernels, from the root of the repository: PTX must not depend on where that
+/// lies.
 const CRATE: &str = "crates/aleatron-cuda";
 
 /// The modules, by the architecture they are compiled for, and the cards that must take them.
@@ -47,7 +48,8 @@ impl Task {
 
 /// Compiles the kernels, and does with them what was asked.
 pub(crate) fn run(task: &Task) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     std::env::set_current_dir(root).map_err(|error| format!("{}: {error}", root.display()))?;
     let environment = crate::system::target_folder()?.join("cuda");
     let python = environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
@@ -68,7 +70,8 @@ pub(crate) fn run(task: &Task) -> Result<(), String> {
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut steps = Vec::new();
     for (architecture, cards) in MODULES {
-        let (source, made) = (format!("{CRATE}/kernels/sm_{architecture}.cu"), made(&folder, architecture));
+        let (source, made) =
+            (format!("{CRATE}/kernels/sm_{architecture}.cu"), made(&folder, architecture));
         let (compile, made) = (format!("{CRATE}/kernels/compile.py"), text(&made));
         let mut arguments = vec![&*compile, &*source, architecture, &*made];
         if matches!(task, Task::Variants(_)) {
@@ -104,7 +107,9 @@ fn compare(folder: &Path) -> Result<(), String> {
         let committed = made(&Path::new(CRATE).join("ptx"), architecture);
         if read(&committed)? != read(&made(folder, architecture))? {
             let file = committed.display();
-            return Err(format!("{file} is not what the kernels give: run `cargo xtask ptx` and commit it"));
+            return Err(format!(
+                "{file} is not what the kernels give: run `cargo xtask ptx` and commit it"
+            ));
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! The Python package: built as users get it, installed into an environment of its own, and tested there.
+//! The Python package: built as users get it, installed into an environment of its own, and tested
+//! there.
 
 use crate::step::{Step, command};
 use std::path::Path;
@@ -8,13 +9,15 @@ const ONNX_TESTS: &str = "crates/aleatron-graph/tests/onnx/run.py";
 
 /// The steps that build and test the package, under `target`.
 ///
-/// The wheel is made of the same release build as the program, in the same folder, so nothing is compiled twice.
+/// The wheel is made of the same release build as the program, in the same folder, so nothing is
+/// compiled twice.
 pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let target = crate::system::target_folder()?;
     let (environment, wheels) = (target.join("python"), target.join("wheels"));
     // An older wheel beside the new one could be the one that is installed.
     if wheels.exists() {
-        std::fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+        std::fs::remove_dir_all(&wheels)
+            .map_err(|error| format!("{}: {error}", wheels.display()))?;
     }
     let python = environment.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -30,11 +33,27 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         Step::new("Python environment", command(&system, &["-m", "venv", &environment])),
         Step::new(
             "Python tools",
-            run(&["-m", "pip", "install", "--quiet", "--requirement", "python/requirements-test.txt"]),
+            run(&[
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--requirement",
+                "python/requirements-test.txt",
+            ]),
         ),
         Step::new(
             "Python wheel",
-            run(&["-m", "maturin", "build", "--release", "--out", &wheels, "--interpreter", &python]),
+            run(&[
+                "-m",
+                "maturin",
+                "build",
+                "--release",
+                "--out",
+                &wheels,
+                "--interpreter",
+                &python,
+            ]),
         ),
         Step::new(
             "Python package",
@@ -54,9 +73,16 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         Step::new("Python types", run(&["-m", "mypy"])),
         Step::new(
             "Python stubs",
-            run(&["-m", "mypy.stubtest", "aleatron", "--allowlist", "python/stubtest-allowlist.txt"]),
+            run(&[
+                "-m",
+                "mypy.stubtest",
+                "aleatron",
+                "--allowlist",
+                "python/stubtest-allowlist.txt",
+            ]),
         ),
-        Step::new("Python tests", run(&["-m", "pytest", "--quiet"])).with("SC_GPU_ADAPTER", "llvmpipe"),
+        Step::new("Python tests", run(&["-m", "pytest", "--quiet"]))
+            .with("SC_GPU_ADAPTER", "llvmpipe"),
         Step::new("ONNX's tests", run(&[ONNX_TESTS])),
         Step::new("ONNX's tests on a GPU", run(&[ONNX_TESTS, "--device", "gpu"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),

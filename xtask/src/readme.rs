@@ -8,9 +8,11 @@ const THIS: &str = "cargo xtask test";
 
 /// A step for every line of the README's `sh` blocks.
 pub(crate) fn steps() -> Result<Vec<Step>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     let file = root.join("README.md");
-    let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text =
+        std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let commands = commands(&text);
     if !commands.contains(&THIS) || commands.len() < 2 {
         return Err("the README no longer shows its commands in `sh` blocks".to_owned());

@@ -1,16 +1,19 @@
-//! Tests under AddressSanitizer: the crates with unsafe code, and the Python extension, which passes memory between two languages.
+//! Tests under AddressSanitizer: the crates with unsafe code, and the Python extension, which
+//! passes memory between two languages.
 
 use crate::step::{Step, command};
 use std::path::Path;
 
-/// The target is named so that build scripts and procedural macros are compiled without the sanitizer.
+/// The target is named so that build scripts and procedural macros are compiled without the
+/// sanitizer.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Drivers leak, forked children exit without their destructors, and tests exhaust memory.
 const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1";
 
-/// The tests of the Python package that hand memory to the extension or take it: arrays of every layout, tensors, layers, networks, neurons,
-/// threads, forked processes, and errors on the way. They need no other packages than these.
+/// The tests of the Python package that hand memory to the extension or take it: arrays of every
+/// layout, tensors, layers, networks, neurons, threads, forked processes, and errors on the way.
+/// They need no other packages than these.
 const PYTHON_TESTS: [&str; 15] = [
     "python/tests/tensor/test_autograd.py",
     "python/tests/tensor/test_fork.py",
@@ -28,7 +31,8 @@ const PYTHON_TESTS: [&str; 15] = [
     "python/tests/test_streams.py",
     "python/tests/test_threads.py",
 ];
-const PYTHON_PACKAGES: [&str; 5] = ["array-api-strict", "hypothesis", "numpy", "pytest", "pytest-timeout"];
+const PYTHON_PACKAGES: [&str; 5] =
+    ["array-api-strict", "hypothesis", "numpy", "pytest", "pytest-timeout"];
 
 /// Runs the tests of the crates with unsafe code, then those of the Python extension.
 pub(crate) fn run() -> Result<(), String> {
@@ -54,8 +58,10 @@ pub(crate) fn extension() -> Result<(), String> {
     let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     crate::system::install_python_environments(&system)?;
 
-    // Without GPUs: their drivers are not instrumented, and the tests of the crates above have covered the code around them.
-    let build = ["+nightly", "build", "-p", "aleatron-python", "--no-default-features", "--target", TARGET];
+    // Without GPUs: their drivers are not instrumented, and the tests of the crates above have
+    // covered the code around them.
+    let build =
+        ["+nightly", "build", "-p", "aleatron-python", "--no-default-features", "--target", TARGET];
     let mut install = vec!["-m", "pip", "install", "--quiet"];
     install.extend(requirements(include_str!("../../python/requirements-test.txt")));
     crate::step::run_all(&[
@@ -80,8 +86,9 @@ pub(crate) fn extension() -> Result<(), String> {
 
 /// Returns the lines of the package's test requirements that these tests need.
 fn requirements(file: &str) -> Vec<&str> {
-    let is_needed =
-        |line: &&str| line.split_once("==").is_some_and(|(name, _)| PYTHON_PACKAGES.contains(&name));
+    let is_needed = |line: &&str| {
+        line.split_once("==").is_some_and(|(name, _)| PYTHON_PACKAGES.contains(&name))
+    };
     file.lines().filter(is_needed).collect()
 }
 
@@ -120,7 +127,8 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the path of the C compiler's shared runtime of AddressSanitizer, whose interface is that of the Rust compiler's.
+/// Returns the path of the C compiler's shared runtime of AddressSanitizer, whose interface is that
+/// of the Rust compiler's.
 fn runtime() -> Result<String, String> {
     let output = std::process::Command::new("gcc")
         .arg("-print-file-name=libasan.so")
@@ -131,7 +139,8 @@ fn runtime() -> Result<String, String> {
     if Path::new(&path).is_absolute() {
         return Ok(path);
     }
-    Err("gcc has no libasan.so: install it with your system's packages (libasan8, libgcc-dev)".into())
+    Err("gcc has no libasan.so: install it with your system's packages (libasan8, libgcc-dev)"
+        .into())
 }
 
 #[cfg(test)]
@@ -142,8 +151,14 @@ mod tests {
     fn every_package_of_the_tests_has_a_version() {
         let lines = requirements(include_str!("../../python/requirements-test.txt"));
         for package in PYTHON_PACKAGES {
-            assert!(lines.iter().any(|line| line.starts_with(&format!("{package}=="))), "{package}");
+            assert!(
+                lines.iter().any(|line| line.starts_with(&format!("{package}=="))),
+                "{package}"
+            );
         }
-        assert_eq!(requirements("numpy==1.0; python_version < \"3\"\njax[cpu]==1\n# numpy\n").len(), 1);
+        assert_eq!(
+            requirements("numpy==1.0; python_version < \"3\"\njax[cpu]==1\n# numpy\n").len(),
+            1
+        );
     }
 }

@@ -1,13 +1,14 @@
-//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines without a GPU, a Python that
-//! can make environments, MPI, a C++ compiler that runs CUDA kernels on the CPU, and simulators of circuits. Also how Debian's packages are installed and
-//! asked.
+//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines
+//! without a GPU, a Python that can make environments, MPI, a C++ compiler that runs CUDA kernels
+//! on the CPU, and simulators of circuits. Also how Debian's packages are installed and asked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where cargo puts what it compiles.
 pub(crate) fn target_folder() -> Result<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from))
 }
 
@@ -17,15 +18,18 @@ pub(crate) fn has_program(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Installs lavapipe and the Vulkan loader with Debian's packages where they are missing and this user may.
+/// Installs lavapipe and the Vulkan loader with Debian's packages where they are missing and this
+/// user may.
 pub(crate) fn install_software_vulkan() -> Result<(), String> {
     if has_software_vulkan() {
         return Ok(());
     }
     if !has_program("apt-get") {
-        return Err("the GPU tests need Mesa's software Vulkan driver (lavapipe) and the Vulkan loader: \
+        return Err(
+            "the GPU tests need Mesa's software Vulkan driver (lavapipe) and the Vulkan loader: \
                     install them with your system's packages"
-            .into());
+                .into(),
+        );
     }
     install(&["libvulkan1", "mesa-vulkan-drivers"])?;
     if has_software_vulkan() {
@@ -47,9 +51,9 @@ pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
     }
 }
 
-/// Installs Open MPI and a C++ compiler with Debian's packages where they are missing and this user may: the tests of
-/// `aleatron.accel` and `aleatron.cluster` start ranks with `mpirun`, and those of `aleatron.accel` and `aleatron-cuda` run CUDA kernels on
-/// the CPU.
+/// Installs Open MPI and a C++ compiler with Debian's packages where they are missing and this user
+/// may: the tests of `aleatron.accel` and `aleatron.cluster` start ranks with `mpirun`, and those
+/// of `aleatron.accel` and `aleatron-cuda` run CUDA kernels on the CPU.
 pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     let has_compiler = ["c++", "g++", "clang++"].into_iter().any(has_program);
     let needed = [("openmpi-bin", has_program("mpirun")), ("g++", has_compiler)];
@@ -64,12 +68,20 @@ pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     install(&missing)
 }
 
-/// Installs the simulators and the synthesis tool of circuits with Debian's packages where they are missing and this user may: the tests of
-/// `aleatron-hardware` simulate what they generate.
+/// Installs the simulators and the synthesis tool of circuits with Debian's packages where they are
+/// missing and this user may: the tests of `aleatron-hardware` simulate what they generate.
 pub(crate) fn install_hardware_tools() -> Result<(), String> {
-    let needed = [("iverilog", "iverilog"), ("verilator", "verilator"), ("yosys", "yosys"), ("make", "make")];
-    let missing: Vec<&str> =
-        needed.into_iter().filter(|(_, program)| !has_program(program)).map(|(package, _)| package).collect();
+    let needed = [
+        ("iverilog", "iverilog"),
+        ("verilator", "verilator"),
+        ("yosys", "yosys"),
+        ("make", "make"),
+    ];
+    let missing: Vec<&str> = needed
+        .into_iter()
+        .filter(|(_, program)| !has_program(program))
+        .map(|(package, _)| package)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -89,8 +101,9 @@ pub(crate) fn packaged(package: &str, end: &str) -> Option<String> {
 /// Lets packages of another architecture be installed.
 pub(crate) fn add_architecture(name: &str) -> Result<(), String> {
     let known = Command::new("dpkg").arg("--print-foreign-architectures").output();
-    let is_known =
-        known.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == name));
+    let is_known = known.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|line| line == name)
+    });
     if is_known { Ok(()) } else { run("dpkg", &["--add-architecture", name]) }
 }
 
@@ -104,8 +117,10 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
 
 fn has_software_vulkan() -> bool {
     let drivers = std::fs::read_dir("/usr/share/vulkan/icd.d").into_iter().flatten().flatten();
-    let lavapipe = drivers.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd"));
-    let loader = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let lavapipe =
+        drivers.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("lvp_icd"));
+    let loader =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     lavapipe && loader.iter().any(|folder| Path::new(folder).join("libvulkan.so.1").exists())
 }
 
@@ -114,7 +129,9 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program} {} failed ({status}); are you root?", arguments.join(" "))),
+        Ok(status) => {
+            Err(format!("{program} {} failed ({status}); are you root?", arguments.join(" ")))
+        }
         Err(error) => Err(format!("cannot run {program}: {error}")),
     }
 }

@@ -16,7 +16,9 @@ impl DistributedEval {
     ///
     /// # Errors
     /// The exit code if there is nothing to run: help was asked for, or an error was printed.
-    pub fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, u8> {
+    pub fn parse(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, u8> {
         let opened = match parse(arguments)? {
             Command::Eval(arguments) => Distributed::open(*arguments),
             _ => Err(Failure::Usage("only eval runs on several processes".to_owned())),

@@ -6,7 +6,9 @@ use std::path::Path;
 /// A line for `info`; `None` where all is as it should be.
 pub(crate) fn hint(devices: &[DeviceInfo]) -> Option<String> {
     if !cfg!(feature = "gpu") {
-        return Some("Devices:   none: this build has no GPU support (cargo feature `gpu`)".to_owned());
+        return Some(
+            "Devices:   none: this build has no GPU support (cargo feature `gpu`)".to_owned(),
+        );
     }
     let nvidia = Path::new("/dev/nvidia0").exists();
     let hardware = devices.iter().any(|device| !device.is_software);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is noted instead of ending the process; [`is_pressed`] tells whether it has come. A second one ends the
-/// process at once.
+/// From now on Ctrl-C is noted instead of ending the process; [`is_pressed`] tells whether it has
+/// come. A second one ends the process at once.
 pub(crate) fn watch() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

@@ -21,11 +21,15 @@ impl Invocation {
     pub(crate) fn resumed(&self) -> String {
         let all = self.0.iter().map(|argument| argument.to_string_lossy());
         let kept = all.filter(|argument| !["--force", "--resume"].contains(&argument.as_ref()));
-        kept.map(|argument| quoted(&argument)).chain(["--resume".to_owned()]).collect::<Vec<_>>().join(" ")
+        kept.map(|argument| quoted(&argument))
+            .chain(["--resume".to_owned()])
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
-    /// Returns another command with the arguments of this run, without the options in `omitted` and without the network, which is
-    /// `replaced` or the value of --network, if it is given, followed by `options`. Those of the omitted options that are in `flags` have no value.
+    /// Returns another command with the arguments of this run, without the options in `omitted` and
+    /// without the network, which is `replaced` or the value of --network, if it is given,
+    /// followed by `options`. Those of the omitted options that are in `flags` have no value.
     pub(crate) fn as_command(
         &self,
         command: &str,
@@ -83,8 +87,17 @@ mod tests {
 
     #[test]
     fn other_command_keeps_shared_arguments() {
-        let arguments =
-            ["aleatron", "explore", "a b.onnx", "--data", "x.npz", "--lengths=8,16", "--loss", "2", "--json"];
+        let arguments = [
+            "aleatron",
+            "explore",
+            "a b.onnx",
+            "--data",
+            "x.npz",
+            "--lengths=8,16",
+            "--loss",
+            "2",
+            "--json",
+        ];
         let invocation = Invocation::new(&arguments.map(OsString::from));
         let command = |replaced: Option<&str>, options: &[&str]| {
             let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
@@ -96,7 +109,13 @@ mod tests {
                 &options,
             )
         };
-        assert_eq!(command(None, &["--length", "8"]), "aleatron rtl 'a b.onnx' --data x.npz --length 8");
-        assert_eq!(command(Some("a b.onnx"), &["--network", "c"]), "aleatron rtl --data x.npz --network c");
+        assert_eq!(
+            command(None, &["--length", "8"]),
+            "aleatron rtl 'a b.onnx' --data x.npz --length 8"
+        );
+        assert_eq!(
+            command(Some("a b.onnx"), &["--network", "c"]),
+            "aleatron rtl --data x.npz --network c"
+        );
     }
 }

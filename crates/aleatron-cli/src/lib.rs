@@ -1,7 +1,8 @@
 //! The `aleatron` program as a library, so that the Python package can be the same program.
 //!
-//! [`run`] takes the arguments and returns an exit code: 0 for success, 1 for a failure or a difference that was found, 2 for invalid usage.
-//! There is one file per subcommand under `commands/`.
+//! [`run`] takes the arguments and returns an exit code: 0 for success, 1 for a failure or a
+//! difference that was found, 2 for invalid usage. There is one file per subcommand under
+//! `commands/`.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -90,7 +91,8 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     }
 }
 
-/// The versions of the software that the program runs inside, by name: those of an interpreter and its libraries.
+/// The versions of the software that the program runs inside, by name: those of an interpreter and
+/// its libraries.
 pub type Host = BTreeMap<String, String>;
 
 /// Runs like [`run`], and returns the exit code as a number.
@@ -99,7 +101,10 @@ pub fn execute(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>)
 }
 
 /// Runs like [`execute`], inside another program, which `info` shows.
-pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+pub fn execute_within(
+    host: &Host,
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     let command = match parse(&arguments) {
         Ok(command) => command,
@@ -107,7 +112,9 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
     };
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
-        Command::Completions(arguments) => commands::completions::run(&arguments, Arguments::command()),
+        Command::Completions(arguments) => {
+            commands::completions::run(&arguments, Arguments::command())
+        }
         Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
         Command::Explore(explore) => commands::explore::run(&explore, &Invocation::new(&arguments)),
         #[cfg(feature = "transformer")]
@@ -128,8 +135,8 @@ pub fn execute_within(host: &Host, arguments: impl IntoIterator<Item = impl Into
 /// Reads the command, or returns the exit code of invalid arguments.
 fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, u8> {
     Arguments::try_parse_from(arguments).map(|arguments| arguments.command).map_err(|error| {
-        // Help and version go to standard output and are no failure; clap knows which is which. Nothing is left to do if even that
-        // cannot be written.
+        // Help and version go to standard output and are no failure; clap knows which is which.
+        // Nothing is left to do if even that cannot be written.
         let _ = error.print();
         u8::try_from(error.exit_code()).unwrap_or(2)
     })

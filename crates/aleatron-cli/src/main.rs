@@ -5,7 +5,8 @@ fn main() -> std::process::ExitCode {
     aleatron_cli::run(std::env::args_os())
 }
 
-/// Keeps a layer of Mesa's from complaining, on standard error, that a headless machine has no desktop.
+/// Keeps a layer of Mesa's from complaining, on standard error, that a headless machine has no
+/// desktop.
 ///
 /// The layer orders devices as a desktop or [`CHOICE`] says; without either it does nothing.
 #[expect(unsafe_code, reason = "variables of the environment can be set in no other way")]

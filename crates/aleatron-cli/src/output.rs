@@ -1,4 +1,5 @@
-//! Writing results: a reader that has gone away (`| head`) ends the program quietly, it is no failure.
+//! Writing results: a reader that has gone away (`| head`) ends the program quietly, it is no
+//! failure.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -38,8 +39,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> io::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// The columns of characters that a table may have: those of the terminal, or any number where the output is read by a
-/// program.
+/// The columns of characters that a table may have: those of the terminal, or any number where the
+/// output is read by a program.
 pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     match columns {

@@ -26,7 +26,10 @@ fn rtl_writes_a_circuit_and_checks_it() {
     let made = aleatron(&arguments);
     let text = String::from_utf8_lossy(&made.stdout).into_owned();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    assert!(text.contains("network_tb +stall +reset") && text.contains("equal to the engine"), "{text}");
+    assert!(
+        text.contains("network_tb +stall +reset") && text.contains("equal to the engine"),
+        "{text}"
+    );
     assert!(text.contains("gate equivalents") && text.contains("parallel counters"), "{text}");
     assert!(text.contains("cells between registers"), "{text}");
     let report = std::fs::read_to_string(folder.join("synthesis.json")).unwrap();
@@ -56,7 +59,9 @@ fn explore_writes_designs_that_rtl_accepts_and_resumes() {
     let folder = Folder::new("explore");
     let report = folder.join("report");
     let options = ["--lengths", "8,16", "--generators", "sobol", "--lanes", "all,4"];
-    let run = |more: &[&str]| aleatron(&[&["explore"], &options[..], &["--report", &report], more].concat());
+    let run = |more: &[&str]| {
+        aleatron(&[&["explore"], &options[..], &["--report", &report], more].concat())
+    };
     let first = run(&["--budget", "2"]);
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     assert!(String::from_utf8_lossy(&first.stdout).contains("has not finished"));
@@ -66,22 +71,24 @@ fn explore_writes_designs_that_rtl_accepts_and_resumes() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--resume"));
     assert!(run(&["--resume"]).status.success());
     let saved: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("report/explore.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(folder.join("report/explore.json")).unwrap())
+            .unwrap();
     assert_eq!(saved["is_finished"], true);
     let whole = json(&[&["explore"], &options[..], &["--json"]].concat());
     assert_eq!(saved, whole);
-    // The command of a design that mixes lengths generates the circuit with the cycles of the model.
+    // The command of a design that mixes lengths generates the circuit with the cycles of the
+    // model.
     let design = whole["designs"].as_array().unwrap().iter();
     let design = design.filter(|design| design["lanes"] == "4").find(|design| {
         design["is_optimal"] == true && design["streams"]["lengths"] == serde_json::json!([16, 8])
     });
     let cycles = design.unwrap()["cost"]["cycles"].as_u64().unwrap();
     let page = std::fs::read_to_string(folder.join("report/explore.html")).unwrap();
-    let command =
-        "rtl --length 16 --generator sobol --sharing all --width auto --layer output:length=8 --lanes 4";
+    let command = "rtl --length 16 --generator sobol --sharing all --width auto --layer output:length=8 --lanes 4";
     assert!(page.contains(command), "{page}");
     let out = folder.join("circuit");
-    let circuit = aleatron(&[&command.split(' ').collect::<Vec<_>>()[..], &["--out", &out]].concat());
+    let circuit =
+        aleatron(&[&command.split(' ').collect::<Vec<_>>()[..], &["--out", &out]].concat());
     let text = String::from_utf8_lossy(&circuit.stdout).into_owned();
     assert!(text.contains(&format!("at least {cycles} cycles")), "{text}");
     let twice = aleatron(&["rtl", "--layer", "a:length=8", "--layer", "a:length=9", "--out", &out]);

@@ -18,7 +18,9 @@ fn eval_needs_nothing() {
     assert!(text.starts_with(
         "Network noise_aware (64-64-10) on digits (test), 360 samples; floating point: 97.50 % right"
     ));
-    let lines = |name: &str| text.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
+    let lines = |name: &str| {
+        text.lines().filter(|line| line.split_whitespace().next() == Some(name)).count()
+    };
     assert_eq!(["bernoulli", "sobol", "lfsr"].map(lines), [8, 8, 8], "{text}");
     assert!(text.contains("sobol: within one point of floating point from 16 bits on"), "{text}");
     assert!(text.contains("56 cells in"));
@@ -115,7 +117,8 @@ fn an_unwritable_destination_is_refused_at_once() {
     let folder = Folder::new("unwritable");
     std::fs::write(folder.join("file"), "").unwrap();
     let start = std::time::Instant::now();
-    let arguments = ["eval", "--lengths", "1048576", "--seeds", "100", "--report", &folder.join("file")];
+    let arguments =
+        ["eval", "--lengths", "1048576", "--seeds", "100", "--report", &folder.join("file")];
     assert!(fault(&aleatron(&arguments)).contains("file: "));
     assert!(fault(&aleatron(&["tables", "--report", &folder.join("file/t")])).contains("file/t: "));
     assert!(start.elapsed().as_secs() < 60, "the evaluation itself takes hours");
@@ -125,10 +128,20 @@ fn an_unwritable_destination_is_refused_at_once() {
 fn eval_reads_networks_and_data_from_files() {
     let folder = Folder::new("files");
     let net = copying(&folder, Polarity::Bipolar);
-    std::fs::write(folder.join("data.csv"), "x,y,class\n0.9,-0.9,0\n-0.5,0.5,1\n0.2,0.8,1\n").unwrap();
+    std::fs::write(folder.join("data.csv"), "x,y,class\n0.9,-0.9,0\n-0.5,0.5,1\n0.2,0.8,1\n")
+        .unwrap();
     let data = folder.join("data.csv");
-    let output =
-        aleatron(&["eval", &net, "--data", &data, "--generators", "sobol", "--lengths", "64", "--json"]);
+    let output = aleatron(&[
+        "eval",
+        &net,
+        "--data",
+        &data,
+        "--generators",
+        "sobol",
+        "--lengths",
+        "64",
+        "--json",
+    ]);
     let evaluation: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(evaluation["cells"][0]["accuracy"], 1.0);
     assert_eq!(evaluation["network"]["sizes"], serde_json::json!([2, 2]));
@@ -137,7 +150,10 @@ fn eval_reads_networks_and_data_from_files() {
     assert!(digits.contains("the samples have 64 features, the network takes 2"), "{digits}");
     assert!(digits.contains("--data"), "{digits}");
     let missing = fault(&aleatron(&["eval", "nowhere"]));
-    assert!(missing.contains("nowhere: ") && missing.contains("noise_aware, plain or cnn"), "{missing}");
+    assert!(
+        missing.contains("nowhere: ") && missing.contains("noise_aware, plain or cnn"),
+        "{missing}"
+    );
     // A name with another ending is not the network of the same stem.
     assert!(fault(&aleatron(&["eval", &folder.join("net.v2")])).contains("net.v2: "));
     for (name, part) in [
@@ -155,15 +171,18 @@ fn eval_reads_networks_and_data_from_files() {
     }
     // Columns by name, other separators, and values that do not fit.
     std::fs::write(folder.join("named.csv"), "class;x;y\n0;0.9;-0.9\n1;-0.5;0.5\n").unwrap();
-    let named = ["eval", &net, "--data", &folder.join("named.csv"), "--label", "class", "--lengths", "64"];
+    let named =
+        ["eval", &net, "--data", &folder.join("named.csv"), "--label", "class", "--lengths", "64"];
     assert!(aleatron(&named).status.success());
     std::fs::write(folder.join("large.csv"), "2.5,0,0\n0,1,1\n").unwrap();
-    let (large, clip) = (folder.join("large.csv"), ["--generators", "sobol", "--lengths", "64", "--clip"]);
+    let (large, clip) =
+        (folder.join("large.csv"), ["--generators", "sobol", "--lengths", "64", "--clip"]);
     let arguments = ["eval", &net, "--data", &large].map(str::to_owned);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let refused = fault(&aleatron(&arguments));
     assert!(
-        refused.contains("sample 0, feature 0 is 2.5, not in [-1, 1]") && refused.contains("--clip"),
+        refused.contains("sample 0, feature 0 is 2.5, not in [-1, 1]")
+            && refused.contains("--clip"),
         "{refused}"
     );
     let clipped = aleatron(&[&arguments[..], &clip].concat());
@@ -175,8 +194,10 @@ fn eval_reads_networks_and_data_from_files() {
 
 /// A network that copies its two inputs to two outputs, with scales of 1.
 fn copying(folder: &Folder, polarity: Polarity) -> String {
-    let network =
-        NetworkBuilder::new("copy", &[2]).dense("a", 2, &[1.0, 0.0, 0.0, 1.0], &[]).build().unwrap();
+    let network = NetworkBuilder::new("copy", &[2])
+        .dense("a", 2, &[1.0, 0.0, 0.0, 1.0], &[])
+        .build()
+        .unwrap();
     let path = folder.join("net.onnx");
     network.with_polarity(polarity).unwrap().save(&path).unwrap();
     path
@@ -205,19 +226,31 @@ fn eval_reads_arrays_in_chunks_and_evaluates_regression() {
     assert_eq!(run(&["--labels", &c, "--divide", "0"]).status.code(), Some(2));
 
     let regression = ["--labels", &t, "--divide", "255", "--task", "regression"];
-    let found: Value = serde_json::from_slice(&run(&[&regression[..], &["--json"]].concat()).stdout).unwrap();
-    // All targets but one of six are met, that one is half off; what single precision rounds is left.
+    let found: Value =
+        serde_json::from_slice(&run(&[&regression[..], &["--json"]].concat()).stdout).unwrap();
+    // All targets but one of six are met, that one is half off; what single precision rounds is
+    // left.
     let float = found["float"]["mean_absolute"].as_f64().unwrap();
     assert!((float - 0.5 / 6.0).abs() < 1e-7, "{float}");
-    assert_eq!(found["cells"][0]["to_targets"]["root_mean_square"].as_f64().map(|e| e < 0.3), Some(true));
+    assert_eq!(
+        found["cells"][0]["to_targets"]["root_mean_square"].as_f64().map(|e| e < 0.3),
+        Some(true)
+    );
     let shown = text(&run(&regression));
-    assert!(shown.contains("rms to float") && shown.contains("floating point: mean error 0.0833"), "{shown}");
+    assert!(
+        shown.contains("rms to float") && shown.contains("floating point: mean error 0.0833"),
+        "{shown}"
+    );
     let csv = text(&run(&[&regression[..], &["--csv"]].concat()));
     assert_eq!(csv.lines().count(), 2);
     let report = folder.join("r");
     assert!(run(&[&regression[..], &["--report", &report]].concat()).status.success());
     assert!(run(&[&regression[..], &["--report", &report, "--resume"]].concat()).status.success());
-    assert!(std::fs::read_to_string(folder.join("r/index.html")).unwrap().contains("Error against length"));
+    assert!(
+        std::fs::read_to_string(folder.join("r/index.html"))
+            .unwrap()
+            .contains("Error against length")
+    );
     // Shards and searches are those of classes.
     let without_times = |output: &Output| {
         let found = std::str::from_utf8(&output.stdout).unwrap();
@@ -230,12 +263,14 @@ fn eval_reads_arrays_in_chunks_and_evaluates_regression() {
     }
     let whole = run(&[&regression[..], &["--json"]].concat());
     assert_eq!(without_times(&aleatron(&["merge", &shards, "--json"])), without_times(&whole));
-    let search = run(&[&regression[..], &["--find", "1", "--lengths", "16,256", "--json"]].concat());
+    let search =
+        run(&[&regression[..], &["--find", "1", "--lengths", "16,256", "--json"]].concat());
     let search: Value = serde_json::from_slice(&search.stdout).unwrap();
     assert_eq!(search["measure"], "r_squared");
     assert!(search["score"].as_f64() >= search["bar"].as_f64(), "{search}");
     assert!(
-        fault(&run(&["--labels", &t, "--divide", "255"])).contains("has shape [3, 2], expected (samples)")
+        fault(&run(&["--labels", &t, "--divide", "255"]))
+            .contains("has shape [3, 2], expected (samples)")
     );
     for (arguments, part) in [
         (&["eval", "--task", "regression"][..], "needs --data"),
@@ -258,14 +293,20 @@ fn arguments_that_make_no_sense_are_exit_code_two() {
         (&["eval", "--lengths", "99999999999"], "a length is a whole number of bits"),
         (&["eval", "--width", "99"], "generator width is 99, the most is 32"),
         (&["eval", "--seeds", "0"], "a whole number from 1 on is needed"),
-        (&["eval", "--seeds", "1000000000000"], "number of seeds is 1000000000000, the most is 1048576"),
+        (
+            &["eval", "--seeds", "1000000000000"],
+            "number of seeds is 1000000000000, the most is 1048576",
+        ),
         (&["eval", "--sharing", "each"], "use all, input or stream"),
         (&["eval", "--device", "tpu"], "there is no device \"tpu\""),
         (&["eval", "--arithmetic", "fixed"], "use float or integer"),
         (&["eval", "--layer", "output"], "use NAME:length=64"),
         (&["eval", "--layer", "output:length=0"], "stream length must be at least 1"),
         (&["eval", "--layer", "last:length=3"], "the layers are hidden, output"),
-        (&["eval", "--layer", "output:length=3", "--layer", "output:length=4"], "\"output\" is given twice"),
+        (
+            &["eval", "--layer", "output:length=3", "--layer", "output:length=4"],
+            "\"output\" is given twice",
+        ),
         (&["eval", "--generators", "sobol:1+sobol:5000"], "Sobol dimension is 5000"),
         (&["eval", "--generators", "sobol", "--sharing", "stream"], "Sobol dimension"),
         (&["eval", "--json", "--csv"], "cannot be used with"),
@@ -319,8 +360,9 @@ fn help_shows_defaults() {
 #[test]
 fn layers_and_arithmetic_can_be_set() {
     let run = |more: &[&str]| {
-        let output =
-            aleatron(&[&["eval", "--lengths", "32", "--generators", "sobol", "--json"], more].concat());
+        let output = aleatron(
+            &[&["eval", "--lengths", "32", "--generators", "sobol", "--json"], more].concat(),
+        );
         let mut evaluation: Value = serde_json::from_slice(&output.stdout).unwrap();
         evaluation["cells"][0]["layers"].take()
     };
@@ -350,7 +392,8 @@ fn tables_fit_the_terminal() {
 fn tables_hold_the_known_values() {
     let output = aleatron(&["tables", "sobol:1+sobol:2", "lfsr:1+lfsr:113", "--json"]);
     let errors: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let mae: Vec<String> = errors.iter().map(|e| format!("{:.5}", e["mae"].as_f64().unwrap())).collect();
+    let mae: Vec<String> =
+        errors.iter().map(|e| format!("{:.5}", e["mae"].as_f64().unwrap())).collect();
     assert_eq!(mae[..5], ["0.03735", "0.01843", "0.00921", "0.00451", "0.00190"]);
     assert_eq!(mae[5..], ["0.15810", "0.15658", "0.08034", "0.01848", "0.00304"]);
     let csv = text(&aleatron(&["tables", "sobol:1+sobol:2", "--lengths", "256", "--csv"]));
@@ -362,7 +405,9 @@ fn tables_hold_the_known_values() {
 
     let folder = Folder::new("tables");
     assert!(
-        aleatron(&["tables", "ramp+vdc", "--lengths", "64", "--report", &folder.join("t")]).status.success()
+        aleatron(&["tables", "ramp+vdc", "--lengths", "64", "--report", &folder.join("t")])
+            .status
+            .success()
     );
     for name in ["index.html", "tables.csv", "ramp_vdc_64.svg"] {
         assert!(!std::fs::read(folder.0.join("t").join(name)).unwrap().is_empty(), "{name}");
@@ -443,7 +488,8 @@ fn an_interrupt_leaves_what_was_finished() {
     );
     let result = std::fs::read_to_string(Path::new(&report).join("evaluation.json")).unwrap();
     let result: Value = serde_json::from_str(&result).unwrap();
-    let (done, left) = (result["cells"].as_array().unwrap().len(), result["unfinished"].as_u64().unwrap());
+    let (done, left) =
+        (result["cells"].as_array().unwrap().len(), result["unfinished"].as_u64().unwrap());
     assert!(done > 0 && left > 0 && done as u64 + left == 399 * 50, "{done} and {left}");
 }
 
@@ -454,8 +500,23 @@ fn a_fault_leaves_what_was_finished() {
     let folder = Folder::new("fault");
     let limited = |lengths: &str| {
         let mut command = Command::new("prlimit");
-        command.args(["--as=400000000", env!("CARGO_BIN_EXE_aleatron"), "eval", "--seeds", "1", "--resume"]);
-        command.args(["--generators", "bernoulli", "--device", "cpu", "--lengths", lengths, "--report"]);
+        command.args([
+            "--as=400000000",
+            env!("CARGO_BIN_EXE_aleatron"),
+            "eval",
+            "--seeds",
+            "1",
+            "--resume",
+        ]);
+        command.args([
+            "--generators",
+            "bernoulli",
+            "--device",
+            "cpu",
+            "--lengths",
+            lengths,
+            "--report",
+        ]);
         command.arg(&folder.0).output().unwrap()
     };
     let fresh = Command::new(env!("CARGO_BIN_EXE_aleatron"))
@@ -468,10 +529,14 @@ fn a_fault_leaves_what_was_finished() {
     let output = limited("16,1048576");
     assert_eq!(output.status.code(), Some(1));
     let message = fault(&output);
-    assert!(message.contains("weights would take") && message.contains("go on with: "), "{message}");
+    assert!(
+        message.contains("weights would take") && message.contains("go on with: "),
+        "{message}"
+    );
     let text = std::fs::read_to_string(folder.join("evaluation.json")).unwrap();
     let kept: Value = serde_json::from_str(&text).unwrap();
-    let lengths: Vec<&Value> = kept["cells"].as_array().unwrap().iter().map(|cell| &cell["length"]).collect();
+    let lengths: Vec<&Value> =
+        kept["cells"].as_array().unwrap().iter().map(|cell| &cell["length"]).collect();
     assert_eq!(lengths, [8, 16]);
     assert_eq!(kept["unfinished"], 1);
 }
@@ -482,8 +547,9 @@ const SMALL: [&str; 6] = ["eval", "plain", "--lengths", "8", "--generators", "so
 fn reports_of_something_else_are_not_replaced() {
     let folder = Folder::new("replace");
     let report = folder.join("r");
-    let run =
-        |arguments: &[&str], more: &[&str]| aleatron(&[arguments, &["--report", &report], more].concat());
+    let run = |arguments: &[&str], more: &[&str]| {
+        aleatron(&[arguments, &["--report", &report], more].concat())
+    };
     // A folder that is missing or empty has nothing to resume, and the run starts.
     assert!(run(&SMALL, &["--resume"]).status.success());
     // A finished report of the same is replaced.
@@ -521,11 +587,14 @@ fn one_process_at_a_time_writes_a_report() {
     let folder = Folder::new("lock");
     let lock = std::fs::File::create(folder.join(".aleatron.lock")).unwrap();
     lock.lock().unwrap();
-    let refused = fault(&aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat()));
+    let refused =
+        fault(&aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat()));
     assert!(refused.contains("is writing this report"), "{refused}");
     drop(lock);
     assert!(
-        aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat()).status.success()
+        aleatron(&[&SMALL[..], &["--report", &folder.0.display().to_string()]].concat())
+            .status
+            .success()
     );
 }
 
@@ -585,7 +654,8 @@ fn names_are_read_in_any_case() {
         "--device",
         "CPU",
     ];
-    let rest = ["--task", "Classification", "--arithmetic", "INTEGER", "--sharing", "ALL", "--json"];
+    let rest =
+        ["--task", "Classification", "--arithmetic", "INTEGER", "--sharing", "ALL", "--json"];
     assert_eq!(
         run(&[&upper[..], &rest].concat()),
         run(&[&lower[..], &["--arithmetic", "integer", "--json"]].concat())
@@ -608,7 +678,15 @@ fn eval_with_faults_has_a_row_for_each_site_and_rate() {
     let page = std::fs::read_to_string(Path::new(&report).join("index.html")).unwrap();
     assert!(page.contains("Accuracy against fault rate"));
     // Resumed with another rate, finished cells stay.
-    let more = ["--faults", "0,1e-3,0.1,0.2", "--fault-site", "streams,memory", "--device", "cpu", "--json"];
+    let more = [
+        "--faults",
+        "0,1e-3,0.1,0.2",
+        "--fault-site",
+        "streams,memory",
+        "--device",
+        "cpu",
+        "--json",
+    ];
     let output = run(&[&more[..], &["--report", &report, "--resume"]].concat());
     let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = whole["cells"].as_array().unwrap();
@@ -624,8 +702,14 @@ fn faults_that_cannot_be_are_usage_errors() {
         (&["--faults", "-0.1"], "use 0 or a number from 1e-9 to 0.5"),
         (&["--faults", "nan"], "use 0 or a number from 1e-9 to 0.5"),
         (&["--faults", "0.1,0.1"], "the fault rate 0.1 is given twice"),
-        (&["--faults", "0.1", "--fault-site", "wires"], "use streams (inputs and weights), inputs, weights"),
-        (&["--faults", "0.1", "--fault-site", "memory", "--fault-kind", "transient"], "use permanent"),
+        (
+            &["--faults", "0.1", "--fault-site", "wires"],
+            "use streams (inputs and weights), inputs, weights",
+        ),
+        (
+            &["--faults", "0.1", "--fault-site", "memory", "--fault-kind", "transient"],
+            "use permanent",
+        ),
         (&["--faults", "0.1", "--fault-kind", "burst"], "burst=CYCLES"),
         (&["--faults", "0.1", "--fault-site", "accumulators"], "use integer arithmetic"),
         (&["--faults", "0.1", "--fault-layer", "none"], "none"),

@@ -1,4 +1,5 @@
-//! The help of the program: its layout, its examples, completions, manual pages and the reference page.
+//! The help of the program: its layout, its examples, completions, manual pages and the reference
+//! page.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -54,7 +55,8 @@ fn help_is_at_most_100_columns_wide() {
 fn every_command_has_examples_that_name_it() {
     for name in COMMANDS {
         let text = help(name, 100);
-        let examples = text.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{name}: no examples"));
+        let examples =
+            text.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{name}: no examples"));
         assert!(examples.contains(&format!("aleatron {name}")), "{name}: {examples}");
         // Wrapped by hand: 80 columns hold every line.
         assert!(help(name, 80).ends_with(examples), "{name}: {examples}");
@@ -64,7 +66,8 @@ fn every_command_has_examples_that_name_it() {
 #[test]
 fn options_are_grouped() {
     let text = help("eval", 100);
-    let headings = ["Network:", "Samples:", "Streams:", "Faults:", "Execution:", "Search:", "Output:"];
+    let headings =
+        ["Network:", "Samples:", "Streams:", "Faults:", "Execution:", "Search:", "Output:"];
     for heading in headings {
         assert_eq!(text.lines().filter(|line| *line == heading).count(), 1, "{heading} {text}");
     }
@@ -145,7 +148,8 @@ fn manual_has_a_page_for_each_command() {
     let pages = folder.join("new/man1");
     good(aleatron(&["man", &pages]));
     for name in COMMANDS {
-        let page = std::fs::read_to_string(Path::new(&pages).join(format!("aleatron-{name}.1"))).unwrap();
+        let page =
+            std::fs::read_to_string(Path::new(&pages).join(format!("aleatron-{name}.1"))).unwrap();
         assert!(page.contains(".TH") && page.contains("Examples:"), "{name}: {page}");
     }
     let page = std::fs::read_to_string(Path::new(&pages).join("aleatron-eval.1")).unwrap();
@@ -195,7 +199,8 @@ fn reference() -> String {
     );
     for (name, guide) in REFERENCE {
         let text = help(name, PAGE_COLUMNS);
-        write!(page, "\n## aleatron {name}\n\n{guide}.\n\n```text\n{}\n```\n", text.trim_end()).unwrap();
+        write!(page, "\n## aleatron {name}\n\n{guide}.\n\n```text\n{}\n```\n", text.trim_end())
+            .unwrap();
     }
     page
 }

@@ -8,11 +8,15 @@ use common::{Folder, aleatron, command, fault, good, json, text};
 use serde_json::Value;
 
 /// A model with a tokenizer.
-const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
+const MODEL: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
 /// A model without one, and an adapter of it.
-const BARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
-const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
-const TEXT: &str = "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. ";
+const BARE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
+const ADAPTER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
+const TEXT: &str =
+    "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. ";
 
 /// The message of a failure with this exit code.
 fn fault_code(output: std::process::Output, code: i32) -> String {
@@ -30,14 +34,18 @@ fn with_text(name: &str) -> (Folder, String) {
 #[test]
 fn eval_of_a_model_prints_losses() {
     let (_folder, path) = with_text("language-table");
-    let base = ["eval", MODEL, "--text", &path, "--lengths", "64,32", "--seeds", "2", "--context", "32"];
+    let base =
+        ["eval", MODEL, "--text", &path, "--lengths", "64,32", "--seeds", "2", "--context", "32"];
     let output = text(&good(aleatron(&base)));
-    for part in ["Model qwen2 (f32)", "float", "bernoulli", "sobol", "bits/byte", "not evaluated", "7 runs"] {
+    for part in
+        ["Model qwen2 (f32)", "float", "bernoulli", "sobol", "bits/byte", "not evaluated", "7 runs"]
+    {
         assert!(output.contains(part), "{part}: {output}");
     }
     let found = json(&[&base[..], &["--json"]].concat());
     let rows = found["rows"].as_array().unwrap();
-    let names: Vec<_> = rows.iter().map(|row| (row["generator"].as_str().unwrap(), &row["length"])).collect();
+    let names: Vec<_> =
+        rows.iter().map(|row| (row["generator"].as_str().unwrap(), &row["length"])).collect();
     let expected = [("bernoulli", 32), ("bernoulli", 64), ("sobol", 32), ("sobol", 64)];
     assert!(names.iter().zip(expected).all(|(a, b)| a.0 == b.0 && *a.1 == b.1), "{names:?}");
     assert_eq!(
@@ -53,15 +61,32 @@ fn model_in_the_program_needs_no_files() {
     let few = ["--lengths", "64", "--generators", "sobol", "--max-tokens", "300"];
     let found = json(&[&["eval", "bytes", "--json"], &few[..]].concat());
     assert_eq!((&found["model"], &found["predicted_tokens"]), (&"bytes".into(), &300.into()));
-    // A model that knew nothing would need ln 256 = 5.5 nats for a byte, and the frequencies of letters give about 3.
+    // A model that knew nothing would need ln 256 = 5.5 nats for a byte, and the frequencies of
+    // letters give about 3.
     assert!(found["float"]["loss"].as_f64().unwrap() < 1.8, "{found}");
     assert!(found["rows"][0]["added_loss"].as_f64().unwrap() < 0.5, "{found}");
     assert_eq!(found["rows"][0]["width"], 5);
-    let output =
-        text(&good(aleatron(&["generate", "bytes", "Anne was", "--max-tokens", "20", "--device", "cpu"])));
+    let output = text(&good(aleatron(&[
+        "generate",
+        "bytes",
+        "Anne was",
+        "--max-tokens",
+        "20",
+        "--device",
+        "cpu",
+    ])));
     assert!(output.trim_end().len() > 10, "{output}");
-    let streams =
-        ["generate", "bytes", "Anne was", "--max-tokens", "8", "--length", "1024", "--generator", "sobol"];
+    let streams = [
+        "generate",
+        "bytes",
+        "Anne was",
+        "--max-tokens",
+        "8",
+        "--length",
+        "1024",
+        "--generator",
+        "sobol",
+    ];
     let output = good(aleatron(&streams));
     // Input scales come from the text in the program.
     assert!(!String::from_utf8_lossy(&output.stderr).contains("warning"), "{output:?}");
@@ -74,8 +99,18 @@ fn model_in_the_program_needs_no_files() {
 fn shards_of_a_model_merge_to_the_whole() {
     let folder = Folder::new("language-shards");
     let (shards, report) = (folder.join("shards"), folder.join("report"));
-    let base =
-        ["eval", "bytes", "--lengths", "16,32", "--seeds", "2", "--max-tokens", "200", "--context", "32"];
+    let base = [
+        "eval",
+        "bytes",
+        "--lengths",
+        "16,32",
+        "--seeds",
+        "2",
+        "--max-tokens",
+        "200",
+        "--context",
+        "32",
+    ];
     for shard in ["1/3", "3/3", "2/3"] {
         let own = ["--shard", shard, "--report", &shards];
         good(aleatron(&[&base[..], &own].concat()));
@@ -85,7 +120,11 @@ fn shards_of_a_model_merge_to_the_whole() {
     let timeless = |mut found: Value| {
         for row in found["rows"].as_array_mut().unwrap() {
             row["tokens_per_second"] = 0.into();
-            row["seeds"].as_array_mut().unwrap().iter_mut().for_each(|run| run["seconds"] = 0.into());
+            row["seeds"]
+                .as_array_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(|run| run["seconds"] = 0.into());
         }
         found
     };
@@ -93,8 +132,18 @@ fn shards_of_a_model_merge_to_the_whole() {
     assert_eq!(timeless(json(&["merge", &shards, "--report", &report, "--json"])), whole);
     assert!(std::path::Path::new(&report).join("index.html").exists());
     // A shard of another plan is refused, and a missing one is named.
-    let other =
-        ["eval", "bytes", "--lengths", "16", "--max-tokens", "200", "--shard", "1/3", "--report", &shards];
+    let other = [
+        "eval",
+        "bytes",
+        "--lengths",
+        "16",
+        "--max-tokens",
+        "200",
+        "--shard",
+        "1/3",
+        "--report",
+        &shards,
+    ];
     assert!(fault_code(aleatron(&other), 1).contains("something else"));
     std::fs::remove_file(std::path::Path::new(&shards).join("shard-1-of-3.jsonl")).unwrap();
     let missing = fault_code(aleatron(&["merge", &shards]), 1);
@@ -105,11 +154,17 @@ fn shards_of_a_model_merge_to_the_whole() {
 fn search_for_lengths_of_products_writes_them() {
     let folder = Folder::new("language-find");
     let report = folder.join("found");
-    let base = ["eval", "bytes", "--lengths", "64,128", "--generators", "sobol", "--max-tokens", "100"];
-    let output = text(&good(aleatron(&[&base[..], &["--find", "0.3", "--report", &report]].concat())));
-    assert!(output.contains("Model bytes, sobol") && output.contains("nats/token wanted"), "{output}");
+    let base =
+        ["eval", "bytes", "--lengths", "64,128", "--generators", "sobol", "--max-tokens", "100"];
+    let output =
+        text(&good(aleatron(&[&base[..], &["--find", "0.3", "--report", &report]].concat())));
+    assert!(
+        output.contains("Model bytes, sobol") && output.contains("nats/token wanted"),
+        "{output}"
+    );
     let layers = std::path::Path::new(&report).join("layers.json");
-    let own = ["eval", "bytes", "--layers", layers.to_str().unwrap(), "--generators", "sobol", "--json"];
+    let own =
+        ["eval", "bytes", "--layers", layers.to_str().unwrap(), "--generators", "sobol", "--json"];
     let found = json(&[&own[..], &["--max-tokens", "100"]].concat());
     assert!(found["rows"][0]["added_loss"].as_f64().unwrap() <= 0.3 + 1e-9, "{found}");
     for (arguments, part) in [
@@ -117,7 +172,8 @@ fn search_for_lengths_of_products_writes_them() {
         (&["--find", "0.1", "--generators", "sobol,bernoulli"], "one generator"),
         (&["--find", "0.1", "--sensitivity"], "--sensitivity"),
     ] {
-        let error = fault_code(aleatron(&[&["eval", "bytes", "--lengths", "64"], arguments].concat()), 2);
+        let error =
+            fault_code(aleatron(&[&["eval", "bytes", "--lengths", "64"], arguments].concat()), 2);
         assert!(error.contains(part), "{error}");
     }
 }
@@ -159,8 +215,19 @@ fn eval_of_a_model_follows_its_options() {
 fn eval_of_a_model_has_the_same_losses_on_a_gpu() {
     let (_folder, path) = with_text("language-gpu");
     let rows = |device: &str| {
-        let arguments =
-            ["eval", MODEL, "--text", &path, "--lengths", "48", "--seeds", "1", "--json", "--device", device];
+        let arguments = [
+            "eval",
+            MODEL,
+            "--text",
+            &path,
+            "--lengths",
+            "48",
+            "--seeds",
+            "1",
+            "--json",
+            "--device",
+            device,
+        ];
         let mut command = command(&arguments);
         if std::env::var_os("SC_GPU_ADAPTER").is_none() {
             command.env("SC_GPU_ADAPTER", "llvmpipe");
@@ -168,7 +235,9 @@ fn eval_of_a_model_has_the_same_losses_on_a_gpu() {
         let found: Value = serde_json::from_slice(&good(command.output().unwrap()).stdout).unwrap();
         assert_eq!(found["device"], device);
         let rows = found["rows"].as_array().unwrap().clone();
-        rows.into_iter().map(|row| (row["loss"].clone(), row["agreement"].clone())).collect::<Vec<_>>()
+        rows.into_iter()
+            .map(|row| (row["loss"].clone(), row["agreement"].clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(rows("gpu"), rows("cpu"));
 }
@@ -178,8 +247,18 @@ fn reports_of_models_are_not_replaced_by_accident() {
     let (folder, path) = with_text("language-report");
     let report = folder.join("report");
     let run = |more: &[&str]| {
-        let base =
-            ["eval", MODEL, "--text", &path, "--lengths", "32", "--generators", "sobol", "--report", &report];
+        let base = [
+            "eval",
+            MODEL,
+            "--text",
+            &path,
+            "--lengths",
+            "32",
+            "--generators",
+            "sobol",
+            "--report",
+            &report,
+        ];
         aleatron(&[&base[..], more].concat())
     };
     good(run(&["--sensitivity"]));
@@ -203,8 +282,17 @@ fn resumed_evaluation_of_a_model_retains_finished_runs() {
     let (folder, path) = with_text("language-resume");
     let report = folder.join("report");
     let run = |more: &[&str]| {
-        let base =
-            ["eval", MODEL, "--text", &path, "--generators", "bernoulli", "--report", &report, "--json"];
+        let base = [
+            "eval",
+            MODEL,
+            "--text",
+            &path,
+            "--generators",
+            "bernoulli",
+            "--report",
+            &report,
+            "--json",
+        ];
         aleatron(&[&base[..], more].concat())
     };
     let read = |output| -> Value { serde_json::from_slice(&good(output).stdout).unwrap() };
@@ -225,7 +313,10 @@ fn resumed_evaluation_of_a_model_retains_finished_runs() {
     assert!(fault(&run(&["--resume", "--percentile", "0.9"])).contains("differs in its quantile"));
     std::fs::write(&path, TEXT.repeat(3).replace("mat", "rat")).unwrap();
     let message = fault(&run(&["--resume"]));
-    assert!(message.contains("differs in the model or the text") && message.contains("--force"), "{message}");
+    assert!(
+        message.contains("differs in the model or the text") && message.contains("--force"),
+        "{message}"
+    );
 }
 
 /// Ctrl-C leaves what was finished, as a table and as a file.
@@ -235,15 +326,20 @@ fn interrupted_evaluation_of_a_model_leaves_its_finished_runs() {
     let (folder, path) = with_text("language-interrupt");
     let report = folder.join("report");
     // Long enough that it would run for minutes.
-    let arguments = ["eval", MODEL, "--text", &path, "--lengths", "64,4096", "--generators", "bernoulli"];
-    let child =
-        command(&[&arguments[..], &["--seeds", "9000", "--report", &report, "--device", "cpu"]].concat())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+    let arguments =
+        ["eval", MODEL, "--text", &path, "--lengths", "64,4096", "--generators", "bernoulli"];
+    let child = command(
+        &[&arguments[..], &["--seeds", "9000", "--report", &report, "--device", "cpu"]].concat(),
+    )
+    .stdout(std::process::Stdio::piped())
+    .stderr(std::process::Stdio::piped())
+    .spawn()
+    .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(kill.success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -259,7 +355,8 @@ fn interrupted_evaluation_of_a_model_leaves_its_finished_runs() {
 #[test]
 fn faults_of_language_models_are_named_with_their_remedy() {
     let (folder, path) = with_text("language-faults");
-    let (empty, one, bytes) = (folder.join("empty.txt"), folder.join("one.txt"), folder.join("bytes.txt"));
+    let (empty, one, bytes) =
+        (folder.join("empty.txt"), folder.join("one.txt"), folder.join("bytes.txt"));
     std::fs::write(&empty, "").unwrap();
     std::fs::write(&one, "a").unwrap();
     std::fs::write(&bytes, b"ab\xff").unwrap();
@@ -283,7 +380,10 @@ fn faults_of_language_models_are_named_with_their_remedy() {
     for (arguments, code, part) in cases {
         let output = aleatron(arguments);
         let message = fault(&output);
-        assert!(output.status.code() == Some(code) && message.contains(part), "{arguments:?}: {message}");
+        assert!(
+            output.status.code() == Some(code) && message.contains(part),
+            "{arguments:?}: {message}"
+        );
     }
 }
 
@@ -310,7 +410,10 @@ fn generate_writes_text_through_streams() {
     let short = run(&["--length", "32", "--text", &path]);
     assert_ne!(short["tokens"], float["tokens"]);
     assert_eq!(run(&["--length", "32", "--text", &path])["tokens"], short["tokens"]);
-    assert_ne!(run(&["--length", "32", "--text", &path, "--stream-seed", "1"])["tokens"], short["tokens"]);
+    assert_ne!(
+        run(&["--length", "32", "--text", &path, "--stream-seed", "1"])["tokens"],
+        short["tokens"]
+    );
     assert_eq!(
         (&short["streams"]["length"], &short["streams"]["generator"]),
         (&32.into(), &"bernoulli".into())

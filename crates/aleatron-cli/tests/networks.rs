@@ -28,7 +28,8 @@ fn inspect_shows_nodes_and_streams() {
 
 #[test]
 fn eval_measures_an_onnx_network() {
-    let evaluation = json(&["eval", MODEL, "--lengths", "16,512", "--generators", "sobol", "--json"]);
+    let evaluation =
+        json(&["eval", MODEL, "--lengths", "16,512", "--generators", "sobol", "--json"]);
     let float = evaluation["float"]["accuracy"].as_f64().unwrap();
     assert!(float > 0.95, "{float}");
     let accuracies: Vec<f64> = evaluation["cells"]
@@ -46,7 +47,8 @@ fn eval_measures_an_onnx_network() {
 fn layers_can_run_in_binary_or_with_streams_of_their_own() {
     let accuracy = |arguments: &[&str]| {
         let all =
-            [&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--json"], arguments].concat();
+            [&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--json"], arguments]
+                .concat();
         json(&all)["cells"][0]["accuracy"].as_f64().unwrap()
     };
     let plain = accuracy(&[]);
@@ -56,13 +58,23 @@ fn layers_can_run_in_binary_or_with_streams_of_their_own() {
 
 #[test]
 fn a_search_saves_bits() {
-    let found =
-        json(&["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"]);
+    let found = json(&[
+        "eval",
+        MODEL,
+        "--lengths",
+        "16,256",
+        "--generators",
+        "sobol",
+        "--find",
+        "2",
+        "--json",
+    ]);
     assert_eq!(found["is_finished"], true);
     assert!(found["score"].as_f64() >= found["bar"].as_f64());
     assert!(found["bit_macs"].as_u64() < found["bit_macs_before"].as_u64(), "{found}");
     // A chain of layers is searched alike.
-    let found = json(&["eval", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--json"]);
+    let found =
+        json(&["eval", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--json"]);
     assert_eq!(found["layers"], serde_json::json!(["hidden", "output"]));
     assert_eq!(found["lengths"], serde_json::json!([16, 16]));
 }
@@ -85,16 +97,31 @@ fn invalid_options_are_refused() {
         (&["eval", MODEL, "--input", "mask=1"], 1, "the graph has no input \"mask\""),
         (&["eval", MODEL, "--output", "nope"], 1, "output \"nope\""),
         // Before the first generator runs, which would be possible.
-        (&["eval", MODEL, "--generators", "bernoulli,sobol", "--sharing", "stream"], 2, "Sobol dimension"),
-        (&["eval", MODEL, "--layer", "classes:generator=sobol,sharing=stream"], 2, "layer 1 (classes)"),
-        (&["eval", MODEL, "--binary", "conv", "--binary", "classes"], 1, "layers that run as streams"),
+        (
+            &["eval", MODEL, "--generators", "bernoulli,sobol", "--sharing", "stream"],
+            2,
+            "Sobol dimension",
+        ),
+        (
+            &["eval", MODEL, "--layer", "classes:generator=sobol,sharing=stream"],
+            2,
+            "layer 1 (classes)",
+        ),
+        (
+            &["eval", MODEL, "--binary", "conv", "--binary", "classes"],
+            1,
+            "layers that run as streams",
+        ),
         (&["eval", "plain", "--generators", "sobol", "--find", "101"], 2, "percentage points"),
         (&["inspect", "nowhere.onnx"], 1, "nowhere.onnx"),
         (&["inspect", file!()], 1, ""),
     ] {
         let output = aleatron(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains(text), "{arguments:?}: {output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(text),
+            "{arguments:?}: {output:?}"
+        );
     }
 }
 
@@ -116,12 +143,17 @@ fn samples_to_calibrate_with_have_the_features_of_the_network() {
 fn a_report_of_a_graph_shows_its_nodes() {
     let folder = Folder::new("graph-report");
     let report = folder.join("r");
-    let output = aleatron(&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--report", &report]);
+    let output =
+        aleatron(&["eval", MODEL, "--lengths", "16", "--generators", "sobol", "--report", &report]);
     assert!(output.status.success(), "{output:?}");
     let found: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("r/evaluation.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(folder.join("r/evaluation.json")).unwrap())
+            .unwrap();
     let losses = &found["graph"]["losses"][0];
-    assert_eq!((losses["generator"].as_str(), losses["length"].as_u64()), (Some("sobol"), Some(16)));
+    assert_eq!(
+        (losses["generator"].as_str(), losses["length"].as_u64()),
+        (Some("sobol"), Some(16))
+    );
     assert_eq!(losses["score"], found["cells"][0]["accuracy"]);
     assert!(!found["cells"][0]["early"].as_array().unwrap().is_empty());
     let page = std::fs::read_to_string(folder.join("r/index.html")).unwrap();
@@ -143,7 +175,8 @@ fn a_report_of_a_graph_shows_its_nodes() {
 #[test]
 fn graphs_run_in_integers_and_in_shards() {
     let folder = Folder::new("graph-shards");
-    let asked = ["eval", MODEL, "--lengths", "32,256", "--generators", "sobol", "--arithmetic", "integer"];
+    let asked =
+        ["eval", MODEL, "--lengths", "32,256", "--generators", "sobol", "--arithmetic", "integer"];
     let whole = json(&[&asked[..], &["--json"]].concat());
     assert_eq!(whole["plan"]["arithmetic"], "integer");
     let float = json(&[&asked[..6], &["--json"]].concat());
@@ -165,13 +198,18 @@ fn graphs_run_in_integers_and_in_shards() {
 #[test]
 fn lengths_that_were_found_are_settings_to_run_with() {
     let folder = Folder::new("graph-found");
-    let all = ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];
+    let all =
+        ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];
     let found = json(&[&all[..], &["--report", &folder.join("f")]].concat());
     let layers = folder.join("f/layers.json");
-    let run = ["eval", MODEL, "--lengths", "256", "--generators", "sobol", "--layers", &layers, "--json"];
+    let run =
+        ["eval", MODEL, "--lengths", "256", "--generators", "sobol", "--layers", &layers, "--json"];
     assert_eq!(json(&run)["cells"][0]["accuracy"], found["score"]);
     let twice = aleatron(&[&run[..], &["--layer", "conv:length=3"]].concat());
-    assert!(String::from_utf8_lossy(&twice.stderr).contains("\"conv\" is given twice"), "{twice:?}");
+    assert!(
+        String::from_utf8_lossy(&twice.stderr).contains("\"conv\" is given twice"),
+        "{twice:?}"
+    );
     std::fs::write(&layers, r#"{"conv": {"length": "many"}}"#).unwrap();
     let broken = aleatron(&run);
     let text = String::from_utf8_lossy(&broken.stderr).into_owned();

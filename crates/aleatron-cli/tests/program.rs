@@ -81,10 +81,14 @@ fn on_llvmpipe(arguments: &[&str]) -> Output {
 #[cfg(feature = "gpu")]
 #[test]
 fn info_lists_adapters_and_the_one_in_use() {
-    let info: serde_json::Value = serde_json::from_slice(&on_llvmpipe(&["info", "--json"]).stdout).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_slice(&on_llvmpipe(&["info", "--json"]).stdout).unwrap();
     let devices = info["devices"].as_array().unwrap();
     let used: Vec<_> = devices.iter().filter(|device| device["is_default"] == true).collect();
-    assert!(used.len() == 1 && used[0]["name"].as_str().unwrap().contains("llvmpipe"), "{devices:?}");
+    assert!(
+        used.len() == 1 && used[0]["name"].as_str().unwrap().contains("llvmpipe"),
+        "{devices:?}"
+    );
     assert_eq!(used[0]["device"], "gpu:0");
     assert!(used[0]["max_binding_bytes"].as_u64().unwrap() > 0);
 }
@@ -94,8 +98,11 @@ fn info_lists_adapters_and_the_one_in_use() {
 fn verify_includes_every_adapter() {
     let reports: serde_json::Value =
         serde_json::from_slice(&on_llvmpipe(&["verify", "--json"]).stdout).unwrap();
-    let gpu =
-        reports.as_array().unwrap().iter().find(|r| r["backend"].as_str().unwrap().contains("llvmpipe"));
+    let gpu = reports
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["backend"].as_str().unwrap().contains("llvmpipe"));
     let gpu = gpu.unwrap();
     assert_eq!(gpu["equal"], true, "{gpu}");
     assert!(gpu["cases"].as_u64().unwrap() >= 50, "{gpu}");
@@ -104,8 +111,16 @@ fn verify_includes_every_adapter() {
 #[cfg(feature = "gpu")]
 #[test]
 fn bench_gpu_profiles_its_kernels() {
-    let output =
-        on_llvmpipe(&["bench", "gpu", "--profile", "--json", "--layers", "16x8,16x8x40", "--length", "100"]);
+    let output = on_llvmpipe(&[
+        "bench",
+        "gpu",
+        "--profile",
+        "--json",
+        "--layers",
+        "16x8,16x8x40",
+        "--length",
+        "100",
+    ]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for (row, kernel) in rows.as_array().unwrap().iter().zip(["accumulate", "tile"]) {
@@ -123,13 +138,17 @@ fn an_adapter_that_is_not_there_is_a_clear_error() {
     let output = aleatron(&["bench", "gpu"]).env("SC_GPU_ADAPTER", "abacus").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("no GPU adapter matches \"abacus\"") && error.contains("llvmpipe"), "{error}");
+    assert!(
+        error.contains("no GPU adapter matches \"abacus\"") && error.contains("llvmpipe"),
+        "{error}"
+    );
 }
 
 #[cfg(feature = "gpu")]
 #[test]
 fn bench_network_compares_with_the_cpu() {
-    let arguments = ["bench", "network", "--network", "lenet5", "--images", "3", "--length", "16", "--json"];
+    let arguments =
+        ["bench", "network", "--network", "lenet5", "--images", "3", "--length", "16", "--json"];
     for device in ["cpu", "gpu"] {
         let output = on_llvmpipe(&[&arguments[..], &["--device", device]].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -137,7 +156,10 @@ fn bench_network_compares_with_the_cpu() {
         assert_eq!((&report["images"], &report["device"]), (&3.into(), &device.into()));
         assert!(report["images_per_second"].as_f64().unwrap() > 0.0);
     }
-    assert_eq!(aleatron(&["bench", "network", "--network", "vgg"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(
+        aleatron(&["bench", "network", "--network", "vgg"]).output().unwrap().status.code(),
+        Some(2)
+    );
 }
 
 #[test]
@@ -145,5 +167,8 @@ fn bench_cpu_takes_layers() {
     let output = aleatron(&["bench", "cpu", "--json", "--layers", "8x4"]).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows[0]["layer"], "8->4 x 1");
-    assert_eq!(aleatron(&["bench", "cpu", "--layers", "8by4"]).output().unwrap().status.code(), Some(2));
+    assert_eq!(
+        aleatron(&["bench", "cpu", "--layers", "8by4"]).output().unwrap().status.code(),
+        Some(2)
+    );
 }

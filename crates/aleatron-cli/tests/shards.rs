@@ -43,7 +43,9 @@ fn shards_make_the_whole() {
 fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     let folder = Folder::new("shard-killed");
     let shards = folder.join("shards");
-    let shard = |shard: &str, more: &[&str]| eval(&[&["--shard", shard, "--report", &shards], more].concat());
+    let shard = |shard: &str, more: &[&str]| {
+        eval(&[&["--shard", shard, "--report", &shards], more].concat())
+    };
     good(shard("1/2", &[]));
     good(shard("2/2", &[]));
     let path = Path::new(&shards).join("shard-2-of-2.jsonl");
@@ -51,8 +53,11 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     // Killed in the middle of its third line.
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() > 4);
-    std::fs::write(&path, [lines[0], "\n", lines[1], "\n", &lines[2][..lines[2].len() / 2]].concat())
-        .unwrap();
+    std::fs::write(
+        &path,
+        [lines[0], "\n", lines[1], "\n", &lines[2][..lines[2].len() / 2]].concat(),
+    )
+    .unwrap();
     let partial = aleatron(&["merge", &shards, "--json"]);
     assert_eq!(partial.status.code(), Some(1));
     let partial = evaluation(&partial);
@@ -60,7 +65,10 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     let said = String::from_utf8(aleatron(&["merge", &shards]).stdout).unwrap();
     assert!(said.contains("unfinished: "), "{said}");
     let refused = fault(&shard("2/2", &[]));
-    assert!(refused.contains("shard-2-of-2.jsonl: it is unfinished: go on with --resume"), "{refused}");
+    assert!(
+        refused.contains("shard-2-of-2.jsonl: it is unfinished: go on with --resume"),
+        "{refused}"
+    );
     let again = String::from_utf8(good(shard("2/2", &["--resume"])).stdout).unwrap();
     assert!(again.contains(&format!("Shard 2/2: {} tasks", lines.len() - 2)), "{again}");
     let whole = evaluation(&good(eval(&["--json"])));
@@ -87,7 +95,10 @@ fn one_process_at_a_time_writes_a_shard() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let refused = fault(&shard("1/2").output().unwrap());
-    assert!(refused.contains(&format!("process {} is writing this report", first.id())), "{refused}");
+    assert!(
+        refused.contains(&format!("process {} is writing this report", first.id())),
+        "{refused}"
+    );
     let refused = fault(&shard("1/2").arg("--resume").output().unwrap());
     assert!(refused.contains("is writing this report"), "{refused}");
     let mut second = shard("2/2").spawn().unwrap();

@@ -1,4 +1,5 @@
-//! The networks and the data of `eval` and `inspect`: constants, symbolic sizes, shapes, classes and calibration.
+//! The networks and the data of `eval` and `inspect`: constants, symbolic sizes, shapes, classes
+//! and calibration.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking, too")]
 
 mod common;
@@ -17,11 +18,14 @@ fn json(arguments: &[&str]) -> Value {
     common::json(&[arguments, &["--json"]].concat())
 }
 
-/// `(x + offset) * W` with a symbolic width, which W fixes to 2, and an offset that is an input. A second output is the sum alone.
+/// `(x + offset) * W` with a symbolic width, which W fixes to 2, and an offset that is an input. A
+/// second output is the sum alone.
 fn two_inputs(folder: &Folder) -> String {
     let mut graph = Graph::new("offset");
-    let dims = |names: &[&str]| Some(names.iter().map(|name| Dim::Named((*name).to_owned())).collect());
-    let input = |name: &str, shape| GraphValue { name: name.to_owned(), dtype: Some(DType::F32), shape };
+    let dims =
+        |names: &[&str]| Some(names.iter().map(|name| Dim::Named((*name).to_owned())).collect());
+    let input =
+        |name: &str, shape| GraphValue { name: name.to_owned(), dtype: Some(DType::F32), shape };
     let x = graph.add_input(input("x", dims(&["n", "width"])));
     let offset = graph.add_input(input("offset", Some(vec![Dim::Fixed(2)])));
     let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[x, offset]);
@@ -44,8 +48,12 @@ fn constants_and_sizes_are_given_by_name() {
     let common = ["eval", &model, "--data", &data, "--lengths", "256", "--generators", "sobol"];
     let run = |more: &[&str]| aleatron(&[&common[..], more].concat());
     let unbound = fault(&run(&[]));
-    assert!(unbound.contains("--shape width=SIZE") || unbound.contains("--input offset=VALUE"), "{unbound}");
-    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
+    assert!(
+        unbound.contains("--shape width=SIZE") || unbound.contains("--input offset=VALUE"),
+        "{unbound}"
+    );
+    let accuracy =
+        |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
     assert_eq!(accuracy(&["--shape", "width=2", "--input", "offset=0"]), 1.0);
     // An offset that turns the order of the scores of the second sample around.
     let array = folder.floats("offset.npy", "(2,)", &[0.5, 0.0]);
@@ -59,7 +67,9 @@ fn constants_and_sizes_are_given_by_name() {
 fn npz(path: &str, arrays: &[(&str, &str, &[f32])]) {
     let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
     for (name, shape, values) in arrays {
-        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        archive
+            .start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default())
+            .unwrap();
         archive.write_all(&common::npy("<f4", shape, &common::bytes(values))).unwrap();
     }
     archive.finish().unwrap();
@@ -71,11 +81,23 @@ fn constants_are_fed_from_an_archive_by_the_names_of_inputs() {
     let model = two_inputs(&folder);
     std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n").unwrap();
     let data = folder.join("d.csv");
-    let common =
-        ["eval", &model, "--data", &data, "--lengths", "256", "--generators", "sobol", "--shape", "width=2"];
-    let run = |feed: &str, more: &[&str]| aleatron(&[&common[..], &["--feed", feed], more].concat());
-    let accuracy =
-        |feed: &str| json(&[&common[..], &["--feed", feed]].concat())["float"]["accuracy"].as_f64().unwrap();
+    let common = [
+        "eval",
+        &model,
+        "--data",
+        &data,
+        "--lengths",
+        "256",
+        "--generators",
+        "sobol",
+        "--shape",
+        "width=2",
+    ];
+    let run =
+        |feed: &str, more: &[&str]| aleatron(&[&common[..], &["--feed", feed], more].concat());
+    let accuracy = |feed: &str| {
+        json(&[&common[..], &["--feed", feed]].concat())["float"]["accuracy"].as_f64().unwrap()
+    };
     let (zero, shifted) = (folder.join("zero.npz"), folder.join("shifted.npz"));
     npz(&zero, &[("offset", "(2,)", &[0.0, 0.0])]);
     npz(&shifted, &[("offset", "(2,)", &[0.5, 0.0])]);
@@ -105,7 +127,8 @@ fn inspect_shows_symbolic_sizes_and_stages() {
     let shown = json(&["inspect", &model, "--shape", "width=2"]);
     assert_eq!(shown["input_dims"]["x"], serde_json::json!(["n", "width"]));
     assert_eq!(shown["inputs"][0]["shape"], serde_json::json!([1, 2]));
-    let text = String::from_utf8(aleatron(&["inspect", &model, "--shape", "width=2"]).stdout).unwrap();
+    let text =
+        String::from_utf8(aleatron(&["inspect", &model, "--shape", "width=2"]).stdout).unwrap();
     assert!(text.contains("input x has the shape n x width in the file"), "{text}");
     let open = String::from_utf8(aleatron(&["inspect", &model]).stdout).unwrap();
     assert!(open.contains("open sizes, shown as 1: width (give them with --shape)"), "{open}");
@@ -124,7 +147,8 @@ fn inspect_shows_symbolic_sizes_and_stages() {
 
 /// A network over images of three channels of 1 x 2 pixels, which adds the pixels of a channel.
 fn images(folder: &Folder) -> String {
-    let weights = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+    let weights =
+        [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
     let network = NetworkBuilder::new("channels", &[3, 1, 2]).dense("fc", 6, &weights, &[]);
     let network = network.build().unwrap();
     let network = network.calibrated(&[1.0; 6], &Calibration::default()).unwrap();
@@ -142,12 +166,19 @@ fn images_of_another_layout_are_refused_and_transposed() {
     let x = folder.floats("x.npy", "(2, 1, 2, 3)", &values);
     let common = ["eval", &model, "--labels", &y, "--lengths", "256", "--generators", "sobol"];
     let refused = fault(&aleatron(&[&common[..], &["--data", &x]].concat()));
-    assert!(refused.contains("samples have shape [1, 2, 3], the network takes [3, 1, 2]"), "{refused}");
+    assert!(
+        refused.contains("samples have shape [1, 2, 3], the network takes [3, 1, 2]"),
+        "{refused}"
+    );
     assert!(refused.contains("the axes [0, 3, 1, 2]; --layout nhwc does that"), "{refused}");
-    let accuracy = |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
+    let accuracy =
+        |more: &[&str]| json(&[&common[..], more].concat())["float"]["accuracy"].as_f64().unwrap();
     assert_eq!(accuracy(&["--data", &x, "--layout", "NHWC"]), 1.0);
-    let flat =
-        folder.floats("flat.npy", "(2, 6)", &[0.9, 0.8, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1, 0.9, 0.8]);
+    let flat = folder.floats(
+        "flat.npy",
+        "(2, 6)",
+        &[0.9, 0.8, 0.1, 0.3, 0.2, 0.1, 0.1, 0.2, 0.2, 0.1, 0.9, 0.8],
+    );
     assert_eq!(accuracy(&["--data", &flat]), 1.0);
 }
 
@@ -177,8 +208,10 @@ fn names_of_classes_are_stated_and_counted() {
 
 /// An ONNX file without scales over two features.
 fn uncalibrated(folder: &Folder) -> String {
-    let network =
-        NetworkBuilder::new("plain", &[2]).dense("fc", 2, &[1.0, 0.0, 0.0, 0.25], &[]).build().unwrap();
+    let network = NetworkBuilder::new("plain", &[2])
+        .dense("fc", 2, &[1.0, 0.0, 0.0, 0.25], &[])
+        .build()
+        .unwrap();
     let path = folder.join("plain.onnx");
     std::fs::write(&path, network.graph().to_onnx().unwrap()).unwrap();
     path
@@ -194,9 +227,11 @@ fn calibration_with_test_samples_is_stated() {
     let common = ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "sobol"];
     let output = aleatron(&[&common[..], &["--report", &report]].concat());
     let note = "found with the first 2 samples of the test data";
-    for text in
-        [&output.stdout, &output.stderr, &std::fs::read(Path::new(&report).join("index.html")).unwrap()]
-    {
+    for text in [
+        &output.stdout,
+        &output.stderr,
+        &std::fs::read(Path::new(&report).join("index.html")).unwrap(),
+    ] {
         assert!(String::from_utf8_lossy(text).contains(note), "{}", String::from_utf8_lossy(text));
     }
     // Samples of training, or scales of the file, need no warning.
@@ -204,7 +239,8 @@ fn calibration_with_test_samples_is_stated() {
     std::fs::write(&training, "4,0,0\n").unwrap();
     let found = json(&[&common[..], &["--calibrate", &training]].concat());
     assert_eq!(found["warnings"], serde_json::json!([]));
-    let saved = Network::load(&model).unwrap().calibrated(&[4.0, 4.0], &Calibration::default()).unwrap();
+    let saved =
+        Network::load(&model).unwrap().calibrated(&[4.0, 4.0], &Calibration::default()).unwrap();
     saved.save(folder.join("saved.onnx")).unwrap();
     let found = json(&[
         "eval",
@@ -244,12 +280,17 @@ fn samples_of(folder: &Folder, n: Dim, name: &str) -> String {
     path
 }
 
-/// Numbers of samples that are not multiples of the fixed one: in the calibration, with a maximum or a percentile, and in the test.
+/// Numbers of samples that are not multiples of the fixed one: in the calibration, with a maximum
+/// or a percentile, and in the test.
 #[test]
 fn fixed_batch_size_changes_neither_scales_nor_figures() {
     let folder = Folder::new("sources-fixed-batch");
     std::fs::write(folder.join("d.csv"), "0.5,0.25,0\n0.25,0.5,1\n-0.5,0.1,1\n").unwrap();
-    std::fs::write(folder.join("c.csv"), "0.9,0.8,0\n0.7,0.6,1\n0.5,0.4,1\n0.3,0.2,0\n0.1,0.05,0\n").unwrap();
+    std::fs::write(
+        folder.join("c.csv"),
+        "0.9,0.8,0\n0.7,0.6,1\n0.5,0.4,1\n0.3,0.2,0\n0.1,0.05,0\n",
+    )
+    .unwrap();
     let (data, samples) = (folder.join("d.csv"), folder.join("c.csv"));
     let models = [
         samples_of(&folder, Dim::Named("n".to_owned()), "free.onnx"),
@@ -258,7 +299,8 @@ fn fixed_batch_size_changes_neither_scales_nor_figures() {
     ];
     for percentile in [&[][..], &["--percentile", "60"]] {
         let found = models.each_ref().map(|model| {
-            let common = ["eval", model, "--data", &data, "--calibrate", &samples, "--lengths", "16"];
+            let common =
+                ["eval", model, "--data", &data, "--calibrate", &samples, "--lengths", "16"];
             let mut found = json(&[&common[..], &["--generators", "sobol"], percentile].concat());
             for cell in found["cells"].as_array_mut().unwrap() {
                 // The bits of a sample, counted once: 4 products of 16 bits.
@@ -282,8 +324,18 @@ fn weight_scales_are_those_of_rows_or_tensors() {
     let data = folder.join("d.csv");
     std::fs::write(&data, "3,0,0\n0,2,1\n").unwrap();
     let layers = |scale: &str| {
-        let all =
-            ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "bernoulli", "--seeds", "1"];
+        let all = [
+            "eval",
+            &model,
+            "--data",
+            &data,
+            "--lengths",
+            "64",
+            "--generators",
+            "bernoulli",
+            "--seeds",
+            "1",
+        ];
         json(&[&all[..], &["--weight-scale", scale]].concat())["cells"][0]["layers"].take()
     };
     // A row of small weights has streams of few ones if the scale is that of the whole layer.
@@ -297,7 +349,8 @@ fn bytes_of_images_are_warned_about() {
     let data = folder.join("d.csv");
     std::fs::write(&data, "255,0,0\n0,128,1\n").unwrap();
     let common = ["eval", &model, "--data", &data, "--lengths", "64", "--generators", "sobol"];
-    let said = |more: &[&str]| String::from_utf8(aleatron(&[&common[..], more].concat()).stderr).unwrap();
+    let said =
+        |more: &[&str]| String::from_utf8(aleatron(&[&common[..], more].concat()).stderr).unwrap();
     assert!(said(&[]).contains("give --divide 255"), "{}", said(&[]));
     assert!(!said(&["--divide", "255"]).contains("--divide"), "{}", said(&["--divide", "255"]));
 }
@@ -306,8 +359,18 @@ fn bytes_of_images_are_warned_about() {
 fn searches_write_a_page_and_name_their_files() {
     let folder = Folder::new("sources-find");
     let report = folder.join("f");
-    let common =
-        ["eval", "plain", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--report", &report];
+    let common = [
+        "eval",
+        "plain",
+        "--lengths",
+        "16,64",
+        "--generators",
+        "sobol",
+        "--find",
+        "2",
+        "--report",
+        &report,
+    ];
     let output = aleatron(&common);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -318,15 +381,26 @@ fn searches_write_a_page_and_name_their_files() {
     let page = std::fs::read_to_string(Path::new(&report).join("find.html")).unwrap();
     assert!(page.contains("Shortest streams of plain") && !page.contains("NaN"), "{page}");
     // An unfinished search is not replaced.
-    let mut found: Value =
-        serde_json::from_str(&std::fs::read_to_string(Path::new(&report).join("find.json")).unwrap())
-            .unwrap();
+    let mut found: Value = serde_json::from_str(
+        &std::fs::read_to_string(Path::new(&report).join("find.json")).unwrap(),
+    )
+    .unwrap();
     found["is_finished"] = false.into();
     std::fs::write(Path::new(&report).join("find.json"), found.to_string()).unwrap();
     assert!(fault(&aleatron(&common)).contains("unfinished search: go on with --resume"));
     assert!(aleatron(&[&common[..], &["--resume"]].concat()).status.success());
-    let other =
-        ["eval", "cnn", "--lengths", "16,64", "--generators", "sobol", "--find", "2", "--report", &report];
+    let other = [
+        "eval",
+        "cnn",
+        "--lengths",
+        "16,64",
+        "--generators",
+        "sobol",
+        "--find",
+        "2",
+        "--report",
+        &report,
+    ];
     assert!(fault(&aleatron(&other)).contains("a search of another network"));
 }
 

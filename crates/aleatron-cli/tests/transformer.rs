@@ -9,14 +9,26 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
+const MODEL: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama");
 /// A model with a tokenizer.
-const TEXT_MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
-const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
+const TEXT_MODEL: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/qwen2");
+const ADAPTER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/llama-lora");
 
 fn tokens(arguments: &[&str]) -> Vec<u64> {
-    let mut all =
-        vec!["generate", MODEL, "--tokens", "5,6,7", "--device", "cpu", "--max-tokens", "12", "--json"];
+    let mut all = vec![
+        "generate",
+        MODEL,
+        "--tokens",
+        "5,6,7",
+        "--device",
+        "cpu",
+        "--max-tokens",
+        "12",
+        "--json",
+    ];
     all.extend(arguments);
     let output = aleatron(&all);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -51,16 +63,29 @@ fn generate_uses_the_generation_config_of_the_model() {
     std::fs::write(folder.join("generation_config.json"), config).unwrap();
     let run = |more: &[&str]| {
         let model = folder.to_str().unwrap();
-        let common =
-            ["generate", model, "--tokens", "5,6,7", "--device", "cpu", "--max-tokens", "12", "--json"];
+        let common = [
+            "generate",
+            model,
+            "--tokens",
+            "5,6,7",
+            "--device",
+            "cpu",
+            "--max-tokens",
+            "12",
+            "--json",
+        ];
         let output = aleatron(&[&common[..], more].concat());
         let warning = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{warning}");
-        assert!(warning.contains("generation_config.json: num_beams: 3 is not supported"), "{warning}");
+        assert!(
+            warning.contains("generation_config.json: num_beams: 3 is not supported"),
+            "{warning}"
+        );
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     let options = |report: &Value| {
-        ["temperature", "top_k", "top_p", "repetition_penalty"].map(|name| report[name].as_f64().unwrap())
+        ["temperature", "top_k", "top_p", "repetition_penalty"]
+            .map(|name| report[name].as_f64().unwrap())
     };
     let drawn = run(&[]);
     assert_eq!(options(&drawn), [1.5, 20.0, 0.5, 1.25]);
@@ -79,7 +104,8 @@ fn generate_uses_the_generation_config_of_the_model() {
 
 #[test]
 fn generate_shows_tokens_as_text_and_its_speed_apart() {
-    let output = aleatron(&["generate", MODEL, "--tokens", "5,6", "--device", "cpu", "--max-tokens", "3"]);
+    let output =
+        aleatron(&["generate", MODEL, "--tokens", "5,6", "--device", "cpu", "--max-tokens", "3"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.split_whitespace().all(|token| token.parse::<u32>().is_ok()), "{text}");
     let error = String::from_utf8(output.stderr).unwrap();
@@ -171,10 +197,21 @@ fn bench_transformer_reports_prompt_and_steps() {
 #[test]
 fn finetune_writes_an_adapter_that_generate_reads() {
     let folder = Folder::new("finetune");
-    let (out, report, text) = (folder.join("adapter"), folder.join("report"), folder.join("text.txt"));
+    let (out, report, text) =
+        (folder.join("adapter"), folder.join("report"), folder.join("text.txt"));
     std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
     let arguments = ["finetune", TEXT_MODEL, "--data", &text, "--out", &out, "--report", &report];
-    let more = ["--length", "16", "--steps", "30", "--learning-rate", "0.01", "--targets", "all", "--json"];
+    let more = [
+        "--length",
+        "16",
+        "--steps",
+        "30",
+        "--learning-rate",
+        "0.01",
+        "--targets",
+        "all",
+        "--json",
+    ];
     let found = json(&[&arguments[..], &more].concat());
     let steps = found["steps"].as_array().unwrap();
     let loss = |step: &Value| step["loss"].as_f64().unwrap();
@@ -217,7 +254,9 @@ fn finetune_writes_an_adapter_that_generate_reads() {
         "--json",
     ]);
     assert!(loss(&again["steps"][0]) < 0.5 * loss(&steps[0]));
-    let read = |folder: &str| std::fs::read_to_string(Path::new(folder).join("adapter_config.json")).unwrap();
+    let read = |folder: &str| {
+        std::fs::read_to_string(Path::new(folder).join("adapter_config.json")).unwrap()
+    };
     assert_eq!(read(&out), read(&second));
     // The same command gives the same losses.
     let repeated = json(&[&arguments[..], &more].concat());
@@ -227,7 +266,8 @@ fn finetune_writes_an_adapter_that_generate_reads() {
 #[test]
 fn finetune_refuses_invalid_usage_and_other_families() {
     let folder = Folder::new("finetune-usage");
-    let (out, text, lines) = (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));
+    let (out, text, lines) =
+        (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));
     std::fs::write(&text, "the cat sat on the mat").unwrap();
     std::fs::write(&lines, "{\"tokens\": [5, 6, 7]}").unwrap();
     let cases: [&[&str]; 9] = [
@@ -242,13 +282,20 @@ fn finetune_refuses_invalid_usage_and_other_families() {
         &["--adapter", ADAPTER, "--rank", "4"],
     ];
     for case in cases {
-        let refused = aleatron(&[&["finetune", TEXT_MODEL, "--data", &text, "--out", &out], case].concat());
-        assert_eq!(refused.status.code(), Some(2), "{case:?}: {}", String::from_utf8_lossy(&refused.stderr));
+        let refused =
+            aleatron(&[&["finetune", TEXT_MODEL, "--data", &text, "--out", &out], case].concat());
+        assert_eq!(
+            refused.status.code(),
+            Some(2),
+            "{case:?}: {}",
+            String::from_utf8_lossy(&refused.stderr)
+        );
     }
     let gpt2 = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/gpt2");
     let other = aleatron(&["finetune", gpt2, "--data", &lines, "--out", &out, "--targets", "all"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(common::fault(&other).contains("cannot be fine-tuned"));
-    let missing = aleatron(&["finetune", TEXT_MODEL, "--data", &folder.join("missing.txt"), "--out", &out]);
+    let missing =
+        aleatron(&["finetune", TEXT_MODEL, "--data", &folder.join("missing.txt"), "--out", &out]);
     assert!(common::fault(&missing).contains("missing.txt"));
 }

@@ -40,7 +40,8 @@ enum Compare {
 }
 
 impl Compare {
-    /// What holds for the weights of a training on this machine: the page was written on x86-64 with FMA.
+    /// What holds for the weights of a training on this machine: the page was written on x86-64
+    /// with FMA.
     fn trained() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("fma") {
@@ -53,7 +54,9 @@ impl Compare {
     fn of(self, line: &str) -> String {
         match self {
             Self::Words => line.to_owned(),
-            Self::Names => line.chars().filter(|c| !(c.is_ascii_digit() || "+-.".contains(*c))).collect(),
+            Self::Names => {
+                line.chars().filter(|c| !(c.is_ascii_digit() || "+-.".contains(*c))).collect()
+            }
         }
     }
 }
@@ -61,7 +64,8 @@ impl Compare {
 /// Whether a shown line is one of the output; `…` stands for the rest of a line.
 fn is_printed(shown: &str, output: &str, compare: Compare) -> bool {
     let shown = words(&compare.of(shown));
-    output.lines().map(|line| words(&compare.of(line))).any(|line| match shown.strip_suffix(" …") {
+    output.lines().map(|line| words(&compare.of(line))).any(|line| match shown.strip_suffix(" …")
+    {
         Some(start) => line.starts_with(start),
         None => line == shown,
     })
@@ -80,7 +84,10 @@ fn tutorial_runs_as_it_stands() {
                 "sh" => {
                     let arguments: Vec<&str> = line.split_whitespace().collect();
                     assert_eq!(arguments[0], "aleatron", "{line}");
-                    let run = command(&arguments[1..]).current_dir(&folder.0).env_remove("COLUMNS").output();
+                    let run = command(&arguments[1..])
+                        .current_dir(&folder.0)
+                        .env_remove("COLUMNS")
+                        .output();
                     output = text(&good(run.unwrap()));
                     commands += 1;
                     if arguments[1] == "train" {

@@ -1,7 +1,7 @@
 //! Which Philox counter draws which bit.
 //!
-//! A counter names the thing being drawn and never the order of drawing, so thread count, tile order, batch
-//! splits, devices and ranks cannot change a bit:
+//! A counter names the thing being drawn and never the order of drawing, so thread count, tile
+//! order, batch splits, devices and ranks cannot change a bit:
 //!
 //! | counter word | meaning |
 //! |---|---|
@@ -43,7 +43,8 @@ pub enum Domain {
 
 impl Domain {
     /// Every domain of a circuit without faults, in order of its number.
-    pub const ALL: [Self; 5] = [Self::Input, Self::Weight, Self::WeightInit, Self::Select, Self::Noise];
+    pub const ALL: [Self; 5] =
+        [Self::Input, Self::Weight, Self::WeightInit, Self::Select, Self::Noise];
 }
 
 /// The index of a layer in its network; 0 for a layer on its own. Below 2^28.
@@ -64,9 +65,11 @@ impl LayerIndex {
     pub fn new(index: usize) -> Result<Self> {
         match u32::try_from(index) {
             Ok(index) if index <= Self::MAX => Ok(Self(index)),
-            _ => {
-                Err(Error::TooLarge { what: Quantity::Layer, actual: index as u128, limit: Self::MAX.into() })
-            }
+            _ => Err(Error::TooLarge {
+                what: Quantity::Layer,
+                actual: index as u128,
+                limit: Self::MAX.into(),
+            }),
         }
     }
 
@@ -77,7 +80,8 @@ impl LayerIndex {
     }
 }
 
-/// Everything but the bit index that decides a stream: one address, one sequence of uniform integers.
+/// Everything but the bit index that decides a stream: one address, one sequence of uniform
+/// integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamAddress {
     /// The 64-bit seed, which is the Philox key.

@@ -1,12 +1,15 @@
 //! The one trait between layers and processors.
 //!
-//! A layer knows its [`LayerSpec`] and its [`Weights`]; a [`Backend`] prepares them once, encoded and wherever it wants
-//! them, and the [`PreparedLayer`] answers counts for batches. CPUs, GPUs and pools of both are backends, and every one of them
-//! gives the same counts. A backend without code for some kind of layer answers [`Error::unsupported`].
+//! A layer knows its [`LayerSpec`] and its [`Weights`]; a [`Backend`] prepares them once, encoded
+//! and wherever it wants them, and the [`PreparedLayer`] answers counts for batches. CPUs, GPUs and
+//! pools of both are backends, and every one of them gives the same counts. A backend without code
+//! for some kind of layer answers [`Error::unsupported`].
 
 mod device;
 
-pub use device::{DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder};
+pub use device::{
+    DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder,
+};
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Quantity, Result};
@@ -34,8 +37,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>>;
 
-    /// Prepares a program to run from inputs to outputs on this backend, all slots resident; `None` if the backend has no code for one of
-    /// its steps. Its layers can then be prepared one by one, and the steps between them run on the host.
+    /// Prepares a program to run from inputs to outputs on this backend, all slots resident; `None`
+    /// if the backend has no code for one of its steps. Its layers can then be prepared one by
+    /// one, and the steps between them run on the host.
     ///
     /// # Errors
     /// As [`Self::prepare`].
@@ -72,8 +76,9 @@ pub enum CountMethod {
     /// Tables wherever there can be any.
     #[default]
     Best,
-    /// One lookup per product, whatever the length; for dense layers with sequences of up to 12 bits shared by the streams
-    /// of an input, and for convolutions with such sequences shared by all.
+    /// One lookup per product, whatever the length; for dense layers with sequences of up to 12
+    /// bits shared by the streams of an input, and for convolutions with such sequences shared
+    /// by all.
     Tables,
     /// Every bit is made and multiplied; for everything.
     Bits,
@@ -89,7 +94,8 @@ impl CountMethod {
             (Topology::Dense { .. }, Encoding::Sequences(pairing)) => {
                 has_table(pairing) && pairing.sharing != Sharing::OnePerStream
             }
-            // An input meets every tap of a kernel, each with a sequence of its own where inputs have theirs.
+            // An input meets every tap of a kernel, each with a sequence of its own where inputs
+            // have theirs.
             (Topology::Conv(_), Encoding::Sequences(pairing)) => {
                 has_table(pairing) && pairing.sharing == Sharing::OneForAll
             }
@@ -121,12 +127,14 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// The counts of a batch, row-major of samples by neurons.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::OutOfRange`] with the first input outside its interval,
-    /// [`Error::DirtyTail`] for streams with ones past their length, [`Error::TooLarge`] past 2^32 samples,
-    /// [`Error::Memory`] where the counts do not fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
+    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::OutOfRange`] with the
+    /// first input outside its interval, [`Error::DirtyTail`] for streams with ones past their
+    /// length, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not
+    /// fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
 
-    /// Counts a batch and returns the time of each kernel; none on a backend that does not time them.
+    /// Counts a batch and returns the time of each kernel; none on a backend that does not time
+    /// them.
     ///
     /// # Errors
     /// As [`Self::counts`].
@@ -134,11 +142,13 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
         self.counts(batch, cancel).map(|_| Vec::new())
     }
 
-    /// Counts arrays in the memory of the backend's device, and leaves the results there. All work is done when this returns.
+    /// Counts arrays in the memory of the backend's device, and leaves the results there. All work
+    /// is done when this returns.
     ///
     /// # Errors
-    /// As [`Self::counts`], and a fault of [`Error::Backend`] for a backend without such arrays, for memory that is not of the backend's device
-    /// or in use by the backend itself, and for arrays that overlap or do not fit the layer.
+    /// As [`Self::counts`], and a fault of [`Error::Backend`] for a backend without such arrays,
+    /// for memory that is not of the backend's device or in use by the backend itself, and for
+    /// arrays that overlap or do not fit the layer.
     fn counts_on_device(&self, _: &mut DeviceBatch<'_>, _: Cancel<'_>) -> Result<()> {
         Err(Error::unsupported(
             self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
@@ -151,7 +161,8 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The name of the backend that a batch of `n_samples` runs on; `None` where that has yet to be measured.
+    /// The name of the backend that a batch of `n_samples` runs on; `None` where that has yet to be
+    /// measured.
     fn backend_for(&self, n_samples: usize) -> Option<String>;
 
     /// What a user should know of how it runs, such as a device that could not be used.
@@ -175,11 +186,12 @@ pub struct Batch<'a> {
 pub enum Inputs<'a> {
     /// Values in the interval of the polarity.
     Values(&'a [f64]),
-    /// Thresholds of comparators as wide as [`Encoding::input_width`], negative ones of a signed layer with the bit
-    /// [`NEGATIVE`](crate::threshold::NEGATIVE).
+    /// Thresholds of comparators as wide as [`Encoding::input_width`], negative ones of a signed
+    /// layer with the bit [`NEGATIVE`](crate::threshold::NEGATIVE).
     Thresholds(&'a [u64]),
-    /// Packed streams of the layer's length, each starting with a word of its own. They are counted as they are, whatever
-    /// the layer's encoding. A signed layer takes [`Self::SignedStreams`].
+    /// Packed streams of the layer's length, each starting with a word of its own. They are counted
+    /// as they are, whatever the layer's encoding. A signed layer takes
+    /// [`Self::SignedStreams`].
     Streams(&'a [u64]),
     /// Packed streams as above, of the magnitudes of a signed layer's inputs.
     SignedStreams {
@@ -227,18 +239,21 @@ impl<'a> Batch<'a> {
                 let divisor = spec.sample_words();
                 match words.len().is_multiple_of(divisor) {
                     true => Ok(words.len() / divisor),
-                    false => Err(Error::Ragged { what: Quantity::Words, actual: words.len(), divisor }),
+                    false => {
+                        Err(Error::Ragged { what: Quantity::Words, actual: words.len(), divisor })
+                    }
                 }
             }
         }
     }
 
-    /// Checks everything about the inputs but the range of values, which is checked when they are converted; the number of
-    /// samples.
+    /// Checks everything about the inputs but the range of values, which is checked when they are
+    /// converted; the number of samples.
     ///
     /// # Errors
-    /// As [`Self::n_samples`], [`Error::OutOfRange`] for a threshold past that of the stream of ones, [`Error::DirtyTail`] for a
-    /// stream with ones past its length, [`Error::Mismatch`] for streams with too few signs or with any that the layer's have not,
+    /// As [`Self::n_samples`], [`Error::OutOfRange`] for a threshold past that of the stream of
+    /// ones, [`Error::DirtyTail`] for a stream with ones past its length, [`Error::Mismatch`]
+    /// for streams with too few signs or with any that the layer's have not,
     /// [`Error::TooLarge`] for more samples than a counter can name.
     pub fn check(&self, spec: &LayerSpec) -> Result<usize> {
         let n_samples = self.n_samples(spec)?;
@@ -273,18 +288,22 @@ impl<'a> Batch<'a> {
     /// The samples from `start` to `end`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where a counter cannot name the first one, or there are not so many samples.
+    /// [`Error::TooLarge`] where a counter cannot name the first one, or there are not so many
+    /// samples.
     pub fn samples(&self, spec: &LayerSpec, start: usize, end: usize) -> Result<Self> {
         fn part<T>(all: &[T], start: usize, end: usize, size: usize) -> Result<&[T]> {
             let range = start.saturating_mul(size)..end.saturating_mul(size);
-            let (what, actual, limit) = (Quantity::Samples, end as u128, (all.len() / size.max(1)) as u128);
+            let (what, actual, limit) =
+                (Quantity::Samples, end as u128, (all.len() / size.max(1)) as u128);
             all.get(range).ok_or(Error::TooLarge { what, actual, limit })
         }
         let n = spec.n_inputs();
         let inputs = match self.inputs {
             Inputs::Values(values) => Inputs::Values(part(values, start, end, n)?),
             Inputs::Thresholds(thresholds) => Inputs::Thresholds(part(thresholds, start, end, n)?),
-            Inputs::Streams(words) => Inputs::Streams(part(words, start, end, spec.sample_words())?),
+            Inputs::Streams(words) => {
+                Inputs::Streams(part(words, start, end, spec.sample_words())?)
+            }
             Inputs::SignedStreams { words, negative } => Inputs::SignedStreams {
                 words: part(words, start, end, spec.sample_words())?,
                 negative: part(negative, start, end, n)?,

@@ -23,8 +23,8 @@ impl<'a> Cancel<'a> {
     /// Work that nobody stops.
     pub const NEVER: Cancel<'static> = Cancel(None);
 
-    /// Work that stops once `cancelled` answers true. It is asked every few tens of milliseconds, on the thread that
-    /// called for the work.
+    /// Work that stops once `cancelled` answers true. It is asked every few tens of milliseconds,
+    /// on the thread that called for the work.
     #[must_use]
     pub const fn when(cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self(Some(cancelled))

@@ -24,24 +24,31 @@ impl Connections {
     /// The connections where `mask`, row-major of neurons by inputs, is true.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole rows,
-    /// [`Error::TooLarge`] past 2^32 inputs.
+    /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole
+    /// rows, [`Error::TooLarge`] past 2^32 inputs.
     pub fn from_mask(mask: &[bool], n_inputs: usize) -> Result<Self> {
         if n_inputs == 0 {
             return Err(Error::Zero(Quantity::Inputs));
         }
         if !mask.len().is_multiple_of(n_inputs) {
-            return Err(Error::Ragged { what: Quantity::Connections, actual: mask.len(), divisor: n_inputs });
+            return Err(Error::Ragged {
+                what: Quantity::Connections,
+                actual: mask.len(),
+                divisor: n_inputs,
+            });
         }
-        Self::from_rows(mask.chunks(n_inputs).map(|row| (0..n_inputs).filter(|&i| row[i])), n_inputs)
+        Self::from_rows(
+            mask.chunks(n_inputs).map(|row| (0..n_inputs).filter(|&i| row[i])),
+            n_inputs,
+        )
     }
 
     /// The connections listed for each neuron.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does not strictly
-    /// increase, [`Error::UnknownInput`] where it names an input at or past `n_inputs`, [`Error::TooLarge`] past
-    /// 2^32 inputs or neurons.
+    /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does
+    /// not strictly increase, [`Error::UnknownInput`] where it names an input at or past
+    /// `n_inputs`, [`Error::TooLarge`] past 2^32 inputs or neurons.
     pub fn from_rows<Row>(rows: impl IntoIterator<Item = Row>, n_inputs: usize) -> Result<Self>
     where
         Row: IntoIterator<Item = usize>,
@@ -50,7 +57,11 @@ impl Connections {
             return Err(Error::Zero(Quantity::Inputs));
         }
         if n_inputs as u128 > 1 << 32 {
-            return Err(Error::TooLarge { what: Quantity::Inputs, actual: n_inputs as u128, limit: 1 << 32 });
+            return Err(Error::TooLarge {
+                what: Quantity::Inputs,
+                actual: n_inputs as u128,
+                limit: 1 << 32,
+            });
         }
         let mut connections = Self { n_inputs, offsets: vec![0], inputs: Vec::new() };
         for (neuron, row) in rows.into_iter().enumerate() {

@@ -34,7 +34,8 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// A kernel of rows and columns at every place of an image, given by its channels, rows and columns, where it fits.
+    /// A kernel of rows and columns at every place of an image, given by its channels, rows and
+    /// columns, where it fits.
     #[must_use]
     pub const fn conv2d(input: [usize; 3], out_channels: usize, kernel: [usize; 2]) -> Self {
         let (stride, padding, dilation) = ([1, 1], [[0, 0]; 2], [1, 1]);
@@ -80,7 +81,8 @@ impl Convolution {
 
 /// A convolution, or some of its output channels, with every size checked.
 ///
-/// Inputs and outputs are numbered by channel, row and column, the taps of a kernel by channel of its group, row and column.
+/// Inputs and outputs are numbered by channel, row and column, the taps of a kernel by channel of
+/// its group, row and column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConvShape {
     convolution: Convolution,
@@ -93,14 +95,17 @@ impl ConvShape {
     /// A whole convolution.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size, stride, dilation or number of groups of 0, [`Error::Ragged`] where the groups do not divide the
-    /// channels of the input or of the result, [`Error::TooLarge`] for a kernel larger than the padded image and past 2^32 inputs or
+    /// [`Error::Zero`] for a size, stride, dilation or number of groups of 0, [`Error::Ragged`]
+    /// where the groups do not divide the channels of the input or of the result,
+    /// [`Error::TooLarge`] for a kernel larger than the padded image and past 2^32 inputs or
     /// outputs.
     pub fn new(convolution: Convolution) -> Result<Self> {
         let Convolution { input: [channels, ..], out_channels, groups, .. } = convolution;
-        for (what, n) in
-            [(Quantity::Channels, channels), (Quantity::Channels, out_channels), (Quantity::Groups, groups)]
-        {
+        for (what, n) in [
+            (Quantity::Channels, channels),
+            (Quantity::Channels, out_channels),
+            (Quantity::Groups, groups),
+        ] {
             if n == 0 {
                 return Err(Error::Zero(what));
             }
@@ -118,7 +123,9 @@ impl ConvShape {
             dilation: convolution.dilation[k],
         };
         let windows = [Windows::new(axis(0))?, Windows::new(axis(1))?];
-        let volume = |channels: usize, size: [usize; 2]| channels as u128 * size[0] as u128 * size[1] as u128;
+        let volume = |channels: usize, size: [usize; 2]| {
+            channels as u128 * size[0] as u128 * size[1] as u128
+        };
         for (what, n) in [
             (Quantity::Inputs, volume(channels, [convolution.input[1], convolution.input[2]])),
             (Quantity::Neurons, volume(out_channels, [windows[0].len(), windows[1].len()])),
@@ -143,7 +150,11 @@ impl ConvShape {
         if range.is_empty() {
             return Err(Error::Zero(what));
         }
-        Ok(Self { first_channel: self.first_channel + range.start, n_channels: range.len(), ..*self })
+        Ok(Self {
+            first_channel: self.first_channel + range.start,
+            n_channels: range.len(),
+            ..*self
+        })
     }
 
     /// The whole convolution as it was asked for.
@@ -213,7 +224,8 @@ impl ConvShape {
         self.n_channels * self.kernel_weights()
     }
 
-    /// The output channels, of those that are here, that see one group of inputs, each with the first input channel they see.
+    /// The output channels, of those that are here, that see one group of inputs, each with the
+    /// first input channel they see.
     pub fn groups(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let per_group = self.convolution.out_channels / self.convolution.groups;
         let end = self.first_channel + self.n_channels;
@@ -232,14 +244,21 @@ impl ConvShape {
         (self.first_channel + channel) / per_group * self.group_inputs()
     }
 
-    /// The input under a tap of the kernel at a position, for an output channel that sees input channels from
-    /// `first_input_channel` on; `None` in the padding.
+    /// The input under a tap of the kernel at a position, for an output channel that sees input
+    /// channels from `first_input_channel` on; `None` in the padding.
     #[must_use]
-    pub fn input_at(&self, first_input_channel: usize, position: usize, tap: usize) -> Option<usize> {
-        let ([_, rows, columns], [height, width]) = (self.convolution.input, self.convolution.kernel);
+    pub fn input_at(
+        &self,
+        first_input_channel: usize,
+        position: usize,
+        tap: usize,
+    ) -> Option<usize> {
+        let ([_, rows, columns], [height, width]) =
+            (self.convolution.input, self.convolution.kernel);
         let [over_rows, over_columns] = &self.windows;
         let (row, column) = (position / over_columns.len(), position % over_columns.len());
-        let (channel, tap_row, tap_column) = (tap / (height * width), tap / width % height, tap % width);
+        let (channel, tap_row, tap_column) =
+            (tap / (height * width), tap / width % height, tap % width);
         let row = over_rows.at(row, tap_row)?;
         let column = over_columns.at(column, tap_column)?;
         Some(((first_input_channel + channel) * rows + row) * columns + column)
@@ -256,7 +275,9 @@ impl ConvShape {
     /// The products of the outputs at each position.
     #[must_use]
     pub fn fan_ins(&self) -> Vec<usize> {
-        let taps = |windows: &Windows| (0..windows.len()).map(|k| windows.taps(k).len()).collect::<Vec<_>>();
+        let taps = |windows: &Windows| {
+            (0..windows.len()).map(|k| windows.taps(k).len()).collect::<Vec<_>>()
+        };
         let [rows, columns] = [taps(&self.windows[0]), taps(&self.windows[1])];
         rows.iter()
             .flat_map(|row| columns.iter().map(move |column| self.group_inputs() * row * column))
@@ -266,15 +287,17 @@ impl ConvShape {
     /// The most products of an output.
     #[must_use]
     pub fn max_fan_in(&self) -> usize {
-        let most =
-            |windows: &Windows| windows.runs().map(|run| windows.taps(run.start).len()).max().unwrap_or(0);
+        let most = |windows: &Windows| {
+            windows.runs().map(|run| windows.taps(run.start).len()).max().unwrap_or(0)
+        };
         self.group_inputs() * most(&self.windows[0]) * most(&self.windows[1])
     }
 
     /// The products of a sample.
     #[must_use]
     pub fn n_products(&self) -> usize {
-        let per_channel = self.windows[0].total_taps() as u128 * self.windows[1].total_taps() as u128;
+        let per_channel =
+            self.windows[0].total_taps() as u128 * self.windows[1].total_taps() as u128;
         let all = self.n_channels as u128 * self.group_inputs() as u128 * per_channel;
         usize::try_from(all).unwrap_or(usize::MAX)
     }

@@ -39,7 +39,9 @@ impl Overlap {
         }
         match (bits + both).checked_sub(x + y) {
             Some(neither) => Ok(Self { both, first: x - both, second: y - both, neither }),
-            None => Err(Error::TooSmall { what, actual: both.into(), limit: u128::from(x + y - bits) }),
+            None => {
+                Err(Error::TooSmall { what, actual: both.into(), limit: u128::from(x + y - bits) })
+            }
         }
     }
 
@@ -57,9 +59,9 @@ impl Overlap {
         [self.both, self.first, self.second, self.neither]
     }
 
-    /// The stochastic computing correlation of Alaghi and Hayes, in [-1, 1]: `(ad - bc)` over the most it could be with
-    /// these numbers of ones, `N min(a+b, a+c) - (a+b)(a+c)` when positive, `(a+b)(a+c) - N max(a-d, 0)` when not;
-    /// 0 where that is 0.
+    /// The stochastic computing correlation of Alaghi and Hayes, in [-1, 1]: `(ad - bc)` over the
+    /// most it could be with these numbers of ones, `N min(a+b, a+c) - (a+b)(a+c)` when
+    /// positive, `(a+b)(a+c) - N max(a-d, 0)` when not; 0 where that is 0.
     #[must_use]
     pub fn scc(&self) -> f64 {
         let [a, b, c, d] = self.signed();
@@ -69,9 +71,9 @@ impl Overlap {
         if most == 0 { 0.0 } else { excess as f64 / most as f64 }
     }
 
-    /// The zero correlation error: how much further the overlap is from that of independent streams than the length
-    /// makes unavoidable. With `D = a/N - (a+b)(a+c)/N^2` and `D0` the same for the integer nearest to `(a+b)(a+c)/N` in
-    /// place of a, it is `sign(D) (|D| - |D0|)`.
+    /// The zero correlation error: how much further the overlap is from that of independent streams
+    /// than the length makes unavoidable. With `D = a/N - (a+b)(a+c)/N^2` and `D0` the same for
+    /// the integer nearest to `(a+b)(a+c)/N` in place of a, it is `sign(D) (|D| - |D0|)`.
     #[must_use]
     pub fn zce(&self) -> f64 {
         let [a, b, c, d] = self.signed();

@@ -25,9 +25,14 @@ impl DenseShape {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, [`Error::Memory`] where the
-    /// weights' size overflows an address.
-    pub fn new(n_inputs: usize, n_neurons: usize, length: Length, polarity: Polarity) -> Result<Self> {
+    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either,
+    /// [`Error::Memory`] where the weights' size overflows an address.
+    pub fn new(
+        n_inputs: usize,
+        n_neurons: usize,
+        length: Length,
+        polarity: Polarity,
+    ) -> Result<Self> {
         for (what, n) in [(Quantity::Inputs, n_inputs), (Quantity::Neurons, n_neurons)] {
             if n == 0 {
                 return Err(Error::Zero(what));

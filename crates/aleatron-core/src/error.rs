@@ -362,7 +362,8 @@ pub enum Error {
         /// What the backend says.
         message: String,
     },
-    /// A state that a crate of this project rules out was reached: a defect of the crate, not of its use.
+    /// A state that a crate of this project rules out was reached: a defect of the crate, not of
+    /// its use.
     #[error(
         "internal error, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
@@ -389,7 +390,8 @@ impl Error {
 
     /// The error of a backend that has no code for an operation.
     pub fn unsupported(backend: impl Into<String>, operation: impl fmt::Display) -> Self {
-        let (fault, message) = (BackendFault::Unsupported, format!("{operation} are not supported here"));
+        let (fault, message) =
+            (BackendFault::Unsupported, format!("{operation} are not supported here"));
         Self::Backend { backend: backend.into(), fault, message }
     }
 

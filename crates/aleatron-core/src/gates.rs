@@ -1,7 +1,9 @@
-//! Gates on packed streams. AND multiplies unipolar values, XNOR bipolar ones, NOT is `1 - v` (or `-v`), and
-//! MUX with a select stream of 1/2 is the scaled sum `(a + b) / 2`. The tail stays clean through all of them.
+//! Gates on packed streams. AND multiplies unipolar values, XNOR bipolar ones, NOT is `1 - v` (or
+//! `-v`), and MUX with a select stream of 1/2 is the scaled sum `(a + b) / 2`. The tail stays clean
+//! through all of them.
 //!
-//! These are gates of single streams, a word at a time; backends have them for whole buffers of streams.
+//! These are gates of single streams, a word at a time; backends have them for whole buffers of
+//! streams.
 
 use crate::error::{Error, Quantity, Result};
 use crate::stream::BitStream;

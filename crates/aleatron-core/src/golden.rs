@@ -1,5 +1,5 @@
-//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and `golden/mixed.kat`, parsed: the same
-//! text files every backend and language reads.
+//! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and
+//! `golden/mixed.kat`, parsed: the same text files every backend and language reads.
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
 use crate::backend::CountMethod;
@@ -123,15 +123,20 @@ fn parse(line: &str) -> Option<Answer> {
             input: input.parse().ok()?,
             value: answer.parse().ok()?,
         }),
-        ["dense", n_inputs, n_neurons, length, weight_seed, input_seed, sample] => Some(Answer::Dense {
-            n_inputs: n_inputs.parse().ok()?,
-            n_neurons: n_neurons.parse().ok()?,
-            length: length.parse().ok()?,
-            weight_seed: hex64(weight_seed)?,
-            input_seed: hex64(input_seed)?,
-            sample: sample.parse().ok()?,
-            counts: answer.split_whitespace().map(|count| count.parse().ok()).collect::<Option<_>>()?,
-        }),
+        ["dense", n_inputs, n_neurons, length, weight_seed, input_seed, sample] => {
+            Some(Answer::Dense {
+                n_inputs: n_inputs.parse().ok()?,
+                n_neurons: n_neurons.parse().ok()?,
+                length: length.parse().ok()?,
+                weight_seed: hex64(weight_seed)?,
+                input_seed: hex64(input_seed)?,
+                sample: sample.parse().ok()?,
+                counts: answer
+                    .split_whitespace()
+                    .map(|count| count.parse().ok())
+                    .collect::<Option<_>>()?,
+            })
+        }
         _ => None,
     }
 }
@@ -150,7 +155,8 @@ pub struct LayerAnswer {
 /// # Errors
 /// The line, where the file is not as documented in its head.
 pub fn layers() -> Result<Vec<LayerAnswer>, &'static str> {
-    let lines = LAYERS_TEXT.lines().chain(MIXED_TEXT.lines()).filter(|line| line.starts_with("layer "));
+    let lines =
+        LAYERS_TEXT.lines().chain(MIXED_TEXT.lines()).filter(|line| line.starts_with("layer "));
     lines.map(|line| layer(line).ok_or(line)).collect()
 }
 
@@ -178,8 +184,19 @@ fn layer(line: &str) -> Option<LayerAnswer> {
 }
 
 fn layer_of(fields: &[&str], answer: &str) -> Option<LayerAnswer> {
-    let [_, polarity, topology, generator, sharing, width, bits, weight_seed, input_seed, sample, index] =
-        fields[..]
+    let [
+        _,
+        polarity,
+        topology,
+        generator,
+        sharing,
+        width,
+        bits,
+        weight_seed,
+        input_seed,
+        sample,
+        index,
+    ] = fields[..]
     else {
         return None;
     };
@@ -187,8 +204,9 @@ fn layer_of(fields: &[&str], answer: &str) -> Option<LayerAnswer> {
     let polarity: Polarity = polarity.parse().ok()?;
     let sharing: Sharing = sharing.parse().ok()?;
     let generator: GeneratorName = generator.parse().ok()?;
-    let encoding =
-        generator.encoding(number(weight_seed)?, Width::new(width.parse().ok()?).ok()?, sharing).ok()?;
+    let encoding = generator
+        .encoding(number(weight_seed)?, Width::new(width.parse().ok()?).ok()?, sharing)
+        .ok()?;
     let length = Length::new(bits.parse().ok()?).ok()?;
     let spec = LayerSpec::new(topology_of(topology)?, length, polarity, encoding).ok()?;
     let spec = spec.at(LayerIndex::new(index.parse().ok()?).ok()?);
@@ -201,7 +219,11 @@ fn layer_of(fields: &[&str], answer: &str) -> Option<LayerAnswer> {
     Some(LayerAnswer {
         case: LayerCase {
             weights: spec.weight_thresholds(&weights).ok()?,
-            inputs: spec.encoding().input_width().thresholds(&inputs, polarity, Quantity::Value).ok()?,
+            inputs: spec
+                .encoding()
+                .input_width()
+                .thresholds(&inputs, polarity, Quantity::Value)
+                .ok()?,
             seed: SampleSeed::new(number(input_seed)?).starting_at(sample.parse().ok()?),
             method: CountMethod::Bits,
             spec,
@@ -212,12 +234,15 @@ fn layer_of(fields: &[&str], answer: &str) -> Option<LayerAnswer> {
 
 fn topology_of(text: &str) -> Option<Topology> {
     fn numbers<const N: usize>(text: &str) -> Option<[usize; N]> {
-        let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
+        let numbers: Option<Vec<usize>> =
+            text.split(',').map(|number| number.parse().ok()).collect();
         numbers?.try_into().ok()
     }
     let fields: Vec<&str> = text.split(':').collect();
     Some(match fields[..] {
-        ["dense", n, m] => Topology::Dense { n_inputs: n.parse().ok()?, n_neurons: m.parse().ok()? },
+        ["dense", n, m] => {
+            Topology::Dense { n_inputs: n.parse().ok()?, n_neurons: m.parse().ok()? }
+        }
         ["sparse", n, rows] => {
             let row = |row: &str| {
                 row.split(',').filter_map(|input| input.parse::<usize>().ok()).collect::<Vec<_>>()
@@ -227,11 +252,12 @@ fn topology_of(text: &str) -> Option<Topology> {
         }
         ["conv", input, out, kernel, stride, padding, dilation, groups] => {
             let [top, bottom, left, right] = numbers(padding)?;
-            let convolution = Convolution::conv2d(numbers(input)?, out.parse().ok()?, numbers(kernel)?)
-                .with_stride(numbers(stride)?)
-                .with_paddings([[top, bottom], [left, right]])
-                .with_dilation(numbers(dilation)?)
-                .with_groups(groups.parse().ok()?);
+            let convolution =
+                Convolution::conv2d(numbers(input)?, out.parse().ok()?, numbers(kernel)?)
+                    .with_stride(numbers(stride)?)
+                    .with_paddings([[top, bottom], [left, right]])
+                    .with_dilation(numbers(dilation)?)
+                    .with_groups(groups.parse().ok()?);
             Topology::Conv(ConvShape::new(convolution).ok()?)
         }
         _ => return None,

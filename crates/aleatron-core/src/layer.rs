@@ -1,4 +1,5 @@
-//! What decides the counts of a layer, the weights aside: its topology, length, polarity and where its bits come from.
+//! What decides the counts of a layer, the weights aside: its topology, length, polarity and where
+//! its bits come from.
 
 use crate::address::{LayerIndex, StreamAddress};
 use crate::connections::Connections;
@@ -26,7 +27,8 @@ pub enum Topology {
     },
     /// A neuron sees the inputs it is connected to.
     Sparse(Arc<Connections>),
-    /// A neuron, one for each output channel and position, sees the inputs under the kernel of its channel at its position.
+    /// A neuron, one for each output channel and position, sees the inputs under the kernel of its
+    /// channel at its position.
     Conv(ConvShape),
 }
 
@@ -69,7 +71,8 @@ impl Topology {
         }
     }
 
-    /// The number of weights: one per neuron and input, one per connection, or one per tap of each kernel.
+    /// The number of weights: one per neuron and input, one per connection, or one per tap of each
+    /// kernel.
     #[must_use]
     pub fn n_weights(&self) -> usize {
         match self {
@@ -98,8 +101,9 @@ impl Topology {
         }
     }
 
-    /// The products of neurons 0, 1, …, which come again from the start for those past the last: of every neuron of a sparse layer,
-    /// of the positions of a channel, of any neuron of a dense layer.
+    /// The products of neurons 0, 1, …, which come again from the start for those past the last: of
+    /// every neuron of a sparse layer, of the positions of a channel, of any neuron of a dense
+    /// layer.
     #[must_use]
     pub fn fan_ins(&self) -> Vec<usize> {
         match self {
@@ -243,10 +247,23 @@ impl LayerSpec {
     /// A layer on its own.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, where a generator has too few sequences and where
-    /// signed counts could pass 64 bits, [`Error::Memory`] where the size of the weight streams overflows an address.
-    pub fn new(topology: Topology, length: Length, polarity: Polarity, encoding: Encoding) -> Result<Self> {
-        let spec = Self { topology, length, polarity, encoding, index: LayerIndex::ALONE, first_neuron: 0 };
+    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, where a
+    /// generator has too few sequences and where signed counts could pass 64 bits,
+    /// [`Error::Memory`] where the size of the weight streams overflows an address.
+    pub fn new(
+        topology: Topology,
+        length: Length,
+        polarity: Polarity,
+        encoding: Encoding,
+    ) -> Result<Self> {
+        let spec = Self {
+            topology,
+            length,
+            polarity,
+            encoding,
+            index: LayerIndex::ALONE,
+            first_neuron: 0,
+        };
         match &spec.topology {
             Topology::Dense { n_inputs, n_neurons } => {
                 DenseShape::new(*n_inputs, *n_neurons, length, polarity)?;
@@ -267,7 +284,8 @@ impl LayerSpec {
         Ok(spec)
     }
 
-    /// Checks that the generators have a sequence for the last input and the last weight, and so for all.
+    /// Checks that the generators have a sequence for the last input and the last weight, and so
+    /// for all.
     fn check_sequences(&self) -> Result<()> {
         if let InputSource::Sequences(inputs) = self.encoding.input_source() {
             inputs.input(self.n_inputs() - 1)?;
@@ -279,9 +297,12 @@ impl LayerSpec {
                 weights.weight(first + n_neurons - 1, n - 1, n)?;
             }
             Topology::Sparse(connections) => {
-                // The last neuron that is connected has the last sequence of those by weight, the last input of those by input.
+                // The last neuron that is connected has the last sequence of those by weight, the
+                // last input of those by input.
                 let last = |j: &usize| Some((*j, *connections.inputs_of(*j).last()? as usize));
-                if let Some((neuron, input)) = (0..connections.n_neurons()).rev().find_map(|j| last(&j)) {
+                if let Some((neuron, input)) =
+                    (0..connections.n_neurons()).rev().find_map(|j| last(&j))
+                {
                     weights.weight(first + neuron, input, n)?;
                 }
                 if let Some(&input) = connections.inputs().iter().max() {
@@ -357,8 +378,9 @@ impl LayerSpec {
         Ok(Self { index, first_neuron, ..Self::new(topology, length, polarity, encoding)? })
     }
 
-    /// Some of the neurons as a layer of their own: a neuron has the same bits in both. Those of a convolution can be taken by whole
-    /// output channels, [`Self::neurons_per_row`] neurons each.
+    /// Some of the neurons as a layer of their own: a neuron has the same bits in both. Those of a
+    /// convolution can be taken by whole output channels, [`Self::neurons_per_row`] neurons
+    /// each.
     ///
     /// ```
     /// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
@@ -369,8 +391,8 @@ impl LayerSpec {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end, [`Error::Ragged`] for one that begins or ends within an
-    /// output channel.
+    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end,
+    /// [`Error::Ragged`] for one that begins or ends within an output channel.
     pub fn neurons(&self, range: Range<usize>) -> Result<Self> {
         let n = self.n_neurons();
         if range.end > n {
@@ -385,7 +407,8 @@ impl LayerSpec {
                 Topology::Dense { n_inputs: *n_inputs, n_neurons: range.len() }
             }
             Topology::Sparse(connections) => {
-                let rows = range.clone().map(|j| connections.inputs_of(j).iter().map(|&i| i as usize));
+                let rows =
+                    range.clone().map(|j| connections.inputs_of(j).iter().map(|&i| i as usize));
                 Topology::Sparse(Arc::new(Connections::from_rows(rows, connections.n_inputs())?))
             }
             Topology::Conv(shape) => {
@@ -399,7 +422,8 @@ impl LayerSpec {
             }
         };
         // Fits: a layer has at most 2^32 rows.
-        let first_row = self.first_neuron.wrapping_add((range.start / self.neurons_per_row()) as u32);
+        let first_row =
+            self.first_neuron.wrapping_add((range.start / self.neurons_per_row()) as u32);
         Ok(Self { topology, first_neuron: first_row, ..self.clone() })
     }
 
@@ -433,8 +457,8 @@ impl LayerSpec {
         self.index
     }
 
-    /// The row of the first neuron's weight streams, an output channel of a convolution: 0 but for a layer made by
-    /// [`Self::neurons`].
+    /// The row of the first neuron's weight streams, an output channel of a convolution: 0 but for
+    /// a layer made by [`Self::neurons`].
     #[must_use]
     pub const fn first_neuron(&self) -> u32 {
         self.first_neuron
@@ -464,7 +488,8 @@ impl LayerSpec {
         self.topology.neurons_per_row()
     }
 
-    /// The number of weights: one per neuron and input, one per connection, or one per tap of each kernel.
+    /// The number of weights: one per neuron and input, one per connection, or one per tap of each
+    /// kernel.
     #[must_use]
     pub fn n_weights(&self) -> usize {
         self.topology.n_weights()
@@ -548,7 +573,8 @@ impl LayerSpec {
         Err(Error::Ragged { what: Quantity::Inputs, actual: n, divisor })
     }
 
-    /// The thresholds of inputs, as wide as [`Encoding::input_width`]; see [`Width::thresholds`] for those of signed ones.
+    /// The thresholds of inputs, as wide as [`Encoding::input_width`]; see [`Width::thresholds`]
+    /// for those of signed ones.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the first value outside the interval of the polarity.
@@ -556,7 +582,8 @@ impl LayerSpec {
         self.encoding.input_width().thresholds(values, self.polarity, Quantity::Value)
     }
 
-    /// The thresholds of weights, as wide as [`Encoding::weight_width`]; see [`Width::thresholds`] for those of signed ones.
+    /// The thresholds of weights, as wide as [`Encoding::weight_width`]; see [`Width::thresholds`]
+    /// for those of signed ones.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the first one outside the interval of the polarity.
@@ -582,11 +609,12 @@ impl LayerSpec {
 pub struct Weights(Arc<Vec<f64>>);
 
 impl Weights {
-    /// Weights of a layer, row-major of neurons by inputs, of output channels by taps, or one per connection.
+    /// Weights of a layer, row-major of neurons by inputs, of output channels by taps, or one per
+    /// connection.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there are not as many as the layer has, [`Error::OutOfRange`] with the first one outside the
-    /// interval of the polarity.
+    /// [`Error::Mismatch`] where there are not as many as the layer has, [`Error::OutOfRange`] with
+    /// the first one outside the interval of the polarity.
     pub fn new(spec: &LayerSpec, values: Vec<f64>) -> Result<Self> {
         let (expected, actual) = (spec.n_weights(), values.len());
         if expected != actual {
@@ -605,7 +633,9 @@ impl Weights {
         match &spec.topology {
             Topology::Dense { .. } | Topology::Conv(_) => {
                 let per_row = values.len() / spec.n_rows();
-                for (row, neuron) in values.chunks_exact_mut(per_row).zip(spec.first_neuron..=u32::MAX) {
+                for (row, neuron) in
+                    values.chunks_exact_mut(per_row).zip(spec.first_neuron..=u32::MAX)
+                {
                     weights::fill_row(seed, spec.index, neuron, spec.polarity, row);
                 }
             }
@@ -621,7 +651,8 @@ impl Weights {
         Ok(Self(Arc::new(values)))
     }
 
-    /// The weights, row-major of neurons by inputs, of output channels by taps, or one per connection.
+    /// The weights, row-major of neurons by inputs, of output channels by taps, or one per
+    /// connection.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.0
@@ -647,7 +678,8 @@ impl Weights {
 
 /// The seed of a call's input streams, and the global index of its first sample.
 ///
-/// A sample's streams depend on its own global index, never on the batch it came in, so splitting a batch changes no bit.
+/// A sample's streams depend on its own global index, never on the batch it came in, so splitting a
+/// batch changes no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SampleSeed {
     /// The seed.

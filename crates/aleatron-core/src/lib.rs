@@ -1,12 +1,14 @@
 //! What the bits of Aleatron mean.
 //!
-//! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers that hold
-//! them ([`stream`]), the gates that combine them ([`gates`]), what a layer counts, dense, sparse or a convolution
-//! ([`layer`], [`connections`], [`ConvShape`]) and how a fixed-point neuron steps ([`lif`]). It holds no kernels: beside each
-//! operation stands a plain version in [`reference`](mod@reference), one bit at a time and never optimised,
-//! and [`conformance`] is the one suite of cases that every faster backend is compared with.
+//! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers
+//! that hold them ([`stream`]), the gates that combine them ([`gates`]), what a layer counts,
+//! dense, sparse or a convolution ([`layer`], [`connections`], [`ConvShape`]) and how a fixed-point
+//! neuron steps ([`lif`]). It holds no kernels: beside each operation stands a plain version in
+//! [`reference`](mod@reference), one bit at a time and never optimised, and [`conformance`] is the
+//! one suite of cases that every faster backend is compared with.
 //!
-//! Sequences that streams share, as hardware does, are in [`generator`]; [`correlation`] measures two streams.
+//! Sequences that streams share, as hardware does, are in [`generator`]; [`correlation`] measures
+//! two streams.
 //!
 //! Start with [`stream`], then [`address`]; the specification in prose is `docs/streams.md`.
 //!

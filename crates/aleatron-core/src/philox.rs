@@ -1,7 +1,8 @@
-//! Philox 4x32-10, the counter-based generator of Salmon et al. (SC '11), exactly as Random123 publishes it.
+//! Philox 4x32-10, the counter-based generator of Salmon et al. (SC '11), exactly as Random123
+//! publishes it.
 //!
-//! A counter-based generator has no state: the words for a counter are a pure function of (counter, key), so
-//! any thread, device or rank can draw any word in any order and gets the same one.
+//! A counter-based generator has no state: the words for a counter are a pure function of (counter,
+//! key), so any thread, device or rank can draw any word in any order and gets the same one.
 
 /// Multipliers of the two products of a round.
 pub const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

@@ -1,4 +1,5 @@
-//! How a stream's share of ones is read: the interval of values, the product, and what a count means.
+//! How a stream's share of ones is read: the interval of values, the product, and what a count
+//! means.
 
 use crate::arithmetic::divide;
 use crate::error::{Error, Quantity, Result};
@@ -22,8 +23,8 @@ pub enum Polarity {
     Unipolar,
     /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
     Bipolar,
-    /// Values in [-1, 1], a sign and the share of ones; AND multiplies, and products count up or down by the product of
-    /// their signs.
+    /// Values in [-1, 1], a sign and the share of ones; AND multiplies, and products count up or
+    /// down by the product of their signs.
     Signed,
 }
 
@@ -67,7 +68,8 @@ impl Polarity {
     pub fn check(self, values: &[f64], what: Quantity) -> Result<()> {
         let [low, high] = self.interval();
         let inside = |value: f64| (low <= value) & (value <= high);
-        // Without a branch, so that the compiler uses vector registers; the index is looked for only after a failure.
+        // Without a branch, so that the compiler uses vector registers; the index is looked for
+        // only after a failure.
         if values.iter().fold(true, |all, &value| all & inside(value)) {
             return Ok(());
         }
@@ -88,7 +90,8 @@ impl Polarity {
         }
     }
 
-    /// The value at a `share` of the interval; of unipolar and bipolar streams, what that share of ones stands for.
+    /// The value at a `share` of the interval; of unipolar and bipolar streams, what that share of
+    /// ones stands for.
     #[inline]
     #[must_use]
     pub fn value_of(self, share: f64) -> f64 {
@@ -98,16 +101,17 @@ impl Polarity {
         }
     }
 
-    /// Whether an operand with this value counts down: where operands have signs, a value below 0. Zero, of either sign, does
-    /// not.
+    /// Whether an operand with this value counts down: where operands have signs, a value below 0.
+    /// Zero, of either sign, does not.
     #[inline]
     #[must_use]
     pub fn is_negative(self, value: f64) -> bool {
         self == Self::Signed && value < 0.0
     }
 
-    /// The integer that `count` of `n` products of streams of `length` stands for, in units of `1 / length`: `count` ones,
-    /// `2 count - n L` for matches, `count - n L` for a count up and down that begins with `n L`.
+    /// The integer that `count` of `n` products of streams of `length` stands for, in units of `1 /
+    /// length`: `count` ones, `2 count - n L` for matches, `count - n L` for a count up and
+    /// down that begins with `n L`.
     #[inline]
     #[must_use]
     pub const fn sum(self, count: u64, n: usize, length: Length) -> i128 {
@@ -119,8 +123,8 @@ impl Polarity {
         }
     }
 
-    /// The value of a `count` summed over `n` products of streams of `length`: [`Self::sum`] over the
-    /// length. Everything before is integer, so this is the one place where a layer rounds.
+    /// The value of a `count` summed over `n` products of streams of `length`: [`Self::sum`] over
+    /// the length. Everything before is integer, so this is the one place where a layer rounds.
     #[inline]
     #[must_use]
     pub fn decode(self, count: u64, n: usize, length: Length) -> f64 {
@@ -141,8 +145,8 @@ impl Polarity {
     /// [`Self::decode`] of many counts, rows of one for each of the products in `fan_ins`.
     #[must_use]
     pub fn decode_rows(self, counts: &[u64], fan_ins: &[usize], length: Length) -> Vec<f64> {
-        // Below 2^52 every integer on the way is exact in f64, and the conversion is done in vector registers: in the low bits of
-        // a number from 2^52 on, an integer stands as it is.
+        // Below 2^52 every integer on the way is exact in f64, and the conversion is done in vector
+        // registers: in the low bits of a number from 2^52 on, an integer stands as it is.
         const SHIFT: f64 = (1u64 << 52) as f64;
         let products = fan_ins.iter().max().map_or(0, |&n| n as u128 * length.bits() as u128);
         let largest = counts.iter().fold(0, |all, &count| all | count);
@@ -155,8 +159,9 @@ impl Polarity {
             Self::Bipolar => (2.0, length.bits() as f64),
             Self::Signed => (1.0, length.bits() as f64),
         };
-        let sum =
-            |count: u64, offset: f64| (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset;
+        let sum = |count: u64, offset: f64| {
+            (f64::from_bits(count | SHIFT.to_bits()) - SHIFT) * factor - offset
+        };
         let mut values: Vec<f64> = match fan_ins {
             [n, others @ ..] if others.iter().all(|other| other == n) => {
                 counts.iter().map(|&count| sum(count, *n as f64 * scale)).collect()
@@ -165,7 +170,9 @@ impl Polarity {
                 let offsets: Vec<f64> = fan_ins.iter().map(|&n| n as f64 * scale).collect();
                 let mut values = Vec::with_capacity(counts.len());
                 for row in counts.chunks(offsets.len().max(1)) {
-                    values.extend(row.iter().zip(&offsets).map(|(&count, &offset)| sum(count, offset)));
+                    values.extend(
+                        row.iter().zip(&offsets).map(|(&count, &offset)| sum(count, offset)),
+                    );
                 }
                 values
             }
@@ -186,6 +193,7 @@ impl FromStr for Polarity {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|polarity| polarity.name() == text);
-        found.ok_or_else(|| Error::unknown_name(Quantity::Polarity, text, Self::ALL.map(Self::name)))
+        found
+            .ok_or_else(|| Error::unknown_name(Quantity::Polarity, text, Self::ALL.map(Self::name)))
     }
 }

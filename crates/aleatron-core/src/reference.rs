@@ -1,4 +1,5 @@
-//! Every operation in its plainest form: one bit at a time, straight from the specification, never optimised.
+//! Every operation in its plainest form: one bit at a time, straight from the specification, never
+//! optimised.
 //!
 //! This is the oracle. A backend is right when it gives what these functions give, with `==`.
 
@@ -86,10 +87,12 @@ pub fn hamming_distance(a: &BitStream, b: &BitStream) -> u64 {
 pub(crate) fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
     let rows = 0..spec.n_rows();
     match spec.topology() {
-        Topology::Dense { n_inputs, .. } => rows.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect(),
-        Topology::Sparse(connections) => {
-            rows.flat_map(|j| connections.inputs_of(j).iter().map(move |&i| (j, i as usize))).collect()
+        Topology::Dense { n_inputs, .. } => {
+            rows.flat_map(|j| (0..*n_inputs).map(move |i| (j, i))).collect()
         }
+        Topology::Sparse(connections) => rows
+            .flat_map(|j| connections.inputs_of(j).iter().map(move |&i| (j, i as usize)))
+            .collect(),
         Topology::Conv(shape) => {
             let [height, width] = shape.convolution().kernel;
             let taps = shape.convolution().input[0] / shape.convolution().groups * height * width;
@@ -110,7 +113,8 @@ pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
             let Convolution { input, kernel, stride, padding, dilation, groups, out_channels } =
                 shape.convolution();
             let [_, out_rows, out_columns] = shape.output();
-            let (o, position) = (neuron / (out_rows * out_columns), neuron % (out_rows * out_columns));
+            let (o, position) =
+                (neuron / (out_rows * out_columns), neuron % (out_rows * out_columns));
             let (out_row, out_column) = (position / out_columns, position % out_columns);
             let group = (shape.first_channel() + o) / (out_channels / groups);
             let mut products = Vec::new();
@@ -136,8 +140,8 @@ pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// The weight streams of a layer, one per weight in their order, of the given thresholds. A stream that a generator has no
-/// sequence for is all zeros.
+/// The weight streams of a layer, one per weight in their order, of the given thresholds. A stream
+/// that a generator has no sequence for is all zeros.
 #[must_use]
 pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
     let n = match spec.topology() {
@@ -148,7 +152,8 @@ pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
         let row = spec.first_neuron() as usize + j;
         match spec.encoding().weight_source() {
             WeightSource::Bernoulli { seed } => {
-                let address = StreamAddress::weight(seed, i as u32, row as u32).in_layer(spec.index());
+                let address =
+                    StreamAddress::weight(seed, i as u32, row as u32).in_layer(spec.index());
                 encode(Threshold::saturating(threshold), spec.length(), address)
             }
             WeightSource::Sequences(sequences) => match sequences.weight(row, i, n) {
@@ -160,22 +165,24 @@ pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
     matrix(streams, spec.length())
 }
 
-/// The input streams of a batch, rows of samples by inputs, of the given thresholds. A stream that a generator has no
-/// sequence for is all zeros.
+/// The input streams of a batch, rows of samples by inputs, of the given thresholds. A stream that
+/// a generator has no sequence for is all zeros.
 #[must_use]
 pub fn input_streams(spec: &LayerSpec, thresholds: &[u64], seed: SampleSeed) -> StreamMatrix {
     let n = spec.n_inputs();
-    let streams = thresholds.iter().enumerate().map(|(k, &threshold)| match spec.encoding().input_source() {
-        InputSource::Bernoulli => {
-            let row = seed.first_sample.wrapping_add((k / n) as u32);
-            let address = StreamAddress::input(seed.seed, (k % n) as u32, row).in_layer(spec.index());
-            encode(Threshold::saturating(threshold), spec.length(), address)
-        }
-        InputSource::Sequences(sequences) => match sequences.input(k % n) {
-            Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
-            Err(_) => BitStream::zeros(spec.length()),
-        },
-    });
+    let streams =
+        thresholds.iter().enumerate().map(|(k, &threshold)| match spec.encoding().input_source() {
+            InputSource::Bernoulli => {
+                let row = seed.first_sample.wrapping_add((k / n) as u32);
+                let address =
+                    StreamAddress::input(seed.seed, (k % n) as u32, row).in_layer(spec.index());
+                encode(Threshold::saturating(threshold), spec.length(), address)
+            }
+            InputSource::Sequences(sequences) => match sequences.input(k % n) {
+                Ok(sequence) => sequence.encode(magnitude(threshold), spec.length()),
+                Err(_) => BitStream::zeros(spec.length()),
+            },
+        });
     matrix(streams, spec.length())
 }
 
@@ -185,28 +192,36 @@ fn matrix(streams: impl Iterator<Item = BitStream>, length: Length) -> StreamMat
     StreamMatrix::from_clean_words(words, rows, length)
 }
 
-/// The counts of a layer, row-major of samples by neurons: one weight stream per weight in their order, input streams rows of
-/// samples by inputs. All operands of a signed layer are taken to be positive; see [`signed_counts`].
+/// The counts of a layer, row-major of samples by neurons: one weight stream per weight in their
+/// order, input streams rows of samples by inputs. All operands of a signed layer are taken to be
+/// positive; see [`signed_counts`].
 #[must_use]
 pub fn counts(spec: &LayerSpec, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
     signed_counts(spec, [weights, inputs], [&[], &[]])
 }
 
-/// The counts of a layer as [`counts`] gives them, of weight and input streams; of a signed layer, those of their magnitudes, with
-/// which of them are negative.
+/// The counts of a layer as [`counts`] gives them, of weight and input streams; of a signed layer,
+/// those of their magnitudes, with which of them are negative.
 #[must_use]
-pub fn signed_counts(spec: &LayerSpec, streams: [&StreamMatrix; 2], negative: [&[bool]; 2]) -> Vec<u64> {
+pub fn signed_counts(
+    spec: &LayerSpec,
+    streams: [&StreamMatrix; 2],
+    negative: [&[bool]; 2],
+) -> Vec<u64> {
     let (n, m) = (spec.n_inputs(), spec.n_neurons());
     let [weights, inputs] = streams;
     let products: Vec<Vec<(usize, usize)>> = (0..m).map(|neuron| products(spec, neuron)).collect();
     let bits = spec.length().bits() as u64;
-    let is_negative = |operand: usize, stream: usize| negative[operand].get(stream).copied().unwrap_or(false);
+    let is_negative =
+        |operand: usize, stream: usize| negative[operand].get(stream).copied().unwrap_or(false);
     let mut counts = vec![0; inputs.rows() / n * m];
     for (sample, counts) in counts.chunks_mut(m).enumerate() {
         for (count, products) in counts.iter_mut().zip(&products) {
             for &(weight, input) in products {
                 let input = sample * n + input;
-                let (Some(w), Some(x)) = (weights.stream(weight), inputs.stream(input)) else { continue };
+                let (Some(w), Some(x)) = (weights.stream(weight), inputs.stream(input)) else {
+                    continue;
+                };
                 *count += match spec.polarity() {
                     Polarity::Unipolar => popcount(&gate(Gate::And, &w, &x)),
                     Polarity::Bipolar => popcount(&gate(Gate::Xnor, &w, &x)),
@@ -243,8 +258,8 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
     }
 }
 
-/// The threshold for what an accumulator holds, by divisions that round down; see [`crate::threshold::NEGATIVE`] for those of
-/// signed streams.
+/// The threshold for what an accumulator holds, by divisions that round down; see
+/// [`crate::threshold::NEGATIVE`] for those of signed streams.
 #[must_use]
 pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let product = i128::from(value) * i128::from(requantizer.multiplier());
@@ -273,19 +288,23 @@ pub fn rescale(rescaler: &Rescaler, value: i64) -> i64 {
     scaled.min(i64::MAX.into()).max(i64::MIN.into()) as i64
 }
 
-/// The windows of an image that a pool reduces: the values inside of each, row by row, and whether it averages over all of its places.
+/// The windows of an image that a pool reduces: the values inside of each, row by row, and whether
+/// it averages over all of its places.
 fn pool_windows<T: Copy>(shape: &PoolShape, values: &[T]) -> Vec<(Vec<T>, usize)> {
     let Pool { window, stride, padding, border, .. } = shape.pool();
     let [_, out_rows, out_columns] = shape.output();
     let [rows, columns] = [0, 1].map(|k: usize| shape.windows()[k].axis().size);
     let mut windows = Vec::new();
     for channel in 0..values.len() / (rows * columns) {
-        for (out_row, out_column) in (0..out_rows).flat_map(|r| (0..out_columns).map(move |c| (r, c))) {
+        for (out_row, out_column) in
+            (0..out_rows).flat_map(|r| (0..out_columns).map(move |c| (r, c)))
+        {
             let mut inside = Vec::new();
             for row in out_row * stride[0]..out_row * stride[0] + window[0] {
                 for column in out_column * stride[1]..out_column * stride[1] + window[1] {
                     let row = row.checked_sub(padding[0][0]).filter(|&row| row < rows);
-                    let column = column.checked_sub(padding[1][0]).filter(|&column| column < columns);
+                    let column =
+                        column.checked_sub(padding[1][0]).filter(|&column| column < columns);
                     if let (Some(row), Some(column)) = (row, column) {
                         inside.push(values[(channel * rows + row) * columns + column]);
                     }
@@ -302,7 +321,8 @@ fn pool_windows<T: Copy>(shape: &PoolShape, values: &[T]) -> Vec<(Vec<T>, usize)
 #[must_use]
 pub fn pool_floats(shape: &PoolShape, values: &[f64]) -> Vec<f64> {
     let reduce = |(inside, n): (Vec<f64>, usize)| {
-        let mut reduced = if shape.pool().kind == PoolKind::Average { 0.0 } else { f64::NEG_INFINITY };
+        let mut reduced =
+            if shape.pool().kind == PoolKind::Average { 0.0 } else { f64::NEG_INFINITY };
         for value in inside {
             match shape.pool().kind {
                 PoolKind::Average => reduced += value,

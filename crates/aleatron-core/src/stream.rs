@@ -1,5 +1,6 @@
-//! Packed streams: bit `k` lives in word `k / 64` at position `k % 64`, least significant first, and the bits
-//! past the length are zero, always. That is `numpy.packbits(bits, bitorder="little")` viewed as `<u8`.
+//! Packed streams: bit `k` lives in word `k / 64` at position `k % 64`, least significant first,
+//! and the bits past the length are zero, always. That is `numpy.packbits(bits, bitorder="little")`
+//! viewed as `<u8`.
 
 use crate::error::{Error, Quantity, Result};
 use crate::memory;
@@ -7,7 +8,8 @@ use crate::memory;
 /// Bits per packed word.
 pub const WORD_BITS: usize = 64;
 
-/// The length of a stream in bits: at least 1, at most 2^34 (29 bits of a counter index 32-bit words).
+/// The length of a stream in bits: at least 1, at most 2^34 (29 bits of a counter index 32-bit
+/// words).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Length(usize);
 
@@ -22,9 +24,11 @@ impl Length {
     pub fn new(bits: usize) -> Result<Self> {
         match bits {
             0 => Err(Error::Zero(Quantity::Length)),
-            _ if bits as u64 > Self::MAX => {
-                Err(Error::TooLarge { what: Quantity::Length, actual: bits as u128, limit: Self::MAX.into() })
-            }
+            _ if bits as u64 > Self::MAX => Err(Error::TooLarge {
+                what: Quantity::Length,
+                actual: bits as u128,
+                limit: Self::MAX.into(),
+            }),
             _ => Ok(Self(bits)),
         }
     }
@@ -119,7 +123,8 @@ impl BitStream {
     pub fn from_bits(bits: &[u8]) -> Result<Self> {
         let mut stream = Self::zeros(Length::new(bits.len())?);
         for (word, bits) in stream.words.iter_mut().zip(bits.chunks(WORD_BITS)) {
-            *word = bits.iter().enumerate().fold(0, |word, (k, &bit)| word | u64::from(bit != 0) << k);
+            *word =
+                bits.iter().enumerate().fold(0, |word, (k, &bit)| word | u64::from(bit != 0) << k);
         }
         Ok(stream)
     }
@@ -127,8 +132,8 @@ impl BitStream {
     /// A stream of packed words.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the number of words is not that of the length, [`Error::DirtyTail`] where a
-    /// bit past the length is set.
+    /// [`Error::Mismatch`] where the number of words is not that of the length,
+    /// [`Error::DirtyTail`] where a bit past the length is set.
     pub fn from_words(words: Vec<u64>, length: Length) -> Result<Self> {
         check_words(&words, 1, length)?;
         Ok(Self { length, words })
@@ -170,7 +175,9 @@ impl BitStream {
     /// The bits, one byte each.
     #[must_use]
     pub fn to_bits(&self) -> Vec<u8> {
-        (0..self.length.bits()).map(|k| (self.words[k / WORD_BITS] >> (k % WORD_BITS)) as u8 & 1).collect()
+        (0..self.length.bits())
+            .map(|k| (self.words[k / WORD_BITS] >> (k % WORD_BITS)) as u8 & 1)
+            .collect()
     }
 
     /// The number of ones.

@@ -1,12 +1,15 @@
-//! Probabilities as integer thresholds: a stream bit is 1 when its uniform integer is below the threshold.
+//! Probabilities as integer thresholds: a stream bit is 1 when its uniform integer is below the
+//! threshold.
 //!
-//! The operands of signed layers have a sign beside the threshold of their magnitude. Where both travel as one integer, the sign is
-//! its highest bit, [`NEGATIVE`]; a [`Threshold`] is that of a magnitude alone.
+//! The operands of signed layers have a sign beside the threshold of their magnitude. Where both
+//! travel as one integer, the sign is its highest bit, [`NEGATIVE`]; a [`Threshold`] is that of a
+//! magnitude alone.
 
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
 
-/// The bit of a threshold that says that the operand is negative, in layers whose operands have signs.
+/// The bit of a threshold that says that the operand is negative, in layers whose operands have
+/// signs.
 pub const NEGATIVE: u64 = 1 << 63;
 
 /// A threshold without its sign.
@@ -49,7 +52,13 @@ impl Threshold {
         if (0.0..=1.0).contains(&p) {
             Ok(Self(rounded(p * Self::ONE.0 as f64)))
         } else {
-            Err(Error::OutOfRange { what: Quantity::Probability, index: 0, value: p, low: 0.0, high: 1.0 })
+            Err(Error::OutOfRange {
+                what: Quantity::Probability,
+                index: 0,
+                value: p,
+                low: 0.0,
+                high: 1.0,
+            })
         }
     }
 
@@ -67,7 +76,8 @@ impl Threshold {
     }
 }
 
-/// The thresholds of `values`, each of which must lie in the interval of `polarity`; of signed ones, those of their magnitudes.
+/// The thresholds of `values`, each of which must lie in the interval of `polarity`; of signed
+/// ones, those of their magnitudes.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
@@ -79,11 +89,12 @@ pub fn thresholds(values: &[f64], polarity: Polarity, what: Quantity) -> Result<
 
 /// Appends the thresholds of `values` to `out`, or nothing on an error.
 ///
-/// Each value is read once, so that what is checked is what is converted, and a threshold is one whatever bits were read: others
-/// may be writing to the memory of an array that was handed over.
+/// Each value is read once, so that what is checked is what is converted, and a threshold is one
+/// whatever bits were read: others may be writing to the memory of an array that was handed over.
 ///
 /// # Errors
-/// As [`thresholds`], and [`Error::Changed`] where values were seen outside the interval and are no longer.
+/// As [`thresholds`], and [`Error::Changed`] where values were seen outside the interval and are no
+/// longer.
 pub fn extend_thresholds(
     values: &[f64],
     polarity: Polarity,
@@ -93,8 +104,8 @@ pub fn extend_thresholds(
     convert(values, polarity, Threshold::ONE.0, what, out, |threshold, _| Threshold(threshold))
 }
 
-/// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a power of two up to 2^32:
-/// `threshold` makes them of the integer and the value.
+/// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a
+/// power of two up to 2^32: `threshold` makes them of the integer and the value.
 pub(crate) fn convert<T>(
     values: &[f64],
     polarity: Polarity,
@@ -117,7 +128,8 @@ pub(crate) fn convert<T>(
     polarity.check(values, what).and(Err(Error::Changed { what }))
 }
 
-/// Appends thresholds, those of the nearest ends for values outside the interval; not 0 where there were such.
+/// Appends thresholds, those of the nearest ends for values outside the interval; not 0 where there
+/// were such.
 #[inline(always)]
 fn extend_with<T>(
     polarity: Polarity,
@@ -141,8 +153,9 @@ fn extend_with<T>(
 /// `floor(x + 0.5)` of a number in 0..=2^32.
 #[inline]
 fn rounded(x: f64) -> u64 {
-    // `floor` and the conversion to an integer, in additions alone, so that slices of values are converted in vector
-    // registers: adding 2^52 rounds to the nearest integer and leaves it in the low bits.
+    // `floor` and the conversion to an integer, in additions alone, so that slices of values are
+    // converted in vector registers: adding 2^52 rounds to the nearest integer and leaves it in
+    // the low bits.
     const SHIFT: f64 = (1u64 << 52) as f64;
     let x = x + 0.5;
     let nearest = (x + SHIFT) - SHIFT;
@@ -162,11 +175,17 @@ mod tests {
         let mut p = 0.37;
         for i in 0..200_000u32 {
             p = (p * 1.000_371 + f64::from(i) * unit) % 1.0;
-            // Half-way points and their neighbours, where rounding could go either way, and the point itself.
+            // Half-way points and their neighbours, where rounding could go either way, and the
+            // point itself.
             let half = (f64::from(i * 21_473) + 0.5) * unit;
-            for p in
-                [p, half, half.next_up(), half.next_down(), f64::from(i) * unit, f64::from(i) * unit * unit]
-            {
+            for p in [
+                p,
+                half,
+                half.next_up(),
+                half.next_down(),
+                f64::from(i) * unit,
+                f64::from(i) * unit * unit,
+            ] {
                 assert_eq!(threshold(p), Ok(plain(p)), "{p}");
             }
         }

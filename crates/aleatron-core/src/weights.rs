@@ -4,8 +4,9 @@ use crate::address::{Domain, LayerIndex};
 use crate::philox;
 use crate::polarity::Polarity;
 
-/// The weight of `input` at `neuron` (of a tap, at an output channel): word `input % 4` of Philox at (input / 4, 0, neuron, weight
-/// initialisation), divided by 2^32. A bipolar or signed layer spreads the same number over [-1, 1).
+/// The weight of `input` at `neuron` (of a tap, at an output channel): word `input % 4` of Philox
+/// at (input / 4, 0, neuron, weight initialisation), divided by 2^32. A bipolar or signed layer
+/// spreads the same number over [-1, 1).
 ///
 /// ```
 /// use aleatron_core::{LayerIndex, Polarity, weights};

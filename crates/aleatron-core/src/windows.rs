@@ -1,4 +1,5 @@
-//! Windows that slide along one axis of an image: where each begins, and which of its taps lie inside.
+//! Windows that slide along one axis of an image: where each begins, and which of its taps lie
+//! inside.
 //!
 //! Convolutions and pools have one of these for the rows and one for the columns.
 
@@ -51,8 +52,9 @@ impl Windows {
     /// The windows along an axis.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size, kernel, stride or dilation of 0, [`Error::TooLarge`] for a padded axis past [`Self::MAX_SIZE`] and for a
-    /// kernel that is longer, dilated, than the padded axis.
+    /// [`Error::Zero`] for a size, kernel, stride or dilation of 0, [`Error::TooLarge`] for a
+    /// padded axis past [`Self::MAX_SIZE`] and for a kernel that is longer, dilated, than the
+    /// padded axis.
     pub fn new(axis: Axis) -> Result<Self> {
         for (what, n) in [
             (Quantity::ImageSize, axis.size),
@@ -74,10 +76,15 @@ impl Windows {
         }
         let reach = (axis.kernel as u128 - 1) * axis.dilation as u128 + 1;
         if reach > padded {
-            return Err(Error::TooLarge { what: Quantity::KernelSize, actual: reach, limit: padded });
+            return Err(Error::TooLarge {
+                what: Quantity::KernelSize,
+                actual: reach,
+                limit: padded,
+            });
         }
         let len = ((padded - reach) / axis.stride as u128 + 1) as usize;
-        // A step that is never made may be of any size; as 1, it cannot overflow where one is counted too many.
+        // A step that is never made may be of any size; as 1, it cannot overflow where one is
+        // counted too many.
         let stride = if len == 1 { 1 } else { axis.stride };
         let dilation = if axis.kernel == 1 { 1 } else { axis.dilation };
         Ok(Self { axis: Axis { stride, dilation, ..axis }, len })
@@ -96,7 +103,8 @@ impl Windows {
         self.len
     }
 
-    /// The place of a window's first tap, which may lie in the padding: below 0, or at the size or after it.
+    /// The place of a window's first tap, which may lie in the padding: below 0, or at the size or
+    /// after it.
     #[must_use]
     pub const fn begin(&self, window: usize) -> i64 {
         // The padded axis is below 2^31, and windows begin on it.
@@ -108,8 +116,9 @@ impl Windows {
     pub fn taps(&self, window: usize) -> Range<usize> {
         let (begin, step) = (self.begin(window), self.axis.dilation as i64);
         // The taps before the place: as many as fit into the distance, rounded up.
-        let before =
-            |place: i64| ((place - begin).max(0) as usize).div_ceil(step as usize).min(self.axis.kernel);
+        let before = |place: i64| {
+            ((place - begin).max(0) as usize).div_ceil(step as usize).min(self.axis.kernel)
+        };
         before(0)..before(self.axis.size as i64)
     }
 

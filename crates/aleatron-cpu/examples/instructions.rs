@@ -1,8 +1,9 @@
-//! One operation on one tier, as often as asked, for tools that count instructions: `instructions TIER OPERATION REPEATS`.
+//! One operation on one tier, as often as asked, for tools that count instructions: `instructions
+//! TIER OPERATION REPEATS`.
 //!
-//! Everything is prepared before the first repeat, so two runs differ by the instructions of the additional repeats alone.
-//! Prints the units of work in a repeat: words of 64 bits, look-ups, or steps of a neuron. `cargo xtask instructions` counts
-//! with an emulator.
+//! Everything is prepared before the first repeat, so two runs differ by the instructions of the
+//! additional repeats alone. Prints the units of work in a repeat: words of 64 bits, look-ups, or
+//! steps of a neuron. `cargo xtask instructions` counts with an emulator.
 
 use aleatron_core::generator::{Pairing, Sequence, Sharing, Sobol, Width};
 use aleatron_core::lif::{LifDrive, LifParams};
@@ -28,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Runs an operation and gives the units of work in a repeat.
 fn run(cpu: &Cpu, operation: &str, repeats: usize) -> Result<usize, Box<dyn Error>> {
-    let words: Vec<u64> = (1..=WORDS as u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let words: Vec<u64> =
+        (1..=WORDS as u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let others: Vec<u64> = words.iter().map(|word| word.rotate_left(17)).collect();
     let mut bits = vec![0; 64 * WORDS];
     match operation {

@@ -12,8 +12,9 @@ use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, Prepare
 use aleatron_core::program::{PreparedProgram, Program, ProgramLayer};
 use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
-    Backend, Cancel, Connections, DenseShape, Encoding, Error, InputSource, LayerSpec, OperandSequences,
-    Polarity, Quantity, Result, StreamMatrix, Threshold, Topology, WeightSource, Weights, memory,
+    Backend, Cancel, Connections, DenseShape, Encoding, Error, InputSource, LayerSpec,
+    OperandSequences, Polarity, Quantity, Result, StreamMatrix, Threshold, Topology, WeightSource,
+    Weights, memory,
 };
 use std::fmt;
 use std::ops::Range;
@@ -70,7 +71,8 @@ impl Backend for CpuBackend {
         program: &Arc<Program>,
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedProgram>>> {
-        let prepare = |layer: &ProgramLayer| self.prepare_layer(&layer.spec, &layer.weights, options);
+        let prepare =
+            |layer: &ProgramLayer| self.prepare_layer(&layer.spec, &layer.weights, options);
         let layers = ProgramLayers::Cpu(program.prepare_layers(prepare)?);
         Ok(Some(Box::new(CpuProgram::of(Arc::clone(program), layers, self.clone())?)))
     }
@@ -86,8 +88,9 @@ impl CpuBackend {
         let cpu = self.cpu()?;
         let weights = match (spec.topology(), options.method.resolve(spec)?, spec.encoding()) {
             (Topology::Dense { .. }, CountMethod::Tables, Encoding::Sequences(pairing)) => {
-                let shape =
-                    spec.dense_shape().ok_or_else(|| Error::unsupported("cpu", "layers of this kind"))?;
+                let shape = spec
+                    .dense_shape()
+                    .ok_or_else(|| Error::unsupported("cpu", "layers of this kind"))?;
                 let thresholds = spec.weight_thresholds(weights)?;
                 Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
             }
@@ -101,11 +104,14 @@ impl CpuBackend {
             {
                 let thresholds = spec.weight_thresholds(weights)?;
                 let (length, polarity) = (spec.length(), spec.polarity());
-                Prepared::ConvTables(TabledConv::new(*shape, length, polarity, pairing, thresholds)?)
+                Prepared::ConvTables(TabledConv::new(
+                    *shape, length, polarity, pairing, thresholds,
+                )?)
             }
             (Topology::Conv(shape), ..) => {
                 let streams = encoded(&cpu, spec, weights, options.cancel)?;
-                let (length, polarity, negative) = (spec.length(), spec.polarity(), negative(spec, weights));
+                let (length, polarity, negative) =
+                    (spec.length(), spec.polarity(), negative(spec, weights));
                 Prepared::Conv(ConvWeights::new(&cpu, *shape, length, polarity, streams, negative)?)
             }
             _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
@@ -132,22 +138,32 @@ fn dense(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> 
 fn negative(spec: &LayerSpec, weights: &Weights) -> Vec<bool> {
     match spec.polarity() {
         Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
-        polarity @ Polarity::Signed => weights.values().iter().map(|&w| polarity.is_negative(w)).collect(),
+        polarity @ Polarity::Signed => {
+            weights.values().iter().map(|&w| polarity.is_negative(w)).collect()
+        }
     }
 }
 
-/// The packed weight streams of a layer, one per weight in their order; of a signed one, those of the magnitudes.
-fn encoded(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> Result<WordBuffer> {
+/// The packed weight streams of a layer, one per weight in their order; of a signed one, those of
+/// the magnitudes.
+fn encoded(
+    cpu: &Cpu,
+    spec: &LayerSpec,
+    weights: &Weights,
+    cancel: Cancel<'_>,
+) -> Result<WordBuffer> {
     let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
     cpu.encode_weights(spec, weights, cancel, &mut streams)?;
     Ok(streams)
 }
 
 impl Cpu {
-    /// The packed weight streams of a layer, one per weight in their order; of a signed one, those of the magnitudes.
+    /// The packed weight streams of a layer, one per weight in their order; of a signed one, those
+    /// of the magnitudes.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where a generator has too few sequences.
+    /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where a generator has too few
+    /// sequences.
     pub fn weight_streams(&self, spec: &LayerSpec, weights: &Weights) -> Result<StreamMatrix> {
         let mut streams = StreamMatrix::zeros(spec.n_weights(), spec.length())?;
         self.encode_weights(spec, weights, Cancel::NEVER, streams.words_mut())?;
@@ -166,7 +182,13 @@ impl Cpu {
                 let thresholds = thresholds(weights.values(), spec.polarity(), Quantity::Weight)?;
                 if cancel.is_never() {
                     let address = spec.weight_address(seed);
-                    return self.encode_connections(connections, &thresholds, spec.length(), address, out);
+                    return self.encode_connections(
+                        connections,
+                        &thresholds,
+                        spec.length(),
+                        address,
+                        out,
+                    );
                 }
                 self.encode_some_connections(spec, connections, &thresholds, seed, cancel, out)
             }
@@ -291,10 +313,16 @@ impl PreparedLayer for CpuLayer {
 
 impl CpuLayer {
     /// Returns the counts of a batch, computed on a given tier and pool.
-    pub(crate) fn counts_on(&self, cpu: &Cpu, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
+    pub(crate) fn counts_on(
+        &self,
+        cpu: &Cpu,
+        batch: &Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<u64>> {
         let n_samples = batch.check(&self.spec)?;
         // Encoding a word costs as much as counting many.
-        let cost = self.spec.product_words().saturating_add(self.spec.sample_words().saturating_mul(64));
+        let cost =
+            self.spec.product_words().saturating_add(self.spec.sample_words().saturating_mul(64));
         let samples = (COUNT_WORDS / cost).max(1);
         if n_samples <= samples || cancel.is_never() {
             return self.count(cpu, batch);
@@ -333,7 +361,9 @@ impl CpuLayer {
             (_, _, Inputs::SignedStreams { words, negative }) => {
                 self.count_signed_streams(cpu, words, negative)
             }
-            (_, InputSource::Bernoulli, Inputs::Values(values)) if spec.polarity() != Polarity::Signed => {
+            (_, InputSource::Bernoulli, Inputs::Values(values))
+                if spec.polarity() != Polarity::Signed =>
+            {
                 let inputs = thresholds(values, spec.polarity(), Quantity::Value)?;
                 self.count_bernoulli(cpu, &inputs, &[], batch)
             }
@@ -357,7 +387,11 @@ impl CpuLayer {
         self.spec.dense_shape().ok_or_else(|| Error::unsupported("cpu", "layers of this kind"))
     }
 
-    fn connections<'a>(&'a self, streams: &'a [u64], negative: &'a [bool]) -> Result<ConnectionWeights<'a>> {
+    fn connections<'a>(
+        &'a self,
+        streams: &'a [u64],
+        negative: &'a [bool],
+    ) -> Result<ConnectionWeights<'a>> {
         let Topology::Sparse(connections) = self.spec.topology() else {
             return Err(Error::unsupported("cpu", "layers of this kind"));
         };
@@ -365,11 +399,11 @@ impl CpuLayer {
         Ok(ConnectionWeights { connections, length, polarity, streams, negative })
     }
 
-    /// What the inputs of a signed dense layer bring beside their streams, whose negative ones it complements. Other layers look at the
-    /// signs themselves.
+    /// What the inputs of a signed dense layer bring beside their streams, whose negative ones it
+    /// complements. Other layers look at the signs themselves.
     fn terms(&self, cpu: &Cpu, words: &mut [u64], negative: &[bool]) -> Option<Terms> {
-        let is_needed =
-            self.spec.polarity() == Polarity::Signed && matches!(self.weights, Prepared::Dense { .. });
+        let is_needed = self.spec.polarity() == Polarity::Signed
+            && matches!(self.weights, Prepared::Dense { .. });
         is_needed.then(|| Terms::new(cpu.tier(), words, self.spec.length(), negative))
     }
 
@@ -390,7 +424,11 @@ impl CpuLayer {
                 cpu.connection_counts(&self.connections(streams, of_weights)?, words, negative)
             }
             Prepared::Conv(weights) => {
-                let signs = if negative.is_empty() { InputSigns::None } else { InputSigns::Flags(negative) };
+                let signs = if negative.is_empty() {
+                    InputSigns::None
+                } else {
+                    InputSigns::Flags(negative)
+                };
                 cpu.conv_counts(weights, words, signs)
             }
             Prepared::Tables(_) | Prepared::ConvTables(_) => {
@@ -400,7 +438,12 @@ impl CpuLayer {
     }
 
     /// Streams of magnitudes that are the caller's: copied a piece at a time, to be complemented.
-    fn count_signed_streams(&self, cpu: &Cpu, words: &[u64], negative: &[bool]) -> Result<Vec<u64>> {
+    fn count_signed_streams(
+        &self,
+        cpu: &Cpu,
+        words: &[u64],
+        negative: &[bool],
+    ) -> Result<Vec<u64>> {
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let pieces = words.chunks(samples * self.spec.sample_words());
         let mut counts = Vec::new();
@@ -430,7 +473,9 @@ impl CpuLayer {
     fn negative(&self, thresholds: &[u64]) -> Vec<bool> {
         match self.spec.polarity() {
             Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
-            Polarity::Signed => thresholds.iter().map(|&threshold| is_negative(threshold)).collect(),
+            Polarity::Signed => {
+                thresholds.iter().map(|&threshold| is_negative(threshold)).collect()
+            }
         }
     }
 
@@ -447,11 +492,18 @@ impl CpuLayer {
                 let rows = WeightRows { shape: &self.shape()?, streams, beside: beside.as_ref() };
                 cpu.row_counts_of(&rows, inputs, negative, address)
             }
-            Prepared::Sparse { streams, negative: of_weights } => {
-                cpu.connection_counts_of(&self.connections(streams, of_weights)?, inputs, negative, address)
-            }
+            Prepared::Sparse { streams, negative: of_weights } => cpu.connection_counts_of(
+                &self.connections(streams, of_weights)?,
+                inputs,
+                negative,
+                address,
+            ),
             Prepared::Conv(weights) => {
-                let signs = if negative.is_empty() { InputSigns::None } else { InputSigns::Flags(negative) };
+                let signs = if negative.is_empty() {
+                    InputSigns::None
+                } else {
+                    InputSigns::Flags(negative)
+                };
                 self.count_conv(cpu, weights, Thresholds::Checked(inputs), signs, batch)
             }
             Prepared::Tables(_) | Prepared::ConvTables(_) => {
@@ -469,7 +521,8 @@ impl CpuLayer {
         signs: InputSigns<'_>,
         batch: &Batch<'_>,
     ) -> Result<Vec<u64>> {
-        let (n, n_neurons, length) = (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
+        let (n, n_neurons, length) =
+            (self.spec.n_inputs(), self.spec.n_neurons(), self.spec.length());
         let address = self.spec.input_address(batch.seed);
         let count = |samples: Range<usize>, words: &mut [u64]| {
             cpu.conv_counts(weights, words, signs.range(samples.start * n..samples.end * n))
@@ -478,7 +531,12 @@ impl CpuLayer {
     }
 
     /// Inputs with shared sequences, encoded a piece at a time.
-    fn count_sequences(&self, cpu: &Cpu, sequences: &OperandSequences, inputs: &[u64]) -> Result<Vec<u64>> {
+    fn count_sequences(
+        &self,
+        cpu: &Cpu,
+        sequences: &OperandSequences,
+        inputs: &[u64],
+    ) -> Result<Vec<u64>> {
         let n = self.spec.n_inputs();
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
@@ -486,7 +544,12 @@ impl CpuLayer {
             let mut streams = cpu.encode_shared_inputs(sequences, piece, n, self.spec.length())?;
             let negative = self.negative(piece);
             let terms = self.terms(cpu, streams.words_mut(), &negative);
-            counts.append(&mut self.count_streams(cpu, streams.words(), &negative, terms.as_ref())?);
+            counts.append(&mut self.count_streams(
+                cpu,
+                streams.words(),
+                &negative,
+                terms.as_ref(),
+            )?);
         }
         Ok(counts)
     }

@@ -5,7 +5,8 @@ use crate::{Cpu, dispatch};
 use aleatron_core::{Error, Quantity, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words in a work item. Smaller items would cost more to move to another core's cache than to compute.
+/// Words in a work item. Smaller items would cost more to move to another core's cache than to
+/// compute.
 const GRAIN: usize = 1 << 15;
 
 impl Cpu {
@@ -65,7 +66,11 @@ impl Cpu {
 
     fn check_unpack(&self, words: &[u64], length: usize) -> Result<()> {
         let (actual, limit) = (length as u128, words.len() as u128 * 64);
-        if actual > limit { Err(Error::TooLarge { what: Quantity::Length, actual, limit }) } else { Ok(()) }
+        if actual > limit {
+            Err(Error::TooLarge { what: Quantity::Length, actual, limit })
+        } else {
+            Ok(())
+        }
     }
 
     /// The ones of `words`.

@@ -1,5 +1,5 @@
-//! What this machine could do at most, measured by loops that do nothing else. Benchmarks print their figures as a
-//! share of these, from the same run.
+//! What this machine could do at most, measured by loops that do nothing else. Benchmarks print
+//! their figures as a share of these, from the same run.
 
 use crate::{Cpu, dispatch};
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
@@ -10,8 +10,8 @@ use std::time::Duration;
 const GRAIN: usize = 1 << 17;
 
 impl Cpu {
-    /// Reads all of `words` once with the widest registers and all threads; the XOR of all of them, so that nothing is
-    /// left out.
+    /// Reads all of `words` once with the widest registers and all threads; the XOR of all of them,
+    /// so that nothing is left out.
     #[must_use]
     pub fn ceiling_read(&self, words: &[u64]) -> u64 {
         let total = std::sync::atomic::AtomicU64::new(0);
@@ -22,26 +22,32 @@ impl Cpu {
         total.into_inner()
     }
 
-    /// ANDs and counts `words` pairs of words held in registers (in the first-level cache, on tiers whose counting needs
-    /// the registers itself) on each thread; some number that depends on all of them.
+    /// ANDs and counts `words` pairs of words held in registers (in the first-level cache, on tiers
+    /// whose counting needs the registers itself) on each thread; some number that depends on
+    /// all of them.
     #[must_use]
     pub fn ceiling_count(&self, words: usize) -> u64 {
         let total = std::sync::atomic::AtomicU64::new(0);
         let worth_threads = Duration::from_secs(1);
         self.pool.for_each(vec![words; self.threads()].into_iter(), worth_threads, |words| {
-            total.fetch_add(dispatch::count_nothing(self.tier, words), std::sync::atomic::Ordering::Relaxed);
+            total.fetch_add(
+                dispatch::count_nothing(self.tier, words),
+                std::sync::atomic::Ordering::Relaxed,
+            );
         });
         total.into_inner()
     }
 
-    /// Makes `draws` Philox draws of four words each on the calling thread and throws them away; the XOR of them.
+    /// Makes `draws` Philox draws of four words each on the calling thread and throws them away;
+    /// the XOR of them.
     #[must_use]
     pub fn ceiling_philox(&self, draws: usize) -> u32 {
         dispatch::philox(self.tier, draws)
     }
 }
 
-/// The Philox draws that encoding these streams needs at least: for each 32-bit stream word, as many as settle its bits.
+/// The Philox draws that encoding these streams needs at least: for each 32-bit stream word, as
+/// many as settle its bits.
 #[must_use]
 pub fn needed_draws(thresholds: &[Threshold], length: Length, address: StreamAddress) -> usize {
     let mut needed = 0;
@@ -55,12 +61,15 @@ pub fn needed_draws(thresholds: &[Threshold], length: Length, address: StreamAdd
             for draw in 0..DRAWS {
                 needed += 1;
                 let counter = address.at_unit(unit).counter(word, draw);
-                for (plane, m) in
-                    philox::philox4x32(counter, address.key()).into_iter().zip(PLANES_PER_DRAW * draw..)
+                for (plane, m) in philox::philox4x32(counter, address.key())
+                    .into_iter()
+                    .zip(PLANES_PER_DRAW * draw..)
                 {
                     undecided &= if digits >> (31 - m) & 1 == 1 { plane } else { !plane };
                 }
-                if undecided == 0 || digits.checked_shl(PLANES_PER_DRAW * (draw + 1)).unwrap_or(0) == 0 {
+                if undecided == 0
+                    || digits.checked_shl(PLANES_PER_DRAW * (draw + 1)).unwrap_or(0) == 0
+                {
                     break;
                 }
             }

@@ -29,7 +29,9 @@ impl Cpu {
             }
             Case::Gate { gate, a, b } => self.gate(*gate, a.words(), b.words(), a.length())?,
             Case::Not { a } => self.not(a.words(), a.length())?,
-            Case::Mux { select, a, b } => self.mux(select.words(), a.words(), b.words(), a.length())?,
+            Case::Mux { select, a, b } => {
+                self.mux(select.words(), a.words(), b.words(), a.length())?
+            }
             Case::Popcount { a } => vec![self.popcount(a.words())],
             Case::AndPopcount { a, b } => vec![self.and_popcount(a.words(), b.words())?],
             Case::Hamming { a, b } => self.hamming_distances(a.words(), b.words(), a.length())?,
@@ -45,7 +47,8 @@ impl Cpu {
             }
             Case::LifMulti { params, drive, currents, n_steps } => {
                 let together = self.lif_run_multi(*params, *drive, currents, *n_steps)?;
-                // The constant run of one neuron must give the same; where it does not, its answer fails the comparison.
+                // The constant run of one neuron must give the same; where it does not, its answer
+                // fails the comparison.
                 for (&current, row) in currents.iter().zip(together.voltages.chunks(*n_steps)) {
                     let alone = self.lif_run(*params, LifDrive { current, ..*drive }, *n_steps)?;
                     if alone.voltages != row {

@@ -1,5 +1,5 @@
-//! What work costs on one thread of this machine, measured once per tier, so that small work stays on the calling
-//! thread.
+//! What work costs on one thread of this machine, measured once per tier, so that small work stays
+//! on the calling thread.
 
 use crate::dispatch;
 use crate::draws::{DrawSource, Draws};
@@ -23,8 +23,8 @@ pub(crate) struct Costs {
 const TRIAL_WORDS: usize = 1024;
 
 impl Costs {
-    /// The costs of a tier. Where two threads measure at once, the last one to finish wins. Atomics instead of a lock, which a
-    /// child of a fork could find held.
+    /// The costs of a tier. Where two threads measure at once, the last one to finish wins. Atomics
+    /// instead of a lock, which a child of a fork could find held.
     pub(crate) fn of(tier: Tier) -> Self {
         static MEASURED: [Measured; Tier::COUNT] = [const { Measured::new() }; Tier::COUNT];
         let measured = &MEASURED[tier.index()];

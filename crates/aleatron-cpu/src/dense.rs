@@ -1,22 +1,26 @@
 //! Counting dense layers: tiles of neurons by samples by words.
 //!
-//! A row is one neuron's weight streams, or one sample's input streams, end to end: a count is the ones two rows share. For a
-//! batch the rows are cut into blocks of words that stay in the caches while every pair of a tile is counted, so weights
-//! cross the memory bus once per batch and not once per sample.
+//! A row is one neuron's weight streams, or one sample's input streams, end to end: a count is the
+//! ones two rows share. For a batch the rows are cut into blocks of words that stay in the caches
+//! while every pair of a tile is counted, so weights cross the memory bus once per batch and not
+//! once per sample.
 
 use crate::cost::Costs;
 use crate::draws::DrawKey;
 use crate::encode::{Thresholds, check_counter};
 use crate::signed::{CountLayout, SignTable, Terms};
 use crate::{Cpu, dispatch};
-use aleatron_core::{DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory};
+use aleatron_core::{
+    DenseShape, Error, Polarity, Quantity, Result, StreamAddress, Threshold, memory,
+};
 use std::ops::Range;
 
 /// Neurons and samples counted together in registers.
 const TILE: usize = 4;
 
-/// Words of a row counted at a time: a tile's rows and the samples they meet fill half of a second-level cache, and adding up
-/// sixteen registers of sums after each block costs next to nothing.
+/// Words of a row counted at a time: a tile's rows and the samples they meet fill half of a
+/// second-level cache, and adding up sixteen registers of sums after each block costs next to
+/// nothing.
 const BLOCK_WORDS: usize = 4096;
 
 /// Samples counted at a time.
@@ -28,7 +32,8 @@ const GRAIN: usize = 2 * TILE;
 /// Words of weights that stay in a second-level cache while samples go by.
 const SMALL_LAYER: usize = 1 << 16;
 
-/// Rows of weights, one for each neuron, and what makes counts of the ones that they share with rows of inputs.
+/// Rows of weights, one for each neuron, and what makes counts of the ones that they share with
+/// rows of inputs.
 #[derive(Clone, Copy)]
 pub(crate) struct WeightRows<'a> {
     pub(crate) shape: &'a DenseShape,
@@ -43,7 +48,8 @@ pub(crate) enum Beside<'a> {
     Nothing,
     /// The ones of each row, which make matches of them.
     Ones(&'a [u64]),
-    /// The signs, which make the sums of a signed layer of them. The streams of negative weights are complemented.
+    /// The signs, which make the sums of a signed layer of them. The streams of negative weights
+    /// are complemented.
     Signs(&'a SignTable),
 }
 
@@ -71,13 +77,15 @@ impl<'a> WeightRows<'a> {
 }
 
 impl Cpu {
-    /// The counts of a dense layer without signs, row-major of samples by neurons: `weights` are packed rows of neurons by inputs,
-    /// `inputs` packed rows of samples by inputs, and `weight_ones` is [`Self::row_ones`] of the weights. Tails must be
-    /// clean: checking those of all weights would cost as much as counting.
+    /// The counts of a dense layer without signs, row-major of samples by neurons: `weights` are
+    /// packed rows of neurons by inputs, `inputs` packed rows of samples by inputs, and
+    /// `weight_ones` is [`Self::row_ones`] of the weights. Tails must be clean: checking those
+    /// of all weights would cost as much as counting.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the weights are not those of the shape or need signs, [`Error::Ragged`] where the inputs are not whole
-    /// samples, [`Error::Memory`] where the counts do not fit.
+    /// [`Error::Mismatch`] where the weights are not those of the shape or need signs,
+    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::Memory`] where the
+    /// counts do not fit.
     pub fn dense_counts(
         &self,
         shape: &DenseShape,
@@ -88,7 +96,8 @@ impl Cpu {
         self.row_counts(&WeightRows::unsigned(shape, weights, weight_ones)?, inputs, None)
     }
 
-    /// The counts of a dense layer for rows of inputs; of a signed one with the terms of the inputs, whose negative streams are complemented.
+    /// The counts of a dense layer for rows of inputs; of a signed one with the terms of the
+    /// inputs, whose negative streams are complemented.
     pub(crate) fn row_counts(
         &self,
         rows: &WeightRows<'_>,
@@ -97,7 +106,11 @@ impl Cpu {
     ) -> Result<Vec<u64>> {
         let (row_words, n_neurons) = (rows.shape.row_words(), rows.shape.n_neurons());
         if !inputs.len().is_multiple_of(row_words) {
-            return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
+            return Err(Error::Ragged {
+                what: Quantity::Words,
+                actual: inputs.len(),
+                divisor: row_words,
+            });
         }
         let n_samples = inputs.len() / row_words;
         let mut counts = self.shared_ones(row_words, rows.streams, inputs)?;
@@ -105,7 +118,8 @@ impl Cpu {
             self.finish_block(rows, inputs, None, 0..n_samples, &mut counts)?;
             return Ok(counts);
         };
-        // One term per weight, which costs about as much as a pair of words; shared out by samples, or the neurons of a single one.
+        // One term per weight, which costs about as much as a pair of words; shared out by samples,
+        // or the neurons of a single one.
         let cost = Costs::of(self.tier).count(counts.len().saturating_mul(rows.shape.n_inputs()));
         if n_samples == 1 {
             let place = "cpu::dense::row_counts, signed layer without terms";
@@ -115,7 +129,8 @@ impl Cpu {
             let mut items = Vec::new();
             for start in (0..table.n_blocks()).step_by(step) {
                 let blocks = start..table.n_blocks().min(start + step);
-                let (counts, after) = std::mem::take(&mut rest).split_at_mut(table.rows_of(&blocks).len());
+                let (counts, after) =
+                    std::mem::take(&mut rest).split_at_mut(table.rows_of(&blocks).len());
                 items.push((blocks, counts));
                 rest = after;
             }
@@ -127,16 +142,18 @@ impl Cpu {
             return Ok(counts);
         }
         let items = counts.chunks_mut(GRAIN * n_neurons).zip((0..n_samples).step_by(GRAIN));
-        let items: Vec<_> =
-            items.map(|(counts, first)| (first..first + counts.len() / n_neurons, counts)).collect();
+        let items: Vec<_> = items
+            .map(|(counts, first)| (first..first + counts.len() / n_neurons, counts))
+            .collect();
         self.pool.try_for_each(items.into_iter(), cost, |(samples, counts)| {
             self.finish_block(rows, inputs, terms, samples, counts)
         })?;
         Ok(counts)
     }
 
-    /// The counts of inputs that are yet to be encoded, row-major of samples by neurons: `inputs` are thresholds of samples by
-    /// inputs, that of input 0 of the first sample is drawn at `address`. Weights are as for [`Self::dense_counts`].
+    /// The counts of inputs that are yet to be encoded, row-major of samples by neurons: `inputs`
+    /// are thresholds of samples by inputs, that of input 0 of the first sample is drawn at
+    /// `address`. Weights are as for [`Self::dense_counts`].
     ///
     /// # Errors
     /// As [`Self::dense_counts`] and [`Self::encode_rows`].
@@ -148,10 +165,16 @@ impl Cpu {
         inputs: &[Threshold],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        self.row_counts_of(&WeightRows::unsigned(shape, weights, weight_ones)?, inputs, &[], address)
+        self.row_counts_of(
+            &WeightRows::unsigned(shape, weights, weight_ones)?,
+            inputs,
+            &[],
+            address,
+        )
     }
 
-    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and which of them are negative.
+    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and
+    /// which of them are negative.
     pub(crate) fn row_counts_of(
         &self,
         rows: &WeightRows<'_>,
@@ -162,7 +185,11 @@ impl Cpu {
         let WeightRows { shape, streams, beside } = *rows;
         let (per_row, row_words, length) = (shape.n_inputs(), shape.row_words(), shape.length());
         if !inputs.len().is_multiple_of(per_row) {
-            return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: per_row });
+            return Err(Error::Ragged {
+                what: Quantity::Inputs,
+                actual: inputs.len(),
+                divisor: per_row,
+            });
         }
         let is_signed = matches!(beside, Beside::Signs(_));
         let terms_of = |samples: Range<usize>, words: &mut [u64]| {
@@ -176,13 +203,29 @@ impl Cpu {
                 self.row_counts(rows, words, terms.as_ref())
             };
             let inputs = Thresholds::Checked(inputs);
-            return self.encode_in_pieces(inputs, per_row, length, address, shape.n_neurons(), count);
+            return self.encode_in_pieces(
+                inputs,
+                per_row,
+                length,
+                address,
+                shape.n_neurons(),
+                count,
+            );
         }
         check_counter(Quantity::Row, address.row, n_samples)?;
         check_counter(Quantity::Inputs, address.unit, per_row)?;
-        // The weights stay in each thread's cache: a thread encodes a few samples and counts them at once.
-        let mut counts = memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
-        let key = DrawKey { tier: self.tier, address, rows: n_samples, per_row, per_item: per_row, length };
+        // The weights stay in each thread's cache: a thread encodes a few samples and counts them
+        // at once.
+        let mut counts =
+            memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
+        let key = DrawKey {
+            tier: self.tier,
+            address,
+            rows: n_samples,
+            per_row,
+            per_item: per_row,
+            length,
+        };
         let mut source = key.source();
         let costs = Costs::of(self.tier);
         let cost = costs.encode(n_samples.saturating_mul(row_words), &source)
@@ -203,7 +246,8 @@ impl Cpu {
             let mut words = vec![0; n_samples * row_words];
             let samples = inputs.chunks(per_row).zip(words.chunks_mut(row_words));
             // Rows were checked to fit.
-            let addresses = (0..).map(|k| address.at_row(address.row.wrapping_add((first + k) as u32)));
+            let addresses =
+                (0..).map(|k| address.at_row(address.row.wrapping_add((first + k) as u32)));
             for (((inputs, words), draws), address) in samples.zip(draws).zip(addresses) {
                 dispatch::encode(self.tier, inputs, length, address, draws, words);
             }
@@ -221,8 +265,9 @@ impl Cpu {
         let rows = words.chunks_exact(row_words.max(1));
         let mut ones = vec![0; rows.len()];
         let cost = Costs::of(self.tier).count(words.len());
-        self.pool
-            .for_each(ones.iter_mut().zip(rows), cost, |(ones, row)| *ones = dispatch::ones(self.tier, row));
+        self.pool.for_each(ones.iter_mut().zip(rows), cost, |(ones, row)| {
+            *ones = dispatch::ones(self.tier, row)
+        });
         ones
     }
 
@@ -253,7 +298,13 @@ impl Cpu {
                 let terms = terms.ok_or(Error::Internal { place })?;
                 offset(shape, counts);
                 let rows = terms.rows(samples, shape.n_inputs());
-                table.take_away(self.tier, rows, 0..table.n_blocks(), CountLayout::ByInputRow, counts)?;
+                table.take_away(
+                    self.tier,
+                    rows,
+                    0..table.n_blocks(),
+                    CountLayout::ByInputRow,
+                    counts,
+                )?;
             }
         }
         Ok(())
@@ -284,13 +335,19 @@ impl Cpu {
     }
 
     /// Adds to `counts`, rows by others, the ones each row shares with each other.
-    pub(crate) fn count_block(&self, row_words: usize, rows: &[u64], others: &[u64], counts: &mut [u64]) {
+    pub(crate) fn count_block(
+        &self,
+        row_words: usize,
+        rows: &[u64],
+        others: &[u64],
+        counts: &mut [u64],
+    ) {
         let n_others = others.len() / row_words;
         self.count_windows(row_words, rows, others, n_others, |i| i * row_words, counts);
     }
 
-    /// Adds to `counts`, rows by others, the ones each row shares with each of `n_others` others, which start at the words that
-    /// `start_of` returns and may overlap.
+    /// Adds to `counts`, rows by others, the ones each row shares with each of `n_others` others,
+    /// which start at the words that `start_of` returns and may overlap.
     pub(crate) fn count_windows(
         &self,
         row_words: usize,
@@ -300,7 +357,8 @@ impl Cpu {
         start_of: impl Fn(usize) -> usize,
         counts: &mut [u64],
     ) {
-        // A single other row is read once: nothing is gained from a cache, and long runs prefetch best.
+        // A single other row is read once: nothing is gained from a cache, and long runs prefetch
+        // best.
         let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
         for start in (0..row_words).step_by(block_words) {
             let words = start..row_words.min(start + block_words);
@@ -313,7 +371,8 @@ impl Cpu {
                     let mut add = |r: usize, o: usize, ones: u64| counts[r * n_others + o] += ones;
                     let mut o = first_other;
                     while o < last_other {
-                        // Full tiles where there are four by four, else one other row (or one pair) at a time.
+                        // Full tiles where there are four by four, else one other row (or one pair)
+                        // at a time.
                         if n_rows == TILE && last_other - o >= TILE {
                             let rows = std::array::from_fn(|r| row(tile * TILE + r));
                             let others = std::array::from_fn(|i| other(o + i));
@@ -324,12 +383,17 @@ impl Cpu {
                             o += TILE;
                         } else if n_rows == TILE {
                             let rows = std::array::from_fn(|r| row(tile * TILE + r));
-                            let ones: [[u64; 1]; TILE] = dispatch::tile(self.tier, rows, [other(o)]);
+                            let ones: [[u64; 1]; TILE] =
+                                dispatch::tile(self.tier, rows, [other(o)]);
                             ones.iter().enumerate().for_each(|(r, &[n])| add(r, o, n));
                             o += 1;
                         } else {
                             for r in 0..n_rows {
-                                add(r, o, dispatch::and_ones(self.tier, row(tile * TILE + r), other(o)));
+                                add(
+                                    r,
+                                    o,
+                                    dispatch::and_ones(self.tier, row(tile * TILE + r), other(o)),
+                                );
                             }
                             o += 1;
                         }
@@ -346,8 +410,8 @@ fn offset(shape: &DenseShape, counts: &mut [u64]) {
     counts.iter_mut().for_each(|count| *count += bits);
 }
 
-/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`. Wraps, rather than
-/// panics, for counts that no streams have.
+/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`.
+/// Wraps, rather than panics, for counts that no streams have.
 #[inline]
 pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
     (bits + 2 * shared).wrapping_sub(w + x)

@@ -1,4 +1,5 @@
-//! From a tier to its kernels: the only place that calls code compiled for instructions the machine may lack.
+//! From a tier to its kernels: the only place that calls code compiled for instructions the machine
+//! may lack.
 
 #[cfg(target_arch = "aarch64")]
 use crate::arch::aarch64::neon;
@@ -11,7 +12,8 @@ use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{Length, StreamAddress, Threshold};
 
-/// Calls the kernel of the arm that names the tier's instruction set, else the portable one. Arms are in blocks by processor.
+/// Calls the kernel of the arm that names the tier's instruction set, else the portable one. Arms
+/// are in blocks by processor.
 macro_rules! dispatch {
     ($tier:expr, $args:tt,
         x86_64 { $($($x86_64:ident)|+ => $x86_64_kernel:path,)* }
@@ -83,17 +85,20 @@ pub(crate) fn tile<const N: usize, const S: usize>(
 ) -> [[u64; S]; N] {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a tier is made by detection alone, so the machine has every instruction of its kernels.
+        // SAFETY: a tier is made by detection alone, so the machine has every instruction of its
+        // kernels.
         Isa::Avx512Vpopcntdq => unsafe { vpopcntdq::count::tile(rows, others) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
         Isa::Neon => unsafe { neon::count::tile(rows, others) },
-        // Elsewhere counting keeps all registers busy with one pair; the tile's rows at least share the cache.
+        // Elsewhere counting keeps all registers busy with one pair; the tile's rows at least share
+        // the cache.
         _ => rows.map(|row| others.map(|other| and_ones(tier, row, other))),
     }
 }
 
-/// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their words.
+/// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their
+/// words.
 pub(crate) fn encode(
     tier: Tier,
     thresholds: &[Threshold],
@@ -113,7 +118,8 @@ pub(crate) fn encode(
         _ => portable::encode::encode)
 }
 
-/// The words that the first draws of `n_streams` streams take in the cache; 0 where the tier caches none.
+/// The words that the first draws of `n_streams` streams take in the cache; 0 where the tier caches
+/// none.
 pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]
@@ -208,7 +214,8 @@ pub(crate) fn lif_lanes(
         _ => portable::lif::run_lanes::<portable::transpose::Elements>)
 }
 
-/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`. Four entries of any row add up in 16 bits.
+/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`. Four entries of any row add up
+/// in 16 bits.
 pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
     dispatch!(tier, (rows, thresholds, sums),
         x86_64 {
@@ -220,8 +227,14 @@ pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], su
         _ => portable::table::look_up)
 }
 
-/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE_ENTRY`]: sums are those of signed integers.
-pub(crate) fn look_up_signed(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
+/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE_ENTRY`]: sums
+/// are those of signed integers.
+pub(crate) fn look_up_signed(
+    tier: Tier,
+    rows: [&[u32]; 4],
+    thresholds: [&[u16]; 4],
+    sums: &mut [u16],
+) {
     dispatch!(tier, (rows, thresholds, sums),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw => avx512bw::table::look_up_signed,
@@ -230,8 +243,9 @@ pub(crate) fn look_up_signed(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16];
         _ => portable::table::look_up_signed)
 }
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has the bit [`NEGATIVE_ENTRY`]. Maps are as long
-/// as `thresholds`, whole blocks of [`MAP_LANES`]; entries are below 2^15.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
+/// the bit [`NEGATIVE_ENTRY`]. Maps are as long as `thresholds`, whole blocks of [`MAP_LANES`];
+/// entries are below 2^15.
 pub(crate) fn fill_maps(tier: Tier, rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     dispatch!(tier, (rows, thresholds, maps),
         x86_64 {
@@ -244,8 +258,8 @@ pub(crate) fn fill_maps(tier: Tier, rows: &[&[u16]], thresholds: &[u16], maps: &
         _ => portable::map::fill)
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away, for taps whose entries add up in 16 bits with a
-/// sign. Sums are whole blocks of [`MAP_LANES`].
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away, for taps
+/// whose entries add up in 16 bits with a sign. Sums are whole blocks of [`MAP_LANES`].
 pub(crate) fn add_maps(
     tier: Tier,
     maps: &[u16],
@@ -263,7 +277,8 @@ pub(crate) fn add_maps(
         _ => portable::map::add)
 }
 
-/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of `ones[i]` where `values[i]` is below 0.
+/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of
+/// `ones[i]` where `values[i]` is below 0.
 pub(crate) fn ones_of_negative<const S: usize>(
     tier: Tier,
     values: &[[i16; SIGNED_LANES]],
@@ -294,7 +309,8 @@ pub(crate) fn ones_of_either<const S: usize>(
         _ => portable::signed::ones_of_either)
 }
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
+/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// `values.len().div_ceil(64)` words.
 pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64]) {
     dispatch!(tier, (values, threshold, out),
         x86_64 {
@@ -307,7 +323,8 @@ pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64
         _ => portable::sequence::compare)
 }
 
-/// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
+/// Makes thresholds of counts, which are as many as offsets or some times as many; how many
+/// saturated.
 pub(crate) fn requantize(
     tier: Tier,
     sum: SumLanes,
@@ -325,7 +342,13 @@ pub(crate) fn requantize(
 }
 
 /// Writes what accumulators hold for counts.
-pub(crate) fn accumulate(tier: Tier, sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
+pub(crate) fn accumulate(
+    tier: Tier,
+    sum: SumLanes,
+    offsets: &[f64],
+    counts: &[u64],
+    out: &mut [f64],
+) {
     dispatch!(tier, (sum, offsets, counts, out),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::accumulate,
@@ -336,7 +359,13 @@ pub(crate) fn accumulate(tier: Tier, sum: SumLanes, offsets: &[f64], counts: &[u
 }
 
 /// Writes the values of counts of whole samples.
-pub(crate) fn decode(tier: Tier, lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
+pub(crate) fn decode(
+    tier: Tier,
+    lanes: DecodeLanes,
+    rows: &DecodeRows,
+    counts: &[u64],
+    out: &mut [f64],
+) {
     dispatch!(tier, (lanes, rows, counts, out),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::decode,
@@ -346,7 +375,8 @@ pub(crate) fn decode(tier: Tier, lanes: DecodeLanes, rows: &DecodeRows, counts: 
         _ => portable::arithmetic::decode)
 }
 
-/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many saturated.
+/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many
+/// saturated.
 pub(crate) fn thresholds_each(
     tier: Tier,
     level: LevelLanes,
@@ -374,7 +404,8 @@ pub(crate) fn thresholds(tier: Tier, level: LevelLanes, held: &[f64], out: &mut 
         _ => portable::arithmetic::thresholds)
 }
 
-/// Writes the windows of one channel of an image of integers; `row` has as many elements as the image has columns.
+/// Writes the windows of one channel of an image of integers; `row` has as many elements as the
+/// image has columns.
 pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
     dispatch!(tier, (lanes, image, row, out),
         x86_64 {
@@ -386,7 +417,12 @@ pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64]
 }
 
 /// Writes the thresholds of values; if some are refused, what is written means nothing.
-pub(crate) fn quantize(tier: Tier, lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
+pub(crate) fn quantize(
+    tier: Tier,
+    lanes: QuantizeLanes,
+    values: &[f64],
+    out: &mut [u64],
+) -> Saturation {
     dispatch!(tier, (lanes, values, out),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::quantize,
@@ -438,8 +474,8 @@ pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
 }
 
 pub(crate) use portable::arithmetic::{
-    ColumnWindows, DecodeLanes, DecodeRows, Division, LevelLanes, MIDDLE, PoolLanes, QuantizeLanes, SHIFT,
-    Saturation, Signs, SumLanes, floor,
+    ColumnWindows, DecodeLanes, DecodeRows, Division, LevelLanes, MIDDLE, PoolLanes, QuantizeLanes,
+    SHIFT, Saturation, Signs, SumLanes, floor,
 };
 pub(crate) use portable::lif::{LANES as LIF_LANES, run as lif_run};
 pub(crate) use portable::map::{LANES as MAP_LANES, MapTap};

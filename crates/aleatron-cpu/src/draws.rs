@@ -1,8 +1,9 @@
 //! A cache of random draws, for calls that repeat a seed.
 //!
-//! The random numbers a stream is compared with depend on its address, not on its probability: a layer called again with the
-//! same seed needs the same numbers, whatever its inputs. Generating them is most of the work of encoding, so the first planes,
-//! which decide nearly all bits, are cached. The first call with a key only records it and the second one stores its draws,
+//! The random numbers a stream is compared with depend on its address, not on its probability: a
+//! layer called again with the same seed needs the same numbers, whatever its inputs. Generating
+//! them is most of the work of encoding, so the first planes, which decide nearly all bits, are
+//! cached. The first call with a key only records it and the second one stores its draws,
 //! so that calls that never repeat a seed store nothing.
 
 use crate::dispatch;
@@ -24,8 +25,8 @@ static MEMORY: AtomicUsize = AtomicUsize::new(DEFAULT_MEMORY);
 
 /// Caches at most `bytes` of draws in this process, and none for 0; 64 MiB until this is called.
 ///
-/// Encoding again with a seed that was used before takes a third of the time while its draws are cached, in 1.5 bytes for
-/// each stream bit of the call. Results do not depend on it.
+/// Encoding again with a seed that was used before takes a third of the time while its draws are
+/// cached, in 1.5 bytes for each stream bit of the call. Results do not depend on it.
 ///
 /// ```
 /// aleatron_cpu::set_draw_memory(16 << 20);
@@ -120,14 +121,16 @@ pub(crate) enum Draws<'a> {
 }
 
 impl DrawSource {
-    /// The draws of one work item after another, without end: those of rows past the cached ones are generated.
+    /// The draws of one work item after another, without end: those of rows past the cached ones
+    /// are generated.
     pub(crate) fn items(&mut self, key: &DrawKey) -> Box<dyn Iterator<Item = Draws<'_>> + '_> {
         let (row_words, item_words) = (key.row_words(), key.words(key.per_item));
         let generated = std::iter::repeat_with(|| Draws::Generate);
         match self {
             Self::Generate => Box::new(generated),
             Self::Store(words) => {
-                let items = words.chunks_mut(row_words).flat_map(move |row| row.chunks_mut(item_words));
+                let items =
+                    words.chunks_mut(row_words).flat_map(move |row| row.chunks_mut(item_words));
                 Box::new(items.map(Draws::Store).chain(generated))
             }
             Self::Cached(words) => {
@@ -163,7 +166,8 @@ impl DrawCache {
         Self { entries: Vec::new() }
     }
 
-    /// Looks a key up and makes it the latest. Evicts draws where its own are to be stored and need the room.
+    /// Looks a key up and makes it the latest. Evicts draws where its own are to be stored and need
+    /// the room.
     fn look_up(&mut self, key: DrawKey) -> LookUp {
         let Some(at) = self.entries.iter().rposition(|entry| entry.key == key) else {
             if self.entries.len() >= MAX_ENTRIES {
@@ -175,9 +179,12 @@ impl DrawCache {
         let entry = self.entries.remove(at);
         let found = match &entry.draws {
             Some(draws) => LookUp::Cached(Arc::clone(draws)),
-            // Only draws that were last used before this key was are evicted for it. A plain LRU cache would miss every time
-            // where keys that do not all fit take turns; here some of them stay.
-            None => LookUp::Room { rows: self.evict(at, key.rows, key.row_words().saturating_mul(8)) },
+            // Only draws that were last used before this key was are evicted for it. A plain LRU
+            // cache would miss every time where keys that do not all fit take turns;
+            // here some of them stay.
+            None => {
+                LookUp::Room { rows: self.evict(at, key.rows, key.row_words().saturating_mul(8)) }
+            }
         };
         self.entries.push(entry);
         found
@@ -192,11 +199,15 @@ impl DrawCache {
         }
     }
 
-    /// Evicts draws of the first `n` entries, the least recently used first, until up to `rows` of `row_bytes` fit; how many
-    /// do.
+    /// Evicts draws of the first `n` entries, the least recently used first, until up to `rows` of
+    /// `row_bytes` fit; how many do.
     fn evict(&mut self, n: usize, rows: usize, row_bytes: usize) -> usize {
         let cached = |entries: &[Entry]| -> usize {
-            entries.iter().filter_map(|entry| entry.draws.as_ref()).map(|draws| 8 * draws.len()).sum()
+            entries
+                .iter()
+                .filter_map(|entry| entry.draws.as_ref())
+                .map(|draws| 8 * draws.len())
+                .sum()
         };
         let memory = get_draw_memory();
         let fitting = rows.min(memory.saturating_sub(cached(&self.entries[n..])) / row_bytes);

@@ -5,8 +5,8 @@ use crate::draws::{DrawKey, DrawSource, Draws};
 use crate::memory::Scratch;
 use crate::{Cpu, dispatch, recycle};
 use aleatron_core::{
-    Connections, Error, LayerSpec, Length, Quantity, Result, StreamAddress, StreamMatrix, Threshold,
-    Topology, Weights, memory, weights,
+    Connections, Error, LayerSpec, Length, Quantity, Result, StreamAddress, StreamMatrix,
+    Threshold, Topology, Weights, memory, weights,
 };
 use std::ops::Range;
 
@@ -24,7 +24,8 @@ const MAX_GRAIN: usize = 4096;
 pub(crate) enum Thresholds<'a> {
     /// Thresholds.
     Checked(&'a [Threshold]),
-    /// Thresholds that may have signs, which are not encoded, or be past that of the stream of ones.
+    /// Thresholds that may have signs, which are not encoded, or be past that of the stream of
+    /// ones.
     Signed(&'a [u64]),
 }
 
@@ -46,7 +47,9 @@ impl<'a> Thresholds<'a> {
 
     /// Returns groups of `n` thresholds, and the rest.
     fn chunks(self, n: usize) -> impl Iterator<Item = Self> + 'a {
-        (0..self.len()).step_by(n.max(1)).map(move |start| self.range(start..self.len().min(start + n)))
+        (0..self.len())
+            .step_by(n.max(1))
+            .map(move |start| self.range(start..self.len().min(start + n)))
     }
 }
 
@@ -64,12 +67,12 @@ impl Cpu {
         self.encode_rows(thresholds, thresholds.len(), length, address)
     }
 
-    /// One stream per threshold of a matrix with `per_row` columns: column `i` of row `r` is drawn at unit
-    /// `address.unit + i` of row `address.row + r`.
+    /// One stream per threshold of a matrix with `per_row` columns: column `i` of row `r` is drawn
+    /// at unit `address.unit + i` of row `address.row + r`.
     ///
     /// # Errors
-    /// As [`Self::encode`], [`Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`] where the
-    /// rows pass 2^32.
+    /// As [`Self::encode`], [`Error::Ragged`] where the thresholds are not whole rows,
+    /// [`Error::TooLarge`] where the rows pass 2^32.
     pub fn encode_rows(
         &self,
         thresholds: &[Threshold],
@@ -85,7 +88,8 @@ impl Cpu {
     /// Like [`Self::encode_rows`], into words the caller has.
     ///
     /// # Errors
-    /// As [`Self::encode_rows`], [`Error::Mismatch`] where `out` does not hold just the words of the streams.
+    /// As [`Self::encode_rows`], [`Error::Mismatch`] where `out` does not hold just the words of
+    /// the streams.
     pub fn encode_rows_into(
         &self,
         thresholds: &[Threshold],
@@ -129,7 +133,9 @@ impl Cpu {
         let mut draws = source.items(&key);
         let mut items = Vec::with_capacity(rows * per_row.div_ceil(per_item));
         let outs = out.chunks_mut(per_row * length.words());
-        for ((thresholds, out), row) in thresholds.chunks(per_row).zip(outs).zip(address.row..=u32::MAX) {
+        for ((thresholds, out), row) in
+            thresholds.chunks(per_row).zip(outs).zip(address.row..=u32::MAX)
+        {
             let outs = out.chunks_mut(per_item * length.words());
             let units = (address.unit..=u32::MAX).step_by(per_item);
             let pieces = thresholds.chunks(per_item).zip(outs).zip(units);
@@ -138,21 +144,24 @@ impl Cpu {
             }));
         }
         drop(draws);
-        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| match thresholds {
-            Thresholds::Checked(thresholds) => {
-                dispatch::encode(self.tier, thresholds, length, address, draws, out);
-            }
-            Thresholds::Signed(thresholds) => {
-                let thresholds: Vec<_> = thresholds.iter().map(|&t| Threshold::saturating(t)).collect();
-                dispatch::encode(self.tier, &thresholds, length, address, draws, out);
+        self.pool.for_each(items.into_iter(), cost, |(thresholds, address, draws, out)| {
+            match thresholds {
+                Thresholds::Checked(thresholds) => {
+                    dispatch::encode(self.tier, thresholds, length, address, draws, out);
+                }
+                Thresholds::Signed(thresholds) => {
+                    let thresholds: Vec<_> =
+                        thresholds.iter().map(|&t| Threshold::saturating(t)).collect();
+                    dispatch::encode(self.tier, &thresholds, length, address, draws, out);
+                }
             }
         });
         key.store(source);
         Ok(())
     }
 
-    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of each, given the samples it is and their
-    /// words: `n_neurons` counts for each sample.
+    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of
+    /// each, given the samples it is and their words: `n_neurons` counts for each sample.
     pub(crate) fn encode_in_pieces(
         &self,
         inputs: Thresholds<'_>,
@@ -207,12 +216,12 @@ impl Cpu {
         Weights::new(spec, values)
     }
 
-    /// The weight streams of a sparse layer, one per connection: those a dense layer would have there. `address` is that
-    /// of input 0 at neuron 0.
+    /// The weight streams of a sparse layer, one per connection: those a dense layer would have
+    /// there. `address` is that of input 0 at neuron 0.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold just the words,
-    /// [`Error::TooLarge`] where the units or rows pass 2^32.
+    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold
+    /// just the words, [`Error::TooLarge`] where the units or rows pass 2^32.
     pub fn encode_connections(
         &self,
         connections: &Connections,
@@ -232,21 +241,30 @@ impl Cpu {
         let mut rest = out;
         let mut items = Vec::with_capacity(connections.n_neurons());
         for (neuron, ends) in connections.offsets().windows(2).enumerate() {
-            let (row, after) = std::mem::take(&mut rest).split_at_mut((ends[1] - ends[0]) * length.words());
+            let (row, after) =
+                std::mem::take(&mut rest).split_at_mut((ends[1] - ends[0]) * length.words());
             items.push((neuron, &thresholds[ends[0]..ends[1]], row));
             rest = after;
         }
         self.pool.for_each(items.into_iter(), cost, |(neuron, thresholds, out)| {
             let units = connections.inputs_of(neuron);
             let address = address.at_row(address.row + neuron as u32);
-            // Neighbouring inputs are encoded together: registers hold the words of several streams.
+            // Neighbouring inputs are encoded together: registers hold the words of several
+            // streams.
             let mut start = 0;
             for run in units.chunk_by(|a, b| a + 1 == *b) {
                 let range = start..start + run.len();
                 let out = &mut out[range.start * length.words()..range.end * length.words()];
                 let first = address.at_unit(address.unit + run[0]);
                 start = range.end;
-                dispatch::encode(self.tier, &thresholds[range], length, first, Draws::Generate, out);
+                dispatch::encode(
+                    self.tier,
+                    &thresholds[range],
+                    length,
+                    first,
+                    Draws::Generate,
+                    out,
+                );
             }
         });
         Ok(())

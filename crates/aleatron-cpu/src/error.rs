@@ -38,7 +38,8 @@ impl From<Error> for aleatron_core::Error {
         match error {
             Error::Core(error) => error,
             error => {
-                let (fault, message) = (aleatron_core::BackendFault::Unavailable, error.to_string());
+                let (fault, message) =
+                    (aleatron_core::BackendFault::Unavailable, error.to_string());
                 Self::Backend { backend: "cpu".to_owned(), fault, message }
             }
         }

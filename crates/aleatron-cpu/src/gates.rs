@@ -1,4 +1,5 @@
-//! Gates over whole buffers of streams, all of one length, one after the other; see [`aleatron_core::gates`].
+//! Gates over whole buffers of streams, all of one length, one after the other; see
+//! [`aleatron_core::gates`].
 //!
 //! The bits past the length of each stream are zero afterwards, whatever they were before.
 
@@ -9,7 +10,8 @@ use aleatron_core::{Error, Length, Quantity, Result, memory};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words in a work item. Smaller items would cost more to move to another core's cache than to compute.
+/// Words in a work item. Smaller items would cost more to move to another core's cache than to
+/// compute.
 const GRAIN: usize = 1 << 14;
 
 /// Words whose XOR is made before it is counted: few enough for the first-level cache.
@@ -28,8 +30,8 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not whole streams,
-    /// [`Error::Memory`] where the result does not fit.
+    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
+    /// whole streams, [`Error::Memory`] where the result does not fit.
     pub fn gate(&self, gate: Gate, a: &[u64], b: &[u64], length: Length) -> Result<Vec<u64>> {
         let mut out = memory::zeros(a.len() as u128, Quantity::Streams)?;
         self.gate_into(gate, a, b, length, &mut out)?;
@@ -39,8 +41,16 @@ impl Cpu {
     /// Like [`Self::gate`], into words the caller has.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not whole streams.
-    pub fn gate_into(&self, gate: Gate, a: &[u64], b: &[u64], length: Length, out: &mut [u64]) -> Result<()> {
+    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
+    /// whole streams.
+    pub fn gate_into(
+        &self,
+        gate: Gate,
+        a: &[u64],
+        b: &[u64],
+        length: Length,
+        out: &mut [u64],
+    ) -> Result<()> {
         check_sizes(a.len(), [b.len(), out.len()], length)?;
         self.each_piece(length, out, |words, out| {
             dispatch::gate(self.tier, gate, &a[words.clone()], &b[words], out);
@@ -51,7 +61,8 @@ impl Cpu {
     /// The complement of a buffer of streams of `length`.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the buffer is not whole streams, [`Error::Memory`] where the result does not fit.
+    /// [`Error::Ragged`] where the buffer is not whole streams, [`Error::Memory`] where the result
+    /// does not fit.
     pub fn not(&self, a: &[u64], length: Length) -> Result<Vec<u64>> {
         let mut out = memory::zeros(a.len() as u128, Quantity::Streams)?;
         self.not_into(a, length, &mut out)?;
@@ -61,7 +72,8 @@ impl Cpu {
     /// Like [`Self::not`], into words the caller has.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not whole streams.
+    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
+    /// whole streams.
     pub fn not_into(&self, a: &[u64], length: Length, out: &mut [u64]) -> Result<()> {
         check_sizes(a.len(), [out.len()], length)?;
         self.each_piece(length, out, |words, out| dispatch::not(self.tier, &a[words], out));
@@ -97,7 +109,8 @@ impl Cpu {
         Ok(())
     }
 
-    /// The number of positions where each stream of `a` differs from that of `b`. Tails must be clean.
+    /// The number of positions where each stream of `a` differs from that of `b`. Tails must be
+    /// clean.
     ///
     /// ```
     /// use aleatron_core::Length;
@@ -126,7 +139,9 @@ impl Cpu {
             return Ok(distances);
         }
         // Streams this long are split among the threads.
-        for (distance, (a, b)) in distances.iter_mut().zip(a.chunks_exact(words).zip(b.chunks_exact(words))) {
+        for (distance, (a, b)) in
+            distances.iter_mut().zip(a.chunks_exact(words).zip(b.chunks_exact(words)))
+        {
             let (total, cost) = (AtomicU64::new(0), Costs::of(self.tier).count(words));
             self.pool.for_each(a.chunks(GRAIN).zip(b.chunks(GRAIN)), cost, |(a, b)| {
                 total.fetch_add(self.difference(a, b), Ordering::Relaxed);
@@ -149,8 +164,14 @@ impl Cpu {
             .sum()
     }
 
-    /// Fills the result of a gate piece by piece, and clears the bits past the length of each stream.
-    fn each_piece(&self, length: Length, out: &mut [u64], fill: impl Fn(Range<usize>, &mut [u64]) + Sync) {
+    /// Fills the result of a gate piece by piece, and clears the bits past the length of each
+    /// stream.
+    fn each_piece(
+        &self,
+        length: Length,
+        out: &mut [u64],
+        fill: impl Fn(Range<usize>, &mut [u64]) + Sync,
+    ) {
         // A gate takes about as long as counting the same words.
         let cost = Costs::of(self.tier).count(out.len());
         let items = out.chunks_mut(GRAIN).enumerate();
@@ -174,7 +195,11 @@ fn check_sizes<const N: usize>(expected: usize, others: [usize; N], length: Leng
         return Err(Error::Mismatch { what: Quantity::Words, expected, actual });
     }
     if !expected.is_multiple_of(length.words()) {
-        return Err(Error::Ragged { what: Quantity::Words, actual: expected, divisor: length.words() });
+        return Err(Error::Ragged {
+            what: Quantity::Words,
+            actual: expected,
+            divisor: length.words(),
+        });
     }
     Ok(())
 }

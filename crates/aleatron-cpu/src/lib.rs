@@ -1,17 +1,20 @@
-//! Aleatron's operations at the speed of the CPU, bit for bit those of [`aleatron_core::reference`].
+//! Aleatron's operations at the speed of the CPU, bit for bit those of
+//! [`aleatron_core::reference`].
 //!
-//! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever changes a result.
-//! Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`], [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`],
-//! [`Cpu::lif_run`], [`Cpu::encode_sequences`], [`Cpu::table_counts`] and their relatives; [`CpuProgram`] runs compiled networks.
+//! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever
+//! changes a result. Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`],
+//! [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`], [`Cpu::lif_run`], [`Cpu::encode_sequences`],
+//! [`Cpu::table_counts`] and their relatives; [`CpuProgram`] runs compiled networks.
 //!
-//! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel, `arch/<who>/<what>.rs` holds
-//! it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs`, `bits.rs` and `program/` are the loops and threads around the kernels.
-//! Unsafe code: buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`; below `arch/`, loads
-//! and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and `transpose.rs`, a call in `vector/encode/entry.rs`,
-//! empty assembly in `ceiling.rs`.
+//! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel,
+//! `arch/<who>/<what>.rs` holds it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`,
+//! `gates.rs`, `bits.rs` and `program/` are the loops and threads around the kernels. Unsafe code:
+//! buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`;
+//! below `arch/`, loads and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and
+//! `transpose.rs`, a call in `vector/encode/entry.rs`, empty assembly in `ceiling.rs`.
 //!
-//! Other crates may use the threads ([`Pool::for_each`]), the memory ([`AlignedBuffer`]) and the detected instruction sets
-//! ([`Tier::has_avx2`] and its like).
+//! Other crates may use the threads ([`Pool::for_each`]), the memory ([`AlignedBuffer`]) and the
+//! detected instruction sets ([`Tier::has_avx2`] and its like).
 //!
 //! ```
 //! use aleatron_core::{Length, StreamAddress, Threshold};
@@ -69,11 +72,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The tier in use in this process and its current pool; see [`Tier::current`] and [`set_num_threads`].
+    /// The tier in use in this process and its current pool; see [`Tier::current`] and
+    /// [`set_num_threads`].
     ///
     /// # Errors
-    /// [`Error::UnknownTier`] or [`Error::UnavailableTier`] where `ALEATRON_TIER` names no tier of this machine,
-    /// [`Error::Threads`] where the system gives no threads.
+    /// [`Error::UnknownTier`] or [`Error::UnavailableTier`] where `ALEATRON_TIER` names no tier of
+    /// this machine, [`Error::Threads`] where the system gives no threads.
     pub fn current() -> Result<Self, Error> {
         Ok(Self { tier: Tier::current()?, pool: threads::current()? })
     }

@@ -5,7 +5,8 @@ use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{Cancel, Error, Quantity, Result, memory};
 use std::time::Duration;
 
-/// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads pay.
+/// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads
+/// pay.
 const LANE_STEP: f64 = 0.3;
 
 /// The steps between two checks for cancellation: well below a millisecond.
@@ -54,11 +55,12 @@ impl Cpu {
         run(&params, std::iter::repeat_n(drive, n_steps), cancel)
     }
 
-    /// One neuron from rest, with a current and a noise for each step; `drive` gives leak and gain, its current is not
-    /// used, and its noise is where `noises` is `None`.
+    /// One neuron from rest, with a current and a noise for each step; `drive` gives leak and gain,
+    /// its current is not used, and its noise is where `noises` is `None`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one noise per current, [`Error::Memory`] where the trace does not fit.
+    /// [`Error::Mismatch`] where there is not one noise per current, [`Error::Memory`] where the
+    /// trace does not fit.
     pub fn lif_run_varying(
         &self,
         params: LifParams,
@@ -87,11 +89,15 @@ impl Cpu {
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Noise, expected, actual });
         }
-        run(&params, currents.zip(noises).map(|(drive, &noise)| LifDrive { noise, ..drive }), cancel)
+        run(
+            &params,
+            currents.zip(noises).map(|(drive, &noise)| LifDrive { noise, ..drive }),
+            cancel,
+        )
     }
 
-    /// One neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and noise, its current is not
-    /// used. The trace is row-major of neurons by steps.
+    /// One neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and
+    /// noise, its current is not used. The trace is row-major of neurons by steps.
     ///
     /// # Errors
     /// [`Error::Memory`] where the trace does not fit.

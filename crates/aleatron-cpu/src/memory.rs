@@ -1,8 +1,9 @@
-//! Large buffers: aligned to cache lines, on huge pages where the system has them, and refused with an error where they would
-//! not fit.
+//! Large buffers: aligned to cache lines, on huge pages where the system has them, and refused with
+//! an error where they would not fit.
 //!
-//! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so buffers past a few
-//! megabytes are aligned to 2 MiB and advised to be huge before they are first touched.
+//! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so
+//! buffers past a few megabytes are aligned to 2 MiB and advised to be huge before they are first
+//! touched.
 
 use aleatron_core::{Error, Quantity, Result, memory};
 use bytemuck::Pod;
@@ -49,7 +50,8 @@ impl<T: Pod> AlignedBuffer<T> {
     /// A buffer of `len` zeros for `what`.
     ///
     /// # Errors
-    /// [`Error::Memory`] where it would take more than the machine has free, or the allocator refuses.
+    /// [`Error::Memory`] where it would take more than the machine has free, or the allocator
+    /// refuses.
     pub fn zeroed(len: usize, what: Quantity) -> Result<Self> {
         const { assert!(align_of::<T>() <= CACHE_LINE) };
         let bytes = len as u128 * size_of::<T>() as u128;
@@ -59,16 +61,20 @@ impl<T: Pod> AlignedBuffer<T> {
         }
         let refused = || Error::Memory { what, bytes, available: memory::available() };
         let align = if bytes >= 2 * HUGE_PAGE as u128 { HUGE_PAGE } else { CACHE_LINE };
-        // Aligned by hand: an allocator that is asked for aligned zeros writes them itself, one page after another, where
-        // fresh pages are zero and are better touched first by the threads that fill them.
-        let size =
-            usize::try_from(bytes).ok().and_then(|size| size.checked_add(align)).ok_or_else(refused)?;
+        // Aligned by hand: an allocator that is asked for aligned zeros writes them itself, one
+        // page after another, where fresh pages are zero and are better touched first by
+        // the threads that fill them.
+        let size = usize::try_from(bytes)
+            .ok()
+            .and_then(|size| size.checked_add(align))
+            .ok_or_else(refused)?;
         let layout = Layout::from_size_align(size, align_of::<T>()).map_err(|_| refused())?;
         // SAFETY: the layout is not of size zero.
         let allocated = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?;
         // What is missing to the next multiple of `align`, a power of two.
         let offset = allocated.addr().get().wrapping_neg() % align;
-        // SAFETY: the offset is below `align`, so it and the `bytes` after it lie within the allocation.
+        // SAFETY: the offset is below `align`, so it and the `bytes` after it lie within the
+        // allocation.
         let start = unsafe { allocated.add(offset) };
         if align == HUGE_PAGE {
             advise_huge_pages(start, size - align);
@@ -101,8 +107,9 @@ impl<T> Deref for AlignedBuffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` is aligned (for no bytes: dangling) and holds `len` elements, borrowed as `self` is. They are
-        // initialised: only `zeroed` makes buffers, of types for which zeros are a value.
+        // SAFETY: `start` is aligned (for no bytes: dangling) and holds `len` elements, borrowed as
+        // `self` is. They are initialised: only `zeroed` makes buffers, of types for which
+        // zeros are a value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -125,7 +132,8 @@ thread_local! {
     static SPARE: Cell<Option<WordBuffer>> = const { Cell::new(None) };
 }
 
-/// Words that are initialised but hold anything: zeros, or what an earlier user of the same buffer left there.
+/// Words that are initialised but hold anything: zeros, or what an earlier user of the same buffer
+/// left there.
 pub(crate) struct Scratch {
     words: Option<WordBuffer>,
     len: usize,

@@ -1,8 +1,9 @@
 //! State of the process as a whole, and how a forked child gets its own.
 //!
-//! A child has one thread, the one that forked. The threads of a pool are not there, and a lock that another thread held at that
-//! moment is never released. So a child gets new locks and, when it first needs them, new threads; the old ones are left
-//! alone. What is read without locks, such as measured costs, stays as it is.
+//! A child has one thread, the one that forked. The threads of a pool are not there, and a lock
+//! that another thread held at that moment is never released. So a child gets new locks and, when
+//! it first needs them, new threads; the old ones are left alone. What is read without locks, such
+//! as measured costs, stays as it is.
 
 use crate::draws::DrawCache;
 use crate::threads::Pool;
@@ -32,7 +33,8 @@ static GENERATION: AtomicUsize = AtomicUsize::new(0);
 
 /// The state of this process.
 pub(crate) fn shared() -> &'static Shared {
-    // SAFETY: the pointer is that of a static or of a box that is never freed, and both are only ever shared.
+    // SAFETY: the pointer is that of a static or of a box that is never freed, and both are only
+    // ever shared.
     unsafe { &*CURRENT.load(Ordering::Acquire) }
 }
 
@@ -41,7 +43,8 @@ pub(crate) fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// To be called in the child of a fork, before anything else of this crate: see [`crate::threads::forget_after_fork`].
+/// To be called in the child of a fork, before anything else of this crate: see
+/// [`crate::threads::forget_after_fork`].
 pub(crate) fn forget_after_fork() {
     let (old, mut new) = (shared(), Shared::new());
     // Nobody was modifying a cache whose lock is free, so it can be used further.
@@ -49,6 +52,7 @@ pub(crate) fn forget_after_fork() {
         std::mem::swap(&mut *old, new);
     }
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    // The old state is not dropped, and neither is its pool, whose threads could not be told to end.
+    // The old state is not dropped, and neither is its pool, whose threads could not be told to
+    // end.
     CURRENT.store(Box::leak(Box::new(new)), Ordering::Release);
 }

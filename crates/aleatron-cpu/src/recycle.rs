@@ -1,7 +1,8 @@
-//! Vectors that are used again: memory that an allocator returns to the system costs more to fill for the first time than to compute
-//! what it holds.
+//! Vectors that are used again: memory that an allocator returns to the system costs more to fill
+//! for the first time than to compute what it holds.
 //!
-//! Each thread has vectors of its own, a few of them and up to a limit of bytes, so that nothing waits for a lock.
+//! Each thread has vectors of its own, a few of them and up to a limit of bytes, so that nothing
+//! waits for a lock.
 
 use aleatron_core::{Quantity, Result, memory};
 use std::cell::RefCell;
@@ -35,7 +36,8 @@ impl Element for f64 {
     const SPARE: &'static LocalKey<RefCell<Vec<Vec<Self>>>> = &NUMBERS;
 }
 
-/// Returns a vector of `len` elements that hold anything: zeros, or what an earlier user left there.
+/// Returns a vector of `len` elements that hold anything: zeros, or what an earlier user left
+/// there.
 pub(crate) fn take<T: Element>(len: u128, what: Quantity) -> Result<Vec<T>> {
     match spare(len) {
         Some(mut vector) => {
@@ -57,7 +59,8 @@ fn spare<T: Element>(len: u128) -> Option<Vec<T>> {
     })
 }
 
-/// Holds the memory of a vector for a later call of [`take`] on this thread, instead of older ones if there is no room.
+/// Holds the memory of a vector for a later call of [`take`] on this thread, instead of older ones
+/// if there is no room.
 pub(crate) fn release<T: Element>(vector: Vec<T>) {
     if !(MIN_ELEMENTS..=MAX_ELEMENTS).contains(&vector.capacity()) {
         return;
@@ -100,6 +103,8 @@ mod tests {
             });
         }
         release(vec![0.0_f64; MAX_ELEMENTS + 1]);
-        assert!(NUMBERS.with_borrow(|spare| spare.iter().all(|vector| vector.len() <= MAX_ELEMENTS)));
+        assert!(
+            NUMBERS.with_borrow(|spare| spare.iter().all(|vector| vector.len() <= MAX_ELEMENTS))
+        );
     }
 }

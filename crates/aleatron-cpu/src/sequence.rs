@@ -1,6 +1,7 @@
 //! Encoding streams that share sequences; see [`aleatron_core::generator`].
 //!
-//! The integers of a sequence are made once, a block at a time, and compared with the thresholds of all streams that have it.
+//! The integers of a sequence are made once, a block at a time, and compared with the thresholds of
+//! all streams that have it.
 
 use crate::encode::check_words;
 use crate::{Cpu, dispatch};
@@ -23,8 +24,8 @@ const MAKE: usize = 2;
 const MIN_GRAIN: usize = 256;
 
 impl Cpu {
-    /// One stream per threshold: stream r has sequence `r % period` of those that [`Sequence::nth`] of the first one numbers,
-    /// and its bit k is 1 where `U_k` is below the threshold.
+    /// One stream per threshold: stream r has sequence `r % period` of those that [`Sequence::nth`]
+    /// of the first one numbers, and its bit k is 1 where `U_k` is below the threshold.
     ///
     /// ```
     /// use aleatron_core::Length;
@@ -39,8 +40,8 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for a period of 0, [`Error::Mismatch`] where `out` does not hold just the words of the streams,
-    /// [`Error::TooLarge`] where the generator has too few sequences.
+    /// [`Error::Zero`] for a period of 0, [`Error::Mismatch`] where `out` does not hold just the
+    /// words of the streams, [`Error::TooLarge`] where the generator has too few sequences.
     pub fn encode_sequences(
         &self,
         first: &Sequence,
@@ -70,8 +71,8 @@ impl Cpu {
     /// As [`Self::encode_sequences`], stream r with the sequence that `numbers[r]` numbers.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one number per stream or `out` does not hold just the words of the streams,
-    /// [`Error::TooLarge`] where the generator has too few sequences.
+    /// [`Error::Mismatch`] where there is not one number per stream or `out` does not hold just the
+    /// words of the streams, [`Error::TooLarge`] where the generator has too few sequences.
     pub fn encode_numbered_sequences(
         &self,
         first: &Sequence,
@@ -87,7 +88,8 @@ impl Cpu {
         check_words(out.len(), thresholds.len().checked_mul(length.words()))?;
         let siblings = first.siblings();
         numbers.iter().max().map_or(Ok(()), |&last| siblings.nth(last).map(drop))?;
-        let mut streams: Vec<_> = out.chunks_exact_mut(length.words()).zip(thresholds).zip(numbers).collect();
+        let mut streams: Vec<_> =
+            out.chunks_exact_mut(length.words()).zip(thresholds).zip(numbers).collect();
         streams.sort_unstable_by_key(|(_, number)| **number);
         let n_sequences = streams.chunk_by(|a, b| a.1 == b.1).count();
         let cost = nanoseconds(thresholds.len().saturating_mul(length.words()), COMPARE)
@@ -95,7 +97,8 @@ impl Cpu {
         let groups: Vec<_> = streams.chunk_by_mut(|a, b| a.1 == b.1).collect();
         self.pool.for_each(groups.into_iter(), cost, |streams| {
             // Never an error: it was checked before any work.
-            let Some(Ok(sequence)) = streams.first().map(|(_, number)| siblings.nth(**number)) else {
+            let Some(Ok(sequence)) = streams.first().map(|(_, number)| siblings.nth(**number))
+            else {
                 return;
             };
             let mut values = sequence.values();
@@ -125,11 +128,13 @@ impl Cpu {
         Ok(streams)
     }
 
-    /// The input streams of a layer with shared sequences, samples of `n_inputs` one after the other.
+    /// The input streams of a layer with shared sequences, samples of `n_inputs` one after the
+    /// other.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the thresholds are not whole samples, [`Error::TooLarge`] where the
-    /// generator has too few sequences, [`Error::Memory`] where the streams do not fit.
+    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the thresholds are not whole
+    /// samples, [`Error::TooLarge`] where the generator has too few sequences,
+    /// [`Error::Memory`] where the streams do not fit.
     pub fn encode_shared_inputs(
         &self,
         sequences: &OperandSequences,
@@ -146,8 +151,9 @@ impl Cpu {
     /// Writes the weight streams of a layer with shared sequences, one per weight in their order.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where `out` does not hold just the words of the streams, [`Error::TooLarge`] where the generator has
-    /// too few sequences, [`Error::Memory`] where what is made on the way does not fit.
+    /// [`Error::Mismatch`] where `out` does not hold just the words of the streams,
+    /// [`Error::TooLarge`] where the generator has too few sequences, [`Error::Memory`] where
+    /// what is made on the way does not fit.
     pub fn encode_shared_weights(
         &self,
         spec: &LayerSpec,
@@ -172,7 +178,8 @@ impl Cpu {
                 self.encode_sequences(&first, thresholds, thresholds.len().max(1), length, out)
             }
             (sharing, Topology::Sparse(connections)) => {
-                let mut numbers = memory::with_capacity(connections.len() as u128, Quantity::Connections)?;
+                let mut numbers =
+                    memory::with_capacity(connections.len() as u128, Quantity::Connections)?;
                 for neuron in 0..connections.n_neurons() {
                     let of_neuron = match sharing {
                         Sharing::OnePerStream => (first_neuron + neuron).saturating_mul(n),
@@ -196,7 +203,8 @@ impl Cpu {
         for words in blocks(job.length) {
             let block = next_block(&mut values, &words, job.length, &mut block);
             let cost = nanoseconds(streams.len().saturating_mul(words.len()), COMPARE);
-            let grain = (MIN_GRAIN / words.len()).max(streams.len().div_ceil(4 * self.threads())).max(1);
+            let grain =
+                (MIN_GRAIN / words.len()).max(streams.len().div_ceil(4 * self.threads())).max(1);
             self.pool.for_each(streams.chunks_mut(grain), cost, |streams| {
                 for (stream, threshold) in streams {
                     self.compare(block, **threshold, &mut stream[words.clone()]);
@@ -210,7 +218,8 @@ impl Cpu {
         let words = job.length.words();
         let n_sequences = job.period.min(job.thresholds.len());
         let per_item = n_sequences.div_ceil(4 * self.threads());
-        let mut items: Vec<_> = (0..n_sequences).step_by(per_item).map(|first| (first, Vec::new())).collect();
+        let mut items: Vec<_> =
+            (0..n_sequences).step_by(per_item).map(|first| (first, Vec::new())).collect();
         let outs = out.chunks_mut(job.period.saturating_mul(words));
         for (out, thresholds) in outs.zip(job.thresholds.chunks(job.period)) {
             let pieces = out.chunks_mut(per_item * words).zip(thresholds.chunks(per_item));
@@ -282,7 +291,8 @@ fn next_block<'a>(
     block
 }
 
-/// Checks that a generator has `n` sequences, before any work: the error is that of the first one it lacks.
+/// Checks that a generator has `n` sequences, before any work: the error is that of the first one
+/// it lacks.
 fn check_sequences(siblings: &Siblings, n: usize) -> Result<()> {
     match n.checked_sub(1).map(|last| siblings.nth(last)) {
         Some(Err(_)) => (0..n).try_for_each(|q| siblings.nth(q).map(|_| ())),

@@ -1,9 +1,12 @@
-//! Signed operands: streams complemented where they are negative, and what the complements add to the ones that rows share.
+//! Signed operands: streams complemented where they are negative, and what the complements add to
+//! the ones that rows share.
 //!
-//! Let w' be the complement of a weight stream w where the weight is negative, else w itself, and x' likewise for an input. The
-//! sum of the products, each with its sign, is then the ones that w' and x' share, less the ones of x' under negative weights, less
-//! the ones of w' under negative inputs, plus the length for each pair of negative operands. So signed rows are counted by the
-//! kernels of unipolar ones, and what is to be taken away afterwards is one addition per weight, whatever the length.
+//! Let w' be the complement of a weight stream w where the weight is negative, else w itself, and
+//! x' likewise for an input. The sum of the products, each with its sign, is then the ones that w'
+//! and x' share, less the ones of x' under negative weights, less the ones of w' under negative
+//! inputs, plus the length for each pair of negative operands. So signed rows are counted by the
+//! kernels of unipolar ones, and what is to be taken away afterwards is one addition per weight,
+//! whatever the length.
 
 use crate::arch::portable::signed as portable;
 use crate::cost::Costs;
@@ -54,8 +57,9 @@ pub(crate) struct SignTable {
     values: Values,
 }
 
-/// The ones of each weight stream before it was complemented, below 0 where it was: by block of [`LANES`] rows, then by stream. A negative weight
-/// whose stream has no ones is left as it is: it counts neither up nor down.
+/// The ones of each weight stream before it was complemented, below 0 where it was: by block of
+/// [`LANES`] rows, then by stream. A negative weight whose stream has no ones is left as it is: it
+/// counts neither up nor down.
 #[derive(Debug, Clone)]
 enum Values {
     Narrow(Vec<[i16; LANES]>),
@@ -63,7 +67,8 @@ enum Values {
 }
 
 impl SignTable {
-    /// Complements the streams of negative weights, rows of `per_row` streams, and keeps what that adds.
+    /// Complements the streams of negative weights, rows of `per_row` streams, and keeps what that
+    /// adds.
     pub(crate) fn new(
         cpu: &Cpu,
         streams: &mut [u64],
@@ -77,7 +82,9 @@ impl SignTable {
         let values = match length.bits() {
             0..=NARROW => {
                 let mut values = memory::zeros(len, Quantity::Weights)?;
-                complement_rows(cpu, streams, per_row, length, negative, &mut values, |ones| ones as i16);
+                complement_rows(cpu, streams, per_row, length, negative, &mut values, |ones| {
+                    ones as i16
+                });
                 Values::Narrow(values)
             }
             _ => {
@@ -99,7 +106,8 @@ impl SignTable {
         (blocks.start * LANES).min(self.n_rows)..(blocks.end * LANES).min(self.n_rows)
     }
 
-    /// Subtracts what the complements added from `counts`, of some rows of inputs and the weight rows of `blocks`.
+    /// Subtracts what the complements added from `counts`, of some rows of inputs and the weight
+    /// rows of `blocks`.
     pub(crate) fn take_away(
         &self,
         tier: Tier,
@@ -117,7 +125,11 @@ impl SignTable {
                 self.take_away_terms(tier, values, &terms, blocks, layout, counts, self.per_row);
             }
             // Terms are made for the length of the table.
-            _ => return Err(Error::Internal { place: "cpu::signed::take_away, terms of another length" }),
+            _ => {
+                return Err(Error::Internal {
+                    place: "cpu::signed::take_away, terms of another length",
+                });
+            }
         }
         Ok(())
     }
@@ -284,7 +296,9 @@ fn complement_rows<T: Term>(
         for (lane, (row, negative)) in rows.enumerate() {
             dispatch::stream_ones(cpu.tier, row, words, &mut ones);
             let streams = row.chunks_exact_mut(words).zip(negative);
-            for ((values, &ones), (stream, &is_negative)) in values.iter_mut().zip(&ones).zip(streams) {
+            for ((values, &ones), (stream, &is_negative)) in
+                values.iter_mut().zip(&ones).zip(streams)
+            {
                 values[lane] = value(if is_negative { -(ones as i64) } else { ones as i64 });
                 if is_negative && ones > 0 {
                     complement(stream, length);
@@ -302,8 +316,8 @@ pub(crate) fn complement(stream: &mut [u64], length: Length) {
     }
 }
 
-/// What rows of input streams bring to [`SignTable::take_away`]: the ones of each, as it is after complementing, and a mask of -1 for each
-/// that is negative.
+/// What rows of input streams bring to [`SignTable::take_away`]: the ones of each, as it is after
+/// complementing, and a mask of -1 for each that is negative.
 #[derive(Debug)]
 pub(crate) enum Terms {
     Narrow(TermsOf<i16>),
@@ -363,7 +377,8 @@ impl Terms {
 mod tests {
     use super::*;
 
-    /// Terms of streams that are too long for the integers of a table leave no counts behind that look like results.
+    /// Terms of streams that are too long for the integers of a table leave no counts behind that
+    /// look like results.
     #[test]
     fn terms_of_another_length_are_an_internal_error() {
         let cpu = Cpu::new(Tier::current().unwrap(), crate::threads::current().unwrap());

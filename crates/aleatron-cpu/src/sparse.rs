@@ -12,7 +12,8 @@ use std::ops::Range;
 /// Neurons a thread takes at a time.
 const GRAIN: usize = 8;
 
-/// The weights of a sparse layer: a packed stream per connection, and which of them are negative where there are signs.
+/// The weights of a sparse layer: a packed stream per connection, and which of them are negative
+/// where there are signs.
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionWeights<'a> {
     pub(crate) connections: &'a Connections,
@@ -23,12 +24,14 @@ pub(crate) struct ConnectionWeights<'a> {
 }
 
 impl Cpu {
-    /// The counts of a sparse layer without signs, row-major of samples by neurons: `weights` holds one packed stream per connection,
-    /// `inputs` packed rows of samples by inputs. Tails must be clean.
+    /// The counts of a sparse layer without signs, row-major of samples by neurons: `weights` holds
+    /// one packed stream per connection, `inputs` packed rows of samples by inputs. Tails must
+    /// be clean.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one weight stream per connection, or signs are needed, [`Error::Ragged`] where the inputs are
-    /// not whole samples, [`Error::Memory`] where the counts do not fit.
+    /// [`Error::Mismatch`] where there is not one weight stream per connection, or signs are
+    /// needed, [`Error::Ragged`] where the inputs are not whole samples, [`Error::Memory`]
+    /// where the counts do not fit.
     pub fn sparse_counts(
         &self,
         connections: &Connections,
@@ -37,11 +40,13 @@ impl Cpu {
         weights: &[u64],
         inputs: &[u64],
     ) -> Result<Vec<u64>> {
-        let weights = ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
+        let weights =
+            ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
         self.connection_counts(&weights, inputs, &[])
     }
 
-    /// The counts of a sparse layer; of a signed one, the inputs are the streams of magnitudes, and which of them are negative.
+    /// The counts of a sparse layer; of a signed one, the inputs are the streams of magnitudes, and
+    /// which of them are negative.
     pub(crate) fn connection_counts(
         &self,
         weights: &ConnectionWeights<'_>,
@@ -56,14 +61,19 @@ impl Cpu {
         }
         let row_words = connections.n_inputs().saturating_mul(words);
         if !inputs.len().is_multiple_of(row_words) {
-            return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: row_words });
+            return Err(Error::Ragged {
+                what: Quantity::Words,
+                actual: inputs.len(),
+                divisor: row_words,
+            });
         }
         let (n_inputs, n_neurons) = (connections.n_inputs(), connections.n_neurons());
         let n_samples = inputs.len() / row_words;
         if polarity == Polarity::Signed {
-            for (expected, actual) in
-                [(connections.len(), weights.negative.len()), (n_samples * n_inputs, negative.len())]
-            {
+            for (expected, actual) in [
+                (connections.len(), weights.negative.len()),
+                (n_samples * n_inputs, negative.len()),
+            ] {
                 if expected != actual {
                     return Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
                 }
@@ -110,8 +120,9 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// The counts of inputs that are yet to be encoded: `inputs` are thresholds of samples by inputs, that of input 0 of the
-    /// first sample is drawn at `address`. The rest is as for [`Self::sparse_counts`].
+    /// The counts of inputs that are yet to be encoded: `inputs` are thresholds of samples by
+    /// inputs, that of input 0 of the first sample is drawn at `address`. The rest is as for
+    /// [`Self::sparse_counts`].
     ///
     /// # Errors
     /// As [`Self::sparse_counts`] and [`Self::encode_rows`].
@@ -124,11 +135,13 @@ impl Cpu {
         inputs: &[Threshold],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        let weights = ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
+        let weights =
+            ConnectionWeights { connections, length, polarity, streams: weights, negative: &[] };
         self.connection_counts_of(&weights, inputs, &[], address)
     }
 
-    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and which of them are negative.
+    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and
+    /// which of them are negative.
     pub(crate) fn connection_counts_of(
         &self,
         weights: &ConnectionWeights<'_>,
@@ -136,9 +149,14 @@ impl Cpu {
         negative: &[bool],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        let (n_inputs, n_neurons) = (weights.connections.n_inputs(), weights.connections.n_neurons());
+        let (n_inputs, n_neurons) =
+            (weights.connections.n_inputs(), weights.connections.n_neurons());
         if !inputs.len().is_multiple_of(n_inputs) {
-            return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: n_inputs });
+            return Err(Error::Ragged {
+                what: Quantity::Inputs,
+                actual: inputs.len(),
+                divisor: n_inputs,
+            });
         }
         let count = |samples: Range<usize>, words: &mut [u64]| {
             let signs = match weights.polarity {

@@ -1,8 +1,9 @@
-//! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
+//! Layers whose streams share sequences, counted from tables instead of bits; see
+//! [`aleatron_core::generator`].
 //!
-//! The cost of a layer is one lookup per product, whatever the length: with one pair of sequences for all, the rows of one
-//! table; with one pair per input, a row made for each sample and input. Tables of signed layers are those of magnitudes, and what is
-//! looked up is added or taken away.
+//! The cost of a layer is one lookup per product, whatever the length: with one pair of sequences
+//! for all, the rows of one table; with one pair per input, a row made for each sample and input.
+//! Tables of signed layers are those of magnitudes, and what is looked up is added or taken away.
 
 use crate::error::Error;
 use crate::{Cpu, Tier, dispatch};
@@ -19,7 +20,8 @@ const GROUP: usize = 64;
 /// What sums of signed entries of 16 bits may be at most.
 pub(crate) const MAX_NARROW_SUM: usize = i16::MAX as usize;
 
-/// The weights of a dense layer with shared sequences, ready to be counted by [`Cpu::table_counts`].
+/// The weights of a dense layer with shared sequences, ready to be counted by
+/// [`Cpu::table_counts`].
 #[derive(Debug, Clone)]
 pub struct TabledWeights {
     shape: DenseShape,
@@ -52,7 +54,8 @@ impl Tables {
         Ok(Self { table, negative })
     }
 
-    /// The row of a threshold with its sign: entries of a negative one are those of signed integers.
+    /// The row of a threshold with its sign: entries of a negative one are those of signed
+    /// integers.
     pub(crate) fn row(&self, threshold: u64) -> &[u32] {
         match &self.negative {
             Some(negative) if is_negative(threshold) => negative.row(magnitude(threshold)),
@@ -60,8 +63,8 @@ impl Tables {
         }
     }
 
-    /// The rows of all thresholds without signs, one after the other, and how long each is. Their entries are at most the length, which
-    /// fits 16 bits.
+    /// The rows of all thresholds without signs, one after the other, and how long each is. Their
+    /// entries are at most the length, which fits 16 bits.
     pub(crate) fn narrow_rows(&self) -> Result<(usize, Vec<u16>), CoreError> {
         let counts = self.table.counts();
         let mut rows = memory::with_capacity(counts.len() as u128, Quantity::CountTable)?;
@@ -70,20 +73,22 @@ impl Tables {
     }
 }
 
-/// A threshold, of at most 12 bits and one more, as what looks an entry up: with its sign in the highest bit.
+/// A threshold, of at most 12 bits and one more, as what looks an entry up: with its sign in the
+/// highest bit.
 pub(crate) fn index(threshold: u64) -> u16 {
     let sign = if is_negative(threshold) { dispatch::NEGATIVE_ENTRY } else { 0 };
     magnitude(threshold) as u16 | sign
 }
 
 impl TabledWeights {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron; those of a signed layer have signs, see
-    /// [`aleatron_core::threshold::NEGATIVE`].
+    /// The layer of `shape` with weights of the given thresholds, row-major by neuron; those of a
+    /// signed layer have signs, see [`aleatron_core::threshold::NEGATIVE`].
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index of a threshold past
-    /// `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table or one more than the generator has, and for
-    /// [`Sharing::OnePerStream`], which only bits can count; [`CoreError::Memory`] where the tables do not fit.
+    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index
+    /// of a threshold past `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table
+    /// or one more than the generator has, and for [`Sharing::OnePerStream`], which only bits
+    /// can count; [`CoreError::Memory`] where the tables do not fit.
     pub fn new(shape: DenseShape, pairing: &Pairing, thresholds: &[u64]) -> Result<Self, Error> {
         let (n, m) = (shape.n_inputs(), shape.n_neurons());
         if thresholds.len() != shape.n_weights() {
@@ -135,11 +140,20 @@ impl TabledWeights {
         }
         match &self.rows {
             Rows::OneForAll(tables) => {
-                let samples = tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()));
+                let samples =
+                    tile.inputs.chunks_exact(n).zip(tile.counts.chunks_exact_mut(neurons.len()));
                 for (inputs, counts) in samples {
-                    let rows: Vec<&[u32]> = inputs.iter().map(|&threshold| tables.row(threshold)).collect();
+                    let rows: Vec<&[u32]> =
+                        inputs.iter().map(|&threshold| tables.row(threshold)).collect();
                     let thresholds = |input: usize| self.thresholds(input, neurons);
-                    add_rows(tier, self.shape.length(), self.shape.polarity(), &rows, thresholds, counts);
+                    add_rows(
+                        tier,
+                        self.shape.length(),
+                        self.shape.polarity(),
+                        &rows,
+                        thresholds,
+                        counts,
+                    );
                 }
             }
             Rows::OnePerInput(prefixes) => {
@@ -148,12 +162,15 @@ impl TabledWeights {
                     let (len, mut known) = (prefixes.row_len(), BTreeMap::new());
                     made.clear();
                     let samples = tile.inputs.chunks_exact(n).map(|inputs| inputs[input]);
-                    for (threshold, counts) in samples.zip(tile.counts.chunks_exact_mut(neurons.len())) {
+                    for (threshold, counts) in
+                        samples.zip(tile.counts.chunks_exact_mut(neurons.len()))
+                    {
                         let first = *known.entry(magnitude(threshold)).or_insert(made.len());
                         if first == made.len() {
                             prefixes.append_row(magnitude(threshold), &mut made);
                         }
-                        let (row, thresholds) = (&made[first..first + len], self.thresholds(input, neurons));
+                        let (row, thresholds) =
+                            (&made[first..first + len], self.thresholds(input, neurons));
                         match is_signed {
                             false => add_one(row, thresholds, counts),
                             true => {
@@ -175,8 +192,9 @@ impl TabledWeights {
                 self.shape.length().bits() + prefixes.first().map_or(0, PrefixCounts::row_len)
             }
         };
-        let steps =
-            samples as u128 * self.shape.n_inputs() as u128 * (self.shape.n_neurons() + per_input) as u128;
+        let steps = samples as u128
+            * self.shape.n_inputs() as u128
+            * (self.shape.n_neurons() + per_input) as u128;
         Duration::from_nanos(steps.min(1 << 40) as u64)
     }
 }
@@ -193,11 +211,16 @@ impl<'a> Tile<'a> {
     fn split(self, step: usize) -> impl Iterator<Item = Tile<'a>> {
         let (inputs, starts) = (self.inputs, self.neurons.step_by(step));
         let parts = starts.zip(self.counts.chunks_mut(step));
-        parts.map(move |(start, counts)| Tile { inputs, neurons: start..start + counts.len(), counts })
+        parts.map(move |(start, counts)| Tile {
+            inputs,
+            neurons: start..start + counts.len(),
+            counts,
+        })
     }
 }
 
-/// Adds to each count what it looks up in a row for each input, `thresholds` being those of the counts at an input.
+/// Adds to each count what it looks up in a row for each input, `thresholds` being those of the
+/// counts at an input.
 pub(crate) fn add_rows<'t>(
     tier: Tier,
     length: Length,
@@ -207,7 +230,8 @@ pub(crate) fn add_rows<'t>(
     counts: &mut [u64],
 ) {
     let (fours, rest) = rows.as_chunks::<4>();
-    // A count is at most the length, so as many as this add up in 16 bits, of which one is the sign where there are signs.
+    // A count is at most the length, so as many as this add up in 16 bits, of which one is the sign
+    // where there are signs.
     let is_signed = polarity == Polarity::Signed;
     let most = if is_signed { MAX_NARROW_SUM } else { usize::from(u16::MAX) };
     let together = most / (4 * length.bits());
@@ -228,10 +252,15 @@ pub(crate) fn add_rows<'t>(
             }
         }
         match is_signed {
-            false => counts.iter_mut().zip(&sums).for_each(|(count, &sum)| *count += u64::from(sum)),
+            false => {
+                counts.iter_mut().zip(&sums).for_each(|(count, &sum)| *count += u64::from(sum))
+            }
             true => {
                 let sums = sums.iter().map(|&sum| i64::from(sum as i16) as u64);
-                counts.iter_mut().zip(sums).for_each(|(count, sum)| *count = count.wrapping_add(sum));
+                counts
+                    .iter_mut()
+                    .zip(sums)
+                    .for_each(|(count, sum)| *count = count.wrapping_add(sum));
             }
         }
     }
@@ -246,7 +275,8 @@ fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
     }
 }
 
-/// Adds entries times `sign`, or takes them away where the threshold is negative. Entries are those of signed integers.
+/// Adds entries times `sign`, or takes them away where the threshold is negative. Entries are those
+/// of signed integers.
 fn add_one_signed(row: &[u32], sign: i64, thresholds: &[u16], counts: &mut [u64]) {
     for (count, &t) in counts.iter_mut().zip(thresholds) {
         let entry = sign * i64::from(row[usize::from(t & !dispatch::NEGATIVE_ENTRY)] as i32);
@@ -256,15 +286,16 @@ fn add_one_signed(row: &[u32], sign: i64, thresholds: &[u16], counts: &mut [u64]
 }
 
 impl Cpu {
-    /// The counts of a layer for inputs of the given thresholds, samples one after the other: equal, without the bits, to
-    /// those of the streams that the layer's pairing encodes.
+    /// The counts of a layer for inputs of the given thresholds, samples one after the other:
+    /// equal, without the bits, to those of the streams that the layer's pairing encodes.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with the index of a
-    /// threshold past `2^W`, [`CoreError::Memory`] where the counts do not fit.
+    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
+    /// the index of a threshold past `2^W`, [`CoreError::Memory`] where the counts do not fit.
     pub fn table_counts(&self, weights: &TabledWeights, inputs: &[u64]) -> Result<Vec<u64>, Error> {
         let shape = weights.shape();
-        let (n, m, samples) = (shape.n_inputs(), shape.n_neurons(), shape.samples_in(inputs.len())?);
+        let (n, m, samples) =
+            (shape.n_inputs(), shape.n_neurons(), shape.samples_in(inputs.len())?);
         weights.input_width.check_thresholds(inputs, shape.polarity(), Quantity::Value)?;
         let mut counts = memory::zeros(samples as u128 * m as u128, Quantity::Counts)?;
 
@@ -272,13 +303,17 @@ impl Cpu {
         let tiles: Vec<Tile<'_>> = if samples < threads {
             let step = m.div_ceil(threads);
             let samples = inputs.chunks_exact(n).zip(counts.chunks_exact_mut(m));
-            samples.flat_map(|(inputs, counts)| Tile { inputs, neurons: 0..m, counts }.split(step)).collect()
+            samples
+                .flat_map(|(inputs, counts)| Tile { inputs, neurons: 0..m, counts }.split(step))
+                .collect()
         } else {
             let step = samples.div_ceil(threads).clamp(1, GROUP);
             let tile = |(inputs, counts)| Tile { inputs, neurons: 0..m, counts };
             inputs.chunks(step * n).zip(counts.chunks_mut(step * m)).map(tile).collect()
         };
-        self.pool.for_each(tiles.into_iter(), weights.cost(samples), |tile| weights.fill(self.tier, tile));
+        self.pool.for_each(tiles.into_iter(), weights.cost(samples), |tile| {
+            weights.fill(self.tier, tile)
+        });
         Ok(counts)
     }
 }

@@ -1,8 +1,9 @@
 //! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
 //!
-//! Work is cut into items that any thread may take; which thread takes which affects nothing but time. Work that costs
-//! less than handing some of it over stays on the calling thread; what it costs is measured, see `cost.rs`. Handing over is
-//! cheap only while the workers do not sleep, so they spin-wait for a moment after each operation.
+//! Work is cut into items that any thread may take; which thread takes which affects nothing but
+//! time. Work that costs less than handing some of it over stays on the calling thread; what it
+//! costs is measured, see `cost.rs`. Handing over is cheap only while the workers do not sleep, so
+//! they spin-wait for a moment after each operation.
 
 use crate::error::Error;
 use crate::process;
@@ -12,14 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long workers spin-wait for more work after an operation: most programs call again sooner, and waking a worker takes
-/// longer than many operations.
+/// How long workers spin-wait for more work after an operation: most programs call again sooner,
+/// and waking a worker takes longer than many operations.
 const WORKER_SPIN: Duration = Duration::from_micros(200);
 
-/// How long a caller that has run out of work spin-waits for the workers to finish before it sleeps.
+/// How long a caller that has run out of work spin-waits for the workers to finish before it
+/// sleeps.
 const SPIN_BEFORE_SLEEP: Duration = Duration::from_micros(100);
 
-/// A pool of threads. The caller of an operation is one of them, so a pool of one has no thread of its own.
+/// A pool of threads. The caller of an operation is one of them, so a pool of one has no thread of
+/// its own.
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
@@ -31,7 +34,8 @@ pub struct Pool {
 
 /// What work must cost for handing some of it over to pay.
 ///
-/// Not measured: what a machine does in the first microseconds of a process says little about later.
+/// Not measured: what a machine does in the first microseconds of a process says little about
+/// later.
 #[derive(Debug, Clone, Copy)]
 struct HandOver {
     /// To workers that spin.
@@ -41,8 +45,10 @@ struct HandOver {
 }
 
 impl HandOver {
-    /// A few times what handing over takes: 1 to 3 us, and 15 to 30 us where a worker must be woken.
-    const USUAL: Self = Self { spinning: Duration::from_micros(10), sleeping: Duration::from_micros(50) };
+    /// A few times what handing over takes: 1 to 3 us, and 15 to 30 us where a worker must be
+    /// woken.
+    const USUAL: Self =
+        Self { spinning: Duration::from_micros(10), sleeping: Duration::from_micros(50) };
 
     /// Any work is handed over.
     const NOTHING: Self = Self { spinning: Duration::ZERO, sleeping: Duration::ZERO };
@@ -52,7 +58,8 @@ impl Pool {
     /// A pool of `threads`, or of one per core for 0.
     ///
     /// # Errors
-    /// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would not start them.
+    /// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system
+    /// would not start them.
     pub fn new(threads: usize) -> Result<Self, Error> {
         let (threads, limit) = (if threads == 0 { cores() } else { threads }, max_threads());
         if threads > limit {
@@ -62,13 +69,15 @@ impl Pool {
         let workers = match threads {
             1 => None,
             _ => Some(
-                Workers::new(threads - 1).map_err(|e| Error::Threads { threads, reason: e.to_string() })?,
+                Workers::new(threads - 1)
+                    .map_err(|e| Error::Threads { threads, reason: e.to_string() })?,
             ),
         };
         Ok(Self { threads, workers, hand_over: HandOver::USUAL, generation: process::generation() })
     }
 
-    /// A pool that shares out all work, however small, as if that cost nothing: for tests of its results.
+    /// A pool that shares out all work, however small, as if that cost nothing: for tests of its
+    /// results.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -84,11 +93,12 @@ impl Pool {
         self.threads
     }
 
-    /// Runs `task` on every item, on the calling thread and as many others as pay, and returns when all are done. Any thread
-    /// may take any item, in the order in which the iterator gives them; a few large ones for each thread are best.
+    /// Runs `task` on every item, on the calling thread and as many others as pay, and returns when
+    /// all are done. Any thread may take any item, in the order in which the iterator gives
+    /// them; a few large ones for each thread are best.
     ///
-    /// `cost` is about what all items would take on one thread. Where that does not pay for handing some over, the caller
-    /// does them all; below some ten microseconds it always does.
+    /// `cost` is about what all items would take on one thread. Where that does not pay for handing
+    /// some over, the caller does them all; below some ten microseconds it always does.
     ///
     /// ```
     /// use aleatron_cpu::Pool;
@@ -102,7 +112,8 @@ impl Pool {
     /// ```
     ///
     /// # Panics
-    /// Where `task` does: on another thread, the panic is passed on to the caller once the others are done.
+    /// Where `task` does: on another thread, the panic is passed on to the caller once the others
+    /// are done.
     pub fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
     where
         I: ExactSizeIterator + Send,
@@ -122,8 +133,8 @@ impl Pool {
         }
     }
 
-    /// Does the tasks of all items, as [`Self::for_each`] does, and returns the first error that a task ended with. The other tasks are done all
-    /// the same.
+    /// Does the tasks of all items, as [`Self::for_each`] does, and returns the first error that a
+    /// task ended with. The other tasks are done all the same.
     ///
     /// # Errors
     /// Those of `task`.
@@ -174,7 +185,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Workers that are not there cannot be told to end, and a lock of theirs may be held for ever.
+        // Workers that are not there cannot be told to end, and a lock of theirs may be held for
+        // ever.
         if !self.has_workers() {
             std::mem::forget(self.workers.take());
         }
@@ -195,7 +207,8 @@ struct SpinWait {
     /// Nanoseconds from the start.
     until: AtomicU64,
     is_active: AtomicBool,
-    /// When work was last kept from the workers because they slept, in nanoseconds from the start; 0 for never.
+    /// When work was last kept from the workers because they slept, in nanoseconds from the start;
+    /// 0 for never.
     missed: AtomicU64,
 }
 
@@ -223,7 +236,8 @@ impl Workers {
                 });
             }
             work();
-            // The scope would put this thread to sleep at once, though the others have seldom much left to do.
+            // The scope would put this thread to sleep at once, though the others have seldom much
+            // left to do.
             let start = Instant::now();
             for i in 0.. {
                 if busy.load(Ordering::Acquire) == 0 || start.elapsed() > SPIN_BEFORE_SLEEP {
@@ -247,7 +261,8 @@ impl Workers {
         before > 0 && now - before.min(now) < WORKER_SPIN.as_nanos() as u64
     }
 
-    /// Makes the workers spin-wait for a while from now on. One that sleeps takes tens of microseconds to wake.
+    /// Makes the workers spin-wait for a while from now on. One that sleeps takes tens of
+    /// microseconds to wake.
     fn spin(&self) {
         let spin_wait = &self.spin_wait;
         spin_wait.until.store(spin_wait.now() + WORKER_SPIN.as_nanos() as u64, Ordering::Relaxed);
@@ -269,7 +284,8 @@ impl SpinWait {
         thread_local! {
             static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
         }
-        // The work may be this function again: without the test it would call itself until the stack is full.
+        // The work may be this function again: without the test it would call itself until the
+        // stack is full.
         if IS_RUNNING.replace(true) {
             return;
         }
@@ -287,7 +303,8 @@ impl SpinWait {
     }
 }
 
-/// Spins for some hundred nanoseconds, for the `i`th time; every eighth time another thread may have the core.
+/// Spins for some hundred nanoseconds, for the `i`th time; every eighth time another thread may
+/// have the core.
 fn pause(i: u64) {
     (0..16).for_each(|_| std::hint::spin_loop());
     if i % 8 == 7 {
@@ -300,7 +317,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The most threads a pool may have: eight for each core, and 64 on small machines. More could only wait for each other.
+/// The most threads a pool may have: eight for each core, and 64 on small machines. More could only
+/// wait for each other.
 #[must_use]
 pub fn max_threads() -> usize {
     cores().saturating_mul(8).max(64).min(rayon::max_num_threads())
@@ -321,16 +339,18 @@ pub fn current() -> Result<Arc<Pool>, Error> {
     let mut current = shared.write().unwrap_or_else(PoisonError::into_inner);
     match &*current {
         Some(pool) => Ok(Arc::clone(pool)),
-        None => Ok(Arc::clone(current.insert(Arc::new(Pool::new(REQUESTED.load(Ordering::Relaxed))?)))),
+        None => {
+            Ok(Arc::clone(current.insert(Arc::new(Pool::new(REQUESTED.load(Ordering::Relaxed))?))))
+        }
     }
 }
 
-/// Uses `threads` from now on, or one per core for 0. Calls under way finish on the threads they have; results do not
-/// depend on it.
+/// Uses `threads` from now on, or one per core for 0. Calls under way finish on the threads they
+/// have; results do not depend on it.
 ///
 /// # Errors
-/// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would not start them; the
-/// old ones stay in use.
+/// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would
+/// not start them; the old ones stay in use.
 pub fn set_num_threads(threads: usize) -> Result<(), Error> {
     let pool = Arc::new(Pool::new(threads)?);
     let mut current = process::shared().pool.write().unwrap_or_else(PoisonError::into_inner);
@@ -350,9 +370,10 @@ pub fn get_num_threads() -> Result<usize, Error> {
     Ok(current()?.threads())
 }
 
-/// Makes this crate usable in the child of a `fork`, in which the threads of the parent do not exist: to be called there before
-/// anything else of this crate. The child starts threads of its own when it first needs some, as many as were last asked
-/// for; pools that it still holds from before do their work on the calling thread. It never waits for a lock that a thread of
+/// Makes this crate usable in the child of a `fork`, in which the threads of the parent do not
+/// exist: to be called there before anything else of this crate. The child starts threads of its
+/// own when it first needs some, as many as were last asked for; pools that it still holds from
+/// before do their work on the calling thread. It never waits for a lock that a thread of
 /// the parent held.
 pub fn forget_after_fork() {
     process::forget_after_fork();

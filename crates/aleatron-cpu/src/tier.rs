@@ -88,7 +88,8 @@ impl Isa {
     }
 }
 
-/// A tier this machine has. Only detection makes one, so holding it is the proof that its kernels may run.
+/// A tier this machine has. Only detection makes one, so holding it is the proof that its kernels
+/// may run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tier(Isa);
 
@@ -105,14 +106,16 @@ impl Tier {
         Isa::ALL.into_iter().find(|isa| isa.detected()).map_or(Self(Isa::Portable), Self)
     }
 
-    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once, or again after an error.
+    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once, or
+    /// again after an error.
     ///
     /// # Errors
     /// As [`Self::from_name`].
     pub fn current() -> Result<Self, Error> {
         // One more than the place of the tier; no lock, which a child of a fork could find held.
         static CURRENT: AtomicUsize = AtomicUsize::new(0);
-        let known = CURRENT.load(Ordering::Relaxed).checked_sub(1).and_then(|index| Isa::ALL.get(index));
+        let known =
+            CURRENT.load(Ordering::Relaxed).checked_sub(1).and_then(|index| Isa::ALL.get(index));
         if let Some(&isa) = known {
             return Ok(Self(isa));
         }
@@ -134,10 +137,14 @@ impl Tier {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownTier`] where there is no such tier, [`Error::UnavailableTier`] where this machine lacks it.
+    /// [`Error::UnknownTier`] where there is no such tier, [`Error::UnavailableTier`] where this
+    /// machine lacks it.
     pub fn from_name(name: &str) -> Result<Self, Error> {
         let Some(isa) = Isa::ALL.into_iter().find(|isa| isa.name() == name) else {
-            return Err(Error::UnknownTier { name: name.into(), known: Isa::ALL.map(Isa::name).to_vec() });
+            return Err(Error::UnknownTier {
+                name: name.into(),
+                known: Isa::ALL.map(Isa::name).to_vec(),
+            });
         };
         if isa.detected() {
             Ok(Self(isa))
@@ -161,8 +168,9 @@ impl Tier {
 
     /// Whether kernels may use AVX2, and AVX with it.
     ///
-    /// These predicates let other crates dispatch to kernels of their own: one that is true proves that the machine has the
-    /// instructions, and a tier below them, chosen by name, makes it false.
+    /// These predicates let other crates dispatch to kernels of their own: one that is true proves
+    /// that the machine has the instructions, and a tier below them, chosen by name, makes it
+    /// false.
     ///
     /// ```
     /// use aleatron_cpu::Tier;
@@ -191,8 +199,8 @@ impl Tier {
         self.0 <= Isa::Avx2
     }
 
-    /// Whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every machine with AVX2 has it, but no tier
-    /// promises it.
+    /// Whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every machine
+    /// with AVX2 has it, but no tier promises it.
     #[must_use]
     pub fn has_fma(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -203,8 +211,8 @@ impl Tier {
         false
     }
 
-    /// Whether kernels may convert half-precision floats with F16C. Nearly every machine with AVX2 has it, but no tier
-    /// promises it.
+    /// Whether kernels may convert half-precision floats with F16C. Nearly every machine with AVX2
+    /// has it, but no tier promises it.
     #[must_use]
     pub fn has_f16c(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -215,7 +223,8 @@ impl Tier {
         false
     }
 
-    /// Whether kernels may use AVX-512F, which has fused multiply-adds and half-precision conversions of 512 bits.
+    /// Whether kernels may use AVX-512F, which has fused multiply-adds and half-precision
+    /// conversions of 512 bits.
     #[must_use]
     pub fn has_avx512f(self) -> bool {
         self.0 <= Isa::Avx512f
@@ -233,7 +242,8 @@ impl Tier {
         self.0 == Isa::Avx512Vpopcntdq
     }
 
-    /// Whether kernels may use NEON, which has fused multiply-adds and conversions of half-precision floats.
+    /// Whether kernels may use NEON, which has fused multiply-adds and conversions of
+    /// half-precision floats.
     #[must_use]
     pub fn has_neon(self) -> bool {
         self.0 == Isa::Neon
@@ -299,15 +309,26 @@ mod tests {
             false,
         ];
         #[cfg(not(target_arch = "x86_64"))]
-        let machine = [false, false, false, false, false, false, false, cfg!(target_arch = "aarch64")];
+        let machine =
+            [false, false, false, false, false, false, false, cfg!(target_arch = "aarch64")];
         for tier in Tier::available() {
             let has = all(tier);
             assert!(has.iter().zip(machine).all(|(has, machine)| !has || machine), "{tier}");
             let lowest = |name: &str, n: usize| tier.name() != name || has[n];
-            assert!(lowest("popcnt", 0) && lowest("avx2", 1) && lowest("avx512f", 4) && lowest("neon", 7));
+            assert!(
+                lowest("popcnt", 0)
+                    && lowest("avx2", 1)
+                    && lowest("avx512f", 4)
+                    && lowest("neon", 7)
+            );
             assert!(lowest("avx512bw", 5) && lowest("avx512-vpopcntdq", 6));
             // Each includes the ones below it.
-            assert!((!has[1] || has[0]) && (!has[4] || has[1]) && (!has[5] || has[4]) && (!has[6] || has[5]));
+            assert!(
+                (!has[1] || has[0])
+                    && (!has[4] || has[1])
+                    && (!has[5] || has[4])
+                    && (!has[6] || has[5])
+            );
             assert!((!has[2] && !has[3]) || has[1]);
             assert_eq!(tier.name() == "portable", has == [false; 8], "{tier}");
         }

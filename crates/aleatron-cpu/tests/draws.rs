@@ -21,7 +21,12 @@ fn thresholds(n: usize, salt: usize) -> Vec<Threshold> {
     (0..n).map(|k| Threshold::from_probability(p(k)).unwrap()).collect()
 }
 
-fn expected(thresholds: &[Threshold], per_row: usize, length: Length, address: StreamAddress) -> Vec<u64> {
+fn expected(
+    thresholds: &[Threshold],
+    per_row: usize,
+    length: Length,
+    address: StreamAddress,
+) -> Vec<u64> {
     let stream = |(k, &threshold): (usize, &Threshold)| {
         let (row, unit) = (address.row + (k / per_row) as u32, address.unit + (k % per_row) as u32);
         reference::encode(threshold, length, address.at_row(row).at_unit(unit)).words().to_vec()
@@ -32,10 +37,12 @@ fn expected(thresholds: &[Threshold], per_row: usize, length: Length, address: S
 #[test]
 fn every_call_with_a_seed_gives_the_same_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Recorded, stored, found; fewer rows, another key; found again; more rows: recorded, stored, found.
+    // Recorded, stored, found; fewer rows, another key; found again; more rows: recorded, stored,
+    // found.
     let calls = [2, 2, 2, 1, 2, 5, 5, 5];
     for (seed, bits) in [1, 64, 100, 128, 250, 300, 600, 1024, 1100, 3000].into_iter().enumerate() {
-        let (length, address) = (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
+        let (length, address) =
+            (Length::new(bits).unwrap(), StreamAddress::input(seed as u64, 5, 9));
         let calls: Vec<_> = calls
             .into_iter()
             .enumerate()
@@ -51,7 +58,11 @@ fn every_call_with_a_seed_gives_the_same_bits() {
             let cpu = Cpu::new(tier, Arc::new(Pool::eager(threads).unwrap()));
             for (call, (thresholds, expected)) in calls.iter().enumerate() {
                 let streams = cpu.encode_rows(thresholds, 37, length, address).unwrap();
-                assert_eq!(streams.words(), *expected, "{tier}, {threads} threads, {bits} bits, call {call}");
+                assert_eq!(
+                    streams.words(),
+                    *expected,
+                    "{tier}, {threads} threads, {bits} bits, call {call}"
+                );
             }
         }
     }

@@ -12,8 +12,9 @@ use std::time::Duration;
 /// Seconds after which a child that hangs is killed.
 const LIMIT: libc::c_uint = 30;
 
-/// Held while pools start and end threads. Workers of a child that is forked at that moment were seen to wait for a static mutex forever,
-/// probably that of the standard library's list of threads, which this crate cannot reset.
+/// Held while pools start and end threads. Workers of a child that is forked at that moment were
+/// seen to wait for a static mutex forever, probably that of the standard library's list of
+/// threads, which this crate cannot reset.
 static STARTING: RwLock<()> = RwLock::new(());
 
 /// The time in which a thread that was spawned or ended has left that list.
@@ -28,8 +29,9 @@ fn work(cpu: &Cpu, seed: u64) -> u64 {
 
 /// Runs `task` in a child, and says whether it was true there.
 fn in_child(task: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs nothing but `task`, and leaves without returning from here. That it may allocate memory is more
-    // than POSIX promises to children of many threads, but what the C libraries of today give.
+    // SAFETY: the child runs nothing but `task`, and leaves without returning from here. That it
+    // may allocate memory is more than POSIX promises to children of many threads, but what the
+    // C libraries of today give.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
@@ -86,7 +88,8 @@ fn children_compute_with_threads_of_their_own() {
                 let by_old_pools = compute(&own) && compute(&other);
                 drop(other);
                 set_draw_memory(1 << 20);
-                let by_new_pool = get_num_threads().unwrap() == 3 && compute(&Cpu::current().unwrap());
+                let by_new_pool =
+                    get_num_threads().unwrap() == 3 && compute(&Cpu::current().unwrap());
                 set_num_threads(2).unwrap();
                 by_old_pools
                     && by_new_pool

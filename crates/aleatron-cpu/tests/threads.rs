@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
-use aleatron_core::{DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress, Threshold};
+use aleatron_core::{
+    DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress, Threshold,
+};
 use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads, threads};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -28,8 +30,10 @@ struct Answers {
 impl Work {
     fn new(n_inputs: usize, n_neurons: usize, n_samples: usize, bits: usize) -> Self {
         let shape =
-            DenseShape::new(n_inputs, n_neurons, Length::new(bits).unwrap(), Polarity::Bipolar).unwrap();
-        let threshold = |k: usize| Threshold::from_probability((k * 7919 % 1009) as f64 / 1008.0).unwrap();
+            DenseShape::new(n_inputs, n_neurons, Length::new(bits).unwrap(), Polarity::Bipolar)
+                .unwrap();
+        let threshold =
+            |k: usize| Threshold::from_probability((k * 7919 % 1009) as f64 / 1008.0).unwrap();
         let weights = (0..shape.n_weights()).map(threshold).collect();
         let inputs = (0..n_inputs * n_samples).map(|k| threshold(k + 500)).collect();
         Self { shape, weights, inputs }
@@ -37,8 +41,10 @@ impl Work {
 
     fn run(&self, cpu: &Cpu) -> Answers {
         let (n, length) = (self.shape.n_inputs(), self.shape.length());
-        let weights = cpu.encode_rows(&self.weights, n, length, StreamAddress::weight(1, 0, 0)).unwrap();
-        let inputs = cpu.encode_rows(&self.inputs, n, length, StreamAddress::input(2, 0, 0)).unwrap();
+        let weights =
+            cpu.encode_rows(&self.weights, n, length, StreamAddress::weight(1, 0, 0)).unwrap();
+        let inputs =
+            cpu.encode_rows(&self.inputs, n, length, StreamAddress::input(2, 0, 0)).unwrap();
         let ones = cpu.row_ones(weights.words(), self.shape.row_words());
         let counts = cpu.dense_counts(&self.shape, weights.words(), &ones, inputs.words()).unwrap();
         let currents: Vec<i16> = (0..self.shape.n_inputs() as i16).collect();
@@ -68,7 +74,10 @@ fn pools_have_the_threads_asked_for() {
     for threads in [1, 2, 7] {
         assert_eq!(Pool::new(threads).unwrap().threads(), threads);
         assert_eq!(Pool::eager(threads).unwrap().threads(), threads);
-        assert_eq!(Cpu::new(Tier::best(), Arc::new(Pool::new(threads).unwrap())).threads(), threads);
+        assert_eq!(
+            Cpu::new(Tier::best(), Arc::new(Pool::new(threads).unwrap())).threads(),
+            threads
+        );
     }
 }
 
@@ -164,7 +173,8 @@ fn the_number_may_change_while_others_compute() {
                 })
             })
             .collect();
-        let equal: Vec<bool> = computing.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
+        let equal: Vec<bool> =
+            computing.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
         stop.store(true, Ordering::Relaxed);
         assert_eq!(equal, [true; 3]);
     });
@@ -173,7 +183,8 @@ fn the_number_may_change_while_others_compute() {
 
 #[test]
 fn threads_may_fall_asleep_and_wake_at_any_time() {
-    let words: Vec<u64> = (0..1 << 17).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let words: Vec<u64> =
+        (0..1 << 17).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let expected = words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::eager(4).unwrap()));
     // They stay awake for 200 microseconds.

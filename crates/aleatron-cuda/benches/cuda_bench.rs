@@ -3,14 +3,17 @@
 //! ```text
 //! cargo bench -p aleatron-cuda --bench cuda_bench -- [--case NAME]... [--device I] [--variants SM_80.PTX SM_90A.PTX] [--quick] [--no-vulkan]
 //! ```
-//! Every result is compared with the CPU's before it is timed. A row that fails says why, and the others go on; the program then ends
-//! with a failure. `--variants` takes kernels made by `cargo xtask ptx --variants FOLDER` and compares their shapes.
+//! Every result is compared with the CPU's before it is timed. A row that fails says why, and the
+//! others go on; the program then ends with a failure. `--variants` takes kernels made by `cargo
+//! xtask ptx --variants FOLDER` and compares their shapes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aleatron_core::backend::{Batch, DeviceBatch, DeviceElement, InputOrder, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{
+    Batch, DeviceBatch, DeviceElement, InputOrder, PrepareOptions, PreparedLayer,
+};
 use aleatron_core::{
     Backend, Cancel, Convolution, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights,
 };
@@ -34,7 +37,8 @@ struct Options {
 }
 
 fn options() -> Result<Options, Failure> {
-    let mut options = Options { cases: Vec::new(), device: 0, variants: None, quick: false, vulkan: true };
+    let mut options =
+        Options { cases: Vec::new(), device: 0, variants: None, quick: false, vulkan: true };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut next = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -81,7 +85,9 @@ impl Bench {
             Bar::AtLeast(least) => {
                 format!("{} (at least {least})", if value >= least { "met" } else { "MISSED" })
             }
-            Bar::AtMost(most) => format!("{} (at most {most})", if value <= most { "met" } else { "MISSED" }),
+            Bar::AtMost(most) => {
+                format!("{} (at most {most})", if value <= most { "met" } else { "MISSED" })
+            }
             Bar::None => String::new(),
         };
         let vulkan = vulkan.map_or_else(String::new, |value| format!("Vulkan {value:.1}"));
@@ -125,7 +131,9 @@ fn run() -> Result<u32, Failure> {
     };
     let mut bench = Bench { options, context, vulkan, failures: 0 };
     for case in CASES {
-        if !bench.options.cases.is_empty() && !bench.options.cases.iter().any(|wanted| wanted == case) {
+        if !bench.options.cases.is_empty()
+            && !bench.options.cases.iter().any(|wanted| wanted == case)
+        {
             continue;
         }
         println!("{case}");
@@ -172,9 +180,20 @@ struct Known {
 }
 
 impl Known {
-    fn new(n_inputs: usize, n_neurons: usize, n_samples: usize, bits: usize) -> Result<Self, Failure> {
+    fn new(
+        n_inputs: usize,
+        n_neurons: usize,
+        n_samples: usize,
+        bits: usize,
+    ) -> Result<Self, Failure> {
         let encoding = Encoding::Bernoulli { seed: 0x5eed };
-        let spec = LayerSpec::dense(n_inputs, n_neurons, Length::new(bits)?, Polarity::Unipolar, encoding)?;
+        let spec = LayerSpec::dense(
+            n_inputs,
+            n_neurons,
+            Length::new(bits)?,
+            Polarity::Unipolar,
+            encoding,
+        )?;
         Self::of(spec, n_samples)
     }
 
@@ -195,7 +214,8 @@ impl Known {
         PrepareOptions { max_batch: self.n_samples, ..PrepareOptions::default() }
     }
 
-    /// Compares counts with the CPU's: all of small layers, else those of the first and the last samples.
+    /// Compares counts with the CPU's: all of small layers, else those of the first and the last
+    /// samples.
     fn check(&self, counts: &[u64]) -> Result<(), Failure> {
         let (m, n) = (self.spec.n_neurons(), self.n_samples);
         if counts.len() != n * m {
@@ -206,7 +226,9 @@ impl Known {
         for (start, end) in [(0, some), (n - some, n)] {
             let batch = self.batch().samples(&self.spec, start, end)?;
             if cpu.counts(&batch, Cancel::NEVER)? != counts[start * m..end * m] {
-                return Err(format!("counts of samples {start} to {end} differ from the CPU's").into());
+                return Err(
+                    format!("counts of samples {start} to {end} differ from the CPU's").into()
+                );
             }
         }
         Ok(())
@@ -218,13 +240,18 @@ impl Known {
         let run = || -> Result<f64, Failure> {
             let layer = backend.prepare(&self.spec, &self.weights, &self.options())?;
             self.check(&layer.counts(&self.batch(), Cancel::NEVER)?)?;
-            Ok(times(|| layer.counts(&self.batch(), Cancel::NEVER).map(drop).map_err(Into::into))?[0])
+            Ok(times(|| layer.counts(&self.batch(), Cancel::NEVER).map(drop).map_err(Into::into))?
+                [0])
         };
         run().map_err(|error| println!("  Vulkan: {error}")).ok()
     }
 
     fn layer(&self, context: &Arc<CudaContext>) -> Result<CudaLayer, Failure> {
-        Ok(CudaBackend::on(Arc::clone(context)).layer(&self.spec, &self.weights, &self.options())?)
+        Ok(CudaBackend::on(Arc::clone(context)).layer(
+            &self.spec,
+            &self.weights,
+            &self.options(),
+        )?)
     }
 }
 
@@ -261,7 +288,9 @@ impl Bench {
     #[allow(unsafe_code, reason = "kernels are taken from files")]
     fn with_kernels(&self, kernels: [String; 2]) -> aleatron_cuda::Result<Arc<CudaContext>> {
         // SAFETY: `cargo xtask ptx --variants` has compiled them from the sources of this crate.
-        unsafe { CudaContext::open_with_kernels(self.options.device, &ContextOptions::default(), kernels) }
+        unsafe {
+            CudaContext::open_with_kernels(self.options.device, &ContextOptions::default(), kernels)
+        }
     }
 
     fn tiles(&mut self) {
@@ -287,7 +316,11 @@ impl Bench {
         for (n, m, samples, least) in cases {
             println!("  {m} neurons x {samples} samples x {} bits", n * length.bits());
             let macs = n as f64 * m as f64 * samples as f64 * length.bits() as f64;
-            let show = |bench: &Self, trial: &TileTrial, variant: &TileVariant, bar| -> Result<(), Failure> {
+            let show = |bench: &Self,
+                        trial: &TileTrial,
+                        variant: &TileVariant,
+                        bar|
+             -> Result<(), Failure> {
                 let repeats = if bench.options.quick { 1 } else { 20 };
                 let what = trial.describe(variant)?;
                 if let Some(difference) = trial.check(variant)? {
@@ -343,7 +376,8 @@ impl Bench {
         for (n, m, samples, most) in cases {
             let what = format!("{n}x{m} x {samples}");
             self.row(&what, |bench| {
-                let known = Known::new(n, m, samples, if bench.options.quick { 100 } else { 1024 })?;
+                let known =
+                    Known::new(n, m, samples, if bench.options.quick { 100 } else { 1024 })?;
                 let bar = if most > 0.0 { Bar::AtMost(most) } else { Bar::None };
                 bench.end_to_end(&what, &known, bar)
             });
@@ -359,7 +393,8 @@ impl Bench {
             known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
         }
         let before = self.context.allocations();
-        let [best, median] = times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
+        let [best, median] =
+            times(|| layer.counts(&batch, Cancel::NEVER).map(drop).map_err(Into::into))?;
         let allocated = self.context.allocations() - before;
         let what = format!("{what} end to end (median {median:.1}, {allocated} allocations)");
         self.show(&what, best, "us", bar, known.vulkan(self));
@@ -376,8 +411,10 @@ impl Bench {
     fn kinds(&mut self) {
         let quick = self.options.quick;
         let (n, m, samples, bits) = if quick { (20, 13, 9, 100) } else { (1000, 500, 256, 1024) };
-        let [channels, size, images, conv_bits] = if quick { [2, 5, 2, 100] } else { [64, 32, 256, 256] };
-        let conv = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
+        let [channels, size, images, conv_bits] =
+            if quick { [2, 5, 2, 100] } else { [64, 32, 256, 256] };
+        let conv =
+            Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
         let encoding = Encoding::Bernoulli { seed: 0x5eed };
         for n_samples in [1, samples] {
             let what = format!("{n}x{m} x {n_samples}, signed");
@@ -387,8 +424,9 @@ impl Bench {
             });
         }
         for polarity in Polarity::ALL {
-            let what =
-                format!("{channels} kernels of 3x3 on {channels}x{size}x{size} x {images}, {polarity}");
+            let what = format!(
+                "{channels} kernels of 3x3 on {channels}x{size}x{size} x {images}, {polarity}"
+            );
             self.row(&what, |bench| {
                 let spec = LayerSpec::conv(conv, Length::new(conv_bits)?, polarity, encoding)?;
                 bench.end_to_end(&what, &Known::of(spec, images)?, Bar::None)
@@ -400,7 +438,12 @@ impl Bench {
         let cases = if self.options.quick {
             vec![(20, 13, 1e9, 1e9)]
         } else {
-            vec![(512, 256, 25.0, 12.0), (1000, 500, 40.0, 30.0), (64, 32, 0.0, 0.0), (4096, 4096, 0.0, 0.0)]
+            vec![
+                (512, 256, 25.0, 12.0),
+                (1000, 500, 40.0, 30.0),
+                (64, 32, 0.0, 0.0),
+                (4096, 4096, 0.0, 0.0),
+            ]
         };
         for (n, m, host, card) in cases {
             self.row(&format!("{n}x{m} x 1"), |bench| {
@@ -422,7 +465,8 @@ impl Bench {
                 let inputs = CudaArray::with(&bench.context, &known.values)?;
                 let mut outputs = CudaArray::zeros(&bench.context, m, DeviceElement::U64)?;
                 let run = |outputs: &mut CudaArray| -> Result<(), Failure> {
-                    let (inputs, outputs, order) = (inputs.array(), outputs.array_mut(), InputOrder::Ready);
+                    let (inputs, outputs, order) =
+                        (inputs.array(), outputs.array_mut(), InputOrder::Ready);
                     let mut on_card = DeviceBatch { inputs, outputs, seed: SEED, order };
                     Ok(layer.counts_on_device(&mut on_card, Cancel::NEVER)?)
                 };
@@ -449,13 +493,15 @@ impl Bench {
 
     fn encode(&mut self) {
         let (n, samples, bits) = if self.options.quick { (20, 9, 100) } else { (1000, 256, 1024) };
-        let run = |bench: &Self, context: &Arc<CudaContext>, words: u64, bar| -> Result<(), Failure> {
-            let trial = TileTrial::new(context, n, 1, samples, Length::new(bits)?)?;
-            let time = trial.time_encode(words, 20)?.min(trial.time_encode(words, 20)?);
-            let what = format!("{samples} x {n} x {bits} bits from values, {words} words a thread");
-            bench.show(&what, us(time), "us", bar, None);
-            Ok(())
-        };
+        let run =
+            |bench: &Self, context: &Arc<CudaContext>, words: u64, bar| -> Result<(), Failure> {
+                let trial = TileTrial::new(context, n, 1, samples, Length::new(bits)?)?;
+                let time = trial.time_encode(words, 20)?.min(trial.time_encode(words, 20)?);
+                let what =
+                    format!("{samples} x {n} x {bits} bits from values, {words} words a thread");
+                bench.show(&what, us(time), "us", bar, None);
+                Ok(())
+            };
         self.row("encode", |bench| run(bench, &bench.context, 8, Bar::AtMost(80.0)));
         let Some(kernels) = self.options.variants.clone() else { return };
         match self.with_kernels(kernels) {
@@ -472,7 +518,9 @@ impl Bench {
     fn large(&mut self) {
         let (n, m, bits) = if self.options.quick { (20, 40, 100) } else { (4096, 4096, 1024) };
         let context = match self.options.variants.clone() {
-            Some(kernels) => self.with_kernels(kernels).unwrap_or_else(|_| Arc::clone(&self.context)),
+            Some(kernels) => {
+                self.with_kernels(kernels).unwrap_or_else(|_| Arc::clone(&self.context))
+            }
             None => Arc::clone(&self.context),
         };
         let all = self.options.variants.is_some();
@@ -500,7 +548,8 @@ impl Bench {
                 let time = trial.time(&variant, 20)?;
                 let rate = bytes as f64 / us(time) / 1e6;
                 let what = format!("{what}: {rate:.3} TB/s, of reading");
-                let bar = if variant == FewVariant::default() { Bar::AtLeast(92.0) } else { Bar::None };
+                let bar =
+                    if variant == FewVariant::default() { Bar::AtLeast(92.0) } else { Bar::None };
                 bench.show(&what, 100.0 * rate / read_rate, "%", bar, None);
             }
             Ok(())
@@ -517,7 +566,13 @@ impl Bench {
                         return Err(format!("{what}: {difference}").into());
                     }
                     let time = trial.time(&variant, 200)?;
-                    bench.show(&format!("{n}x{m}, kernel alone, {what}"), us(time), "us", Bar::None, None);
+                    bench.show(
+                        &format!("{n}x{m}, kernel alone, {what}"),
+                        us(time),
+                        "us",
+                        Bar::None,
+                        None,
+                    );
                 }
                 Ok(())
             });
@@ -540,7 +595,8 @@ fn few_variants(all: bool) -> Vec<FewVariant> {
             (4, 4, 2048),
         ] {
             for blocks in [2, 4] {
-                let (rows, blocks, slice_bytes) = (Some((vectors, ahead)), Some(blocks), Some(slice));
+                let (rows, blocks, slice_bytes) =
+                    (Some((vectors, ahead)), Some(blocks), Some(slice));
                 variants.push(FewVariant { rows, blocks, slice_bytes });
             }
         }

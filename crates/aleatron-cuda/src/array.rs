@@ -18,7 +18,8 @@ impl CudaArray {
     /// An array of `len` elements, which hold zeros.
     ///
     /// # Errors
-    /// [`Error::Array`] for elements of other than eight bytes, [`Error::OutOfMemory`], or what the driver reports.
+    /// [`Error::Array`] for elements of other than eight bytes, [`Error::OutOfMemory`], or what the
+    /// driver reports.
     pub fn zeros(context: &Arc<CudaContext>, len: usize, element: DeviceElement) -> Result<Self> {
         if element.bytes() != 8 {
             return Err(Error::Array(format!("results are uint64 or float64, not {element}")));

@@ -98,7 +98,9 @@ impl CudaBackend {
             }
             Case::Gate { gate, a, b } => gates::gate(context, (*gate).into(), a, Some(b), None)?,
             Case::Not { a } => gates::gate(context, GateKind::Not, a, None, None)?,
-            Case::Mux { select, a, b } => gates::gate(context, GateKind::Mux, a, Some(b), Some(select))?,
+            Case::Mux { select, a, b } => {
+                gates::gate(context, GateKind::Mux, a, Some(b), Some(select))?
+            }
             Case::Popcount { a } => one(PairKind::First, a, a)?,
             Case::AndPopcount { a, b } => one(PairKind::Both, a, b)?,
             Case::Hamming { a, b } => one(PairKind::Differing, a, b)?,

@@ -1,7 +1,8 @@
 //! The buffers of a call, which every later call uses again, and the chunks of samples it runs in.
 //!
-//! Two chunks are under way at a time, so that the host prepares one while the card counts the other. Counts, ones and the state
-//! of a call are zero between calls: the kernel that takes the results leaves them so.
+//! Two chunks are under way at a time, so that the host prepares one while the card counts the
+//! other. Counts, ones and the state of a call are zero between calls: the kernel that takes the
+//! results leaves them so.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use aleatron_core::Cancel;
 
 use crate::driver::{
-    CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, RepeatedLaunch, Stream, View, append_parallel,
+    CudaContext, DeviceBuffer, Event, Graph, PinnedBuffer, RepeatedLaunch, Stream, View,
+    append_parallel,
 };
 use crate::error::Result;
 use crate::kernels::{CallSeed, FewParams, ValueKind};
@@ -19,13 +21,16 @@ use crate::launch::FewLaunch;
 use crate::queue::{Profiler, Queue};
 use crate::size::host_size;
 
-/// Words at the head of what goes up and what comes down: the seed, and what was found about the values.
+/// Words at the head of what goes up and what comes down: the seed, and what was found about the
+/// values.
 pub(crate) const HEAD: usize = 8;
 
-/// What stands in the place of a report or a count that is yet to come; no index of a value and no count is so large.
+/// What stands in the place of a report or a count that is yet to come; no index of a value and no
+/// count is so large.
 const PENDING: u64 = u64::MAX - 1;
 
-/// The bit of the reports of one sample's neurons that says that the rest is the index of a value outside its interval.
+/// The bit of the reports of one sample's neurons that says that the rest is the index of a value
+/// outside its interval.
 const BAD_VALUE: u64 = 1 << 63;
 
 /// What the state of a call is between calls: no bad value, no block done.
@@ -34,7 +39,8 @@ pub(crate) const CLEAN_STATE: [u64; 2] = [u64::MAX, 0];
 /// Where the head of what goes up has a word for the state of a call.
 const STATE_IN_HEAD: usize = 2;
 
-/// How long a report is looked for before the driver is asked: longer than any call for which it matters.
+/// How long a report is looked for before the driver is asked: longer than any call for which it
+/// matters.
 const LOOK_TIME: Duration = Duration::from_micros(200);
 
 /// Sets that are kept idle at most: more were in use at a time, and will rarely be again.
@@ -52,7 +58,8 @@ pub(crate) struct CountOptions<'a> {
     pub(crate) profiler: Option<&'a Profiler>,
     /// What every chunk waits for on the card.
     pub(crate) after: Option<&'a Event>,
-    /// The program that the call is a step of, if it is one: nothing comes from the host or goes there.
+    /// The program that the call is a step of, if it is one: nothing comes from the host or goes
+    /// there.
     pub(crate) program: Option<ProgramCall<'a>>,
 }
 
@@ -190,20 +197,22 @@ impl BufferSet {
         self.upload.as_mut_slice()[..2].copy_from_slice(&seed.words());
     }
 
-    /// Says that the next launch writes its report to the host, when everything else it has for the host is there.
+    /// Says that the next launch writes its report to the host, when everything else it has for the
+    /// host is there.
     pub(crate) fn expect_report(&mut self) {
         self.download.as_mut_slice()[0] = PENDING;
         self.expected = Expected::Report;
     }
 
-    /// Says that the next launch writes a report of each of so many neurons to the host, where counts go.
+    /// Says that the next launch writes a report of each of so many neurons to the host, where
+    /// counts go.
     pub(crate) fn expect_neurons(&mut self, n: usize) {
         self.download.as_mut_slice()[HEAD..HEAD + n].fill(PENDING);
         self.expected = Expected::Neurons(n);
     }
 
-    /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less than half the time of asking the
-    /// driver.
+    /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less
+    /// than half the time of asking the driver.
     fn wait(&mut self) -> Result<()> {
         let expected = std::mem::take(&mut self.expected);
         let reports = match expected {
@@ -220,7 +229,8 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Puts what the neurons report of the values where a chunk has its report. A bad value is reported by all of them.
+    /// Puts what the neurons report of the values where a chunk has its report. A bad value is
+    /// reported by all of them.
     fn take_neuron_reports(&mut self) -> Result<()> {
         let report = self.download.as_slice()[HEAD];
         let is_bad = report & BAD_VALUE != 0;
@@ -238,7 +248,9 @@ impl BufferSet {
         let FewLaunch { kernel, grid, shared_bytes, params, .. } = launch;
         let repeated = match self.few.take().filter(|few| few.is_of(&kernel, grid, shared_bytes)) {
             Some(repeated) => repeated,
-            None => RepeatedLaunch::new(self.stream.context(), kernel, grid, shared_bytes, &params)?,
+            None => {
+                RepeatedLaunch::new(self.stream.context(), kernel, grid, shared_bytes, &params)?
+            }
         };
         self.few.insert(repeated).launch(&params, &self.stream)
     }
@@ -249,7 +261,11 @@ impl BufferSet {
     }
 
     /// Gives a call to the stream: as recorded, where it was made before.
-    pub(crate) fn repeat(&mut self, key: GraphKey, give: impl Fn(&Self) -> Result<()>) -> Result<()> {
+    pub(crate) fn repeat(
+        &mut self,
+        key: GraphKey,
+        give: impl Fn(&Self) -> Result<()>,
+    ) -> Result<()> {
         match self.graphs.get(&key) {
             Some(Recorded::Graph(graph)) => graph.launch(&self.stream),
             Some(Recorded::Once) => {
@@ -270,7 +286,8 @@ impl BufferSet {
         }
     }
 
-    /// What was found about the values of the chunk: the index of the first one outside its interval.
+    /// What was found about the values of the chunk: the index of the first one outside its
+    /// interval.
     pub(crate) fn bad_value(&self) -> Option<usize> {
         Some(self.download.as_slice()[0]).filter(|&index| index != u64::MAX).map(host_size)
     }
@@ -305,7 +322,8 @@ impl BufferSets {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `n_samples` in chunks; each is given to the card before the results of the one before are taken.
+    /// Runs `n_samples` in chunks; each is given to the card before the results of the one before
+    /// are taken.
     pub(crate) fn run(
         &self,
         n_samples: usize,
@@ -333,7 +351,11 @@ impl BufferSets {
         under_way.into_iter().try_for_each(|chunk| self.receive(chunk, run))
     }
 
-    fn receive(&self, (mut set, samples): (BufferSet, Range<usize>), run: &mut impl ChunkRun) -> Result<()> {
+    fn receive(
+        &self,
+        (mut set, samples): (BufferSet, Range<usize>),
+        run: &mut impl ChunkRun,
+    ) -> Result<()> {
         set.wait()?;
         let received = run.receive(&mut set, samples);
         // What a bad value leaves behind is what any call does.

@@ -1,9 +1,11 @@
 //! Convolutions on a card, and signed dense layers, which are convolutions of one position.
 //!
-//! A chunk of a call is: values up and the streams of all inputs; then, for some positions at a time, the streams under the
-//! kernel gathered as rows of a dense layer, tiles of products with the weights of each group of channels, and results. Taps in the
-//! padding are zeros, which AND counts as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
-//! every patch is gathered twice: as it is, for products of equal signs, and with the signs swapped, for the others.
+//! A chunk of a call is: values up and the streams of all inputs; then, for some positions at a
+//! time, the streams under the kernel gathered as rows of a dense layer, tiles of products with the
+//! weights of each group of channels, and results. Taps in the padding are zeros, which AND counts
+//! as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
+//! every patch is gathered twice: as it is, for products of equal signs, and with the signs
+//! swapped, for the others.
 
 mod direct;
 
@@ -12,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aleatron_core::program::InputSign;
 use aleatron_core::{
-    Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Length, Polarity, Quantity, StreamAddress,
-    Topology, Weights, memory,
+    Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Length, Polarity, Quantity,
+    StreamAddress, Topology, Weights, memory,
 };
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
@@ -41,7 +43,8 @@ const THREADS: u64 = 256;
 /// Patches and channels of a block of the kernel that finishes.
 const FINISH_TILE: u32 = 32;
 
-/// The convolution that a layer is: a dense one sees an image of as many channels as it has inputs, at one position.
+/// The convolution that a layer is: a dense one sees an image of as many channels as it has inputs,
+/// at one position.
 fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
     match *spec.topology() {
         Topology::Conv(shape) => Ok(shape),
@@ -140,8 +143,11 @@ impl CudaConv {
         let mut maker = WeightMaker::new(context, spec, weights, product)?;
         let plan = PatchPlan::new(&sizes, max_batch, fixed, context.free_bytes()?)?;
         let stream = Stream::new(context)?;
-        let totals: Vec<u64> =
-            shape.fan_ins().into_iter().map(|n| (n as u64).wrapping_mul(length.bits() as u64)).collect();
+        let totals: Vec<u64> = shape
+            .fan_ins()
+            .into_iter()
+            .map(|n| (n as u64).wrapping_mul(length.bits() as u64))
+            .collect();
         let totals = DeviceBuffer::with(context, &totals, &stream)?;
         let store = match plan.residency {
             Residency::Kept => {
@@ -151,7 +157,14 @@ impl CudaConv {
                     let rows = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
                     for (_, channels) in shape.groups() {
                         let first = (rows_per_channel * channels.start) as u64 * part.bytes();
-                        make_channels(&mut maker, product, channels, part, rows.view().from(first)?, cancel)?;
+                        make_channels(
+                            &mut maker,
+                            product,
+                            channels,
+                            part,
+                            rows.view().from(first)?,
+                            cancel,
+                        )?;
                     }
                     all.push(rows);
                 }
@@ -189,7 +202,8 @@ impl CudaConv {
         Ok(layer)
     }
 
-    /// For each neuron, less the ones of the weights that its taps inside the image have: what AND counts with streams of ones.
+    /// For each neuron, less the ones of the weights that its taps inside the image have: what AND
+    /// counts with streams of ones.
     fn negated_ones(&mut self, stream: &Stream, cancel: Cancel<'_>) -> Result<DeviceBuffer<u64>> {
         let n = self.shape.n_inputs();
         let mut all = memory::with_capacity(n as u128, Quantity::Inputs)?;
@@ -197,7 +211,13 @@ impl CudaConv {
         let options = CountOptions { cancel, profiler: None, after: None, program: None };
         let output = Output::counts(1, self.shape.n_outputs())?;
         self.product = Product::And;
-        let ones = self.counts(Source::Thresholds(&all), 1, StreamAddress::input(0, 0, 0), output, &options);
+        let ones = self.counts(
+            Source::Thresholds(&all),
+            1,
+            StreamAddress::input(0, 0, 0),
+            output,
+            &options,
+        );
         self.product = Product::Xnor;
         let negated: Vec<u64> = ones?.into_iter().map(u64::wrapping_neg).collect();
         DeviceBuffer::with(&self.context, &negated, stream)
@@ -251,7 +271,8 @@ impl CudaConv {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<()> {
-        ConvRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
+        ConvRun { layer: self, source, seed: call_seed(first), output, options }
+            .submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -279,7 +300,8 @@ const fn rows_per_channel(product: Product) -> usize {
     if matches!(product, Product::SplitAnd) { 2 } else { 1 }
 }
 
-/// Makes the rows of some output channels of one group: with split weights, those of the positive weights of all, then of the negative ones.
+/// Makes the rows of some output channels of one group: with split weights, those of the positive
+/// weights of all, then of the negative ones.
 fn make_channels(
     maker: &mut WeightMaker,
     product: Product,
@@ -324,7 +346,13 @@ struct ConvRun<'l, 'i> {
 
 impl ConvRun<'_, '_> {
     /// Gives the gathering of a part of some patches to the queue.
-    fn give_rows(&self, set: &BufferSet, at: &Patches<'_>, part: &Part, first_channel: usize) -> Result<()> {
+    fn give_rows(
+        &self,
+        set: &BufferSet,
+        at: &Patches<'_>,
+        part: &Part,
+        first_channel: usize,
+    ) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         let (shape, plan, streams) = (&layer.shape, &layer.plan, layer.row_streams());
         let stream = StreamWords::of(layer.length);
@@ -334,7 +362,8 @@ impl ConvRun<'_, '_> {
         let samples = u128::from(u64::from(at.first_sample) + last / positions + 1);
         // Streams begin with whole vectors, and so do parts, which begin with whole 128 bytes.
         let is_wide = stream.stored.is_multiple_of(4);
-        let (kernel, vector) = if is_wide { (&kernels::GATHER_4, 16) } else { (&kernels::GATHER_2, 8) };
+        let (kernel, vector) =
+            if is_wide { (&kernels::GATHER_4, 16) } else { (&kernels::GATHER_2, 8) };
         let row_bytes = streams.of(at.n) as u64 * part.bytes();
         let params = GatherParams {
             part: part.of_rows(streams.of(shape.kernel_weights()), stream)?,
@@ -342,7 +371,9 @@ impl ConvRun<'_, '_> {
             streams: set.work.view().check(samples * u128::from(plan.inputs.bytes()))?,
             thresholds: match streams {
                 RowStreams::Magnitudes => 0,
-                RowStreams::BothSigns => set.values()?.check(8 * samples * shape.n_inputs() as u128)?,
+                RowStreams::BothSigns => {
+                    set.values()?.check(8 * samples * shape.n_inputs() as u128)?
+                }
             },
             rows: at.rows.check(row_bytes.into())?,
             row_words: plan.inputs.stride.into(),
@@ -359,7 +390,8 @@ impl ConvRun<'_, '_> {
         set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
     }
 
-    /// Returns how results are made of all that is counted for a chunk, without reports and ones of rows.
+    /// Returns how results are made of all that is counted for a chunk, without reports and ones of
+    /// rows.
     fn finish(&self, set: &BufferSet, n_samples: usize, out: &CardResults<'_>) -> Result<Finish> {
         let (layer, shape) = (self.layer, &self.layer.shape);
         let neurons = shape.n_outputs() as u128;
@@ -381,8 +413,8 @@ impl ConvRun<'_, '_> {
         })
     }
 
-    /// Gives the making of results of what was counted to the queue. The last launch of a chunk `reports` what was found about its
-    /// values.
+    /// Gives the making of results of what was counted to the queue. The last launch of a chunk
+    /// `reports` what was found about its values.
     fn give_results(
         &self,
         set: &BufferSet,
@@ -396,7 +428,9 @@ impl ConvRun<'_, '_> {
         let host = set.results.view();
         let out = match &self.output {
             Output::Counts(_) => CardResults::counts(host.from(8 * HEAD as u64)?),
-            Output::Card(results) => results.from(8 * (samples.start * shape.n_outputs()) as u64)?,
+            Output::Card(results) => {
+                results.from(8 * (samples.start * shape.n_outputs()) as u64)?
+            }
         };
         let takes_ones = layer.product == Product::Xnor;
         let all = self.finish(set, samples.len(), &out)?;
@@ -497,17 +531,26 @@ impl ConvRun<'_, '_> {
             if n_rows <= MAX_SAMPLES {
                 self.give_few(set, at_part, (weights, n_channels), rows, &target)?;
             } else {
-                launch::tiles(&queue, at_part, (weights, n_channels), rows, &target, KernelChoice::Tiles)?;
+                launch::tiles(
+                    &queue,
+                    at_part,
+                    (weights, n_channels),
+                    rows,
+                    &target,
+                    KernelChoice::Tiles,
+                )?;
             }
             let last_part = part + 1 == plan.parts.len();
-            let last = last_part && channels.range.end == layer.shape.n_channels() && first + at.n == all;
+            let last =
+                last_part && channels.range.end == layer.shape.n_channels() && first + at.n == all;
             let steps = Steps { first_part: part == 0, last_part, last };
             self.give_results(set, &at, &channels.range, samples, steps)?;
         }
         Ok(())
     }
 
-    /// Gives the counting of a chunk to the queue, and the making of results; the streams of its inputs are there.
+    /// Gives the counting of a chunk to the queue, and the making of results; the streams of its
+    /// inputs are there.
     fn give_counts(&self, set: &BufferSet, samples: &Range<usize>) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         for (k, part) in layer.plan.parts.iter().enumerate() {
@@ -516,7 +559,13 @@ impl ConvRun<'_, '_> {
                     Store::Kept(all) => {
                         let row = rows_per_channel(layer.product) * range.start;
                         let weights = all[k].view().from(row as u64 * part.bytes())?;
-                        self.give_channels(set, samples, k, &Channels { first_input, range }, weights)?;
+                        self.give_channels(
+                            set,
+                            samples,
+                            k,
+                            &Channels { first_input, range },
+                            weights,
+                        )?;
                     }
                     Store::Made(made, at_once) => {
                         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -524,7 +573,14 @@ impl ConvRun<'_, '_> {
                         for start in range.clone().step_by(*at_once) {
                             let some = start..range.end.min(start + at_once);
                             let (product, cancel) = (layer.product, options.cancel);
-                            make_channels(maker, product, some.clone(), part, buffer.view(), cancel)?;
+                            make_channels(
+                                maker,
+                                product,
+                                some.clone(),
+                                part,
+                                buffer.view(),
+                                cancel,
+                            )?;
                             let channels = Channels { first_input, range: some };
                             self.give_channels(set, samples, k, &channels, buffer.view())?;
                             // The next channels take the place of these.
@@ -548,7 +604,10 @@ impl ConvRun<'_, '_> {
     fn is_recorded(&self, n_samples: usize) -> bool {
         let plain = self.options.profiler.is_none() && matches!(self.output, Output::Counts(_));
         let values = 8 * n_samples * self.layer.shape.n_inputs();
-        plain && self.source.words().is_some() && self.layer.is_kept() && values <= RECORDED_VALUE_BYTES
+        plain
+            && self.source.words().is_some()
+            && self.layer.is_kept()
+            && values <= RECORDED_VALUE_BYTES
     }
 }
 
@@ -583,7 +642,13 @@ impl ChunkRun for ConvRun<'_, '_> {
             stage.fill(set, words, &samples, &(0..n_samples))?;
             set.set_seed(seed);
             return set.repeat(GraphKey { n_samples, kind }, |set| {
-                set.upload.send(0, HEAD + n_samples * stage.n_units, &set.inputs, 0, &set.stream)?;
+                set.upload.send(
+                    0,
+                    HEAD + n_samples * stage.n_units,
+                    &set.inputs,
+                    0,
+                    &set.stream,
+                )?;
                 stage.take_values(set, options, kind, set.values()?, 0..n_samples, Some(part))?;
                 self.give_counts(set, &samples)
             });
@@ -599,7 +664,9 @@ impl ChunkRun for ConvRun<'_, '_> {
             return Err(self.source.bad_value(set, first, index, layer.polarity)?.into());
         }
         match &mut self.output {
-            Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_outputs(), counts),
+            Output::Counts(counts) => {
+                set.take_results(samples.len() * layer.shape.n_outputs(), counts)
+            }
             Output::Card(_) => Ok(()),
         }
     }

@@ -1,8 +1,9 @@
 //! Dense layers on a card: weights stay there, values go in, integer counts come out.
 //!
-//! A chunk of a call is: values up, thresholds, streams, tiles of products, results, results down. Up to eight samples of a layer whose
-//! weights are all on the card are one launch instead, which reads values and writes results where the host has them. Which kernel
-//! and how many blocks is in `plan/`.
+//! A chunk of a call is: values up, thresholds, streams, tiles of products, results, results down.
+//! Up to eight samples of a layer whose weights are all on the card are one launch instead, which
+//! reads values and writes results where the host has them. Which kernel and how many blocks is in
+//! `plan/`.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +99,8 @@ impl CudaDense {
             return Err(unsupported("signed layers in kernels of unsigned ones"));
         }
         let mut maker = WeightMaker::new(context, spec, weights, product)?;
-        let plan = MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
+        let plan =
+            MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
         let ones = match product {
             Product::And | Product::SignedAnd | Product::SplitAnd => None,
             Product::Xnor => {
@@ -107,15 +109,17 @@ impl CudaDense {
                 Some(ones)
             }
         };
-        let count_ones =
-            |maker: &WeightMaker, part: &Part, neurons: &Range<usize>, rows: View<'_>| match &ones {
-                None => Ok(()),
-                Some(ones) => {
-                    let (queue, ones) = (crate::queue::Queue::new(maker.stream()), ones.view());
-                    let ones = ones.from(8 * neurons.start as u64)?;
-                    count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
-                }
-            };
+        let count_ones = |maker: &WeightMaker,
+                          part: &Part,
+                          neurons: &Range<usize>,
+                          rows: View<'_>| match &ones {
+            None => Ok(()),
+            Some(ones) => {
+                let (queue, ones) = (crate::queue::Queue::new(maker.stream()), ones.view());
+                let ones = ones.from(8 * neurons.start as u64)?;
+                count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
+            }
+        };
         let store = match plan.residency {
             Residency::Kept => {
                 let mut blocks = Vec::new();
@@ -135,7 +139,13 @@ impl CudaDense {
                     for part in &plan.parts {
                         for start in (0..m).step_by(at_once) {
                             let neurons = start..m.min(start + at_once);
-                            maker.make_rows(neurons.clone(), SignFilter::All, part, rows.view(), cancel)?;
+                            maker.make_rows(
+                                neurons.clone(),
+                                SignFilter::All,
+                                part,
+                                rows.view(),
+                                cancel,
+                            )?;
                             count_ones(&maker, part, &neurons, rows.view())?;
                         }
                     }
@@ -162,7 +172,13 @@ impl CudaDense {
             parts: plan.parts,
             chunk: plan.chunk,
             store,
-            stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
+            stage: InputStage {
+                context: Arc::clone(context),
+                n_units: n,
+                length,
+                product,
+                encoder,
+            },
             recipe: Recipe::dense(m, n, length, product, base),
             sets: BufferSets::default(),
         };
@@ -221,7 +237,8 @@ impl CudaDense {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<()> {
-        DenseRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
+        DenseRun { layer: self, source, seed: call_seed(first), output, options }
+            .submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -333,7 +350,8 @@ impl DenseRun<'_, '_> {
         };
         let target = Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         let rows = (block.rows.view(), block.neurons.len());
-        let plan = launch::few_plan(&launch::card_of(&set.queue(options)), part, rows.1, n_samples)?;
+        let plan =
+            launch::few_plan(&launch::card_of(&set.queue(options)), part, rows.1, n_samples)?;
         let launch = launch::few(part, rows, &few, &target, finish, plan)?;
         match (options.profiler, options.program) {
             (None, None) => set.launch_few(launch)?,
@@ -374,7 +392,13 @@ impl DenseRun<'_, '_> {
                 let (maker, buffer) = &mut *made;
                 for start in (0..layer.shape.n_neurons()).step_by(*at_once) {
                     let neurons = start..layer.shape.n_neurons().min(start + at_once);
-                    maker.make_rows(neurons.clone(), SignFilter::All, at, buffer.view(), options.cancel)?;
+                    maker.make_rows(
+                        neurons.clone(),
+                        SignFilter::All,
+                        at,
+                        buffer.view(),
+                        options.cancel,
+                    )?;
                     target.first_neuron = start;
                     let rows = (buffer.view(), neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
@@ -384,7 +408,14 @@ impl DenseRun<'_, '_> {
             }
         }
         let turn = Turn { first: part == 0, last: part == last };
-        layer.recipe.give(set, options, n_samples, self.card_output(samples)?, CountWidth::Bits32, turn)
+        layer.recipe.give(
+            set,
+            options,
+            n_samples,
+            self.card_output(samples)?,
+            CountWidth::Bits32,
+            turn,
+        )
     }
 
     /// Whether a chunk is recorded: all on the card, one part, and values that go up at once.
@@ -450,7 +481,9 @@ impl ChunkRun for DenseRun<'_, '_> {
             return Err(self.source.bad_value(set, samples.start * n, index, polarity)?.into());
         }
         match &mut self.output {
-            Output::Counts(counts) => set.take_results(samples.len() * layer.shape.n_neurons(), counts),
+            Output::Counts(counts) => {
+                set.take_results(samples.len() * layer.shape.n_neurons(), counts)
+            }
             Output::Card(_) => Ok(()),
         }
     }

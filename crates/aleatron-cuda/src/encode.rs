@@ -39,10 +39,13 @@ pub(crate) fn call_seed(first: StreamAddress) -> CallSeed {
     CallSeed { key: first.key(), first_row: first.row, first_unit: first.unit }
 }
 
-/// The row of a counter that a sample, numbered from that of the seed, has. Rows were checked to fit.
+/// The row of a counter that a sample, numbered from that of the seed, has. Rows were checked to
+/// fit.
 pub(crate) fn row_of(seed: CallSeed, sample: usize) -> Result<u32> {
     let place = "encode::row_of, row past the counter";
-    seed.first_row.checked_add(size_u32(sample, "row of a counter")?).ok_or(Error::Internal { place })
+    seed.first_row
+        .checked_add(size_u32(sample, "row of a counter")?)
+        .ok_or(Error::Internal { place })
 }
 
 /// Values that are checked and converted, `n` of them, the first with index `first` in the call.
@@ -82,7 +85,8 @@ pub(crate) fn convert(
 pub(crate) enum RowStreams {
     /// One for each operand, whatever its sign.
     Magnitudes = 0,
-    /// Two for each operand: its own where it is positive, and then where it is negative; zeros where it is not.
+    /// Two for each operand: its own where it is positive, and then where it is negative; zeros
+    /// where it is not.
     BothSigns = 1,
 }
 
@@ -99,7 +103,8 @@ pub(crate) struct Operands<'a> {
     kind: ValueKind,
     /// One per row and operand.
     values: View<'a>,
-    /// Where the index of the first value outside its interval goes, and the index of the first of all.
+    /// Where the index of the first value outside its interval goes, and the index of the first of
+    /// all.
     found: Option<(View<'a>, u64)>,
 }
 
@@ -182,7 +187,12 @@ impl Encoder {
 }
 
 /// Gives the making of Bernoulli streams to a queue, so many words for each thread.
-pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, words: u64) -> Result<()> {
+pub(crate) fn encode_bernoulli(
+    queue: &Queue<'_>,
+    rows: &Rows<'_>,
+    tag: u32,
+    words: u64,
+) -> Result<()> {
     let n_words = rows.n_words();
     // There is one kernel for both signs.
     let words = if rows.streams_are == RowStreams::BothSigns { ENCODE_WORDS } else { words };
@@ -209,7 +219,8 @@ pub(crate) fn encode_bernoulli(queue: &Queue<'_>, rows: &Rows<'_>, tag: u32, wor
         kind: rows.operands.kind as u32,
         padding: 0,
     };
-    // A queue of sixteen bytes for every word, its length, and as much for where each thread begins.
+    // A queue of sixteen bytes for every word, its length, and as much for where each thread
+    // begins.
     let threads = u64::from(ENCODE_THREADS);
     let shared = size_u32(16 + 16 * threads + 16 * threads * words, "bytes of shared memory")?;
     let grid = Grid::row(n_words.div_ceil(threads * words))?;
@@ -254,7 +265,8 @@ impl Sequences {
     ) -> Result<Self> {
         let n = sequences.len();
         let per_sequence = 32 * StreamWords::of(length).stored as usize;
-        let mut integers = memory::with_capacity(n as u128 * per_sequence as u128, Quantity::Sequence)?;
+        let mut integers =
+            memory::with_capacity(n as u128 * per_sequence as u128, Quantity::Sequence)?;
         let mut one = ONE;
         for (k, sequence) in sequences.enumerate() {
             let sequence = sequence?;
@@ -286,7 +298,8 @@ impl Sequences {
         Self::new(context, stream, sequences, length, numbering)
     }
 
-    /// Returns the address of the integers of the sequences of `n_units` inputs, and the step from one input's to the next's.
+    /// Returns the address of the integers of the sequences of `n_units` inputs, and the step from
+    /// one input's to the next's.
     pub(crate) fn of_units(&self, n_units: usize, stream_words: u32) -> Result<(u64, u64)> {
         let last = n_units.saturating_sub(1) as u64 * self.unit_step;
         if last >= self.n {
@@ -325,7 +338,8 @@ impl Sequences {
     }
 }
 
-/// Gives the counting of the ones of rows of `part.stride` words to a queue; they are added to `ones`, 32 bits each.
+/// Gives the counting of the ones of rows of `part.stride` words to a queue; they are added to
+/// `ones`, 32 bits each.
 pub(crate) fn count_row_ones(
     queue: &Queue<'_>,
     rows: View<'_>,
@@ -338,7 +352,8 @@ pub(crate) fn count_row_ones(
     let element = if width == OnesWidth::Bits32 { 4 } else { 8 };
     let row_vectors = u64::from(stride / 4);
     // A few thousand blocks at most, and vectors enough for each.
-    let n_parts = row_vectors.div_ceil(8 * THREADS).clamp(1, 4096u64.div_ceil(n_rows.max(1) as u64));
+    let n_parts =
+        row_vectors.div_ceil(8 * THREADS).clamp(1, 4096u64.div_ceil(n_rows.max(1) as u64));
     let params = crate::kernels::RowOnesParams {
         rows: rows.check(bytes.into())?,
         ones: ones.check(element * n_rows as u128)?,
@@ -347,7 +362,8 @@ pub(crate) fn count_row_ones(
         n_parts: size_u32(n_parts, "number of parts")?,
     };
     let grid = Grid::row(n_parts * n_rows as u64)?;
-    let kernel = if width == OnesWidth::Bits32 { &kernels::ROW_ONES_32 } else { &kernels::ROW_ONES_64 };
+    let kernel =
+        if width == OnesWidth::Bits32 { &kernels::ROW_ONES_32 } else { &kernels::ROW_ONES_64 };
     queue.launch(kernel, grid, 0, &params, bytes)
 }
 

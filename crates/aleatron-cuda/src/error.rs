@@ -10,7 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The oldest driver that can be used, as it counts versions: that of CUDA 12.0.
 pub const OLDEST_DRIVER: u32 = 12_000;
 
-/// The oldest card that can be used, as (major, minor): the first with one-bit tensor cores that multiply by AND.
+/// The oldest card that can be used, as (major, minor): the first with one-bit tensor cores that
+/// multiply by AND.
 pub const OLDEST_CAPABILITY: (u32, u32) = (8, 0);
 
 /// A size that kernels limit.

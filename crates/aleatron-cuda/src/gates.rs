@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::Sequence;
-use aleatron_core::{BitStream, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold};
+use aleatron_core::{
+    BitStream, Length, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold,
+};
 
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, kernels};
-use crate::encode::{Encoder, Numbering, Operands, RowStreams, Rows, Sequences, call_seed, check_address};
+use crate::encode::{
+    Encoder, Numbering, Operands, RowStreams, Rows, Sequences, call_seed, check_address,
+};
 use crate::error::Result;
 use crate::kernels::{GateParams, OnesParams};
 use crate::plan::rows::{MAX_PART_WORDS, StreamWords, parts};
@@ -31,8 +35,9 @@ const THREADS: u64 = 256;
 /// ```
 ///
 /// # Errors
-/// [`Error::TooLarge`](crate::Error::TooLarge) where a counter cannot name a stream, [`aleatron_core::Error::Memory`] and
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) where they do not fit, or what the driver reports.
+/// [`Error::TooLarge`](crate::Error::TooLarge) where a counter cannot name a stream,
+/// [`aleatron_core::Error::Memory`] and [`Error::OutOfMemory`](crate::Error::OutOfMemory) where
+/// they do not fit, or what the driver reports.
 pub fn encode(
     context: &Arc<CudaContext>,
     thresholds: &[Threshold],
@@ -90,7 +95,8 @@ fn make(
         encoder.encode(&Queue::new(stream), &rows)?;
         let made = streams.read(stream)?;
         let to: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
-        to[host_size(part.begin)..][..part.words as usize].copy_from_slice(&made[..part.words as usize]);
+        to[host_size(part.begin)..][..part.words as usize]
+            .copy_from_slice(&made[..part.words as usize]);
     }
     Ok(StreamMatrix::from_words(words, n, length)?)
 }

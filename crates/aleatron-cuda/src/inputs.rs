@@ -15,7 +15,8 @@ use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 use crate::size::{host_size, size_u32};
 
-/// Values that go up at a time while the ones before are encoded: a megabyte. Half of it costs large batches a tenth and more.
+/// Values that go up at a time while the ones before are encoded: a megabyte. Half of it costs
+/// large batches a tenth and more.
 const PIECE_VALUES: usize = 1 << 17;
 
 /// Bytes of packed streams that go up at a time.
@@ -56,7 +57,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The error for the value at `index` of the chunk whose first value is number `first`. What is named is what the card read.
+    /// The error for the value at `index` of the chunk whose first value is number `first`. What is
+    /// named is what the card read.
     pub(crate) fn bad_value(
         &self,
         set: &BufferSet,
@@ -68,13 +70,18 @@ impl<'a> Source<'a> {
         let value = match self {
             Self::CardValues(values, kind) => {
                 // To a word of the results' head that nothing else uses.
-                let (from, bytes) = (values.from(kind.bytes() * (first + index) as u64)?, kind.bytes());
+                let (from, bytes) =
+                    (values.from(kind.bytes() * (first + index) as u64)?, kind.bytes());
                 let to = set.download.view().from(8)?;
                 let [from, to] = [from, to].map(|view| Pitched { view, pitch: bytes });
                 copy_rows(set.stream.context(), from, to, bytes, 1, &set.stream)?;
                 set.stream.synchronize()?;
                 let bits = set.download.as_slice()[1];
-                if bytes == 4 { f64::from(f32::from_bits(low_word(bits))) } else { f64::from_bits(bits) }
+                if bytes == 4 {
+                    f64::from(f32::from_bits(low_word(bits)))
+                } else {
+                    f64::from_bits(bits)
+                }
             }
             _ => f64::from_bits(set.upload.as_slice()[HEAD + index]),
         };
@@ -108,7 +115,8 @@ impl InputStage {
         8 * self.n_units as u64 * self.length.words() as u64
     }
 
-    /// Gives the conversion of values that are on the card to the queue of a set: `rows` of the chunk.
+    /// Gives the conversion of values that are on the card to the queue of a set: `rows` of the
+    /// chunk.
     pub(crate) fn convert(
         &self,
         set: &BufferSet,
@@ -128,7 +136,8 @@ impl InputStage {
         convert(&set.queue(options), &from, self.encoder.one(), thresholds, set.state.view())
     }
 
-    /// Gives the making of streams to the queue of a set: a part of `rows` of the chunk, whose thresholds are on the card.
+    /// Gives the making of streams to the queue of a set: a part of `rows` of the chunk, whose
+    /// thresholds are on the card.
     pub(crate) fn encode(
         &self,
         set: &BufferSet,
@@ -161,8 +170,8 @@ impl InputStage {
         self.encoder.encode(&set.queue(options), &made)
     }
 
-    /// Gives to the queue of a set what becomes of values that are on the card, `rows` of those of a chunk: streams, where they have but one
-    /// part, or else thresholds.
+    /// Gives to the queue of a set what becomes of values that are on the card, `rows` of those of
+    /// a chunk: streams, where they have but one part, or else thresholds.
     pub(crate) fn take_values(
         &self,
         set: &BufferSet,
@@ -184,8 +193,8 @@ impl InputStage {
         self.encode_operands(set, options, part, rows, operands)
     }
 
-    /// Brings the values of a chunk to the card, piece by piece, where they become thresholds; with `part`, each piece becomes
-    /// streams as soon as it is there.
+    /// Brings the values of a chunk to the card, piece by piece, where they become thresholds; with
+    /// `part`, each piece becomes streams as soon as it is there.
     pub(crate) fn send(
         &self,
         set: &mut BufferSet,
@@ -235,7 +244,10 @@ impl InputStage {
     ) -> Result<()> {
         let (n, first) = (self.n_units, samples.start * self.n_units);
         let from = &words[first + rows.start * n..first + rows.end * n];
-        copy_parallel(from, &mut set.upload.as_mut_slice()[HEAD + rows.start * n..HEAD + rows.end * n])
+        copy_parallel(
+            from,
+            &mut set.upload.as_mut_slice()[HEAD + rows.start * n..HEAD + rows.end * n],
+        )
     }
 
     /// Brings the signs of a chunk of packed streams to where thresholds are.
@@ -261,7 +273,8 @@ impl InputStage {
         samples: &Range<usize>,
         part: &Part,
     ) -> Result<()> {
-        let (row_bytes, begin, bytes) = (self.packed_bytes(), 4 * part.begin, 4 * u64::from(part.words));
+        let (row_bytes, begin, bytes) =
+            (self.packed_bytes(), 4 * part.begin, 4 * u64::from(part.words));
         if part.words != part.stride {
             // What pads the rows must count nothing, whatever was there before.
             set.work.fill(0, &set.stream)?;
@@ -271,7 +284,8 @@ impl InputStage {
                 let row_words = host_size(row_bytes / 8);
                 // Parts begin and end at whole 128 bytes, or where the row does.
                 let columns = host_size(begin / 8)..host_size((begin + bytes) / 8);
-                let rows_at_once = (PACKED_BYTES / (8 * columns.len())).clamp(1, samples.len().max(1));
+                let rows_at_once =
+                    (PACKED_BYTES / (8 * columns.len())).clamp(1, samples.len().max(1));
                 let needed = rows_at_once * columns.len();
                 if set.packed.as_ref().is_none_or(|packed| packed.as_slice().len() < needed) {
                     set.packed = Some(PinnedBuffer::new(&self.context, needed)?);
@@ -282,7 +296,9 @@ impl InputStage {
                     set.stream.synchronize()?;
                     let place = "inputs::InputStage::send_streams, buffer that was just allocated";
                     let packed = set.packed.as_mut().ok_or(Error::Internal { place })?;
-                    for (row, to) in rows.clone().zip(packed.as_mut_slice().chunks_exact_mut(columns.len())) {
+                    for (row, to) in
+                        rows.clone().zip(packed.as_mut_slice().chunks_exact_mut(columns.len()))
+                    {
                         let row = &words[row * row_words..(row + 1) * row_words];
                         to.copy_from_slice(&row[columns.clone()]);
                     }

@@ -1,7 +1,7 @@
 //! The parameters of the kernels: twins of the structures in `kernels/*.cu`, field by field.
 //!
-//! Addresses are plain numbers; whoever fills in a structure takes them from [`View::check`](crate::driver::View::check), with the
-//! bytes that the kernel reaches from there.
+//! Addresses are plain numbers; whoever fills in a structure takes them from
+//! [`View::check`](crate::driver::View::check), with the bytes that the kernel reaches from there.
 
 use crate::driver::TensorMap;
 
@@ -138,7 +138,8 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// Of no results: what was counted is left as it is. `state` is the address of the state of the call.
+    /// Of no results: what was counted is left as it is. `state` is the address of the state of the
+    /// call.
     pub(crate) const fn none(state: u64) -> Self {
         Self {
             base: 0,

@@ -58,7 +58,9 @@ pub(crate) fn tiles(
     }
     let card = card_of(queue);
     let plan = match choice {
-        KernelChoice::Tile(shape) => TilePlan::of_shape(&card, shape, 1.0, n_rows, n_samples, row_blocks)?,
+        KernelChoice::Tile(shape) => {
+            TilePlan::of_shape(&card, shape, 1.0, n_rows, n_samples, row_blocks)?
+        }
         _ => TilePlan::best(&card, n_rows, n_samples, row_blocks)?,
     };
     planned_tiles(queue, part, (weights, n_rows), inputs, target, &plan)
@@ -126,7 +128,8 @@ pub(crate) struct FewInputs<'a> {
     pub(crate) tag: u32,
     /// Whether equal bits are counted, and not those of AND.
     pub(crate) xnor: bool,
-    /// Where one sample's neurons are reported, each in a word; where the results go there too, they are the reports.
+    /// Where one sample's neurons are reported, each in a word; where the results go there too,
+    /// they are the reports.
     pub(crate) reports: View<'a>,
 }
 
@@ -161,11 +164,16 @@ pub(crate) fn few_plan(
 }
 
 /// The kernel for several samples: it alone can leave what was counted as it is.
-pub(crate) fn few_tiles_plan(card: &Card, part: &Part, n_rows: usize) -> Result<(FewPlan, FewKernel)> {
+pub(crate) fn few_tiles_plan(
+    card: &Card,
+    part: &Part,
+    n_rows: usize,
+) -> Result<(FewPlan, FewKernel)> {
     Ok((FewPlan::new(part, n_rows, card.processors * FEW_BLOCKS)?, FewKernel::TILES))
 }
 
-/// The counting of some neurons and at most eight samples, one of each at least, and the making of results.
+/// The counting of some neurons and at most eight samples, one of each at least, and the making of
+/// results.
 pub(crate) fn few(
     part: &Part,
     (weights, n_rows): (View<'_>, usize),

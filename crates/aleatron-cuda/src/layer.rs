@@ -69,20 +69,30 @@ impl CudaLayer {
             }
         };
         let kind = match (options.method.resolve(spec)?, spec.encoding(), spec.topology()) {
-            (CountMethod::Tables, Encoding::Sequences(pairing), _) => {
-                Kind::Tabled(Box::new(CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?))
-            }
+            (CountMethod::Tables, Encoding::Sequences(pairing), _) => Kind::Tabled(Box::new(
+                CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?,
+            )),
             (_, _, Topology::Sparse(connections)) => {
-                let layer = CudaSparse::new(context, spec, connections, weights, encoder, max_batch, cancel)?;
+                let layer = CudaSparse::new(
+                    context,
+                    spec,
+                    connections,
+                    weights,
+                    encoder,
+                    max_batch,
+                    cancel,
+                )?;
                 Kind::Sparse(Box::new(layer))
             }
             (_, _, Topology::Dense { .. }) if !product.is_signed() => {
                 let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
-                let layer = CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;
+                let layer =
+                    CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;
                 Kind::Dense(Box::new(layer))
             }
             (_, _, Topology::Dense { .. } | Topology::Conv(_)) => {
-                let layer = CudaConv::new(context, spec, weights, encoder, inputs, max_batch, cancel)?;
+                let layer =
+                    CudaConv::new(context, spec, weights, encoder, inputs, max_batch, cancel)?;
                 Kind::Conv(Box::new(layer))
             }
             _ => return Err(unsupported("layers of this kind")),
@@ -90,7 +100,8 @@ impl CudaLayer {
         Ok(Self { spec: spec.clone(), product, kind })
     }
 
-    /// The same layer with another choice of kernel, where it is dense, without signs, and counts bits. Counts do not depend on it.
+    /// The same layer with another choice of kernel, where it is dense, without signs, and counts
+    /// bits. Counts do not depend on it.
     #[must_use]
     pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
         if let Kind::Dense(layer) = self.kind {
@@ -146,8 +157,8 @@ impl CudaLayer {
         self.sets().clear();
     }
 
-    /// Gives the counting of thresholds that are on the card, at most a chunk of rows, to the stream of a set, without waiting for it. Results
-    /// are rows by neurons.
+    /// Gives the counting of thresholds that are on the card, at most a chunk of rows, to the
+    /// stream of a set, without waiting for it. Results are rows by neurons.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -220,10 +231,12 @@ impl CudaLayer {
         )
     }
 
-    /// Counts arrays that are on the card, and leaves the results there: all is done when this returns.
+    /// Counts arrays that are on the card, and leaves the results there: all is done when this
+    /// returns.
     ///
     /// # Errors
-    /// [`Error::Array`] for arrays that are not on this card, overlap or do not fit the layer, and those of [`Self::counts_with`].
+    /// [`Error::Array`] for arrays that are not on this card, overlap or do not fit the layer, and
+    /// those of [`Self::counts_with`].
     pub fn count_arrays(&self, batch: &mut DeviceBatch<'_>, cancel: Cancel<'_>) -> Result<()> {
         let DeviceBatch { inputs, outputs, seed, order } = batch;
         let outputs = outputs.array();
@@ -235,8 +248,10 @@ impl CudaLayer {
         }
         let needed = n_samples as u128 * self.spec.n_neurons() as u128;
         if outputs.len() as u128 != needed {
-            let message =
-                format!("the results are {needed} elements, but the array for them has {}", outputs.len());
+            let message = format!(
+                "the results are {needed} elements, but the array for them has {}",
+                outputs.len()
+            );
             return Err(Error::Array(message));
         }
         if needed == 0 {
@@ -245,18 +260,23 @@ impl CudaLayer {
         let kind = match outputs.element() {
             DeviceElement::U64 => ResultKind::Counts,
             DeviceElement::F64 => self.product.result_kind(),
-            element => return Err(Error::Array(format!("results are uint64 or float64, not {element}"))),
+            element => {
+                return Err(Error::Array(format!("results are uint64 or float64, not {element}")));
+            }
         };
         let values = match inputs.element() {
             DeviceElement::F64 => self.product.value_kind(),
             DeviceElement::F32 => self.product.single_kind(),
-            element => return Err(Error::Array(format!("inputs are float64 or float32, not {element}"))),
+            element => {
+                return Err(Error::Array(format!("inputs are float64 or float32, not {element}")));
+            }
         };
         check_apart(inputs, outputs)?;
         let context = self.context();
         let source = Source::CardValues(View::of_array(context, inputs)?, values);
         let view = View::of_array(context, outputs)?;
-        // What makes the inputs comes first. Calls end with everything done, so that the caller's stream has nothing to wait for.
+        // What makes the inputs comes first. Calls end with everything done, so that the caller's
+        // stream has nothing to wait for.
         let event = match order {
             InputOrder::Ready => None,
             InputOrder::AfterStream(stream) => {
@@ -270,8 +290,14 @@ impl CudaLayer {
             }
         };
         let options = CountOptions { cancel, profiler: None, after: event.as_ref(), program: None };
-        self.count(source, n_samples, *seed, Output::Card(CardResults { view, kind, stage: None }), &options)
-            .map(drop)
+        self.count(
+            source,
+            n_samples,
+            *seed,
+            Output::Card(CardResults { view, kind, stage: None }),
+            &options,
+        )
+        .map(drop)
     }
 
     fn count(

@@ -1,7 +1,7 @@
 //! Kernels alone, timed on the card: what benchmarks show beside whole calls.
 //!
-//! Streams are made on the card. Results are compared with the host's before anybody times them: [`TileTrial::check`] and
-//! [`FewTrial::check`].
+//! Streams are made on the card. Results are compared with the host's before anybody times them:
+//! [`TileTrial::check`] and [`FewTrial::check`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use aleatron_core::{Length, StreamAddress};
 use crate::buffers::CLEAN_STATE;
 use crate::driver::{CudaContext, DeviceBuffer, Event, Module, Stream};
 use crate::encode::{
-    ENCODE_WORDS, ONE, OnesWidth, Operands, RowStreams, Rows, Values, call_seed, convert, count_row_ones,
-    encode_bernoulli,
+    ENCODE_WORDS, ONE, OnesWidth, Operands, RowStreams, Rows, Values, call_seed, convert,
+    count_row_ones, encode_bernoulli,
 };
 use crate::error::{Error, Limit, Result};
 use crate::kernels::ValueKind;
@@ -67,7 +67,11 @@ impl MadeRows {
         let all = parts(n_units, words, MAX_PART_WORDS)?;
         let [part] = all[..] else {
             let actual = n_units as u128 * u128::from(words.stored);
-            return Err(Error::TooLarge { what: Limit::Units, actual, limit: MAX_PART_WORDS.into() });
+            return Err(Error::TooLarge {
+                what: Limit::Units,
+                actual,
+                limit: MAX_PART_WORDS.into(),
+            });
         };
         // Any thresholds will do: those of a linear congruence, from 0 to 2^32.
         let value = |k: usize| (k as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -75,7 +79,8 @@ impl MadeRows {
         let thresholds = DeviceBuffer::with(context, &thresholds, stream)?;
         let seed = DeviceBuffer::with(context, &call_seed(first).words(), stream)?;
         let streams = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
-        let made = Self { part, words, n_units, n_rows, thresholds, seed, tag: first.tag(), streams };
+        let made =
+            Self { part, words, n_units, n_rows, thresholds, seed, tag: first.tag(), streams };
         made.encode(stream, ENCODE_WORDS, Operands::thresholds(made.thresholds.view()))?;
         stream.synchronize()?;
         Ok(made)
@@ -110,7 +115,11 @@ fn check_sizes(sizes @ [n_inputs, n_neurons, n_samples]: [usize; 3]) -> Result<(
     for (a, b) in [(n_inputs, n_neurons), (n_inputs, n_samples), (n_neurons, n_samples)] {
         let (actual, limit) = (a as u128 * b as u128, u32::MAX.into());
         if actual > limit {
-            return Err(Error::TooLarge { what: Limit::Kernel("operands of a trial"), actual, limit });
+            return Err(Error::TooLarge {
+                what: Limit::Kernel("operands of a trial"),
+                actual,
+                limit,
+            });
         }
     }
     Ok(())
@@ -157,7 +166,8 @@ impl TileTrial {
     /// A layer and a batch.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::TooLarge`] for rows past 2^30 bits, or what the driver reports.
+    /// [`Error::OutOfMemory`], [`Error::TooLarge`] for rows past 2^30 bits, or what the driver
+    /// reports.
     pub fn new(
         context: &Arc<CudaContext>,
         n_inputs: usize,
@@ -197,7 +207,10 @@ impl TileTrial {
     /// [`Error::TooLarge`] for what kernels cannot count with.
     pub fn describe(&self, variant: &TileVariant) -> Result<String> {
         let plan = self.plan(variant)?;
-        Ok(format!("{}, {} blocks x {} parts, band {}", plan.shape, plan.blocks, plan.n_parts, plan.band))
+        Ok(format!(
+            "{}, {} blocks x {} parts, band {}",
+            plan.shape, plan.blocks, plan.n_parts, plan.band
+        ))
     }
 
     fn give(&self, plan: &TilePlan) -> Result<()> {
@@ -209,7 +222,14 @@ impl TileTrial {
         };
         let weights = (self.weights.streams.view(), self.weights.n_rows);
         let inputs = self.inputs.streams.view();
-        launch::planned_tiles(&Queue::new(&self.stream), &self.weights.part, weights, inputs, &target, plan)
+        launch::planned_tiles(
+            &Queue::new(&self.stream),
+            &self.weights.part,
+            weights,
+            inputs,
+            &target,
+            plan,
+        )
     }
 
     /// Compares counts with the host's; what differs first, as text.
@@ -221,12 +241,16 @@ impl TileTrial {
         self.give(&self.plan(variant)?)?;
         let counts = self.counts.read(&self.stream)?;
         let (neurons, samples) = (some(self.weights.n_rows), some(self.inputs.n_rows));
-        let (w, x) = (self.weights.rows(&neurons, &self.stream)?, self.inputs.rows(&samples, &self.stream)?);
+        let (w, x) =
+            (self.weights.rows(&neurons, &self.stream)?, self.inputs.rows(&samples, &self.stream)?);
         for (&sample, x) in samples.iter().zip(&x) {
             for (&neuron, w) in neurons.iter().zip(&w) {
-                let (found, expected) = (counts[sample * self.weights.n_rows + neuron], and_ones(w, x));
+                let (found, expected) =
+                    (counts[sample * self.weights.n_rows + neuron], and_ones(w, x));
                 if u64::from(found) != expected {
-                    return Ok(Some(format!("neuron {neuron}, sample {sample}: {found}, not {expected}")));
+                    return Ok(Some(format!(
+                        "neuron {neuron}, sample {sample}: {found}, not {expected}"
+                    )));
                 }
             }
         }
@@ -242,25 +266,31 @@ impl TileTrial {
         time(&self.context, &self.stream, repeats, || self.give(&plan))
     }
 
-    /// The time of encoding the batch, from values that are on the card, with so many words for each thread.
+    /// The time of encoding the batch, from values that are on the card, with so many words for
+    /// each thread.
     ///
     /// # Errors
     /// What the driver reports; other words than the kernels in use need those of a benchmark.
     pub fn time_encode(&self, words: u64, repeats: u32) -> Result<Duration> {
         let state = DeviceBuffer::with(&self.context, &CLEAN_STATE, &self.stream)?;
         let thresholds = self.inputs.thresholds.read(&self.stream)?;
-        let values: Vec<u64> =
-            thresholds.into_iter().map(|threshold| (threshold as f64 / ONE as f64).to_bits()).collect();
+        let values: Vec<u64> = thresholds
+            .into_iter()
+            .map(|threshold| (threshold as f64 / ONE as f64).to_bits())
+            .collect();
         let values = DeviceBuffer::with(&self.context, &values, &self.stream)?;
         let operands = Operands::values(ValueKind::UnipolarF64, values.view(), state.view(), 0);
-        time(&self.context, &self.stream, repeats, || self.inputs.encode(&self.stream, words, operands))
+        time(&self.context, &self.stream, repeats, || {
+            self.inputs.encode(&self.stream, words, operands)
+        })
     }
 }
 
 /// What is tried of the kernels of few samples; `None` leaves it to the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FewVariant {
-    /// Vectors of a lane and rows loaded ahead, of the kernel for one sample; no vectors for that of several.
+    /// Vectors of a lane and rows loaded ahead, of the kernel for one sample; no vectors for that
+    /// of several.
     pub rows: Option<(u32, u32)>,
     /// Blocks for each processor.
     pub blocks: Option<u32>,
@@ -307,9 +337,16 @@ impl FewTrial {
         let n_samples = n_samples.clamp(1, crate::plan::few::MAX_SAMPLES);
         check_sizes([n_inputs, n_neurons, n_samples])?;
         let stream = Stream::new(context)?;
-        let weights =
-            MadeRows::new(context, &stream, n_neurons, n_inputs, length, StreamAddress::weight(5, 0, 0))?;
-        let thresholds = DeviceBuffer::with(context, &few_thresholds(n_inputs * n_samples), &stream)?;
+        let weights = MadeRows::new(
+            context,
+            &stream,
+            n_neurons,
+            n_inputs,
+            length,
+            StreamAddress::weight(5, 0, 0),
+        )?;
+        let thresholds =
+            DeviceBuffer::with(context, &few_thresholds(n_inputs * n_samples), &stream)?;
         let counts = DeviceBuffer::new(context, n_neurons * n_samples.max(2))?;
         counts.fill(0, &stream)?;
         let state = DeviceBuffer::with(context, &CLEAN_STATE, &stream)?;
@@ -361,7 +398,10 @@ impl FewTrial {
     pub fn describe(&self, variant: &FewVariant) -> Result<String> {
         let (plan, kernel) = self.plan(variant)?;
         let FewPlan { slice_bytes, n_slices, n_groups, .. } = plan;
-        Ok(format!("{}, {n_slices} slices of {slice_bytes} bytes x {n_groups} groups", kernel.name()))
+        Ok(format!(
+            "{}, {n_slices} slices of {slice_bytes} bytes x {n_groups} groups",
+            kernel.name()
+        ))
     }
 
     fn give(&self, variant: &FewVariant) -> Result<()> {
@@ -386,10 +426,15 @@ impl FewTrial {
             xnor: false,
             reports,
         };
-        let target =
-            Target { counts: self.counts.view(), n_neurons: m, first_neuron: 0, n_samples: self.n_samples };
+        let target = Target {
+            counts: self.counts.view(),
+            n_neurons: m,
+            first_neuron: 0,
+            n_samples: self.n_samples,
+        };
         let rows = (self.weights.streams.view(), m);
-        launch::few(part, rows, &from, &target, finish, (plan, kernel))?.give(&Queue::new(&self.stream))
+        launch::few(part, rows, &from, &target, finish, (plan, kernel))?
+            .give(&Queue::new(&self.stream))
     }
 
     /// Compares counts with the host's; what differs first, as text.
@@ -405,14 +450,17 @@ impl FewTrial {
         let rows = self.weights.rows(&neurons, &self.stream)?;
         for sample in 0..self.n_samples {
             let words: Vec<u64> = thresholds[sample * n..][..n].to_vec();
-            let thresholds: Vec<_> = words.into_iter().map(aleatron_core::Threshold::saturating).collect();
+            let thresholds: Vec<_> =
+                words.into_iter().map(aleatron_core::Threshold::saturating).collect();
             let first = FEW_INPUTS.at_row(size_u32(sample, "row of a counter")?);
             let x = crate::gates::encode(&self.context, &thresholds, self.length, first)?;
             let x: &[u32] = bytemuck::cast_slice(x.words());
             for (&neuron, w) in neurons.iter().zip(&rows) {
                 let (found, expected) = (counts[sample * m + neuron], and_ones(w, x));
                 if found != expected {
-                    return Ok(Some(format!("neuron {neuron}, sample {sample}: {found}, not {expected}")));
+                    return Ok(Some(format!(
+                        "neuron {neuron}, sample {sample}: {found}, not {expected}"
+                    )));
                 }
             }
         }
@@ -445,7 +493,14 @@ pub fn time_read(context: &Arc<CudaContext>, bytes: u64, repeats: u32) -> Result
     let ones = DeviceBuffer::<u64>::new(context, n_rows)?;
     ones.fill(0, &stream)?;
     time(context, &stream, repeats, || {
-        count_row_ones(&Queue::new(&stream), rows.view(), stride, n_rows, ones.view(), OnesWidth::Bits64)
+        count_row_ones(
+            &Queue::new(&stream),
+            rows.view(),
+            stride,
+            n_rows,
+            ones.view(),
+            OnesWidth::Bits64,
+        )
     })
 }
 
@@ -470,7 +525,8 @@ pub fn time_launch(context: &Arc<CudaContext>, repeats: u32) -> Result<Duration>
     Ok(start.elapsed() / repeats.max(1))
 }
 
-/// The time the driver takes to compile the kernels of this crate for the card, if it has not done so.
+/// The time the driver takes to compile the kernels of this crate for the card, if it has not done
+/// so.
 ///
 /// # Errors
 /// What the driver reports: PTX that is newer than the driver, for one.

@@ -15,13 +15,14 @@ pub(crate) enum Product {
     Xnor,
     /// Counts are `n L`, plus those of AND of operands of one sign, less those of operands of two.
     SignedAnd,
-    /// The same for inputs that are not negative: plus those of positive weights, less those of negative ones.
+    /// The same for inputs that are not negative: plus those of positive weights, less those of
+    /// negative ones.
     SplitAnd,
 }
 
 impl Product {
-    /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its product here, and what its
-    /// counts are made of in `Finish`.
+    /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its
+    /// product here, and what its counts are made of in `Finish`.
     pub(crate) const fn of(polarity: Polarity, inputs: InputSign) -> Self {
         match (polarity, inputs) {
             (Polarity::Unipolar, _) => Self::And,

@@ -27,12 +27,14 @@ struct TimedLaunch {
 }
 
 impl Profiler {
-    /// The times since the last time this was asked for, by kernel in the order of their first launches.
+    /// The times since the last time this was asked for, by kernel in the order of their first
+    /// launches.
     ///
     /// # Errors
     /// What the driver reports.
     pub fn times(&self) -> Result<Vec<KernelTime>> {
-        let launches = std::mem::take(&mut *self.launches.lock().unwrap_or_else(PoisonError::into_inner));
+        let launches =
+            std::mem::take(&mut *self.launches.lock().unwrap_or_else(PoisonError::into_inner));
         let mut times: Vec<KernelTime> = Vec::new();
         for TimedLaunch { name, bytes, start, end } in launches {
             let time = end.since(&start)?;
@@ -53,7 +55,8 @@ impl Profiler {
     /// # Errors
     /// As [`Self::times`].
     pub fn table(&self) -> Result<String> {
-        let mut table = format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
+        let mut table =
+            format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
         for KernelTime { name, launches, time, bytes } in self.times()? {
             let (us, megabytes) = (time.as_secs_f64() * 1e6, bytes as f64 / 1e6);
             let rate = if us > 0.0 { 1e3 * megabytes / us } else { 0.0 };

@@ -92,7 +92,8 @@ impl Turn {
     pub(crate) const ONLY: Self = Self { first: true, last: true };
 }
 
-/// Checks that values can be made on the card, of neurons of at most so many products: their numerators must fit 63 bits.
+/// Checks that values can be made on the card, of neurons of at most so many products: their
+/// numerators must fit 63 bits.
 pub(crate) fn check_values(most_products: usize, length: Length) -> Result<()> {
     let (actual, limit) = (most_products as u128 * length.bits() as u128, 1u128 << 62);
     if actual >= limit {
@@ -118,7 +119,8 @@ impl Recipe {
         Self { n_neurons, length, base, totals: None, total, factor, takes_row_ones }
     }
 
-    /// How results of `n_samples` samples are made, at `out`; what was found about the values goes to `report`.
+    /// How results of `n_samples` samples are made, at `out`; what was found about the values goes
+    /// to `report`.
     pub(crate) fn finish(
         &self,
         set: &BufferSet,
@@ -168,7 +170,8 @@ impl Recipe {
         })
     }
 
-    /// Gives the making of results to the queue of a set, and, where they are for the host, their way there.
+    /// Gives the making of results to the queue of a set, and, where they are for the host, their
+    /// way there.
     pub(crate) fn give(
         &self,
         set: &BufferSet,
@@ -188,7 +191,8 @@ impl Recipe {
         let counted = set.counts.view().check(u128::from(element) * n as u128)?;
         let params = FinishParams { finish, counted };
         let grid = Grid::row((n as u64).div_ceil(THREADS))?;
-        let kernel = if width == CountWidth::Bits32 { &kernels::FINISH_32 } else { &kernels::FINISH_64 };
+        let kernel =
+            if width == CountWidth::Bits32 { &kernels::FINISH_32 } else { &kernels::FINISH_64 };
         set.queue(options).launch(kernel, grid, 0, &params, (2 * element + 8) * n as u64)?;
         if self.takes_row_ones {
             set.row_ones.fill(0, &set.stream)?;

@@ -1,7 +1,7 @@
 //! Sparse layers on a card: memory and work in proportion to the connections.
 //!
-//! Weight streams lie one after the other, connection by connection. They are cut into segments of one neuron each, and a block
-//! counts one segment for some samples.
+//! Weight streams lie one after the other, connection by connection. They are cut into segments of
+//! one neuron each, and a block counts one segment for some samples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,7 +68,8 @@ impl CudaSparse {
         if max_batch == 0 {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
-        let (n_inputs, n_neurons, length) = (connections.n_inputs(), connections.n_neurons(), spec.length());
+        let (n_inputs, n_neurons, length) =
+            (connections.n_inputs(), connections.n_neurons(), spec.length());
         let product = Product::of(spec.polarity(), InputSign::Any);
         let words = 2 * n_inputs as u64 * length.words() as u64;
         let (weight_words, free) =
@@ -99,8 +100,11 @@ impl CudaSparse {
             }
         }
         let bits = length.bits() as u64;
-        let totals: Vec<u64> =
-            connections.offsets().windows(2).map(|ends| (ends[1] - ends[0]) as u64 * bits).collect();
+        let totals: Vec<u64> = connections
+            .offsets()
+            .windows(2)
+            .map(|ends| (ends[1] - ends[0]) as u64 * bits)
+            .collect();
         let upload = |values: &[u64]| DeviceBuffer::with(context, values, &stream);
         let (base, factor) = match product {
             Product::And => (None, 1),
@@ -140,8 +144,18 @@ impl CudaSparse {
             weights: buffer,
             units: DeviceBuffer::with(context, connections.inputs(), &stream)?,
             weight_signs,
-            segments: DeviceBuffer::with(context, &segments(connections.offsets(), length)?, &stream)?,
-            stage: InputStage { context: Arc::clone(context), n_units: n_inputs, length, product, encoder },
+            segments: DeviceBuffer::with(
+                context,
+                &segments(connections.offsets(), length)?,
+                &stream,
+            )?,
+            stage: InputStage {
+                context: Arc::clone(context),
+                n_units: n_inputs,
+                length,
+                product,
+                encoder,
+            },
             recipe,
             sets: BufferSets::default(),
         };
@@ -184,7 +198,8 @@ impl CudaSparse {
         output: Output<'_>,
         options: &CountOptions<'_>,
     ) -> Result<()> {
-        SparseRun { layer: self, source, seed: call_seed(first), output, options }.submit(set, 0..n_samples)
+        SparseRun { layer: self, source, seed: call_seed(first), output, options }
+            .submit(set, 0..n_samples)
     }
 
     /// The counts of a batch whose first stream is drawn at `first`.
@@ -206,7 +221,12 @@ impl CudaSparse {
         Ok(run.output.into_counts())
     }
 
-    fn give_counts(&self, set: &BufferSet, options: &CountOptions<'_>, n_samples: usize) -> Result<()> {
+    fn give_counts(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        n_samples: usize,
+    ) -> Result<()> {
         let n_segments = self.segments.len() as u64;
         if n_segments == 0 {
             return Ok(());
@@ -216,7 +236,8 @@ impl CudaSparse {
             Some(signs) => signs.view().check(4 * self.units.len() as u128)?,
             None => 0,
         };
-        // What the kernel indexes: segments end with the weights, units are those of the connections.
+        // What the kernel indexes: segments end with the weights, units are those of the
+        // connections.
         let params = SparseParams {
             weights: self.weights.view().check(8 * self.weights.len() as u128)?,
             inputs: set.work.view().check(8 * u128::from(row_words) * n_samples as u128)?,
@@ -244,7 +265,13 @@ impl CudaSparse {
         };
         let groups = (n_samples as u64).div_ceil(BLOCK_SAMPLES);
         let bytes = 8 * self.weights.len() as u64 * (groups + n_samples as u64);
-        set.queue(options).launch(&kernels::SPARSE, Grid::row(n_segments * groups)?, 0, &params, bytes)
+        set.queue(options).launch(
+            &kernels::SPARSE,
+            Grid::row(n_segments * groups)?,
+            0,
+            &params,
+            bytes,
+        )
     }
 }
 
@@ -256,7 +283,12 @@ fn segments(offsets: &[usize], length: Length) -> Result<Vec<Segment>> {
         let [begin, end] = [ends[0], ends[1]].map(|end| end as u64 * words);
         for element in (begin..end).step_by(host_size(SEGMENT_WORDS)) {
             let end = end.min(element + SEGMENT_WORDS);
-            segments.push(Segment { begin: element, end, neuron: size_u32(neuron, "neuron")?, padding: 0 });
+            segments.push(Segment {
+                begin: element,
+                end,
+                neuron: size_u32(neuron, "neuron")?,
+                padding: 0,
+            });
         }
     }
     Ok(segments)
@@ -286,7 +318,9 @@ impl ChunkRun for SparseRun<'_, '_> {
         layer.give_counts(set, options, samples.len())?;
         let card = match &self.output {
             Output::Counts(_) => None,
-            Output::Card(results) => Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?),
+            Output::Card(results) => {
+                Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?)
+            }
         };
         layer.recipe.give(set, options, samples.len(), card, CountWidth::Bits64, Turn::ONLY)
     }
@@ -317,7 +351,9 @@ mod tests {
             let mut next = 0;
             for segment in segments(&offsets, length).unwrap() {
                 assert_eq!(segment.begin, next);
-                assert!(segment.end > segment.begin && segment.end - segment.begin <= SEGMENT_WORDS);
+                assert!(
+                    segment.end > segment.begin && segment.end - segment.begin <= SEGMENT_WORDS
+                );
                 let range = offsets[segment.neuron as usize]..offsets[segment.neuron as usize + 1];
                 assert!(range.contains(&host_size(segment.begin / words)));
                 assert!(range.contains(&host_size((segment.end - 1) / words)));

@@ -1,8 +1,9 @@
-//! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
+//! Layers whose streams share sequences, counted from tables instead of bits; see
+//! [`aleatron_core::generator`].
 //!
-//! With one pair of sequences for all, the table of all products lies on the card and a count is one lookup per product, in dense
-//! layers and convolutions alike. With one pair per input, in dense layers alone, the card first makes a row of that table for each
-//! sample and input.
+//! With one pair of sequences for all, the table of all products lies on the card and a count is
+//! one lookup per product, in dense layers and convolutions alike. With one pair per input, in
+//! dense layers alone, the card first makes a row of that table for each sample and input.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ pub(crate) struct CudaTabled {
     input_one: u64,
     row_len: usize,
     rows: Rows,
-    /// Thresholds by input and neuron, or by output channel and tap; with the highest bit where a weight is negative.
+    /// Thresholds by input and neuron, or by output channel and tap; with the highest bit where a
+    /// weight is negative.
     weights: DeviceBuffer<u32>,
     chunk: usize,
     stage: InputStage,
@@ -59,7 +61,11 @@ pub(crate) struct CudaTabled {
 #[derive(Debug)]
 enum Rows {
     OneForAll(DeviceBuffer<u32>),
-    OnePerInput { inputs: DeviceBuffer<u32>, weights: DeviceBuffer<u32>, weight_ones: DeviceBuffer<u32> },
+    OnePerInput {
+        inputs: DeviceBuffer<u32>,
+        weights: DeviceBuffer<u32>,
+        weight_ones: DeviceBuffer<u32>,
+    },
 }
 
 impl CudaTabled {
@@ -72,7 +78,8 @@ impl CudaTabled {
         encoder: Encoder,
         max_batch: usize,
     ) -> Result<Self> {
-        let (n, m, length, polarity) = (spec.n_inputs(), spec.n_neurons(), spec.length(), spec.polarity());
+        let (n, m, length, polarity) =
+            (spec.n_inputs(), spec.n_neurons(), spec.length(), spec.polarity());
         if max_batch == 0 {
             return Err(CoreError::Zero(Quantity::Samples).into());
         }
@@ -148,7 +155,13 @@ impl CudaTabled {
             rows,
             weights,
             chunk: bounded_chunk(max_batch, sample_bytes, left),
-            stage: InputStage { context: Arc::clone(context), n_units: n, length, product, encoder },
+            stage: InputStage {
+                context: Arc::clone(context),
+                n_units: n,
+                length,
+                product,
+                encoder,
+            },
             recipe,
             sets: BufferSets::default(),
         };
@@ -212,7 +225,12 @@ impl CudaTabled {
     }
 
     /// Gives the making of the rows of a chunk to its queue, where samples have their own.
-    fn give_rows(&self, set: &BufferSet, options: &CountOptions<'_>, n_samples: usize) -> Result<()> {
+    fn give_rows(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        n_samples: usize,
+    ) -> Result<()> {
         let Rows::OnePerInput { inputs, weights, weight_ones } = &self.rows else { return Ok(()) };
         let (n, length, row_len) = (self.n_inputs, self.length.bits(), self.row_len);
         let n_rows = n_samples * n;
@@ -232,11 +250,22 @@ impl CudaTabled {
         set.work.fill(0, &set.stream)?;
         let bytes = 8 * n_rows as u64 * (length + row_len) as u64;
         // A word for the sum of each of its threads.
-        set.queue(options).launch(&kernels::TABLE_ROWS, Grid::row(n_rows as u64)?, 4 * 128, &params, bytes)
+        set.queue(options).launch(
+            &kernels::TABLE_ROWS,
+            Grid::row(n_rows as u64)?,
+            4 * 128,
+            &params,
+            bytes,
+        )
     }
 
     /// Gives the adding up of a chunk to its queue.
-    fn give_counts(&self, set: &BufferSet, options: &CountOptions<'_>, n_samples: usize) -> Result<()> {
+    fn give_counts(
+        &self,
+        set: &BufferSet,
+        options: &CountOptions<'_>,
+        n_samples: usize,
+    ) -> Result<()> {
         if let (Some(shape), Rows::OneForAll(table)) = (&self.conv, &self.rows) {
             return self.give_conv_counts(set, options, n_samples, shape, table);
         }
@@ -278,7 +307,9 @@ impl CudaTabled {
         let n_counts = n_samples as u64 * m as u64;
         let params = ConvTableParams {
             conv: geometry(shape)?,
-            rows: table.view().check(4 * (u128::from(self.input_one) + 1) * self.row_len as u128)?,
+            rows: table
+                .view()
+                .check(4 * (u128::from(self.input_one) + 1) * self.row_len as u128)?,
             inputs: set.values()?.check(8 * n_samples as u128 * n as u128)?,
             weights: self.weights.view().check(4 * shape.n_weights() as u128)?,
             counts: set.counts.view().check(8 * u128::from(n_counts))?,
@@ -288,12 +319,21 @@ impl CudaTabled {
             n_taps: size_u32(taps, "number of taps")?,
             row_len: size_u32(self.row_len, "row len")?,
             first_channel: size_u32(shape.first_channel(), "first channel")?,
-            group_outputs: size_u32(convolution.out_channels / convolution.groups, "group outputs")?,
+            group_outputs: size_u32(
+                convolution.out_channels / convolution.groups,
+                "group outputs",
+            )?,
             group_inputs: size_u32(shape.group_inputs(), "group inputs")?,
             padding: 0,
         };
         let grid = Grid::row(n_counts.div_ceil(CONV_THREADS))?;
-        set.queue(options).launch(&kernels::CONV_TABLE, grid, 0, &params, 16 * n_counts * taps as u64)
+        set.queue(options).launch(
+            &kernels::CONV_TABLE,
+            grid,
+            0,
+            &params,
+            16 * n_counts * taps as u64,
+        )
     }
 }
 
@@ -362,7 +402,9 @@ impl ChunkRun for TabledRun<'_, '_> {
         layer.give_counts(set, options, n_samples)?;
         let card = match &self.output {
             Output::Counts(_) => None,
-            Output::Card(results) => Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?),
+            Output::Card(results) => {
+                Some(results.from(8 * (samples.start * layer.n_neurons) as u64)?)
+            }
         };
         layer.recipe.give(set, options, n_samples, card, CountWidth::Bits64, Turn::ONLY)
     }

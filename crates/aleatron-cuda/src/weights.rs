@@ -8,7 +8,8 @@ use aleatron_core::{Cancel, LayerSpec, Length, Topology, WeightSource, Weights};
 
 use crate::driver::{CudaContext, DeviceBuffer, PinnedBuffer, Stream, View};
 use crate::encode::{
-    Encoder, Numbering, Operands, RowStreams, Rows, Sequences, Values, call_seed, check_address, convert,
+    Encoder, Numbering, Operands, RowStreams, Rows, Sequences, Values, call_seed, check_address,
+    convert,
 };
 use crate::error::{Error, Result};
 use crate::kernels::{RowPart, ValueKind};
@@ -102,13 +103,15 @@ impl WeightMaker {
                 }
                 Sharing::OnePerInput if has_rows => {
                     let all = (0..n).map(|input| shared.weight(0, input, n));
-                    let sequences = Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
+                    let sequences =
+                        Sequences::new(context, &stream, all, length, Numbering::PerUnit)?;
                     Source::Common(Encoder::Sequences(sequences))
                 }
                 _ => Source::PerStream(shared),
             },
         };
-        let piece = if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
+        let piece =
+            if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
         Ok(Self {
             context: Arc::clone(context),
             spec: spec.clone(),
@@ -147,7 +150,8 @@ impl WeightMaker {
         convert(&Queue::new(&self.stream), &from, one, self.values.view(), self.state.view())
     }
 
-    /// Makes a part of some rows of a layer that has rows: those of neurons, or of the output channels of a convolution.
+    /// Makes a part of some rows of a layer that has rows: those of neurons, or of the output
+    /// channels of a convolution.
     pub(crate) fn make_rows(
         &mut self,
         neurons: Range<usize>,
@@ -271,7 +275,8 @@ impl WeightMaker {
         let stored = u64::from(part.stream_words);
         let at_once = (PIECE_INTEGERS as u64 / (32 * stored)).max(1);
         // Words of the part that are done, and the unit and the word of it that comes next.
-        let (mut done, mut unit, mut word) = (0u64, u64::from(part.first_unit), u64::from(part.first_word));
+        let (mut done, mut unit, mut word) =
+            (0u64, u64::from(part.first_unit), u64::from(part.first_word));
         while done < u64::from(part.words) {
             let wanted = at_once * stored - word;
             let words = wanted.min(u64::from(part.words) - done);
@@ -284,7 +289,8 @@ impl WeightMaker {
             // The last piece has the padding of the row.
             let stride = if last { u64::from(part.stride) - done } else { words };
             let all = (host_size(operand)..host_size(operand + n_operands)).map(sequence);
-            let sequences = Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
+            let sequences =
+                Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
             let piece = RowPart {
                 n_units: size_u32(streams_are.of(host_size(n_operands)), "streams of a piece")?,
                 first_unit: size_u32(first_unit, "first stream of a piece")?,

@@ -1,4 +1,5 @@
-//! What a user hears where CUDA cannot be used. Each case needs a process of its own, since the driver is loaded once.
+//! What a user hears where CUDA cannot be used. Each case needs a process of its own, since the
+//! driver is loaded once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -14,8 +15,8 @@ fn apart(case: &str) {
         .args(["--exact", case, "--ignored", "--nocapture"])
         .output()
         .unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 passed"), "{text}");
 }
@@ -37,7 +38,10 @@ fn no_library() {
             assert!(!is_there);
             let (kind, text) = fault(CudaBackend::open(0).unwrap_err());
             assert_eq!(kind, Some(BackendFault::Unavailable));
-            assert!(text.contains("there is no CUDA driver") && text.contains("libcuda.so.1"), "{text}");
+            assert!(
+                text.contains("there is no CUDA driver") && text.contains("libcuda.so.1"),
+                "{text}"
+            );
         }
         other => assert!(is_there, "{other:?}"),
     }

@@ -1,4 +1,5 @@
-//! Calls of convolutions and of layers with signs: in chunks, repeated, in parts, from and to the memory of the card.
+//! Calls of convolutions and of layers with signs: in chunks, repeated, in parts, from and to the
+//! memory of the card.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -8,8 +9,8 @@ use aleatron_core::backend::{
 };
 use aleatron_core::generator::{Pairing, SequenceKind, Sharing};
 use aleatron_core::{
-    Backend, BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec, Length,
-    Polarity, SampleSeed, Topology, Weights, Width,
+    Backend, BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec,
+    Length, Polarity, SampleSeed, Topology, Weights, Width,
 };
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::array::CudaArray;
@@ -41,7 +42,8 @@ impl Layer {
                 sharing,
             }),
         };
-        let spec = LayerSpec::new(topology, Length::new(bits).unwrap(), polarity, encoding).unwrap();
+        let spec =
+            LayerSpec::new(topology, Length::new(bits).unwrap(), polarity, encoding).unwrap();
         let weights = Weights::random(&spec, 5).unwrap();
         Self { spec, weights, method: CountMethod::Best }
     }
@@ -54,7 +56,9 @@ impl Layer {
     }
 
     fn expected(&self, x: &[f64]) -> Vec<u64> {
-        let cpu = CpuBackend::CURRENT.prepare(&self.spec, &self.weights, &options(8, self.method)).unwrap();
+        let cpu = CpuBackend::CURRENT
+            .prepare(&self.spec, &self.weights, &options(8, self.method))
+            .unwrap();
         cpu.counts(&Batch::values(x, SEED), Cancel::NEVER).unwrap()
     }
 
@@ -98,7 +102,8 @@ fn chunks_and_repeated_calls_equal_the_cpu() {
     let backend = CudaBackend::on(context());
     for layer in layers() {
         let on_card = layer.on(&backend, 3);
-        // The first call of a size is given, the second recorded, the others repeated: with values of their own.
+        // The first call of a size is given, the second recorded, the others repeated: with values
+        // of their own.
         for step in [37, 41, 53, 59] {
             let x = layer.values(5, step);
             let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
@@ -126,11 +131,17 @@ fn little_memory_changes_no_count() {
             match backend.layer(&layer.spec, &layer.weights, &options(3, layer.method)) {
                 Ok(on_card) => {
                     made += usize::from(!on_card.is_kept());
-                    let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
+                    let found =
+                        on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
                     assert_eq!(found, expected, "{:?} in {bytes}", layer.spec);
                 }
                 Err(error) => {
-                    assert_eq!(error.fault(), BackendFault::OutOfMemory, "{:?}: {error}", layer.spec)
+                    assert_eq!(
+                        error.fault(),
+                        BackendFault::OutOfMemory,
+                        "{:?}: {error}",
+                        layer.spec
+                    )
                 }
             }
         }
@@ -157,7 +168,8 @@ fn parts_of_a_convolution_have_its_counts() {
                     weights: layer.weights.neurons(&layer.spec, start..end),
                     method: layer.method,
                 };
-                let found = part.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None);
+                let found =
+                    part.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None);
                 let wanted: Vec<u64> =
                     expected.chunks(m).flat_map(|sample| sample[start..end].to_vec()).collect();
                 assert_eq!(found.unwrap(), wanted, "{ends:?} of {:?}", layer.spec);
@@ -182,7 +194,8 @@ fn later_calls_allocate_nothing() {
     }
 }
 
-/// Where rows are cut into parts, what was found about the values is handed on with the last of them.
+/// Where rows are cut into parts, what was found about the values is handed on with the last of
+/// them.
 #[test]
 fn the_first_bad_value_is_named() {
     let _alone = alone();
@@ -192,7 +205,8 @@ fn the_first_bad_value_is_named() {
     for layer in all {
         for context in [context(), small_context(12 << 10), small_context(24 << 10)] {
             let backend = CudaBackend::on(context);
-            let Ok(on_card) = backend.layer(&layer.spec, &layer.weights, &options(2, layer.method)) else {
+            let Ok(on_card) = backend.layer(&layer.spec, &layer.weights, &options(2, layer.method))
+            else {
                 continue;
             };
             let n = layer.spec.n_inputs();
@@ -202,7 +216,9 @@ fn the_first_bad_value_is_named() {
                 x[bad] = value;
                 let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None);
                 let error = Error::from(found.unwrap_err());
-                let Error::OutOfRange { index, value: named, .. } = error else { panic!("{error}") };
+                let Error::OutOfRange { index, value: named, .. } = error else {
+                    panic!("{error}")
+                };
                 assert_eq!((index, named.to_bits()), (bad, value.to_bits()), "{:?}", layer.spec);
             }
             let x = layer.values(5, 37);
@@ -222,19 +238,25 @@ fn arrays_on_the_card_give_counts_and_values() {
         // Such as are the same with 32 bits.
         let x: Vec<f64> = layer.values(5, 37).into_iter().map(|v| f64::from(v as f32)).collect();
         let expected = layer.expected(&x);
-        let values: Vec<u64> = layer.spec.decode_all(&expected).into_iter().map(f64::to_bits).collect();
+        let values: Vec<u64> =
+            layer.spec.decode_all(&expected).into_iter().map(f64::to_bits).collect();
         let wide = CudaArray::with(&context, &x).unwrap();
         let bits = |v: Option<&f64>| u64::from((*v.unwrap_or(&0.0) as f32).to_bits());
-        let packed: Vec<f64> =
-            x.chunks(2).map(|pair| f64::from_bits(bits(pair.first()) | bits(pair.get(1)) << 32)).collect();
+        let packed: Vec<f64> = x
+            .chunks(2)
+            .map(|pair| f64::from_bits(bits(pair.first()) | bits(pair.get(1)) << 32))
+            .collect();
         let packed = CudaArray::with(&context, &packed).unwrap();
-        // SAFETY: the array has two values of 32 bits in each of its elements, and lives as long as its view.
-        let narrow = unsafe { DeviceArray::from_raw(packed.array().address(), x.len(), DeviceElement::F32) };
+        // SAFETY: the array has two values of 32 bits in each of its elements, and lives as long as
+        // its view.
+        let narrow =
+            unsafe { DeviceArray::from_raw(packed.array().address(), x.len(), DeviceElement::F32) };
         for (element, words) in [(DeviceElement::U64, &expected), (DeviceElement::F64, &values)] {
             for inputs in [wide.array(), narrow] {
                 let mut outputs = CudaArray::zeros(&context, expected.len(), element).unwrap();
                 let order = InputOrder::Ready;
-                let mut batch = DeviceBatch { inputs, outputs: outputs.array_mut(), seed: SEED, order };
+                let mut batch =
+                    DeviceBatch { inputs, outputs: outputs.array_mut(), seed: SEED, order };
                 on_card.count_arrays(&mut batch, Cancel::NEVER).unwrap();
                 assert_eq!(&outputs.read().unwrap(), words, "{:?}, {element}", layer.spec);
             }
@@ -247,13 +269,18 @@ fn arrays_on_the_card_give_counts_and_values() {
 fn kernels_are_timed() {
     let _alone = alone();
     let backend = CudaBackend::on(context());
-    for (bits, gather) in [(64, "gather_2"), (65, "gather_4"), (200, "gather_4"), (130, "gather_2")] {
+    for (bits, gather) in [(64, "gather_2"), (65, "gather_4"), (200, "gather_4"), (130, "gather_2")]
+    {
         let layer = Layer::new(image(2), bits, Polarity::Bipolar, None);
         let (profiler, x) = (Profiler::default(), layer.values(2, 37));
-        let found =
-            layer.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler));
+        let found = layer.on(&backend, 4).counts_with(
+            &Batch::values(&x, SEED),
+            Cancel::NEVER,
+            Some(&profiler),
+        );
         assert_eq!(found.unwrap(), layer.expected(&x));
-        let names: BTreeSet<String> = profiler.times().unwrap().into_iter().map(|time| time.name).collect();
+        let names: BTreeSet<String> =
+            profiler.times().unwrap().into_iter().map(|time| time.name).collect();
         for name in ["encode_8", gather, "row_ones_32", "finish_patches"] {
             assert!(names.contains(name), "{bits}: {names:?}");
         }
@@ -265,7 +292,8 @@ fn kernels_are_timed() {
     let on_card = layer.on(&backend, 8);
     for (n_samples, kernel) in [(1, "few_"), (4, "few_"), (5, "tile_"), (8, "tile_")] {
         let (profiler, x) = (Profiler::default(), layer.values(n_samples, 37));
-        let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler)).unwrap();
+        let found =
+            on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler)).unwrap();
         assert_eq!(found, layer.expected(&x));
         let times = profiler.times().unwrap();
         assert!(times.iter().any(|time| time.name.starts_with(kernel)), "{n_samples}: {times:?}");
@@ -280,9 +308,11 @@ fn steps_that_are_never_taken_may_be_of_any_size() {
     let conv = Convolution::conv2d([3, 2, 1], 2, [2, 1])
         .with_stride([usize::MAX >> 1, usize::MAX >> 1])
         .with_dilation([1, usize::MAX >> 1]);
-    let layer = Layer::new(Topology::Conv(ConvShape::new(conv).unwrap()), 40, Polarity::Unipolar, None);
+    let layer =
+        Layer::new(Topology::Conv(ConvShape::new(conv).unwrap()), 40, Polarity::Unipolar, None);
     let x = layer.values(3, 37);
-    let found = layer.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
+    let found =
+        layer.on(&backend, 4).counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
     assert_eq!(found, layer.expected(&x));
 }
 
@@ -305,22 +335,32 @@ fn failing_calls_are_errors() {
         Ok(on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None)?)
     };
     let mut failed = 0;
-    for name in ["cuMemAlloc_v2", "cuLaunchKernel", "cuMemsetD32Async", "cuStreamEndCapture", "cuGraphLaunch"]
-    {
+    for name in [
+        "cuMemAlloc_v2",
+        "cuLaunchKernel",
+        "cuMemsetD32Async",
+        "cuStreamEndCapture",
+        "cuGraphLaunch",
+    ] {
         for (code, fault) in [(2, BackendFault::OutOfMemory), (700, BackendFault::Lost)] {
             for skip in [0, 3, 9] {
                 set(&format!("skip {name}"), skip);
                 set(&format!("fail {name}"), code);
                 match run() {
                     Err(error) => {
-                        assert_eq!(error.backend_fault(), Some(fault), "{name} {code} {skip}: {error}");
+                        assert_eq!(
+                            error.backend_fault(),
+                            Some(fault),
+                            "{name} {code} {skip}: {error}"
+                        );
                         failed += 1;
                     }
                     // Fewer calls than were let pass.
                     Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
                 }
                 set(&format!("fail {name}"), 0);
-                let again = run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
+                let again =
+                    run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
                 assert_eq!(again, expected, "after {name} {code} {skip}");
             }
         }

@@ -5,24 +5,34 @@
 mod common;
 
 use aleatron_core::backend::{
-    Batch, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder, PrepareOptions,
-    PreparedLayer,
+    Batch, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder,
+    PrepareOptions, PreparedLayer,
 };
 use aleatron_core::{
-    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed, Weights,
+    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed,
+    Weights,
 };
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::array::CudaArray;
 use aleatron_cuda::measure::{FewTrial, FewVariant, TileTrial, TileVariant};
-use aleatron_cuda::{ContextOptions, CudaBackend, CudaContext, CudaLayer, KernelChoice, Profiler, TileShape};
+use aleatron_cuda::{
+    ContextOptions, CudaBackend, CudaContext, CudaLayer, KernelChoice, Profiler, TileShape,
+};
 use common::{alone, calls, context, on_card, set, small_context};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SEED: SampleSeed = SampleSeed::new(9).starting_at(1000);
 
-fn spec(n_inputs: usize, n_neurons: usize, bits: usize, polarity: Polarity) -> (LayerSpec, Weights) {
+fn spec(
+    n_inputs: usize,
+    n_neurons: usize,
+    bits: usize,
+    polarity: Polarity,
+) -> (LayerSpec, Weights) {
     let encoding = Encoding::Bernoulli { seed: 3 };
-    let spec = LayerSpec::dense(n_inputs, n_neurons, Length::new(bits).unwrap(), polarity, encoding).unwrap();
+    let spec =
+        LayerSpec::dense(n_inputs, n_neurons, Length::new(bits).unwrap(), polarity, encoding)
+            .unwrap();
     let weights = Weights::random(&spec, 5).unwrap();
     (spec, weights)
 }
@@ -35,7 +45,8 @@ fn options(max_batch: usize) -> PrepareOptions<'static> {
     PrepareOptions { max_batch, ..PrepareOptions::default() }
 }
 
-/// Batches of every size around those at which kernels change, with every kernel there is, equal the CPU.
+/// Batches of every size around those at which kernels change, with every kernel there is, equal
+/// the CPU.
 #[test]
 fn every_kernel_counts_the_same() {
     let _alone = alone();
@@ -52,7 +63,8 @@ fn every_kernel_counts_the_same() {
             }
             for n in [1, 2, 7, 8, 9, 33, 70] {
                 let x = values(19 * n);
-                let layer = backend.layer(&spec, &weights, &options(40)).unwrap().with_kernel(choice);
+                let layer =
+                    backend.layer(&spec, &weights, &options(40)).unwrap().with_kernel(choice);
                 let expected = cpu.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
                 // The first call is given, the second recorded, the third repeated.
                 for call in 0..3 {
@@ -108,7 +120,8 @@ fn the_first_bad_value_is_named() {
     }
 }
 
-/// The blocks of one sample have slices of its values and groups of neurons each: all of them say the same.
+/// The blocks of one sample have slices of its values and groups of neurons each: all of them say
+/// the same.
 #[test]
 fn the_first_bad_value_of_one_sample_is_named_by_every_block() {
     let _alone = alone();
@@ -138,16 +151,21 @@ fn arrays_on_the_card_are_taken_as_they_are() {
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
         for n in [1, 5, 40] {
             let (spec, weights) = spec(19, 7, 100, polarity);
-            let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(16)).unwrap();
+            let layer =
+                CudaBackend::on(context.clone()).layer(&spec, &weights, &options(16)).unwrap();
             let x = values(19 * n);
             let expected = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
             let inputs = CudaArray::with(&context, &x).unwrap();
             for (element, words) in [
                 (DeviceElement::U64, expected.clone()),
-                (DeviceElement::F64, spec.decode_all(&expected).into_iter().map(f64::to_bits).collect()),
+                (
+                    DeviceElement::F64,
+                    spec.decode_all(&expected).into_iter().map(f64::to_bits).collect(),
+                ),
             ] {
                 let mut outputs = CudaArray::zeros(&context, 7 * n, element).unwrap();
-                let streams = [DeviceStream::DEFAULT, DeviceStream::OF_THREAD].map(InputOrder::AfterStream);
+                let streams =
+                    [DeviceStream::DEFAULT, DeviceStream::OF_THREAD].map(InputOrder::AfterStream);
                 for order in [InputOrder::Ready, InputOrder::AfterAll, streams[0], streams[1]] {
                     let (inputs, outputs_mut) = (inputs.array(), outputs.array_mut());
                     let mut batch = DeviceBatch { inputs, outputs: outputs_mut, seed: SEED, order };
@@ -159,7 +177,8 @@ fn arrays_on_the_card_are_taken_as_they_are() {
     }
 }
 
-/// An array at any address. Tests pass what a caller who breaks the contract would, as far as the driver can tell.
+/// An array at any address. Tests pass what a caller who breaks the contract would, as far as the
+/// driver can tell.
 fn raw(address: u64, len: usize, element: DeviceElement) -> DeviceArray<'static> {
     // SAFETY: the memory lives as long as the test, or is refused before anything reads it.
     unsafe { DeviceArray::from_raw(address, len, element) }
@@ -216,7 +235,11 @@ fn array_in_memory_of_a_layer_is_refused() {
     let mut outputs = CudaArray::zeros(&context, 2, DeviceElement::U64).unwrap();
     let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
     let own = calls("address of the last allocation") as u64;
-    fn count(layer: &CudaLayer, inputs: DeviceArray<'_>, outputs: DeviceArrayMut<'_>) -> Result<(), String> {
+    fn count(
+        layer: &CudaLayer,
+        inputs: DeviceArray<'_>,
+        outputs: DeviceArrayMut<'_>,
+    ) -> Result<(), String> {
         let mut batch = DeviceBatch { inputs, outputs, seed: SEED, order: InputOrder::Ready };
         layer.counts_on_device(&mut batch, Cancel::NEVER).map_err(|error| error.to_string())
     }
@@ -240,7 +263,8 @@ fn stream_of_another_device_is_refused() {
     }
     let _alone = alone();
     set("devices", 2);
-    let contexts = [0, 1].map(|index| CudaContext::open(index, &ContextOptions::default()).unwrap());
+    let contexts =
+        [0, 1].map(|index| CudaContext::open(index, &ContextOptions::default()).unwrap());
     let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
     let layers = contexts.each_ref().map(|context| {
         let layer = CudaBackend::on(context.clone()).layer(&spec, &weights, &options(4)).unwrap();
@@ -262,7 +286,8 @@ fn stream_of_another_device_is_refused() {
     assert!(results[1].as_ref().unwrap_err().contains("another device"), "{results:?}");
 }
 
-/// What comes down to the host was written before: the emulated driver counts words that still hold what new memory does.
+/// What comes down to the host was written before: the emulated driver counts words that still hold
+/// what new memory does.
 #[test]
 fn copies_to_the_host_hold_no_unwritten_words() {
     if on_card() {
@@ -289,7 +314,10 @@ fn trial_past_32_bits_is_refused() {
     let length = Length::new(64).unwrap();
     for sizes in [[1 << 17, 1 << 17, 1], [1, 1 << 33, 1], [1 << 33, 1, 1 << 31]] {
         let refused = TileTrial::new(&context, sizes[0], sizes[1], sizes[2], length);
-        assert!(refused.is_err_and(|error| error.to_string().contains("operands of a trial")), "{sizes:?}");
+        assert!(
+            refused.is_err_and(|error| error.to_string().contains("operands of a trial")),
+            "{sizes:?}"
+        );
     }
     assert!(TileTrial::new(&context, 0, 1, 1, length).is_err());
     let few = FewTrial::new(&context, 70, 9, 1, length).unwrap();
@@ -300,7 +328,8 @@ fn trial_past_32_bits_is_refused() {
     let variant = FewVariant { blocks: Some(u32::MAX), ..FewVariant::default() };
     assert_eq!(few.check(&variant).unwrap(), None);
     let tiles = TileTrial::new(&context, 40, 300, 70, length).unwrap();
-    let variant = TileVariant { band: Some(u32::MAX), n_parts: Some(u32::MAX), ..TileVariant::default() };
+    let variant =
+        TileVariant { band: Some(u32::MAX), n_parts: Some(u32::MAX), ..TileVariant::default() };
     assert_eq!(tiles.check(&variant).unwrap(), None);
 }
 
@@ -327,7 +356,10 @@ fn kernels_are_timed() {
     let x = values(19 * 40);
     layer.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler)).unwrap();
     let names: Vec<String> = profiler.times().unwrap().into_iter().map(|time| time.name).collect();
-    assert!(names[0] == "encode_8" && names[1].starts_with("tile_") && names[2] == "finish_32", "{names:?}");
+    assert!(
+        names[0] == "encode_8" && names[1].starts_with("tile_") && names[2] == "finish_32",
+        "{names:?}"
+    );
     layer.counts_with(&Batch::values(&x[..19], SEED), Cancel::NEVER, Some(&profiler)).unwrap();
     assert!(profiler.table().unwrap().contains("one_"));
 }
@@ -343,7 +375,8 @@ fn what_does_not_fit_is_an_error() {
     assert!(matches!(fault, Error::Zero(_)), "{fault}");
 }
 
-/// Every call of the driver fails once, as if the memory had ended or the card had been lost: an error, and the next call works.
+/// Every call of the driver fails once, as if the memory had ended or the card had been lost: an
+/// error, and the next call works.
 #[test]
 fn every_failing_call_is_an_error() {
     if on_card() {
@@ -354,7 +387,8 @@ fn every_failing_call_is_an_error() {
     let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(4)).unwrap();
     let x = values(19 * 12);
     let batch = Batch::values(&x, SEED);
-    // One sample, twice, and another one: launches that are repeated, with the same parameters and with others.
+    // One sample, twice, and another one: launches that are repeated, with the same parameters and
+    // with others.
     let ones = [0, 0, 1].map(|sample| Batch::values(&x[..19], SEED.advanced(sample).unwrap()));
     let mut expected = cpu.counts(&batch, Cancel::NEVER).unwrap();
     for one in &ones {
@@ -404,13 +438,18 @@ fn every_failing_call_is_an_error() {
                 set(&format!("fail {name}"), code);
                 match run() {
                     Err(error) => {
-                        assert_eq!(error.backend_fault(), Some(fault), "{name} {code} {skip}: {error}")
+                        assert_eq!(
+                            error.backend_fault(),
+                            Some(fault),
+                            "{name} {code} {skip}: {error}"
+                        )
                     }
                     // Fewer calls than were let pass, or one whose failure harms nothing.
                     Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
                 }
                 set(&format!("fail {name}"), 0);
-                let again = run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
+                let again =
+                    run().unwrap_or_else(|error| panic!("after {name} {code} {skip}: {error}"));
                 assert_eq!(again, expected, "after {name} {code} {skip}");
             }
         }

@@ -9,8 +9,8 @@ use aleatron_core::arithmetic::{Activation, FloatStage, Pool, PoolKind, PoolShap
 use aleatron_core::backend::{Batch, PrepareOptions};
 use aleatron_core::program::{Program, ProgramBatch, ProgramBuilder, SlotId, ValueRange, plain};
 use aleatron_core::{
-    Backend, Cancel, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed,
-    Topology, Weights,
+    Backend, Cancel, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity,
+    SampleSeed, Topology, Weights,
 };
 use aleatron_cpu::CpuBackend;
 use aleatron_cuda::CudaBackend;
@@ -36,7 +36,8 @@ fn layer(
     let encoding = Encoding::Bernoulli { seed: 7 };
     let spec = LayerSpec::new(topology, Length::new(bits).unwrap(), polarity, encoding).unwrap();
     let spec = spec.at(LayerIndex::new(index).unwrap());
-    let weights = numbers(spec.n_weights(), 389 + index).into_iter().map(|w| operand(polarity, w)).collect();
+    let weights =
+        numbers(spec.n_weights(), 389 + index).into_iter().map(|w| operand(polarity, w)).collect();
     let weights = Weights::new(&spec, weights).unwrap();
     program.layer(spec, weights, 1).unwrap()
 }
@@ -45,23 +46,28 @@ fn layer(
 fn decoded(program: &mut ProgramBuilder, layer: usize, thresholds: SlotId) -> SlotId {
     let counts = program.product(layer, thresholds).unwrap();
     let n_rows = program.layer_at(layer).unwrap().spec.n_rows();
-    let stage = FloatStage { scales: vec![0.5], bias: numbers(n_rows, 77), activation: Activation::Relu };
+    let stage =
+        FloatStage { scales: vec![0.5], bias: numbers(n_rows, 77), activation: Activation::Relu };
     program.decode(layer, counts, stage).unwrap()
 }
 
-/// A convolution of more neurons than one block counts, a pool, and two dense layers: of many taps, and of few.
+/// A convolution of more neurons than one block counts, a pool, and two dense layers: of many taps,
+/// and of few.
 fn network(polarity: Polarity, bits: usize) -> Arc<Program> {
     let mut program = ProgramBuilder::default();
-    let shape = ConvShape::new(Convolution::conv2d([2, 9, 8], 3, [3, 3]).with_padding([1, 1])).unwrap();
+    let shape =
+        ConvShape::new(Convolution::conv2d([2, 9, 8], 3, [3, 3]).with_padding([1, 1])).unwrap();
     let features = program.input(shape.n_inputs()).unwrap();
     let conv = layer(&mut program, Topology::Conv(shape), 0, polarity, bits);
     let thresholds = program.quantize(conv, features, 1.0, None, ValueRange::Saturate).unwrap();
     let image = decoded(&mut program, conv, thresholds);
-    let pool = PoolShape::new(Pool::new(PoolKind::Max, [2, 2]).with_stride([1, 1]), [3, 9, 8]).unwrap();
+    let pool =
+        PoolShape::new(Pool::new(PoolKind::Max, [2, 2]).with_stride([1, 1]), [3, 9, 8]).unwrap();
     let mut value = program.pool(image, pool).unwrap();
     for (index, n_neurons) in [(1, 20), (2, 5)] {
         let n_inputs = program.slot(value).unwrap().len;
-        let dense = layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
+        let dense =
+            layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
         if polarity == Polarity::Signed {
             // Behind a rectifier.
             program.set_non_negative(dense).unwrap();
@@ -82,7 +88,8 @@ fn networks_of_few_and_many_samples_equal_the_plain_steps() {
     ] {
         let program = network(polarity, bits);
         let options = PrepareOptions::default();
-        let layers = program.layers().iter().map(|layer| cpu.prepare(&layer.spec, &layer.weights, &options));
+        let layers =
+            program.layers().iter().map(|layer| cpu.prepare(&layer.spec, &layer.weights, &options));
         let layers: Vec<_> = layers.collect::<Result<_, _>>().unwrap();
         let prepared = cuda.prepare_program(&program, &options).unwrap().unwrap();
         for &n_samples in samples {
@@ -90,9 +97,10 @@ fn networks_of_few_and_many_samples_equal_the_plain_steps() {
             let inputs: Vec<f64> = inputs.into_iter().map(|x| operand(polarity, x)).collect();
             let (inputs, seed) = ([&inputs[..]], SampleSeed::new(11).starting_at(3));
             let batch = ProgramBatch { inputs: &inputs, n_samples, seed, group: 1 };
-            let expected = plain::run(&program, &batch, program.outputs(), |layer, thresholds, seed| {
-                layers[layer].counts(&Batch::thresholds(thresholds, seed), Cancel::NEVER)
-            });
+            let expected =
+                plain::run(&program, &batch, program.outputs(), |layer, thresholds, seed| {
+                    layers[layer].counts(&Batch::thresholds(thresholds, seed), Cancel::NEVER)
+                });
             let expected = expected.unwrap();
             // The third run is a recorded one.
             for _ in 0..if n_samples == 1 { 3 } else { 1 } {

@@ -25,7 +25,8 @@ impl Array {
     /// Reads an `.npy` file.
     ///
     /// # Errors
-    /// The file at fault and the reason. Arrays in column-major order are read if they have two axes.
+    /// The file at fault and the reason. Arrays in column-major order are read if they have two
+    /// axes.
     pub fn read_npy(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (header, values) = npy::read(path)?;

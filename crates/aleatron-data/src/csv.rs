@@ -10,8 +10,9 @@ use std::str::FromStr;
 /// Whether the first line names the columns. As text: `auto`, `yes` or `no`, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Header {
-    /// It does if a feature in it is not a number, if its label alone is not a number while those of all other lines are, or if its fields
-    /// count the columns: `0,1,2`, as pandas writes columns without names.
+    /// It does if a feature in it is not a number, if its label alone is not a number while those
+    /// of all other lines are, or if its fields count the columns: `0,1,2`, as pandas writes
+    /// columns without names.
     #[default]
     Auto,
     /// The first line names the columns.
@@ -33,7 +34,8 @@ impl FromStr for Header {
     }
 }
 
-/// The column of the labels. As text: a name, or an index from 0 on, or from -1 down for columns counted from the end.
+/// The column of the labels. As text: a name, or an index from 0 on, or from -1 down for columns
+/// counted from the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum LabelColumn {
     /// The last column.
@@ -67,7 +69,8 @@ impl fmt::Display for LabelColumn {
     }
 }
 
-/// How a text file is read. Fields are separated by commas, semicolons or tabs, whichever the first line has most of.
+/// How a text file is read. Fields are separated by commas, semicolons or tabs, whichever the first
+/// line has most of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CsvOptions {
     /// Whether the first line names the columns.
@@ -76,7 +79,8 @@ pub struct CsvOptions {
     pub label: LabelColumn,
 }
 
-/// Columns from which on a first line that counts them is taken for a header: a sample of two numbers may well be 0 and 1.
+/// Columns from which on a first line that counts them is taken for a header: a sample of two
+/// numbers may well be 0 and 1.
 const COUNTED: usize = 3;
 
 /// A label, and the line it is from.
@@ -108,7 +112,8 @@ pub(super) fn read(mut source: impl Read, name: String, options: &ReadOptions) -
     let mut table = Table::default();
     let mut record = csv::ByteRecord::new();
     let mut is_first = true;
-    // A first line of which the label alone is not a number names the columns, or it is a sample whose label is a name.
+    // A first line of which the label alone is not a number names the columns, or it is a sample
+    // whose label is a name.
     let mut is_open = false;
     loop {
         let line = reader.position().line() as usize;
@@ -122,7 +127,8 @@ pub(super) fn read(mut source: impl Read, name: String, options: &ReadOptions) -
             let skipped = skipped.iter().take_while(|&&byte| byte == b'\n' || byte == b'\r');
             position.line() as usize + skipped.filter(|&&byte| byte == b'\n').count()
         });
-        let fields: Vec<std::borrow::Cow<'_, str>> = record.iter().map(String::from_utf8_lossy).collect();
+        let fields: Vec<std::borrow::Cow<'_, str>> =
+            record.iter().map(String::from_utf8_lossy).collect();
         if fields.iter().all(|field| field.is_empty()) {
             continue;
         }
@@ -162,7 +168,8 @@ impl Table {
             if column == label {
                 self.labels.push(Label { line, text: field.to_owned() });
             } else {
-                self.features.push(field.parse().map_err(|_| format!("\"{field}\" is not a number"))?);
+                self.features
+                    .push(field.parse().map_err(|_| format!("\"{field}\" is not a number"))?);
             }
         }
         Ok(())
@@ -201,7 +208,10 @@ fn label_values(labels: Vec<Label>, options: &ReadOptions, name: &str) -> Result
 
 /// Returns the separator that the first line has most of.
 fn delimiter(text: &[u8]) -> u8 {
-    let first = text.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or(text);
+    let first = text
+        .split(|&byte| byte == b'\n')
+        .find(|line| !line.trim_ascii().is_empty())
+        .unwrap_or(text);
     let count = |separator: u8| first.iter().filter(|&&byte| byte == separator).count();
     // The first of equals: a comma.
     [b',', b';', b'\t'].into_iter().rev().max_by_key(|&separator| count(separator)).unwrap_or(b',')
@@ -230,7 +240,8 @@ fn heading(fields: &[impl AsRef<str>], options: &CsvOptions) -> Heading {
     }
     // A column with a name is one of a header.
     let label = label_column(&options.label, fields.len(), &[] as &[&str]).ok();
-    let mut words = fields.iter().enumerate().filter(|(_, field)| field.as_ref().parse::<f64>().is_err());
+    let mut words =
+        fields.iter().enumerate().filter(|(_, field)| field.as_ref().parse::<f64>().is_err());
     match (words.next(), words.next()) {
         (None, _) => Heading::Sample,
         (Some((column, _)), None) if Some(column) == label => Heading::Open,
@@ -273,9 +284,15 @@ mod tests {
     fn lines_become_samples() {
         let data = parse("a,b,class\n1, 2.5,0\n\n-3,4,2\n").unwrap();
         assert_eq!((data.features(), data.labels()), (&[1.0, 2.5, -3.0, 4.0][..], &[0, 2][..]));
-        for text in
-            ["1,2.0\n", "1,2.000000e+00", "\u{feff}1,2\r\n", "\"1\",\"2\"\n", "1;2\n", "1\t2\n", "f;g\n1;2"]
-        {
+        for text in [
+            "1,2.0\n",
+            "1,2.000000e+00",
+            "\u{feff}1,2\r\n",
+            "\"1\",\"2\"\n",
+            "1;2\n",
+            "1\t2\n",
+            "f;g\n1;2",
+        ] {
             let data = parse(text).unwrap();
             assert_eq!((data.features(), data.labels()), (&[1.0][..], &[2][..]), "{text:?}");
         }
@@ -283,12 +300,17 @@ mod tests {
 
     #[test]
     fn headers_are_told_from_samples() {
-        // Columns that are counted, as pandas writes them; a mixed header; and two numbers, which are a sample.
+        // Columns that are counted, as pandas writes them; a mixed header; and two numbers, which
+        // are a sample.
         assert_eq!(parse("0,1,2\n5,6,1\n").unwrap().labels(), [1]);
         assert_eq!(parse("x,1,2\n5,6,1\n").unwrap().labels(), [1]);
         assert_eq!(parse("0,1\n5,0\n").unwrap().labels(), [1, 0]);
         let with = |header| {
-            Dataset::from_csv(b"0,1,2\n5,6,1\n", "t", &CsvOptions { header, ..CsvOptions::default() })
+            Dataset::from_csv(
+                b"0,1,2\n5,6,1\n",
+                "t",
+                &CsvOptions { header, ..CsvOptions::default() },
+            )
         };
         assert_eq!(with(Header::No).unwrap().labels(), [2, 1]);
         assert_eq!(with(Header::Yes).unwrap().labels(), [1]);
@@ -304,11 +326,18 @@ mod tests {
         };
         for label in ["0", "-3", "class"] {
             let data = with("class,a,b\n1,2.5,3\n0,4,5\n", label).unwrap();
-            assert_eq!((data.features(), data.labels()), (&[2.5, 3.0, 4.0, 5.0][..], &[1, 0][..]), "{label}");
+            assert_eq!(
+                (data.features(), data.labels()),
+                (&[2.5, 3.0, 4.0, 5.0][..], &[1, 0][..]),
+                "{label}"
+            );
         }
         let message = |text: &str, label: &str| with(text, label).unwrap_err().to_string();
         assert_eq!(message("a,b\n1,0\n", "c"), "t, line 1: there is no column \"c\" among a, b");
-        assert_eq!(message("1,0\n", "c"), "t, line 1: there is no header to find the column \"c\" in");
+        assert_eq!(
+            message("1,0\n", "c"),
+            "t, line 1: there is no header to find the column \"c\" in"
+        );
         assert_eq!(message("1,0\n", "2"), "t, line 1: there is no column 2 among 2");
         assert_eq!(message("1,0\n", "-3"), "t, line 1: there is no column -3 among 2");
     }
@@ -330,12 +359,17 @@ mod tests {
 
     #[test]
     fn names_become_classes_in_sorted_order() {
-        let sorted =
-            |names: &[&str]| ClassNames::Sorted(names.iter().map(|name| (*name).to_owned()).collect());
-        // With and without a header, and with a label that parses as nothing but a name in the first line alone.
+        let sorted = |names: &[&str]| {
+            ClassNames::Sorted(names.iter().map(|name| (*name).to_owned()).collect())
+        };
+        // With and without a header, and with a label that parses as nothing but a name in the
+        // first line alone.
         for text in ["a,b,kind\n1,2,dog\n3,4,cat\n5,6,dog\n", "1,2,dog\n3,4,cat\n5,6,dog\n"] {
             let data = parse(text).unwrap();
-            assert_eq!((data.labels(), data.class_names()), (&[1, 0, 1][..], &sorted(&["cat", "dog"])));
+            assert_eq!(
+                (data.labels(), data.class_names()),
+                (&[1, 0, 1][..], &sorted(&["cat", "dog"]))
+            );
             assert_eq!(data.features(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         }
         let named = parse("1,2,kind\n3,4,1\n5,6,0\n").unwrap();

@@ -1,4 +1,5 @@
-//! The embedded digits; `assets/digits/README.md` describes the records and gives their source and licence.
+//! The embedded digits; `assets/digits/README.md` describes the records and gives their source and
+//! licence.
 
 use super::labels::Answers;
 use super::{Dataset, Features};
@@ -26,6 +27,7 @@ fn digits(name: &str, part: u8) -> Dataset {
         labels.push(record[1].into());
         features.extend(record[2..].iter().map(|&pixel| f64::from(pixel)));
     }
-    let (name, features, answers) = (name.to_owned(), Features::Held(features), Answers::classes(labels));
+    let (name, features, answers) =
+        (name.to_owned(), Features::Held(features), Answers::classes(labels));
     Dataset { name, shape: vec![PIXELS], n_features: PIXELS, features, answers }
 }

@@ -79,7 +79,8 @@ pub enum Error {
         /// The classes that were listed.
         known: Vec<String>,
     },
-    /// Classes are identified by names, and the names are not as many as the classes of the network.
+    /// Classes are identified by names, and the names are not as many as the classes of the
+    /// network.
     #[error(
         "{name}: its classes are {} ({}), the network has {n_classes}; list the classes in the order of the network with --classes NAME,NAME,...",
         names.len(),
@@ -159,7 +160,9 @@ pub enum Error {
         name: String,
     },
     /// A range of samples is not in the data set.
-    #[error("{name}: sample range {start}..{end} is out of bounds: the data set has {samples} samples")]
+    #[error(
+        "{name}: sample range {start}..{end} is out of bounds: the data set has {samples} samples"
+    )]
     SampleRange {
         /// The data set.
         name: String,
@@ -199,9 +202,9 @@ fn remedy(axes: Option<&[usize]>) -> String {
     };
     // The samples are the first axis of the array.
     let all: Vec<usize> = std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect();
-    let channels_last = axes
-        .split_first()
-        .is_some_and(|(&first, rest)| first == rest.len() && rest.iter().copied().eq(0..rest.len()));
+    let channels_last = axes.split_first().is_some_and(|(&first, rest)| {
+        first == rest.len() && rest.iter().copied().eq(0..rest.len())
+    });
     let option = if channels_last { "; --layout nhwc does that" } else { "" };
     format!("; transpose the array with the axes {all:?}{option}")
 }

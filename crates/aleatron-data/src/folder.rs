@@ -13,13 +13,16 @@ use std::path::{Path, PathBuf};
 /// The most bytes the decoder may take beside the image, for chunks that are not pixels.
 const OTHER_CHUNKS: usize = 8 << 20;
 
-/// Reads all images. A folder whose name is a number is the class of that number, if all names are numbers; otherwise the names are those of
-/// classes.
+/// Reads all images. A folder whose name is a number is the class of that number, if all names are
+/// numbers; otherwise the names are those of classes.
 pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<Dataset> {
     let mut folders = Vec::new();
     for folder in entries(path)? {
         if !folder.is_dir() {
-            return Err(fault(&folder, "a folder of images holds a folder for each class, and nothing else"));
+            return Err(fault(
+                &folder,
+                "a folder of images holds a folder for each class, and nothing else",
+            ));
         }
         let label = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         folders.push((label.ok_or_else(|| fault(&folder, "its name is not text"))?, folder));
@@ -28,7 +31,9 @@ pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<D
     // Larger numbers would not be classes.
     let numbers: Option<Vec<u32>> = labels.iter().map(|label| label.parse().ok()).collect();
     let (names, classes) = match (&options.classes, numbers) {
-        (None, Some(numbers)) => (ClassNames::Numbers, numbers.iter().map(|&class| class as usize).collect()),
+        (None, Some(numbers)) => {
+            (ClassNames::Numbers, numbers.iter().map(|&class| class as usize).collect())
+        }
         (listed, _) => ClassNames::number(&labels, listed.as_deref(), &name)?,
     };
     let mut classes: Vec<(usize, PathBuf)> =
@@ -65,10 +70,16 @@ pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<D
         labels.push(*class);
     }
     let shape = expected.map_or_else(Vec::new, |shape| shape.to_vec());
-    Dataset::with_answers(name, shape, Features::Held(features), Answers::Classes { classes: labels, names })
+    Dataset::with_answers(
+        name,
+        shape,
+        Features::Held(features),
+        Answers::Classes { classes: labels, names },
+    )
 }
 
-/// Returns the entries of a folder in the order of their names; names that begin with a dot are left out.
+/// Returns the entries of a folder in the order of their names; names that begin with a dot are
+/// left out.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let file = |error| Error::file(path, error);
     let mut found = Vec::new();
@@ -105,17 +116,20 @@ impl Image {
         let broken = |error: png::DecodingError| fault(path, &error.to_string());
         let file = crate::file::open(path)?;
         let file_bytes = file.metadata().map_err(|e| Error::file(path, e))?.len();
-        let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: OTHER_CHUNKS });
+        let mut decoder =
+            Decoder::new_with_limits(BufReader::new(file), Limits { bytes: OTHER_CHUNKS });
         // Palettes become colours, and few bits eight.
         decoder.set_transformations(Transformations::EXPAND);
         let info = decoder.read_header_info().map_err(broken)?;
         let (width, height) = (info.width, info.height);
-        // The size that a header gives is compared with the size that the file can hold before memory is allocated.
+        // The size that a header gives is compared with the size that the file can hold before
+        // memory is allocated.
         let packed = u128::from(height) * info.raw_row_length() as u128;
         let most = u128::from(file_bytes) * MAX_DEFLATION;
         if packed > most {
-            let reason =
-                format!("{width} x {height} pixels take {packed} bytes, the file holds at most {most}");
+            let reason = format!(
+                "{width} x {height} pixels take {packed} bytes, the file holds at most {most}"
+            );
             return Err(fault(path, &reason));
         }
         memory::check(packed.saturating_mul(16), Quantity::Samples)?;
@@ -136,7 +150,8 @@ impl Image {
     /// Appends the pixels, in [0, 1], by channel, row and column.
     fn read(mut self, path: &Path, features: &mut Vec<f64>) -> Result<()> {
         let mut pixels = memory::zeros(self.bytes as u128, Quantity::Samples)?;
-        let info = self.reader.next_frame(&mut pixels).map_err(|error| fault(path, &error.to_string()))?;
+        let info =
+            self.reader.next_frame(&mut pixels).map_err(|error| fault(path, &error.to_string()))?;
         let [channels, rows, columns] = self.shape;
         let (size, most) = match self.depth {
             BitDepth::Sixteen => (2, f64::from(u16::MAX)),

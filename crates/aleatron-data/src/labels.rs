@@ -36,8 +36,9 @@ pub enum ClassNames {
     Numbers,
     /// A list of the caller has all classes in the order of their numbers.
     Listed(Vec<String>),
-    /// The labels or the folders are names; sorted, the index of a name is its number. The names of classes without samples are unknown, so
-    /// the numbers mean something only if the names are as many as the classes of the network.
+    /// The labels or the folders are names; sorted, the index of a name is its number. The names of
+    /// classes without samples are unknown, so the numbers mean something only if the names are
+    /// as many as the classes of the network.
     Sorted(Vec<String>),
 }
 
@@ -51,7 +52,8 @@ impl ClassNames {
         }
     }
 
-    /// Returns the class of each label. `listed` are all classes in the order of their numbers, if they are known.
+    /// Returns the class of each label. `listed` are all classes in the order of their numbers, if
+    /// they are known.
     pub(crate) fn number(
         labels: &[String],
         listed: Option<&[String]>,
@@ -68,9 +70,11 @@ impl ClassNames {
             let classes = labels.iter().map(class).collect::<Result<Vec<_>>>()?;
             return Ok((Self::Listed(listed.to_vec()), classes));
         }
-        let names: Vec<String> = labels.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
+        let names: Vec<String> =
+            labels.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
         // Every label is among the sorted names.
-        let classes = labels.iter().map(|label| names.partition_point(|known| known < label)).collect();
+        let classes =
+            labels.iter().map(|label| names.partition_point(|known| known < label)).collect();
         Ok((Self::Sorted(names), classes))
     }
 }
@@ -97,7 +101,8 @@ impl Answers {
         Self::Classes { classes, names: ClassNames::Numbers }
     }
 
-    /// Checks labels, `width` for each sample. `listed` are the names of all classes, if they are known.
+    /// Checks labels, `width` for each sample. `listed` are the names of all classes, if they are
+    /// known.
     pub(crate) fn new(
         kind: LabelKind,
         width: usize,
@@ -105,7 +110,8 @@ impl Answers {
         listed: Option<&[String]>,
         name: &str,
     ) -> Result<Self> {
-        let target = |sample: usize, value: String| Error::Target { name: name.to_owned(), sample, value };
+        let target =
+            |sample: usize, value: String| Error::Target { name: name.to_owned(), sample, value };
         match (kind, labels) {
             (LabelKind::Classes, RawLabels::Names(labels)) => {
                 let (names, classes) = ClassNames::number(&labels, listed, name)?;
@@ -113,7 +119,8 @@ impl Answers {
             }
             (LabelKind::Classes, RawLabels::Numbers(values)) => {
                 if listed.is_some() {
-                    let reason = "its labels are numbers; a list of classes is for labels that are names";
+                    let reason =
+                        "its labels are numbers; a list of classes is for labels that are names";
                     return Err(Error::Format { file: name.to_owned(), reason: reason.to_owned() });
                 }
                 let fault = |sample: usize, value: f64| {
@@ -121,12 +128,14 @@ impl Answers {
                     Error::Label { name, sample, value }
                 };
                 let classes = values.iter().enumerate();
-                let classes = classes.map(|(k, &value)| class(value).ok_or_else(|| fault(k, value)));
+                let classes =
+                    classes.map(|(k, &value)| class(value).ok_or_else(|| fault(k, value)));
                 Ok(Self::classes(classes.collect::<Result<_>>()?))
             }
-            (LabelKind::Numbers, RawLabels::Names(labels)) => {
-                Err(target(0, labels.first().map_or_else(String::new, |label| format!("\"{label}\""))))
-            }
+            (LabelKind::Numbers, RawLabels::Names(labels)) => Err(target(
+                0,
+                labels.first().map_or_else(String::new, |label| format!("\"{label}\"")),
+            )),
             (LabelKind::Numbers, RawLabels::Numbers(values)) => {
                 match values.iter().position(|value| !TARGETS.contains(value)) {
                     Some(index) => Err(target(index / width.max(1), values[index].to_string())),

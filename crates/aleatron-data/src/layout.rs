@@ -51,16 +51,22 @@ pub(crate) struct Transposition {
 
 impl Layout {
     /// Returns the shape of samples, and how stored samples are transposed, if they are.
-    pub(crate) fn apply(self, stored: &[usize], name: &str) -> Result<(Vec<usize>, Option<Transposition>)> {
+    pub(crate) fn apply(
+        self,
+        stored: &[usize],
+        name: &str,
+    ) -> Result<(Vec<usize>, Option<Transposition>)> {
         match (self, stored) {
             (Self::ChannelsFirst, stored) => Ok((stored.to_vec(), None)),
             (Self::ChannelsLast, [axes @ .., channels]) if !axes.is_empty() => {
-                let transposition = Transposition { positions: axes.iter().product(), channels: *channels };
+                let transposition =
+                    Transposition { positions: axes.iter().product(), channels: *channels };
                 Ok(([&[*channels], axes].concat(), Some(transposition)))
             }
             (Self::ChannelsLast, stored) => {
-                let reason =
-                    format!("samples of shape {stored:?} have no axis of channels, which nhwc needs");
+                let reason = format!(
+                    "samples of shape {stored:?} have no axis of channels, which nhwc needs"
+                );
                 Err(Error::Format { file: name.to_owned(), reason })
             }
         }
@@ -80,12 +86,14 @@ impl Transposition {
     }
 }
 
-/// Checks that samples of a shape are those that a network takes. Samples and networks without axes take elements in the order in which they
-/// are, and axes of size 1 make no difference.
+/// Checks that samples of a shape are those that a network takes. Samples and networks without axes
+/// take elements in the order in which they are, and axes of size 1 make no difference.
 pub(crate) fn check_shape(name: &str, actual: &[usize], expected: &[usize]) -> Result<()> {
-    let long = |shape: &[usize]| shape.iter().copied().filter(|&size| size != 1).collect::<Vec<_>>();
+    let long =
+        |shape: &[usize]| shape.iter().copied().filter(|&size| size != 1).collect::<Vec<_>>();
     let (own, network) = (long(actual), long(expected));
-    let elements = |shape: &[usize]| shape.iter().fold(1_u128, |n, &size| n.saturating_mul(size as u128));
+    let elements =
+        |shape: &[usize]| shape.iter().fold(1_u128, |n, &size| n.saturating_mul(size as u128));
     let is_flat = actual.len() == 1 || expected.len() == 1;
     if own == network || (is_flat && elements(actual) == elements(expected)) {
         return Ok(());
@@ -99,7 +107,8 @@ pub(crate) fn check_shape(name: &str, actual: &[usize], expected: &[usize]) -> R
     })
 }
 
-/// Returns the order of the axes of `actual` that has the shape `expected`. Channels become the first axis if that is enough.
+/// Returns the order of the axes of `actual` that has the shape `expected`. Channels become the
+/// first axis if that is enough.
 fn permutation(actual: &[usize], expected: &[usize]) -> Option<Vec<usize>> {
     if actual.len() != expected.len() {
         return None;
@@ -145,7 +154,10 @@ mod tests {
         );
         for actual in [&[4, 15][..], &[3, 4, 6], &[61]] {
             let error = check(actual, &[3, 4, 5]).unwrap_err();
-            assert!(error.ends_with("or give them as rows of numbers (samples, features)"), "{error}");
+            assert!(
+                error.ends_with("or give them as rows of numbers (samples, features)"),
+                "{error}"
+            );
         }
     }
 

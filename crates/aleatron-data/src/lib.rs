@@ -2,15 +2,17 @@
 //!
 //! [`Dataset::read`] reads four kinds of data:
 //!
-//! - an `.npz` archive with features `x`, of shape (samples, ...) in any float or integer type, and labels `y`, of shape (samples); other
-//!   usual names are recognised, and [`ReadOptions`] has others;
+//! - an `.npz` archive with features `x`, of shape (samples, ...) in any float or integer type, and
+//!   labels `y`, of shape (samples); other usual names are recognised, and [`ReadOptions`] has
+//!   others;
 //! - a `.csv` file with one sample per line, its features and its label ([`CsvOptions`]);
-//! - an `.npy` file with features, and another one with labels ([`ReadOptions::labels`]); features are read in chunks, so the file may be larger
-//!   than memory;
+//! - an `.npy` file with features, and another one with labels ([`ReadOptions::labels`]); features
+//!   are read in chunks, so the file may be larger than memory;
 //! - a folder with a folder of PNG images for each class.
 //!
-//! Labels are classes or the targets of regression; see [`LabelKind`]. Samples keep the shape they have in an array or an image, so that
-//! [`Dataset::check_shape`] can compare it with that of a network.
+//! Labels are classes or the targets of regression; see [`LabelKind`]. Samples keep the shape they
+//! have in an array or an image, so that [`Dataset::check_shape`] can compare it with that of a
+//! network.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -51,13 +53,15 @@ pub struct ReadOptions {
     pub x: Option<String>,
     /// The array of the labels in an `.npz` archive; one of the usual names if `None`.
     pub y: Option<String>,
-    /// All classes in the order of their numbers, for labels and folders that are names; those of the data, sorted, if `None`.
+    /// All classes in the order of their numbers, for labels and folders that are names; those of
+    /// the data, sorted, if `None`.
     pub classes: Option<Vec<String>>,
     /// The order of the axes of samples in `.npy` and `.npz` files.
     pub layout: Layout,
     /// The kind of the labels.
     pub kind: LabelKind,
-    /// The number that features are divided by, such as 255 for images of bytes. Images of a folder are in [0, 1] before that.
+    /// The number that features are divided by, such as 255 for images of bytes. Images of a
+    /// folder are in [0, 1] before that.
     pub divisor: f64,
 }
 
@@ -100,8 +104,9 @@ impl Dataset {
     /// Creates a data set of samples one after the other, with one label each.
     ///
     /// # Errors
-    /// [`Error::NoSamples`] without samples or features, [`Error::LabelCount`] if there is not one label per sample,
-    /// [`Error::SampleValue`] with the sample and feature of the first value that is not finite.
+    /// [`Error::NoSamples`] without samples or features, [`Error::LabelCount`] if there is not one
+    /// label per sample, [`Error::SampleValue`] with the sample and feature of the first value
+    /// that is not finite.
     pub fn new(
         name: impl Into<String>,
         n_features: usize,
@@ -162,7 +167,12 @@ impl Dataset {
     }
 
     /// `shape` is that of a sample; an array or an image of it has been found to fit into memory.
-    fn with_answers(name: String, shape: Vec<usize>, features: Features, answers: Answers) -> Result<Self> {
+    fn with_answers(
+        name: String,
+        shape: Vec<usize>,
+        features: Features,
+        answers: Answers,
+    ) -> Result<Self> {
         let n_features = if shape.is_empty() { 0 } else { shape.iter().product() };
         let values = match &features {
             Features::Held(features) => features.len(),
@@ -189,16 +199,18 @@ impl Dataset {
         Self::read_with(path, &ReadOptions::default())
     }
 
-    /// Reads like [`Self::read`], with options. With labels in a file of their own it reads `.npy` files as well, whose features are read in
-    /// chunks whenever samples are asked for.
+    /// Reads like [`Self::read`], with options. With labels in a file of their own it reads `.npy`
+    /// files as well, whose features are read in chunks whenever samples are asked for.
     ///
     /// # Errors
-    /// The file at fault, the position in it and the reason. Files that are not regular files are refused.
+    /// The file at fault, the position in it and the reason. Files that are not regular files are
+    /// refused.
     pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         Self::read_file(path.as_ref(), options, LabelUse::Read)
     }
 
-    /// Reads samples whose labels do not matter, such as those of a calibration: `.npy` and `.npz` files need none, and all classes are then 0.
+    /// Reads samples whose labels do not matter, such as those of a calibration: `.npy` and `.npz`
+    /// files need none, and all classes are then 0.
     ///
     /// # Errors
     /// As [`Self::read_with`].
@@ -206,11 +218,15 @@ impl Dataset {
         Self::read_file(path.as_ref(), options, LabelUse::Skip)
     }
 
-    /// Returns the features of all samples of a file, and how many each sample has; labels are not needed.
+    /// Returns the features of all samples of a file, and how many each sample has; labels are not
+    /// needed.
     ///
     /// # Errors
     /// As [`Self::read_inputs`].
-    pub fn read_features(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(usize, Vec<f64>)> {
+    pub fn read_features(
+        path: impl AsRef<Path>,
+        options: &ReadOptions,
+    ) -> Result<(usize, Vec<f64>)> {
         let data = Self::read_inputs(path, options)?;
         Ok((data.n_features, data.samples(0..data.len())?.into_owned()))
     }
@@ -220,7 +236,8 @@ impl Dataset {
         check_divisor(options.divisor)?;
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         if let (Some(labels), false) = (&options.labels, extension.as_deref() == Some("npy")) {
-            let reason = format!("{name} has labels of its own: a file of labels goes with an .npy file");
+            let reason =
+                format!("{name} has labels of its own: a file of labels goes with an .npy file");
             return Err(Error::Format { file: labels.display().to_string(), reason });
         }
         let is_folder = path.is_dir();
@@ -245,11 +262,16 @@ impl Dataset {
         Ok(data)
     }
 
-    fn read_npy(path: &Path, name: String, options: &ReadOptions, labels: LabelUse) -> Result<Self> {
+    fn read_npy(
+        path: &Path,
+        name: String,
+        options: &ReadOptions,
+        labels: LabelUse,
+    ) -> Result<Self> {
         let file = match (&options.labels, labels) {
             (None, LabelUse::Read) => {
-                let reason =
-                    "an .npy file of features needs another one of labels: --labels y.npy".to_owned();
+                let reason = "an .npy file of features needs another one of labels: --labels y.npy"
+                    .to_owned();
                 return Err(Error::Format { file: name, reason });
             }
             _ => NpyFile::open(path, &name)?,
@@ -264,7 +286,8 @@ impl Dataset {
             _ => Answers::classes(memory::zeros(file.n_samples() as u128, Quantity::Samples)?),
         };
         let (shape, transposition) = options.layout.apply(file.shape(), &name)?;
-        let features = Features::File { file: Arc::new(file), divisor: options.divisor, transposition };
+        let features =
+            Features::File { file: Arc::new(file), divisor: options.divisor, transposition };
         Self::with_answers(name, shape, features, answers)
     }
 
@@ -273,7 +296,11 @@ impl Dataset {
     /// # Errors
     /// The line at fault and the reason.
     pub fn from_csv(text: &[u8], name: impl Into<String>, options: &CsvOptions) -> Result<Self> {
-        csv::read(text, name.into(), &ReadOptions { csv: options.clone(), ..ReadOptions::default() })
+        csv::read(
+            text,
+            name.into(),
+            &ReadOptions { csv: options.clone(), ..ReadOptions::default() },
+        )
     }
 
     /// Reads the bytes of an `.npz` file.
@@ -285,7 +312,8 @@ impl Dataset {
         npz::read_archive(source, name.into(), &ReadOptions::default(), LabelUse::Read)
     }
 
-    /// Checks that a sample has the shape that a network takes. Rows of numbers fit every shape of as many elements.
+    /// Checks that a sample has the shape that a network takes. Rows of numbers fit every shape of
+    /// as many elements.
     ///
     /// # Errors
     /// [`Error::SampleShape`] with the order of the axes that would fit, if there is one.
@@ -293,7 +321,8 @@ impl Dataset {
         layout::check_shape(&self.name, &self.shape, expected)
     }
 
-    /// Checks that classes that are identified by names are as many as those of a network: otherwise their numbers mean nothing.
+    /// Checks that classes that are identified by names are as many as those of a network:
+    /// otherwise their numbers mean nothing.
     ///
     /// # Errors
     /// [`Error::ClassCount`] with the names.
@@ -301,7 +330,9 @@ impl Dataset {
         match self.class_names().names() {
             [] => Ok(()),
             names if names.len() == n_classes => Ok(()),
-            names => Err(Error::ClassCount { name: self.name.clone(), names: names.to_vec(), n_classes }),
+            names => {
+                Err(Error::ClassCount { name: self.name.clone(), names: names.to_vec(), n_classes })
+            }
         }
     }
 
@@ -329,7 +360,8 @@ impl Dataset {
         self.n_features
     }
 
-    /// Returns the shape of a sample: one size, the number of features, unless an array or an image has more axes.
+    /// Returns the shape of a sample: one size, the number of features, unless an array or an image
+    /// has more axes.
     #[must_use]
     pub fn sample_shape(&self) -> &[usize] {
         &self.shape
@@ -344,8 +376,8 @@ impl Dataset {
         }
     }
 
-    /// Returns all features that are in memory, samples one after the other: none if they are read from a file in chunks.
-    /// [`Self::samples`] returns those of either kind.
+    /// Returns all features that are in memory, samples one after the other: none if they are read
+    /// from a file in chunks. [`Self::samples`] returns those of either kind.
     #[must_use]
     pub fn features(&self) -> &[f64] {
         match &self.features {
@@ -357,8 +389,8 @@ impl Dataset {
     /// Returns the features of some samples, one after the other.
     ///
     /// # Errors
-    /// [`Error::File`] if they cannot be read, [`Error::SampleValue`] if one is not finite, [`Error::SampleRange`] for a range that is out of
-    /// bounds.
+    /// [`Error::File`] if they cannot be read, [`Error::SampleValue`] if one is not finite,
+    /// [`Error::SampleRange`] for a range that is out of bounds.
     pub fn samples(&self, range: Range<usize>) -> Result<Cow<'_, [f64]>> {
         if range.start > range.end || range.end > self.len() {
             let (name, Range { start, end }) = (self.name.clone(), range);
@@ -366,7 +398,9 @@ impl Dataset {
         }
         let n = self.n_features;
         match &self.features {
-            Features::Held(features) => Ok(Cow::Borrowed(&features[range.start * n..range.end * n])),
+            Features::Held(features) => {
+                Ok(Cow::Borrowed(&features[range.start * n..range.end * n]))
+            }
             Features::File { file, divisor, transposition } => {
                 let mut values = file.samples(range.clone())?;
                 if let Some(transposition) = transposition {
@@ -393,7 +427,8 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SampleRange`] for an index that is out of range, [`Error::NoSamples`] for none, and as [`Self::samples`].
+    /// [`Error::SampleRange`] for an index that is out of range, [`Error::NoSamples`] for none, and
+    /// as [`Self::samples`].
     pub fn subset(&self, name: impl Into<String>, samples: &[usize]) -> Result<Self> {
         let len = samples.len() as u128 * self.n_features as u128;
         let mut features = memory::with_capacity(len, Quantity::Samples)?;
@@ -407,13 +442,17 @@ impl Dataset {
             }
             Answers::Numbers { values, width } => {
                 let of = |&sample: &usize| &values[sample * width..(sample + 1) * width];
-                Answers::Numbers { values: samples.iter().flat_map(of).copied().collect(), width: *width }
+                Answers::Numbers {
+                    values: samples.iter().flat_map(of).copied().collect(),
+                    width: *width,
+                }
             }
         };
         Self::with_answers(name.into(), self.shape.clone(), Features::Held(features), answers)
     }
 
-    /// Returns all samples, `size` of them at a time and one at least, with the number of the first.
+    /// Returns all samples, `size` of them at a time and one at least, with the number of the
+    /// first.
     pub fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
         let size = size.max(1);
         let end = move |first: usize| first.saturating_add(size).min(self.len());
@@ -464,7 +503,12 @@ fn check_finite(features: &[f64], name: &str, first: usize, n_features: usize) -
         None => Ok(()),
         Some(index) => {
             let (sample, feature) = (first + index / n_features, index % n_features);
-            Err(Error::SampleValue { name: name.to_owned(), sample, feature, value: features[index] })
+            Err(Error::SampleValue {
+                name: name.to_owned(),
+                sample,
+                feature,
+                value: features[index],
+            })
         }
     }
 }

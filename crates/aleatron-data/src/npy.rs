@@ -1,4 +1,5 @@
-//! Arrays as NumPy writes them: the header, the types of elements, and files that are read in chunks.
+//! Arrays as NumPy writes them: the header, the types of elements, and files that are read in
+//! chunks.
 
 use crate::labels::RawLabels;
 use crate::{Error, Result};
@@ -53,14 +54,20 @@ impl Header {
         let mut text = vec![0; text_len];
         source.read_exact(&mut text).map_err(broken)?;
         let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
-        // A Python literal with three known keys: {'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }
+        // A Python literal with three known keys: {'descr': '<f8', 'fortran_order': False, 'shape':
+        // (3, 2), }
         let broken = || "its header is broken".to_owned();
-        let value = |key: &str| text.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
-        let kind =
-            value("descr").and_then(|rest| rest.strip_prefix('\'')?.split_once('\'')).ok_or_else(broken)?.0;
+        let value =
+            |key: &str| text.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start());
+        let kind = value("descr")
+            .and_then(|rest| rest.strip_prefix('\'')?.split_once('\''))
+            .ok_or_else(broken)?
+            .0;
         let by_columns = value("fortran_order").ok_or_else(broken)?.starts_with("True");
-        let shape =
-            value("shape").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).ok_or_else(broken)?.0;
+        let shape = value("shape")
+            .and_then(|rest| rest.strip_prefix('(')?.split_once(')'))
+            .ok_or_else(broken)?
+            .0;
         let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
         let shape: Vec<usize> =
             sizes.map(|size| size.parse().map_err(|_| broken())).collect::<Result<_, _>>()?;
@@ -125,7 +132,8 @@ impl Header {
         match self.shape.as_slice() {
             &[rows, columns] if self.by_columns => {
                 let mut by_rows = memory::with_capacity(values.len() as u128, Quantity::Samples)?;
-                by_rows.extend((0..rows * columns).map(|k| values[k % columns * rows + k / columns]));
+                by_rows
+                    .extend((0..rows * columns).map(|k| values[k % columns * rows + k / columns]));
                 Ok(by_rows)
             }
             _ => Ok(values),
@@ -138,7 +146,9 @@ impl Element {
     fn parse(text: &str) -> Option<Self> {
         let is_big_endian = text.starts_with('>');
         let plain = text.trim_start_matches(['<', '>', '|', '=']);
-        if let Some((kind @ (b'U' | b'S'), length)) = plain.as_bytes().first().copied().zip(plain.get(1..)) {
+        if let Some((kind @ (b'U' | b'S'), length)) =
+            plain.as_bytes().first().copied().zip(plain.get(1..))
+        {
             let length: usize = length.parse().ok().filter(|&length| length > 0)?;
             let size = if kind == b'U' { length.checked_mul(4)? } else { length };
             return Some(Self { kind, size, is_big_endian });
@@ -196,8 +206,11 @@ impl Element {
         } else {
             let code = |bytes: &[u8]| {
                 let bytes: [u8; 4] = bytes.try_into().ok()?;
-                let code =
-                    if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+                let code = if self.is_big_endian {
+                    u32::from_be_bytes(bytes)
+                } else {
+                    u32::from_le_bytes(bytes)
+                };
                 char::from_u32(code)
             };
             bytes.chunks_exact(4).map(code).collect::<Option<String>>()?
@@ -213,7 +226,8 @@ impl Element {
     ) -> Result<RawLabels, String> {
         let fault = |error: &dyn std::fmt::Display| format!("the array is cut off: {error}");
         if !self.is_text() {
-            let mut values = memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| fault(&e))?;
+            let mut values =
+                memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| fault(&e))?;
             self.read_all(source, len, &mut values).map_err(|e| fault(&e))?;
             return Ok(RawLabels::Numbers(values));
         }
@@ -251,8 +265,9 @@ impl Element {
 
 /// An array in a file, of which no more than the samples asked for are in memory at a time.
 ///
-/// The file is read at the positions asked for rather than mapped: a file that is truncated meanwhile is an error, whereas touching a mapped
-/// page of it would end the process. The system caches the file either way.
+/// The file is read at the positions asked for rather than mapped: a file that is truncated
+/// meanwhile is an error, whereas touching a mapped page of it would end the process. The system
+/// caches the file either way.
 #[derive(Debug)]
 pub(super) struct NpyFile {
     path: PathBuf,
@@ -285,7 +300,8 @@ impl NpyFile {
 
     /// Reads the features of some samples, one after the other.
     pub(super) fn samples(&self, range: Range<usize>) -> Result<Vec<f64>> {
-        let (n_features, Header { element, len: start, .. }) = (self.shape.iter().product(), &self.header);
+        let (n_features, Header { element, len: start, .. }) =
+            (self.shape.iter().product(), &self.header);
         let n = range.len();
         let mut values = memory::with_capacity(n as u128 * n_features as u128, Quantity::Samples)?;
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -319,8 +335,10 @@ pub(super) fn read_labels(path: &Path) -> Result<(Header, RawLabels)> {
     let (file, header) = open(path)?;
     // The file has as many elements: their number fits.
     let len = header.elements() as usize;
-    let labels =
-        header.element.read_labels(&mut BufReader::new(file), len).map_err(|reason| fault(path, reason))?;
+    let labels = header
+        .element
+        .read_labels(&mut BufReader::new(file), len)
+        .map_err(|reason| fault(path, reason))?;
     let labels = match labels {
         RawLabels::Numbers(values) => RawLabels::Numbers(header.in_rows(values)?),
         names => names,
@@ -334,7 +352,10 @@ pub(super) fn read(path: &Path) -> Result<(Header, Vec<f64>)> {
     header.check_numbers().map_err(|reason| fault(path, reason))?;
     let mut values = memory::with_capacity(header.elements(), Quantity::Samples)?;
     let len = header.elements() as usize;
-    header.element.read_all(&mut BufReader::new(file), len, &mut values).map_err(|e| Error::file(path, e))?;
+    header
+        .element
+        .read_all(&mut BufReader::new(file), len, &mut values)
+        .map_err(|e| Error::file(path, e))?;
     let values = header.in_rows(values)?;
     Ok((header, values))
 }
@@ -343,14 +364,16 @@ fn fault(path: &Path, reason: String) -> Error {
     Error::Format { file: path.display().to_string(), reason }
 }
 
-/// Opens a file, whose size must be that of its header; its position is then the start of the elements.
+/// Opens a file, whose size must be that of its header; its position is then the start of the
+/// elements.
 fn open(path: &Path) -> Result<(File, Header)> {
     let mut file = crate::file::open(path)?;
     let header = Header::read(&mut file).map_err(|reason| fault(path, reason))?;
     let (needed, actual) =
         (header.bytes(), u128::from(file.metadata().map_err(|e| Error::file(path, e))?.len()));
     if needed > actual {
-        let reason = format!("the array is cut off: it takes {needed} bytes, the file has {actual}");
+        let reason =
+            format!("the array is cut off: it takes {needed} bytes, the file has {actual}");
         return Err(fault(path, reason));
     }
     if needed < actual {

@@ -1,7 +1,8 @@
 //! Data as NumPy arrays: archives that `numpy.savez` and `numpy.savez_compressed` write.
 //!
-//! Headers are read first, so that arrays that do not fit are refused before anything of their size is unpacked; values are then
-//! converted in chunks. The ZIP reader checks the CRC-32 of members that are read to their end.
+//! Headers are read first, so that arrays that do not fit are refused before anything of their size
+//! is unpacked; values are then converted in chunks. The ZIP reader checks the CRC-32 of members
+//! that are read to their end.
 
 use super::labels::{Answers, RawLabels};
 use super::npy::{Element, Header};
@@ -13,10 +14,12 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 use zip::ZipArchive;
 
-/// The most bytes that one byte of a deflated stream can stand for: 258 are copied by a length and a distance of a bit each.
+/// The most bytes that one byte of a deflated stream can stand for: 258 are copied by a length and
+/// a distance of a bit each.
 pub(super) const MAX_DEFLATION: u128 = 1032;
 
-/// The names of an array in an archive, in any case, and the option of the command line that names another.
+/// The names of an array in an archive, in any case, and the option of the command line that names
+/// another.
 struct Role {
     what: &'static str,
     /// The first one is used even if there are others.
@@ -44,7 +47,12 @@ pub(super) enum LabelUse {
     Skip,
 }
 
-pub(super) fn read(path: &Path, name: String, options: &ReadOptions, labels: LabelUse) -> Result<Dataset> {
+pub(super) fn read(
+    path: &Path,
+    name: String,
+    options: &ReadOptions,
+    labels: LabelUse,
+) -> Result<Dataset> {
     read_archive(BufReader::new(crate::file::open(path)?), name, options, labels)
 }
 
@@ -97,7 +105,8 @@ pub(super) fn read_archive(
 
 /// Reads all arrays of numbers of an archive.
 pub(super) fn read_all(path: &Path) -> Result<BTreeMap<String, Array>> {
-    let mut archive = Archive::open(BufReader::new(crate::file::open(path)?), path.display().to_string())?;
+    let mut archive =
+        Archive::open(BufReader::new(crate::file::open(path)?), path.display().to_string())?;
     let mut arrays = BTreeMap::new();
     for name in archive.names() {
         let header = archive.header(&name)?;
@@ -118,9 +127,10 @@ impl<S: Read + Seek> Archive<S> {
     fn open(source: S, name: String) -> Result<Self> {
         match ZipArchive::new(source) {
             Ok(zip) => Ok(Self { name, zip }),
-            Err(error) => {
-                Err(Error::Format { file: name, reason: format!("this is not an .npz archive: {error}") })
-            }
+            Err(error) => Err(Error::Format {
+                file: name,
+                reason: format!("this is not an .npz archive: {error}"),
+            }),
         }
     }
 
@@ -140,9 +150,15 @@ impl<S: Read + Seek> Archive<S> {
             Some(wanted) => known.iter().filter(|name| *name == wanted).collect(),
             None => {
                 let is = |name: &String, known: &str| name.eq_ignore_ascii_case(known);
-                let with = |role_name: &'static str| known.iter().filter(move |name| is(name, role_name));
-                let first: Vec<&String> = role.names.iter().take(1).copied().flat_map(with).collect();
-                if first.is_empty() { role.names.iter().copied().flat_map(with).collect() } else { first }
+                let with =
+                    |role_name: &'static str| known.iter().filter(move |name| is(name, role_name));
+                let first: Vec<&String> =
+                    role.names.iter().take(1).copied().flat_map(with).collect();
+                if first.is_empty() {
+                    role.names.iter().copied().flat_map(with).collect()
+                } else {
+                    first
+                }
             }
         };
         let reason = match (found.as_slice(), wanted) {
@@ -198,9 +214,11 @@ impl<S: Read + Seek> Archive<S> {
         };
         let mut member =
             self.zip.by_name(&format!("{array}.npy")).map_err(|error| fault(error.to_string()))?;
-        // The size that a header gives is compared with the size that an archive can hold before memory is allocated.
+        // The size that a header gives is compared with the size that an archive can hold before
+        // memory is allocated.
         let needed = header.bytes();
-        let most = u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION);
+        let most =
+            u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION);
         if needed > most {
             return Err(fault(format!(
                 "the array is cut off: it takes {needed} bytes, the archive has {most}"
@@ -208,9 +226,11 @@ impl<S: Read + Seek> Archive<S> {
         }
         let mut skipped = vec![0; header.len];
         member.read_exact(&mut skipped).map_err(|error| fault(error.to_string()))?;
-        let values = read(header.element, header.elements() as usize, &mut member).map_err(&fault)?;
+        let values =
+            read(header.element, header.elements() as usize, &mut member).map_err(&fault)?;
         // To the end, so that the checksum is compared.
-        let rest = io::copy(&mut member, &mut io::sink()).map_err(|error| fault(error.to_string()))?;
+        let rest =
+            io::copy(&mut member, &mut io::sink()).map_err(|error| fault(error.to_string()))?;
         if rest > 0 {
             return Err(fault(format!("{rest} bytes past the end of the array")));
         }

@@ -1,9 +1,10 @@
 //! The adapters of this machine and how one is chosen.
 //!
-//! An adapter has an index, its place in [`adapters`]: two equal cards have one name and two indices. The environment
-//! variable [`GPU_VARIABLE`] names an adapter by its index or by a part of its name; [`ADAPTER_VARIABLE`], by a part of its
-//! name. Without either the most powerful hardware adapter is taken. A software adapter shows that results are right, never
-//! how fast a GPU is: it is taken only when it is asked for.
+//! An adapter has an index, its place in [`adapters`]: two equal cards have one name and two
+//! indices. The environment variable [`GPU_VARIABLE`] names an adapter by its index or by a part of
+//! its name; [`ADAPTER_VARIABLE`], by a part of its name. Without either the most powerful hardware
+//! adapter is taken. A software adapter shows that results are right, never how fast a GPU is: it
+//! is taken only when it is asked for.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -12,8 +13,8 @@ use crate::capability::{Capabilities, CooperativeMatrix};
 use crate::error::{Error, Result};
 use crate::fork;
 
-/// The environment variable that names the adapter: its index, or a part of its name in any case. It wins where both
-/// variables are set.
+/// The environment variable that names the adapter: its index, or a part of its name in any case.
+/// It wins where both variables are set.
 pub const GPU_VARIABLE: &str = "ALEATRON_GPU";
 
 /// The environment variable that names the adapter by a part of its name in any case.
@@ -50,8 +51,8 @@ impl fmt::Display for AdapterKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdapterInfo {
-    /// Its place in [`adapters`]. Where an application's own device was imported: the place of the first adapter
-    /// that looks the same, or the number of adapters where none does.
+    /// Its place in [`adapters`]. Where an application's own device was imported: the place of the
+    /// first adapter that looks the same, or the number of adapters where none does.
     pub index: usize,
     /// Its name, which equal cards share.
     pub name: String,
@@ -140,7 +141,13 @@ impl AdapterInfo {
     #[cfg(feature = "raw")]
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
         let identity = |info: &Self| {
-            (info.name.clone(), info.backend.clone(), info.vendor_id, info.device_id, info.pci_bus_id.clone())
+            (
+                info.name.clone(),
+                info.backend.clone(),
+                info.vendor_id,
+                info.device_id,
+                info.pci_bus_id.clone(),
+            )
         };
         identity(self) == identity(other)
     }
@@ -169,7 +176,10 @@ impl AdapterChoice {
     #[must_use]
     pub fn from_env() -> Self {
         let variable = |name| std::env::var(name).ok();
-        Self::from_variables(variable(GPU_VARIABLE).as_deref(), variable(ADAPTER_VARIABLE).as_deref())
+        Self::from_variables(
+            variable(GPU_VARIABLE).as_deref(),
+            variable(ADAPTER_VARIABLE).as_deref(),
+        )
     }
 
     fn from_variables(gpu: Option<&str>, adapter: Option<&str>) -> Self {
@@ -181,7 +191,8 @@ impl AdapterChoice {
         }
     }
 
-    /// The adapter that a user means: by its index, where the text is a number, else by a part of its name.
+    /// The adapter that a user means: by its index, where the text is a number, else by a part of
+    /// its name.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.trim().parse().map_or_else(|_| Self::named(text), Self::Index)
@@ -204,7 +215,8 @@ fn all() -> &'static [Adapter] {
     static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
     ADAPTERS.get_or_init(|| {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-            // Not OpenGL: it shows the same GPUs again, and looks for a display where there may be none.
+            // Not OpenGL: it shows the same GPUs again, and looks for a display where there may be
+            // none.
             backends: wgpu::Backends::PRIMARY,
             flags: wgpu::InstanceFlags::empty().with_env(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()
@@ -218,7 +230,8 @@ fn all() -> &'static [Adapter] {
     })
 }
 
-/// Returns false if the system shows no sign of a GPU: then there is no hardware adapter, and no driver needs to be loaded.
+/// Returns false if the system shows no sign of a GPU: then there is no hardware adapter, and no
+/// driver needs to be loaded.
 #[must_use]
 pub fn may_have_hardware() -> bool {
     #[cfg(target_os = "linux")]
@@ -231,7 +244,8 @@ pub fn may_have_hardware() -> bool {
     true
 }
 
-/// Returns whether a name below `/dev` is that of a GPU: NVIDIA's, Mesa's, that of Windows' Linux subsystem, Qualcomm's.
+/// Returns whether a name below `/dev` is that of a GPU: NVIDIA's, Mesa's, that of Windows' Linux
+/// subsystem, Qualcomm's.
 #[cfg(target_os = "linux")]
 fn is_gpu_node(name: &str) -> bool {
     name.starts_with("nvidia") || name == "dri" || name == "dxg" || name.starts_with("kgsl")
@@ -246,19 +260,21 @@ pub fn adapters() -> Vec<AdapterInfo> {
     all().iter().map(|adapter| adapter.info.clone()).collect()
 }
 
-/// The hardware adapters of this machine, each card once: where several graphics interfaces show it, as the interface of the
-/// strongest adapter does.
+/// The hardware adapters of this machine, each card once: where several graphics interfaces show
+/// it, as the interface of the strongest adapter does.
 #[must_use]
 pub fn hardware_adapters() -> Vec<AdapterInfo> {
     each_card_once(&adapters())
 }
 
 fn each_card_once(infos: &[AdapterInfo]) -> Vec<AdapterInfo> {
-    let Ok(strongest) = index_of(&AdapterChoice::Strongest, &infos.iter().collect::<Vec<_>>()) else {
+    let Ok(strongest) = index_of(&AdapterChoice::Strongest, &infos.iter().collect::<Vec<_>>())
+    else {
         return Vec::new();
     };
     let backend = &infos[strongest].backend;
-    let hardware = |info: &&AdapterInfo| info.kind > AdapterKind::Software && info.backend == *backend;
+    let hardware =
+        |info: &&AdapterInfo| info.kind > AdapterKind::Software && info.backend == *backend;
     infos.iter().filter(hardware).cloned().collect()
 }
 
@@ -271,8 +287,10 @@ fn index_of(choice: &AdapterChoice, infos: &[&AdapterInfo]) -> Result<usize> {
         }
         AdapterChoice::Index(index) => Some(*index).filter(|&index| index < infos.len()),
         AdapterChoice::Strongest => {
-            let hardware = infos.iter().enumerate().filter(|(_, info)| info.kind > AdapterKind::Software);
-            // `max_by_key` takes the last of equals; the first is what drivers list as their main device.
+            let hardware =
+                infos.iter().enumerate().filter(|(_, info)| info.kind > AdapterKind::Software);
+            // `max_by_key` takes the last of equals; the first is what drivers list as their main
+            // device.
             hardware.rev().max_by_key(|(_, info)| info.kind).map(|(index, _)| index)
         }
     };
@@ -336,8 +354,9 @@ mod tests {
             info(3, "Big Two", Discrete),
             info(4, "Cloud", Virtual),
         ];
-        let pick =
-            |n: usize, choice: &AdapterChoice| index_of(choice, &infos.iter().take(n).collect::<Vec<_>>());
+        let pick = |n: usize, choice: &AdapterChoice| {
+            index_of(choice, &infos.iter().take(n).collect::<Vec<_>>())
+        };
         assert_eq!(pick(5, &AdapterChoice::Strongest), Ok(2));
         assert_eq!(pick(2, &AdapterChoice::Strongest), Ok(1));
         assert_eq!(pick(5, &AdapterChoice::named("BIG t")), Ok(3));
@@ -352,14 +371,18 @@ mod tests {
             "no GPU adapter matches \"Radeon\"; there are: 0: llvmpipe (software, vulkan, 1.0)"
         );
         let past = pick(1, &AdapterChoice::Index(1)).unwrap_err().to_string();
-        assert_eq!(past, "there is no GPU adapter 1; there are: 0: llvmpipe (software, vulkan, 1.0)");
+        assert_eq!(
+            past,
+            "there is no GPU adapter 1; there are: 0: llvmpipe (software, vulkan, 1.0)"
+        );
         let empty = pick(0, &AdapterChoice::Strongest).unwrap_err().to_string();
         assert!(empty.starts_with("no hardware GPU adapter: there is none"), "{empty}");
     }
 
     #[test]
     fn equal_cards_are_two_adapters() {
-        let infos = [info(0, "Twin", Discrete), info(1, "llvmpipe", Software), info(2, "Twin", Discrete)];
+        let infos =
+            [info(0, "Twin", Discrete), info(1, "llvmpipe", Software), info(2, "Twin", Discrete)];
         let all: Vec<_> = infos.iter().collect();
         assert_ne!(infos[0], infos[2]);
         assert_eq!(index_of(&AdapterChoice::Index(2), &all), Ok(2));
@@ -369,7 +392,8 @@ mod tests {
         };
         assert_eq!(indices(&infos), [0, 2]);
         // The same two cards through a second interface.
-        let again = |index, kind| AdapterInfo { backend: "dx12".into(), ..info(index, "Twin", kind) };
+        let again =
+            |index, kind| AdapterInfo { backend: "dx12".into(), ..info(index, "Twin", kind) };
         let both = [infos.to_vec(), vec![again(3, Discrete), again(4, Discrete)]].concat();
         assert_eq!(indices(&both), [0, 2]);
         assert_eq!(indices(&infos[1..2]), [0usize; 0]);

@@ -49,10 +49,12 @@ impl Bandwidth {
     /// Measures both over `bytes` of memory, the best of several runs.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) without timestamps, or what the device reports.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) without timestamps, or what the device
+    /// reports.
     pub fn measure(context: &Arc<GpuContext>, bytes: u64) -> Result<Self> {
         // Whole workgroups, and at least one; below 2^28, since bindings are below 4 GiB.
-        let n = (bytes.min(context.max_binding_bytes()) / 16 / GROUP_VECTORS).max(1) * GROUP_VECTORS;
+        let n =
+            (bytes.min(context.max_binding_bytes()) / 16 / GROUP_VECTORS).max(1) * GROUP_VECTORS;
         let (len, n_vectors) = (host_size(n), size_u32(n, "vectors of the memory to measure")?);
         let source = context.buffer::<[u32; 4]>(len)?;
         let target = context.buffer::<[u32; 4]>(len)?;

@@ -1,8 +1,8 @@
 //! Many operations, one submission.
 //!
-//! A [`GpuCommandBatch`] records uploads, kernels, copies and reads over typed handles and sends them to the device at
-//! once. A handle of another batch, one that was submitted before included, and a buffer of another device are refused
-//! when they are used.
+//! A [`GpuCommandBatch`] records uploads, kernels, copies and reads over typed handles and sends
+//! them to the device at once. A handle of another batch, one that was submitted before included,
+//! and a buffer of another device are refused when they are used.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -109,7 +109,8 @@ impl<'a> GpuCommandBatch<'a> {
     /// An empty batch whose kernels are timed.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another device.
+    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another
+    /// device.
     pub fn profiled(context: &Arc<GpuContext>, profiler: &'a mut Profiler) -> Result<Self> {
         Self::recorded_by(context.recorder(Some(profiler))?)
     }
@@ -165,7 +166,8 @@ impl<'a> GpuCommandBatch<'a> {
     /// Copies one buffer to the beginning of another.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch, [`Error::OutOfBounds`] where it does not fit.
+    /// [`Error::Foreign`] for a handle of another batch, [`Error::OutOfBounds`] where it does not
+    /// fit.
     pub fn copy<T: Pod>(&mut self, from: BatchBuffer<T>, to: BatchBuffer<T>) -> Result<()> {
         self.check(from.id)?;
         self.check(to.id)?;
@@ -187,8 +189,8 @@ impl<'a> GpuCommandBatch<'a> {
     /// Runs a kernel over `grid` workgroups.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch, [`Error::Arguments`] for buffers or parameters the
-    /// kernel does not declare, [`Error::Validation`] where its shader is wrong.
+    /// [`Error::Foreign`] for a handle of another batch, [`Error::Arguments`] for buffers or
+    /// parameters the kernel does not declare, [`Error::Validation`] where its shader is wrong.
     pub fn dispatch<K: Kernel, P: Pod>(
         &mut self,
         kernel: &K,
@@ -205,7 +207,8 @@ impl<'a> GpuCommandBatch<'a> {
         self.recorder.dispatch(&bound, params, grid, bytes)
     }
 
-    /// Records a read of a buffer, after the operations recorded so far. The result is in flight once the batch is submitted.
+    /// Records a read of a buffer, after the operations recorded so far. The result is in flight
+    /// once the batch is submitted.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a handle of another batch, or what the device reports.

@@ -16,8 +16,8 @@ pub struct Capabilities {
     /// 16-bit floats in shaders (`enable f16;`).
     pub float16: bool,
     /// Matrix products of a whole subgroup (`enable wgpu_cooperative_matrix;`), in the shapes of
-    /// [`AdapterInfo::cooperative_matrices`](crate::AdapterInfo::cooperative_matrices). wgpu calls this feature
-    /// experimental: its shaders are less well tested than others.
+    /// [`AdapterInfo::cooperative_matrices`](crate::AdapterInfo::cooperative_matrices). wgpu calls
+    /// this feature experimental: its shaders are less well tested than others.
     pub cooperative_matrices: bool,
 }
 
@@ -71,7 +71,8 @@ impl Capabilities {
     }
 
     pub(crate) fn features(self) -> wgpu::Features {
-        let Self { mapped_buffers, timestamps, int64, subgroups, float16, cooperative_matrices } = self;
+        let Self { mapped_buffers, timestamps, int64, subgroups, float16, cooperative_matrices } =
+            self;
         let flags = [mapped_buffers, timestamps, int64, subgroups, float16, cooperative_matrices];
         let on = Self::FEATURES.into_iter().zip(flags).filter(|(_, on)| *on);
         on.fold(wgpu::Features::empty(), |all, (feature, _)| all | feature)

@@ -1,9 +1,10 @@
 //! A device, opened once per adapter and shared.
 //!
-//! [`GpuContext::get`] hands out the shared context of an adapter and opens a new device where the last one was
-//! lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver errors become [`Error`]s here: error scopes
-//! surround what creates objects and submits commands, and a handler collects all other errors for
-//! [`GpuContext::check`]. Waiting is in [`wait`](crate::wait), memory in [`buffer`](crate::buffer).
+//! [`GpuContext::get`] hands out the shared context of an adapter and opens a new device where the
+//! last one was lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver
+//! errors become [`Error`]s here: error scopes surround what creates objects and submits commands,
+//! and a handler collects all other errors for [`GpuContext::check`]. Waiting is in
+//! [`wait`](crate::wait), memory in [`buffer`](crate::buffer).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -42,11 +43,12 @@ pub struct ContextOptions {
     pub max_binding_bytes: Option<u64>,
     /// The workgroups of a dispatch in one dimension, where fewer than the adapter offers.
     pub max_workgroups: Option<u32>,
-    /// The bytes of dropped buffers kept for reuse; past this limit they are freed. `None` for 2 GiB on GPUs with memory of their own, where
-    /// making a large buffer takes longer than filling it, and 256 MiB on others.
+    /// The bytes of dropped buffers kept for reuse; past this limit they are freed. `None` for 2
+    /// GiB on GPUs with memory of their own, where making a large buffer takes longer than
+    /// filling it, and 256 MiB on others.
     pub pool_bytes: Option<u64>,
-    /// How long a wait spins before it sleeps: waking up takes longer than a small kernel. `None` for 200 us, and for none on
-    /// software adapters.
+    /// How long a wait spins before it sleeps: waking up takes longer than a small kernel. `None`
+    /// for 200 us, and for none on software adapters.
     pub spin: Option<Duration>,
 }
 
@@ -91,7 +93,10 @@ pub struct GpuContext {
     id: u64,
     info: AdapterInfo,
     checks: Checks,
-    #[cfg_attr(not(feature = "raw"), expect(dead_code, reason = "only the module `raw` hands it out"))]
+    #[cfg_attr(
+        not(feature = "raw"),
+        expect(dead_code, reason = "only the module `raw` hands it out")
+    )]
     pub(crate) adapter: wgpu::Adapter,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
@@ -121,7 +126,8 @@ impl GpuContext {
     /// The shared context of an adapter, opened on first use, and anew after its device was lost.
     ///
     /// # Errors
-    /// [`Error::NoAdapter`] with the adapters there are, or [`Error::Open`] where the adapter opens no device.
+    /// [`Error::NoAdapter`] with the adapters there are, or [`Error::Open`] where the adapter opens
+    /// no device.
     pub fn get(choice: &AdapterChoice) -> Result<Arc<Self>> {
         static SHARED: Mutex<Option<HashMap<usize, Arc<GpuContext>>>> = Mutex::new(None);
         let index = adapter::choose(choice)?.info.index;
@@ -152,8 +158,8 @@ impl GpuContext {
             Err(_) if wanted.cooperative_matrices => (without, request(&adapter.raw, without)),
             opened => (wanted, opened),
         };
-        let (device, queue) =
-            opened.map_err(|error| Error::Open { adapter: name, source: DriverError::new(error) })?;
+        let (device, queue) = opened
+            .map_err(|error| Error::Open { adapter: name, source: DriverError::new(error) })?;
         let info = AdapterInfo { capabilities, ..adapter.info.clone() };
         Ok(Self::around(info, adapter.raw.clone(), device, queue, options))
     }
@@ -232,14 +238,16 @@ impl GpuContext {
         self.checks
     }
 
-    /// The largest part of a buffer one binding of a kernel should have: whole 16-byte vectors, and below 4 GiB whatever the
-    /// device offers, so that 32-bit integers count its elements and its bytes.
+    /// The largest part of a buffer one binding of a kernel should have: whole 16-byte vectors, and
+    /// below 4 GiB whatever the device offers, so that 32-bit integers count its elements and
+    /// its bytes.
     #[must_use]
     pub fn max_binding_bytes(&self) -> u64 {
         addressable(self.info.max_binding_bytes.min(self.info.max_buffer_bytes))
     }
 
-    /// What the byte offsets of bound views are multiples of; see [`BufferView::aligned`](crate::BufferView::aligned).
+    /// What the byte offsets of bound views are multiples of; see
+    /// [`BufferView::aligned`](crate::BufferView::aligned).
     #[must_use]
     pub fn binding_alignment(&self) -> u64 {
         u64::from(self.info.binding_alignment).max(4)
@@ -271,7 +279,8 @@ impl GpuContext {
     /// The errors the driver has reported since the last check.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a forked process, [`Error::DeviceLost`] for good once the device is gone, else the first error reported.
+    /// [`Error::Forked`] in a forked process, [`Error::DeviceLost`] for good once the device is
+    /// gone, else the first error reported.
     pub fn check(&self) -> Result<()> {
         fork::check()?;
         if let Some(reason) = self.health.lost() {
@@ -281,13 +290,16 @@ impl GpuContext {
         self.health.take_error().map_or(Ok(()), Err)
     }
 
-    /// Runs what creates or submits and reports the error it caused on this thread, whatever others do.
+    /// Runs what creates or submits and reports the error it caused on this thread, whatever others
+    /// do.
     pub(crate) fn scoped<T>(&self, run: impl FnOnce(&wgpu::Device) -> T) -> Result<T> {
         use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
         self.check()?;
-        let scopes = [OutOfMemory, Internal, Validation].map(|filter| self.device.push_error_scope(filter));
+        let scopes =
+            [OutOfMemory, Internal, Validation].map(|filter| self.device.push_error_scope(filter));
         let made = run(&self.device);
-        let mut errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
+        let mut errors =
+            scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
         let first = errors.next();
         // Every scope must be popped, also after the first error.
         errors.for_each(drop);
@@ -297,7 +309,8 @@ impl GpuContext {
         }
     }
 
-    /// As [`Self::scoped`], once more after the pool has given back its memory where there was not enough.
+    /// As [`Self::scoped`], once more after the pool has given back its memory where there was not
+    /// enough.
     pub(crate) fn scoped_in_memory<T>(&self, run: impl Fn(&wgpu::Device) -> T) -> Result<T> {
         match self.scoped(&run) {
             Err(Error::OutOfMemory { .. }) => {
@@ -330,7 +343,8 @@ fn request(
 /// What an adapter must have, in words.
 pub(crate) const IMMEDIATES: &str = "immediates (kernel parameters)";
 
-/// Returns the bytes that the buffer pool of a device retains: cards have memory of their own, others that of the host.
+/// Returns the bytes that the buffer pool of a device retains: cards have memory of their own,
+/// others that of the host.
 const fn pool_bytes(kind: AdapterKind) -> u64 {
     match kind {
         AdapterKind::Discrete => 2 << 30,

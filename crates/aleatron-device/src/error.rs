@@ -37,7 +37,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What a driver, or wgpu for it, reported. Its [source](std::error::Error::source) is the original error.
+/// What a driver, or wgpu for it, reported. Its [source](std::error::Error::source) is the original
+/// error.
 #[derive(Clone)]
 pub struct DriverError {
     text: String,
@@ -205,8 +206,11 @@ pub enum Error {
         /// The elements there are.
         len: usize,
     },
-    /// A view begins where the device can bind none; see [`BufferView::aligned`](crate::BufferView::aligned).
-    #[error("a view at byte {offset} cannot be used here: offsets must be multiples of {alignment}")]
+    /// A view begins where the device can bind none; see
+    /// [`BufferView::aligned`](crate::BufferView::aligned).
+    #[error(
+        "a view at byte {offset} cannot be used here: offsets must be multiples of {alignment}"
+    )]
     Unaligned {
         /// The byte the view begins at.
         offset: u64,

@@ -1,8 +1,8 @@
 //! Kernels: compute shaders, and the values of their override constants.
 //!
-//! A [`Kernel`] is a value: one of an enum, or one that holds what its source is generated from, such as the
-//! expression of a fused elementwise operation. Equal kernels with equal constants share one pipeline, which is compiled on first
-//! use.
+//! A [`Kernel`] is a value: one of an enum, or one that holds what its source is generated from,
+//! such as the expression of a fused elementwise operation. Equal kernels with equal constants
+//! share one pipeline, which is compiled on first use.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -24,7 +24,8 @@ pub enum BoundsChecks {
     /// Indices are clamped, loops counted and divisors tested at run time.
     #[default]
     Kept,
-    /// Nothing is checked at run time, since the author of the kernel has promised that nothing needs to be.
+    /// Nothing is checked at run time, since the author of the kernel has promised that nothing
+    /// needs to be.
     Removed(BoundsProof),
 }
 
@@ -33,17 +34,20 @@ pub enum BoundsChecks {
 pub struct BoundsProof(());
 
 impl BoundsProof {
-    /// Makes the promise for a kernel. Write the argument beside the kernel, and let the host check the sizes it rests on before each launch.
+    /// Makes the promise for a kernel. Write the argument beside the kernel, and let the host check
+    /// the sizes it rests on before each launch.
     ///
     /// # Safety
-    /// In every launch of the kernel that safe code can make, with any buffers and parameters it can pass:
+    /// In every launch of the kernel that safe code can make, with any buffers and parameters it
+    /// can pass:
     ///
     /// - every index is inside its binding, its workgroup array or its local array;
     /// - every loop ends;
     /// - no integer is divided by zero, and no smallest integer by -1.
     ///
-    /// Anything else is undefined behaviour on the device. A kernel whose argument rests on checks of the host must therefore be a type that
-    /// only its own crate can name: code that can name it can launch it with other sizes.
+    /// Anything else is undefined behaviour on the device. A kernel whose argument rests on checks
+    /// of the host must therefore be a type that only its own crate can name: code that can
+    /// name it can launch it with other sizes.
     #[allow(unsafe_code, reason = "the contract of kernels without checks")]
     #[must_use]
     pub const unsafe fn assume() -> Self {
@@ -51,11 +55,12 @@ impl BoundsProof {
     }
 }
 
-/// A compute shader with the entry point `main`, its buffers at `@group(0) @binding(0)`, `@binding(1)`, … and its
-/// parameters in `var<immediate>`.
+/// A compute shader with the entry point `main`, its buffers at `@group(0) @binding(0)`,
+/// `@binding(1)`, … and its parameters in `var<immediate>`.
 ///
-/// The value is the key under which pipelines are cached: equal kernels must have equal sources, and kernels with different
-/// sources must not be equal. Workgroup memory is not zeroed when a kernel starts.
+/// The value is the key under which pipelines are cached: equal kernels must have equal sources,
+/// and kernels with different sources must not be equal. Workgroup memory is not zeroed when a
+/// kernel starts.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -105,8 +110,9 @@ pub trait Kernel: Clone + Eq + Hash + Send + Sync + 'static {
     /// The bytes of its parameters, a multiple of 4.
     fn immediate_bytes(&self) -> usize;
 
-    /// Whether it is compiled with run-time checks. Kernels that enable `wgpu_cooperative_matrix`, which wgpu calls experimental, must have
-    /// [`BoundsChecks::Removed`], as their author answers for them.
+    /// Whether it is compiled with run-time checks. Kernels that enable `wgpu_cooperative_matrix`,
+    /// which wgpu calls experimental, must have [`BoundsChecks::Removed`], as their author
+    /// answers for them.
     fn checks(&self) -> BoundsChecks {
         BoundsChecks::Kept
     }
@@ -200,9 +206,12 @@ mod tests {
     fn validate<K: Kernel>(kernel: &K) {
         use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
         let (name, source) = (kernel.name(), kernel.source(Capabilities::NONE));
-        let module = naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let module =
+            naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut validator = Validator::new(ValidationFlags::all(), Allowed::IMMEDIATES);
-        validator.validate(&module).unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&source)));
+        validator
+            .validate(&module)
+            .unwrap_or_else(|e| panic!("{name}: {}", e.emit_to_string(&source)));
         assert_eq!(module.entry_points[0].name, "main");
         let variables = || module.global_variables.iter().map(|(_, variable)| variable);
         let bindings = variables().filter(|variable| variable.binding.is_some()).count();

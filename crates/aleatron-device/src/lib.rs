@@ -1,14 +1,17 @@
 //! Compute programs on GPUs, through wgpu and without any of its types.
 //!
-//! - [`adapter`] lists the GPUs of a machine and chooses one, [`capability`] says what it can do beyond the
-//!   ordinary.
+//! - [`adapter`] lists the GPUs of a machine and chooses one, [`capability`] says what it can do
+//!   beyond the ordinary.
 //! - [`context`] opens a device once per adapter and turns its failures into [`Error`]s.
 //! - [`buffer`] holds typed memory: bytes, halves, floats, vectors, and views of parts of it.
-//! - [`kernel`] is what a crate implements for its own shaders, generated ones included; [`pipeline`] compiles each once.
+//! - [`kernel`] is what a crate implements for its own shaders, generated ones included;
+//!   [`pipeline`] compiles each once.
 //! - [`size`] converts sizes for kernels, or refuses them.
-//! - [`record`] sends many commands at once, [`batch`] does so over typed handles, [`wait`] waits for them, or does not.
+//! - [`record`] sends many commands at once, [`batch`] does so over typed handles, [`wait`] waits
+//!   for them, or does not.
 //! - [`profile`] times kernels, [`bandwidth`] measures what memory could do at best.
-//! - `raw`, behind the cargo feature of this name, hands out wgpu's handles to applications that share a device.
+//! - `raw`, behind the cargo feature of this name, hands out wgpu's handles to applications that
+//!   share a device.
 //!
 //! Start with [`GpuContext`], [`Kernel`] and [`Recorder`].
 //!
@@ -52,8 +55,9 @@
 //!
 //! # Unsafe code
 //!
-//! All of it is in `trusted.rs`, with its argument: compiling modules of kernels that declare [`BoundsChecks::Removed`], and the
-//! token with which wgpu gives out cooperative matrices. The promise behind such kernels, [`BoundsProof::assume`], is the author's to make.
+//! All of it is in `trusted.rs`, with its argument: compiling modules of kernels that declare
+//! [`BoundsChecks::Removed`], and the token with which wgpu gives out cooperative matrices. The
+//! promise behind such kernels, [`BoundsProof::assume`], is the author's to make.
 #![deny(unsafe_code)]
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -77,7 +81,8 @@ mod trusted;
 pub mod wait;
 
 pub use adapter::{
-    ADAPTER_VARIABLE, AdapterChoice, AdapterInfo, AdapterKind, GPU_VARIABLE, adapters, hardware_adapters,
+    ADAPTER_VARIABLE, AdapterChoice, AdapterInfo, AdapterKind, GPU_VARIABLE, adapters,
+    hardware_adapters,
 };
 pub use bandwidth::Bandwidth;
 pub use batch::{BatchBuffer, BufferId, GpuCommandBatch};

@@ -1,7 +1,8 @@
 //! Pipelines, made of kernels once per device, and bound to buffers.
 //!
-//! A pipeline is a [`Kernel`] with values for its override constants; [`GpuContext::pipeline`] makes each pair once, and
-//! [`GpuContext::bind`] makes one bind group for the same pipeline and buffers.
+//! A pipeline is a [`Kernel`] with values for its override constants; [`GpuContext::pipeline`]
+//! makes each pair once, and [`GpuContext::bind`] makes one bind group for the same pipeline and
+//! buffers.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -46,8 +47,8 @@ impl Compiled {
     }
 }
 
-/// The pipelines of a device, by the hash of their kernels. Kept as long as the device: a program has so many kernels and no
-/// more.
+/// The pipelines of a device, by the hash of their kernels. Kept as long as the device: a program
+/// has so many kernels and no more.
 #[derive(Default)]
 pub(crate) struct Pipelines {
     compiled: HashMap<u64, Vec<Compiled>>,
@@ -79,7 +80,10 @@ pub struct Pipeline {
 
 impl fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline").field("name", &self.name).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Pipeline")
+            .field("name", &self.name)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,8 +105,13 @@ impl GpuContext {
     /// The pipeline of a kernel with these constants, compiled on first use.
     ///
     /// # Errors
-    /// [`Error::Validation`] where the shader or a constant is wrong, [`Error::TooLarge`] where its parameters are too many.
-    pub fn pipeline<K: Kernel>(&self, kernel: &K, constants: Constants<'_>) -> Result<Arc<Pipeline>> {
+    /// [`Error::Validation`] where the shader or a constant is wrong, [`Error::TooLarge`] where its
+    /// parameters are too many.
+    pub fn pipeline<K: Kernel>(
+        &self,
+        kernel: &K,
+        constants: Constants<'_>,
+    ) -> Result<Arc<Pipeline>> {
         self.check()?;
         let hash = Pipelines::hash(kernel);
         let checks = match self.checks() {
@@ -122,7 +131,8 @@ impl GpuContext {
                     let feature = "experimental extensions in kernels with run-time checks";
                     return Err(Error::Unsupported { adapter: self.name().to_owned(), feature });
                 }
-                let module = self.scoped(|device| trusted::shader_module(device, &name, source, checks))?;
+                let module =
+                    self.scoped(|device| trusted::shader_module(device, &name, source, checks))?;
                 let kernel = Box::new(kernel.clone());
                 let compiled = Compiled { kernel, module: module.clone(), pipelines: Vec::new() };
                 pipelines.compiled.entry(hash).or_default().push(compiled);
@@ -132,7 +142,8 @@ impl GpuContext {
         let pipeline = Arc::new(self.compile(kernel, &module, checks, constants)?);
         self.counters.pipelines.fetch_add(1, Ordering::Relaxed);
         if let Some(compiled) = pipelines.get(hash, kernel) {
-            let constants = constants.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+            let constants =
+                constants.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
             compiled.pipelines.push((constants, Arc::clone(&pipeline)));
         }
         Ok(pipeline)
@@ -151,7 +162,11 @@ impl GpuContext {
             Ok(size) if size <= limit => size,
             _ => {
                 let actual = immediate_bytes as u128;
-                return Err(Error::TooLarge { what: Limit::ImmediateBytes, actual, limit: limit.into() });
+                return Err(Error::TooLarge {
+                    what: Limit::ImmediateBytes,
+                    actual,
+                    limit: limit.into(),
+                });
             }
         };
         let (name, bindings) = (kernel.name(), kernel.bindings());
@@ -161,8 +176,10 @@ impl GpuContext {
         let values: Vec<(&str, f64)> =
             constants.iter().map(|&(name, value)| (name, value.as_f64())).collect();
         let (raw, layout) = self.scoped(|device| {
-            let layout = device
-                .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+            let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label,
+                entries: &entries,
+            });
             let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
                 label,
                 bind_group_layouts: &[Some(&layout)],
@@ -197,20 +214,23 @@ impl GpuContext {
     /// A pipeline with its buffers; the bind group of the same buffers is made once.
     ///
     /// # Errors
-    /// [`Error::Arguments`] for another number of buffers than the kernel declares, [`Error::Foreign`] for
-    /// a buffer of another device, [`Error::EmptyBinding`] for a view without elements, [`Error::Unaligned`] for one that begins
-    /// between multiples of [`Self::binding_alignment`], [`Error::TooLarge`] past the largest binding, [`Error::Aliased`]
-    /// where a buffer is bound both to be read and to be written.
+    /// [`Error::Arguments`] for another number of buffers than the kernel declares,
+    /// [`Error::Foreign`] for a buffer of another device, [`Error::EmptyBinding`] for a view
+    /// without elements, [`Error::Unaligned`] for one that begins between multiples of
+    /// [`Self::binding_alignment`], [`Error::TooLarge`] past the largest binding,
+    /// [`Error::Aliased`] where a buffer is bound both to be read and to be written.
     pub fn bind(&self, pipeline: &Arc<Pipeline>, buffers: &[BufferView<'_>]) -> Result<Bound> {
         self.check_bindings(pipeline, buffers)?;
-        let key: BindKey = (pipeline.id, buffers.iter().map(|v| [v.raw.id(), v.offset, v.bytes]).collect());
+        let key: BindKey =
+            (pipeline.id, buffers.iter().map(|v| [v.raw.id(), v.offset, v.bytes]).collect());
         let held = buffers.iter().map(|view| Arc::clone(view.raw)).collect();
         let bound = |group| Bound { pipeline: Arc::clone(pipeline), group, buffers: held };
         let mut bind_groups = lock(&self.bind_groups);
         if let Some(group) = bind_groups.made.get(&key) {
             return Ok(bound(group.clone()));
         }
-        let entries: Vec<_> = (0..).zip(buffers).map(|(binding, view)| group_entry(binding, view)).collect();
+        let entries: Vec<_> =
+            (0..).zip(buffers).map(|(binding, view)| group_entry(binding, view)).collect();
         let descriptor = wgpu::BindGroupDescriptor {
             label: Some(&*pipeline.name),
             layout: &pipeline.layout,
@@ -242,15 +262,20 @@ impl GpuContext {
                 return Err(Error::EmptyBinding { kernel: pipeline.name.clone(), binding });
             }
             if view.bytes > limit {
-                return Err(Error::TooLarge { what: Limit::BindingBytes, actual: view.bytes.into(), limit });
+                return Err(Error::TooLarge {
+                    what: Limit::BindingBytes,
+                    actual: view.bytes.into(),
+                    limit,
+                });
             }
             if !view.offset.is_multiple_of(alignment) {
                 return Err(Error::Unaligned { offset: view.offset, alignment });
             }
             // A buffer is read or written by a dispatch, whichever its parts are.
-            let other = buffers[..binding].iter().zip(&*pipeline.bindings).position(|(earlier, access)| {
-                earlier.raw.id() == view.raw.id() && *access != pipeline.bindings[binding]
-            });
+            let other =
+                buffers[..binding].iter().zip(&*pipeline.bindings).position(|(earlier, access)| {
+                    earlier.raw.id() == view.raw.id() && *access != pipeline.bindings[binding]
+                });
             if let Some(first) = other {
                 let bindings = [first, binding];
                 return Err(Error::Aliased { kernel: pipeline.name.clone(), bindings });
@@ -323,7 +348,12 @@ impl Bound {
     }
 
     /// Checks what a dispatch is given.
-    pub(crate) fn check_launch(&self, context: &GpuContext, params: &[u8], grid: [u32; 3]) -> Result<()> {
+    pub(crate) fn check_launch(
+        &self,
+        context: &GpuContext,
+        params: &[u8],
+        grid: [u32; 3],
+    ) -> Result<()> {
         let (owner, user) = (self.pipeline.context, context.id());
         if owner != user {
             let [owner, user] = [owner, user].map(Owner::Context);
@@ -334,7 +364,12 @@ impl Bound {
     }
 
     /// Records one dispatch, which was checked.
-    pub(crate) fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, params: &[u8], [x, y, z]: [u32; 3]) {
+    pub(crate) fn dispatch(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        params: &[u8],
+        [x, y, z]: [u32; 3],
+    ) {
         pass.set_pipeline(&self.pipeline.raw);
         pass.set_bind_group(0, &self.group, &[]);
         if !params.is_empty() {
@@ -373,7 +408,8 @@ pub fn grid(total: u64, limit: u32) -> Result<[u32; 3]> {
 #[must_use]
 pub fn max_grid(limit: u32) -> u64 {
     let side = u64::from(limit.max(1));
-    // The grid of a total may have a row more than the total needs; its numbers, too, must fit 32 bits.
+    // The grid of a total may have a row more than the total needs; its numbers, too, must fit 32
+    // bits.
     (side * side).min(u64::from(u32::MAX) - side.min(1 << 16))
 }
 
@@ -387,7 +423,10 @@ mod tests {
             let [x, y, z] = grid(total, 65_535).unwrap();
             assert!(x <= 65_535 && y <= 65_535 && z == 1);
             let covered = u64::from(x) * u64::from(y);
-            assert!(covered >= total && covered - total.min(covered) <= u64::from(y), "{total}: {x} x {y}");
+            assert!(
+                covered >= total && covered - total.min(covered) <= u64::from(y),
+                "{total}: {x} x {y}"
+            );
             assert!(covered <= u64::from(u32::MAX), "{total}: {x} x {y}");
         }
         assert!(grid(max_grid(65_535) + 1, 65_535).is_err());

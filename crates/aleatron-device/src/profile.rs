@@ -1,4 +1,5 @@
-//! Where the time of kernels goes: timestamps around each, beside what the device's memory could do.
+//! Where the time of kernels goes: timestamps around each, beside what the device's memory could
+//! do.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -100,7 +101,8 @@ impl Profiler {
         kernel: Cow<'static, str>,
         bytes: u64,
     ) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
-        let index = 2 * u32::try_from(self.pending.len()).ok().filter(|&pending| pending < CAPACITY)?;
+        let index =
+            2 * u32::try_from(self.pending.len()).ok().filter(|&pending| pending < CAPACITY)?;
         self.pending.push((kernel, bytes));
         Some(wgpu::ComputePassTimestampWrites {
             query_set: &self.queries,
@@ -112,11 +114,18 @@ impl Profiler {
     pub(crate) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder) {
         self.submitted = self.pending.len();
         // `next` takes no more than the capacity.
-        let n = 2 * u32::try_from(self.submitted).map_or(CAPACITY, |submitted| submitted.min(CAPACITY));
+        let n =
+            2 * u32::try_from(self.submitted).map_or(CAPACITY, |submitted| submitted.min(CAPACITY));
         if n > 0 {
             let staging = self.staging.view();
             encoder.resolve_query_set(&self.queries, 0..n, &self.resolved, 0);
-            encoder.copy_buffer_to_buffer(&self.resolved, 0, staging.raw.buffer(), 0, u64::from(n) * 8);
+            encoder.copy_buffer_to_buffer(
+                &self.resolved,
+                0,
+                staging.raw.buffer(),
+                0,
+                u64::from(n) * 8,
+            );
         }
     }
 
@@ -136,7 +145,8 @@ impl Profiler {
         let stamps = self.staging.read(2 * pending.len());
         self.staging.unmap();
         for ((kernel, bytes), stamps) in pending.into_iter().zip(stamps?.chunks_exact(2)) {
-            let time = Duration::from_secs_f64(stamps[1].saturating_sub(stamps[0]) as f64 * period * 1e-9);
+            let time =
+                Duration::from_secs_f64(stamps[1].saturating_sub(stamps[0]) as f64 * period * 1e-9);
             match self.rows.iter_mut().find(|row| row.kernel == kernel) {
                 Some(row) => {
                     row.calls += 1;

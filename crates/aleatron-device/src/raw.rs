@@ -1,9 +1,9 @@
-//! wgpu's own handles, for applications that share a device with this crate. Behind the cargo feature `raw`; nothing else
-//! of this crate needs it.
+//! wgpu's own handles, for applications that share a device with this crate. Behind the cargo
+//! feature `raw`; nothing else of this crate needs it.
 //!
-//! An application that draws with wgpu [imports](import) its device and computes on it; one that wants a command this crate does
-//! not have takes the [`device`], the [`queue`] and the [`buffer`]s and records it itself. What wgpu's types mean is up to
-//! its version: this module changes with it.
+//! An application that draws with wgpu [imports](import) its device and computes on it; one that
+//! wants a command this crate does not have takes the [`device`], the [`queue`] and the [`buffer`]s
+//! and records it itself. What wgpu's types mean is up to its version: this module changes with it.
 //!
 //! ```no_run
 //! use aleatron_device::raw::{self, wgpu};
@@ -36,12 +36,13 @@ use crate::context::{ContextOptions, GpuContext, IMMEDIATES};
 use crate::error::{Error, Result};
 use crate::wait::Submission;
 
-/// A context on an application's own device. Its features must include `IMMEDIATES`; of the optional ones the context uses those
-/// that were asked for when the device was opened, and of its limits those in force.
+/// A context on an application's own device. Its features must include `IMMEDIATES`; of the
+/// optional ones the context uses those that were asked for when the device was opened, and of its
+/// limits those in force.
 ///
-/// The context collects the device's errors: its error handler and its callback for a lost device replace the application's. Errors of
-/// the application's own commands, outside of error scopes, come out of the context's next operation or
-/// [`GpuContext::check`].
+/// The context collects the device's errors: its error handler and its callback for a lost device
+/// replace the application's. Errors of the application's own commands, outside of error scopes,
+/// come out of the context's next operation or [`GpuContext::check`].
 ///
 /// # Errors
 /// [`Error::Unsupported`] where the device takes no kernel parameters.
@@ -79,19 +80,22 @@ pub fn queue(context: &GpuContext) -> &wgpu::Queue {
     &context.queue
 }
 
-/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and `COPY_DST`.
+/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and
+/// `COPY_DST`.
 ///
 /// # Safety
-/// Its memory is reused when the `GpuBuffer` is dropped, even if other code still holds the handle: neither the handle nor a clone of it may be
-/// written through after that. Kernels without run-time checks trust what they find in buffers of their own.
+/// Its memory is reused when the `GpuBuffer` is dropped, even if other code still holds the handle:
+/// neither the handle nor a clone of it may be written through after that. Kernels without run-time
+/// checks trust what they find in buffers of their own.
 #[allow(unsafe_code, reason = "the handle outlives what it stands for")]
 #[must_use]
 pub unsafe fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
     buffer.raw().buffer()
 }
 
-/// Returns the buffer behind a [`GpuBuffer`], like [`buffer`], and takes its memory out of the pool: it is freed when the `GpuBuffer` and
-/// every clone of the handle are dropped, so that the handle can never reach memory of another buffer.
+/// Returns the buffer behind a [`GpuBuffer`], like [`buffer`], and takes its memory out of the
+/// pool: it is freed when the `GpuBuffer` and every clone of the handle are dropped, so that the
+/// handle can never reach memory of another buffer.
 #[must_use]
 pub fn shared_buffer<T: Pod>(buffer: &GpuBuffer<T>) -> wgpu::Buffer {
     buffer.raw().share().clone()

@@ -1,4 +1,5 @@
-//! Recording commands: copies, clears, dispatches and reads into one submission, timed kernel by kernel where asked.
+//! Recording commands: copies, clears, dispatches and reads into one submission, timed kernel by
+//! kernel where asked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,11 +13,12 @@ use crate::pipeline::Bound;
 use crate::profile::Profiler;
 use crate::wait::Submission;
 
-/// Records commands for one submission. Every command sees what those before it wrote. Consecutive dispatches share one
-/// compute pass, since passes cost time; in a profiled recording each has its own.
+/// Records commands for one submission. Every command sees what those before it wrote. Consecutive
+/// dispatches share one compute pass, since passes cost time; in a profiled recording each has its
+/// own.
 ///
-/// Nothing reaches the device before [`Self::submit`], which does not wait. A step of many kernels with a
-/// [`read`](Self::read) at its end is one submission.
+/// Nothing reaches the device before [`Self::submit`], which does not wait. A step of many kernels
+/// with a [`read`](Self::read) at its end is one submission.
 pub struct Recorder<'a> {
     context: Arc<GpuContext>,
     pass: Option<wgpu::ComputePass<'static>>,
@@ -38,17 +40,24 @@ impl GpuContext {
     /// Starts recording.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another device.
-    pub fn recorder<'a>(self: &Arc<Self>, mut profiler: Option<&'a mut Profiler>) -> Result<Recorder<'a>> {
+    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another
+    /// device.
+    pub fn recorder<'a>(
+        self: &Arc<Self>,
+        mut profiler: Option<&'a mut Profiler>,
+    ) -> Result<Recorder<'a>> {
         self.check()?;
-        if let Some(owner) = profiler.as_ref().map(|p| p.context().id()).filter(|&id| id != self.id()) {
+        if let Some(owner) =
+            profiler.as_ref().map(|p| p.context().id()).filter(|&id| id != self.id())
+        {
             let [owner, user] = [owner, self.id()].map(Owner::Context);
             return Err(Error::Foreign { what: "profiler", owner, user });
         }
         if let Some(profiler) = profiler.as_deref_mut() {
             profiler.begin();
         }
-        let encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let encoder =
+            self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         Ok(Recorder {
             context: Arc::clone(self),
             pass: None,
@@ -78,7 +87,13 @@ impl Recorder<'_> {
         bytes: u64,
     ) {
         self.pass = None;
-        self.encoder.copy_buffer_to_buffer(from.buffer(), from_offset, to.buffer(), to_offset, bytes);
+        self.encoder.copy_buffer_to_buffer(
+            from.buffer(),
+            from_offset,
+            to.buffer(),
+            to_offset,
+            bytes,
+        );
         self.used.extend([Arc::clone(from), Arc::clone(to)]);
     }
 
@@ -94,12 +109,20 @@ impl Recorder<'_> {
         self.reads.0.push(slot);
     }
 
-    /// Runs a kernel over a grid of workgroups. `bytes` is what it reads and writes, for the profile.
+    /// Runs a kernel over a grid of workgroups. `bytes` is what it reads and writes, for the
+    /// profile.
     ///
     /// # Errors
-    /// [`Error::Arguments`] where the parameters are not of the size the kernel declares, [`Error::TooLarge`] for a grid past the
-    /// device's limit, [`Error::Foreign`] for a kernel bound on another device.
-    pub fn dispatch<P: Pod>(&mut self, bound: &Bound, params: &P, grid: [u32; 3], bytes: u64) -> Result<()> {
+    /// [`Error::Arguments`] where the parameters are not of the size the kernel declares,
+    /// [`Error::TooLarge`] for a grid past the device's limit, [`Error::Foreign`] for a kernel
+    /// bound on another device.
+    pub fn dispatch<P: Pod>(
+        &mut self,
+        bound: &Bound,
+        params: &P,
+        grid: [u32; 3],
+        bytes: u64,
+    ) -> Result<()> {
         self.dispatch_bytes(bound, bytemuck::bytes_of(params), grid, bytes)
     }
 
@@ -107,7 +130,13 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// As [`Self::dispatch`].
-    pub fn dispatch_bytes(&mut self, bound: &Bound, params: &[u8], grid: [u32; 3], bytes: u64) -> Result<()> {
+    pub fn dispatch_bytes(
+        &mut self,
+        bound: &Bound,
+        params: &[u8],
+        grid: [u32; 3],
+        bytes: u64,
+    ) -> Result<()> {
         bound.check_launch(&self.context, params, grid)?;
         let timestamp_writes = match self.profiler.as_deref_mut() {
             Some(profiler) => {
@@ -163,8 +192,10 @@ impl Drop for Reads {
 pub(crate) fn check_grid(grid: [u32; 3], limit: u32) -> Result<()> {
     match grid.into_iter().find(|&side| side > limit) {
         None => Ok(()),
-        Some(side) => {
-            Err(Error::TooLarge { what: Limit::Workgroups, actual: side.into(), limit: limit.into() })
-        }
+        Some(side) => Err(Error::TooLarge {
+            what: Limit::Workgroups,
+            actual: side.into(),
+            limit: limit.into(),
+        }),
     }
 }

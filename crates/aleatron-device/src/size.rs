@@ -1,7 +1,7 @@
 //! Sizes as kernels and hosts take them, by checked conversions.
 //!
-//! Kernels count with 32 bits. Every size, count, offset and divisor that reaches one passes [`size_u32`]; one that does not fit is an error
-//! with its name.
+//! Kernels count with 32 bits. Every size, count, offset and divisor that reaches one passes
+//! [`size_u32`]; one that does not fit is an error with its name.
 
 use crate::error::{Error, Limit, Result};
 
@@ -17,14 +17,18 @@ use crate::error::{Error, Limit, Result};
 ///
 /// # Errors
 /// [`Error::TooLarge`] with the name past 2^32 - 1.
-pub fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(value: T, what: &'static str) -> Result<u32> {
+pub fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(
+    value: T,
+    what: &'static str,
+) -> Result<u32> {
     value.try_into().map_err(|_| {
         let actual = TryInto::<u128>::try_into(value).unwrap_or(u128::MAX);
         Error::TooLarge { what: Limit::Kernel(what), actual, limit: u32::MAX.into() }
     })
 }
 
-/// Converts bytes or elements of a device to a size of the host, which counts all memory that it can name.
+/// Converts bytes or elements of a device to a size of the host, which counts all memory that it
+/// can name.
 pub(crate) fn host_size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

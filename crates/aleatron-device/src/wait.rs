@@ -1,16 +1,19 @@
 //! Submissions, and the ways to wait for them.
 //!
-//! [`Recorder::submit`](crate::Recorder::submit) does not wait; it returns a [`Submission`], and reads come as a
-//! [`PendingRead`](crate::PendingRead). Both can be
+//! [`Recorder::submit`](crate::Recorder::submit) does not wait; it returns a [`Submission`], and
+//! reads come as a [`PendingRead`](crate::PendingRead). Both can be
 //!
-//! - **waited for**: [`Submission::wait`], [`PendingRead::wait`](crate::PendingRead::wait), or [`GpuContext::finish`] for all
-//!   submissions. Waiting spins for a moment ([`ContextOptions::spin`](crate::ContextOptions::spin)) and then sleeps;
+//! - **waited for**: [`Submission::wait`], [`PendingRead::wait`](crate::PendingRead::wait), or
+//!   [`GpuContext::finish`] for all submissions. Waiting spins for a moment
+//!   ([`ContextOptions::spin`](crate::ContextOptions::spin)) and then sleeps;
 //! - **polled**: [`Submission::is_done`], [`PendingRead::is_ready`](crate::PendingRead::is_ready);
-//! - **awaited** in an application's own executor: [`Submission::done`], and a `PendingRead` is a future itself.
+//! - **awaited** in an application's own executor: [`Submission::done`], and a `PendingRead` is a
+//!   future itself.
 //!
-//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although no other thread does, the first one
-//! that is pending starts a helper thread of the context, which blocks on the submissions of pending futures in the order they
-//! were first polled. The thread ends with the context. An event loop may call [`GpuContext::poll`] in addition.
+//! wgpu runs callbacks only while some thread polls the device. So that a future is woken although
+//! no other thread does, the first one that is pending starts a helper thread of the context, which
+//! blocks on the submissions of pending futures in the order they were first polled. The thread
+//! ends with the context. An event loop may call [`GpuContext::poll`] in addition.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +30,8 @@ use crate::fork;
 use crate::health::Health;
 
 /// How long after a submission is done its callbacks may take to run. Tests do not wait that long.
-const ANSWER_TIME: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(30) };
+const ANSWER_TIME: Duration =
+    if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(30) };
 
 /// The result of polling a device.
 #[derive(Debug, PartialEq)]
@@ -120,8 +124,11 @@ impl Watcher {
                 Watch::Everything => None,
                 Watch::Submission(index, _) | Watch::Mapping(index, _) => Some(index.clone()),
             };
-            let polled =
-                poll_device(device, health, wgpu::PollType::Wait { submission_index, timeout: None });
+            let polled = poll_device(
+                device,
+                health,
+                wgpu::PollType::Wait { submission_index, timeout: None },
+            );
             let failed = polled != Polled::Done || health.lost().is_some();
             match watch {
                 Watch::Submission(_, signal) if !failed => signal.set(FINISHED),
@@ -159,8 +166,9 @@ impl GpuContext {
         }
     }
 
-    /// Processes what the device has finished, without waiting: reads become ready, futures are woken and freed memory is
-    /// given back. Returns `true` where all submissions are done. Optional: waiting and the helper thread poll by themselves.
+    /// Processes what the device has finished, without waiting: reads become ready, futures are
+    /// woken and freed memory is given back. Returns `true` where all submissions are done.
+    /// Optional: waiting and the helper thread poll by themselves.
     ///
     /// # Errors
     /// What the device has reported.
@@ -186,7 +194,8 @@ impl GpuContext {
         }
     }
 
-    /// Waits until `done`, which a callback sets once `submission` is done; without one, once all submissions are.
+    /// Waits until `done`, which a callback sets once `submission` is done; without one, once all
+    /// submissions are.
     pub(crate) fn wait_until(
         &self,
         submission: Option<&wgpu::SubmissionIndex>,
@@ -197,11 +206,14 @@ impl GpuContext {
             self.poll_as(wgpu::PollType::Poll)?;
             std::hint::spin_loop();
         }
-        // The submission may be done before `done` is set: the thread whose poll saw it finish runs the callbacks of all
-        // threads, and may not have run ours yet.
+        // The submission may be done before `done` is set: the thread whose poll saw it finish runs
+        // the callbacks of all threads, and may not have run ours yet.
         let mut idle_since = None;
         while !done() {
-            self.poll_as(wgpu::PollType::Wait { submission_index: submission.cloned(), timeout: None })?;
+            self.poll_as(wgpu::PollType::Wait {
+                submission_index: submission.cloned(),
+                timeout: None,
+            })?;
             self.check()?;
             if idle_since.get_or_insert_with(Instant::now).elapsed() > ANSWER_TIME {
                 return Err(Error::Unanswered { adapter: self.name().to_owned() });
@@ -227,7 +239,8 @@ impl Submission {
     pub fn is_done(&self) -> Result<bool> {
         self.context.check()?;
         let submission_index = Some(self.index.clone());
-        self.context.poll_as(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) })
+        self.context
+            .poll_as(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) })
     }
 
     /// Waits until the device has finished it.

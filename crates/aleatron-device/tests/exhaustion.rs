@@ -1,5 +1,10 @@
 //! Memory runs out: alone in its process, which it takes to its limits.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -8,8 +13,10 @@ use common::own_context;
 
 #[test]
 fn exhausted_memory_is_an_error_and_the_device_goes_on() {
-    // A pool that keeps everything: what is asked for last is there only if the pool gives back first.
-    let context = own_context(&ContextOptions { pool_bytes: Some(u64::MAX), ..ContextOptions::default() });
+    // A pool that keeps everything: what is asked for last is there only if the pool gives back
+    // first.
+    let context =
+        own_context(&ContextOptions { pool_bytes: Some(u64::MAX), ..ContextOptions::default() });
     let mut held = Vec::new();
     let len = (context.info().max_buffer_bytes / 4 - 1) as usize;
     let mut error = None;
@@ -30,8 +37,8 @@ fn exhausted_memory_is_an_error_and_the_device_goes_on() {
     assert_eq!(small.read().unwrap(), [3; 5], "what fits still works");
     drop(held);
     assert!(context.pooled_bytes() > len as u64);
-    // Of another size class, so the pool has none. There is hardly room for them beside what it keeps: at some point it is
-    // emptied, and then there is.
+    // Of another size class, so the pool has none. There is hardly room for them beside what it
+    // keeps: at some point it is emptied, and then there is.
     let mut others = Vec::new();
     while context.pooled_bytes() > 0 {
         others.push(context.buffer::<u32>(len / 2).unwrap());

@@ -1,4 +1,5 @@
-//! The shared context after its device was lost: alone in its process, since every other test shares it.
+//! The shared context after its device was lost: alone in its process, since every other test
+//! shares it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Dropped buffers give their memory back, without any later call: alone in its process, whose memory it measures.
+//! Dropped buffers give their memory back, without any later call: alone in its process, whose
+//! memory it measures.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,12 +22,18 @@ const HELD_BYTES: usize = 256 << 20;
 
 #[test]
 fn dropped_buffers_give_their_memory_back() {
-    let context = own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
+    let context =
+        own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     // The memory of other devices is not this process's.
-    assert_eq!(context.info().kind, AdapterKind::Software, "set SC_GPU_ADAPTER=llvmpipe for this test");
+    assert_eq!(
+        context.info().kind,
+        AdapterKind::Software,
+        "set SC_GPU_ADAPTER=llvmpipe for this test"
+    );
     let data = vec![1u8; BYTES];
     let cycle = |round: usize| {
-        // Written and never submitted; and written and used by commands that may still be under way.
+        // Written and never submitted; and written and used by commands that may still be under
+        // way.
         let buffer = context.upload(&data).unwrap();
         if round.is_multiple_of(2) {
             let other = context.buffer::<u8>(BYTES).unwrap();
@@ -42,8 +49,8 @@ fn dropped_buffers_give_their_memory_back() {
         cycle(round);
         most = most.max(resident());
     }
-    // 300 cycles touch 7 GiB. Freed buffers that commands hold are bounded, the staging memory of their writes with them, and
-    // up to three more are in use.
+    // 300 cycles touch 7 GiB. Freed buffers that commands hold are bounded, the staging memory of
+    // their writes with them, and up to three more are in use.
     let (grown, bound) = (most - before, (2 * HELD_BYTES + 3 * BYTES) as u64);
     assert!(grown < bound, "{} MiB more than before", grown >> 20);
     // Nobody calls anything: what is still held comes back.

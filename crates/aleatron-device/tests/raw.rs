@@ -37,7 +37,8 @@ fn doubled(context: &Arc<GpuContext>, data: &[f32]) -> Vec<f32> {
 #[test]
 fn an_application_shares_its_device() {
     let (adapter, device, queue) = open(wgpu::Features::IMMEDIATES);
-    let context = raw::import(&adapter, device.clone(), queue.clone(), &ContextOptions::default()).unwrap();
+    let context =
+        raw::import(&adapter, device.clone(), queue.clone(), &ContextOptions::default()).unwrap();
     assert_eq!(doubled(&context, &[1.0, 2.5]), [2.0, 5.0]);
     // What was not asked for when the device was opened is not used, whatever the adapter has.
     assert!(!context.capabilities().timestamps && !context.capabilities().subgroups);

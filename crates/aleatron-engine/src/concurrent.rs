@@ -9,8 +9,8 @@ use std::time::Duration;
 /// How often the caller's thread asks whether to go on.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// What `work` gives for each number below `n`, each on a thread of its own; `None` where one panicked. The caller's thread asks whether
-/// to go on, and hands on the answer.
+/// What `work` gives for each number below `n`, each on a thread of its own; `None` where one
+/// panicked. The caller's thread asks whether to go on, and hands on the answer.
 pub(crate) fn on_threads<T: Send>(
     n: usize,
     cancel: Cancel<'_>,
@@ -34,13 +34,18 @@ pub(crate) fn on_threads<T: Send>(
             });
             running.push((thread, is_done));
         }
-        while !cancel.is_never() && !running.iter().all(|(_, is_done)| is_done.load(Ordering::Acquire)) {
+        while !cancel.is_never()
+            && !running.iter().all(|(_, is_done)| is_done.load(Ordering::Acquire))
+        {
             if cancel.check().is_err() {
                 stopped.store(true, Ordering::Relaxed);
             }
             std::thread::park_timeout(ASK_EVERY);
         }
-        running.into_iter().map(|(thread, _): (ScopedJoinHandle<'_, T>, _)| thread.join().ok()).collect()
+        running
+            .into_iter()
+            .map(|(thread, _): (ScopedJoinHandle<'_, T>, _)| thread.join().ok())
+            .collect()
     })
 }
 

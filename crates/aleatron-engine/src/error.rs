@@ -253,7 +253,8 @@ impl Error {
     }
 }
 
-/// Describes the interval that a feature is outside of. If any finite number would do, there is no remedy to name.
+/// Describes the interval that a feature is outside of. If any finite number would do, there is no
+/// remedy to name.
 fn outside(low: f64, high: f64) -> String {
     match (low, high) {
         (f64::MIN, f64::MAX) => "not a finite number".to_owned(),

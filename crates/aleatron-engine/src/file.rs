@@ -48,7 +48,8 @@ mod tests {
         std::fs::create_dir_all(blocked.join("inside")).unwrap();
         assert!(replace(&blocked, b"x").is_err());
         assert!(replace(&folder.join("missing/file"), b"x").is_err());
-        let mut left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["a.v1", "blocked"]);
         std::fs::remove_dir_all(&folder).unwrap();

@@ -1,18 +1,20 @@
 //! Layers: weights as streams, kept where the layer runs; inputs as streams, made for each call.
 //!
-//! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of one sample, a batch, or streams that
-//! are encoded, comes down to one operation: count, for each sample and neuron, the ones (or matches) of input and weight streams.
+//! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of
+//! one sample, a batch, or streams that are encoded, comes down to one operation: count, for each
+//! sample and neuron, the ones (or matches) of input and weight streams.
 
 use crate::backend::{
-    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, KernelTime, PrepareOptions, PreparedLayer,
+    self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, KernelTime, PrepareOptions,
+    PreparedLayer,
 };
 use crate::{Error, Result};
 use aleatron_core::generator::{GeneratorName, Pairing, Sharing, Warning, WidthChoice};
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError, LayerIndex,
-    LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, StreamMatrix, Topology, Weights,
-    memory,
+    BackendFault, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError,
+    LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, StreamMatrix,
+    Topology, Weights, memory,
 };
 use std::fmt;
 use std::ops::Range;
@@ -23,8 +25,9 @@ pub const DEFAULT_WEIGHT_SEED: u64 = 24301;
 
 /// A layer of stochastic neurons.
 ///
-/// Its weight streams are made once and kept. A call makes the input streams of its seed and counts; the same seed gives the same
-/// bits, whatever the device, the tier, the threads or the batch.
+/// Its weight streams are made once and kept. A call makes the input streams of its seed and
+/// counts; the same seed gives the same bits, whatever the device, the tier, the threads or the
+/// batch.
 ///
 /// ```
 /// use aleatron_engine::StreamLayer;
@@ -42,7 +45,8 @@ pub struct StreamLayer {
     warnings: Vec<Warning>,
     backend: Arc<dyn Backend>,
     prepared: Kept,
-    /// For streams that are encoded, where the layer counts from tables; prepared with the first of them.
+    /// For streams that are encoded, where the layer counts from tables; prepared with the first
+    /// of them.
     bits: Kept,
 }
 
@@ -60,7 +64,8 @@ impl Kept {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The layer, prepared by `prepare` unless it is there with its device, or another thread has been quicker.
+    /// The layer, prepared by `prepare` unless it is there with its device, or another thread has
+    /// been quicker.
     fn get_or_prepare(
         &self,
         prepare: impl FnOnce() -> aleatron_core::Result<Box<dyn PreparedLayer>>,
@@ -83,8 +88,9 @@ impl StreamLayer {
         Self::of(Topology::Dense { n_inputs, n_neurons })
     }
 
-    /// Starts a layer in which a neuron sees the inputs it is connected to, and costs no more than that. A connection has the
-    /// weight stream that the dense layer of the same seed has there, so a fully connected one counts what the dense one does:
+    /// Starts a layer in which a neuron sees the inputs it is connected to, and costs no more than
+    /// that. A connection has the weight stream that the dense layer of the same seed has
+    /// there, so a fully connected one counts what the dense one does:
     ///
     /// ```
     /// use aleatron_core::Connections;
@@ -100,8 +106,9 @@ impl StreamLayer {
         Self::of(Topology::Sparse(connections.into()))
     }
 
-    /// Starts a convolution. An input has one stream in a sample, used at every position and channel; a weight has one in the layer.
-    /// Samples are images by channel, row and column, and so are the counts; weights are those of the kernels, by output channel, channel of
+    /// Starts a convolution. An input has one stream in a sample, used at every position and
+    /// channel; a weight has one in the layer. Samples are images by channel, row and column,
+    /// and so are the counts; weights are those of the kernels, by output channel, channel of
     /// its group, row and column.
     ///
     /// ```
@@ -130,7 +137,8 @@ impl StreamLayer {
         &self.spec
     }
 
-    /// The weights, row-major of neurons by inputs, one per connection in their order, or of output channels by taps.
+    /// The weights, row-major of neurons by inputs, one per connection in their order, or of output
+    /// channels by taps.
     #[must_use]
     pub fn weights(&self) -> &[f64] {
         self.weights.values()
@@ -142,7 +150,8 @@ impl StreamLayer {
         &self.device
     }
 
-    /// The name of the backend that a batch of `n_samples` runs on; `None` where [`Device::Auto`] has yet to measure it.
+    /// The name of the backend that a batch of `n_samples` runs on; `None` where [`Device::Auto`]
+    /// has yet to measure it.
     #[must_use]
     pub fn backend_for(&self, n_samples: usize) -> Option<String> {
         self.prepared.get()?.backend_for(n_samples)
@@ -154,7 +163,8 @@ impl StreamLayer {
         &self.warnings
     }
 
-    /// What a user should know of how it runs, such as a device that [`Device::Auto`] could not use.
+    /// What a user should know of how it runs, such as a device that [`Device::Auto`] could not
+    /// use.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.prepared.get().map_or_else(Vec::new, |layer| layer.notes())
@@ -163,7 +173,8 @@ impl StreamLayer {
     /// The counts of one sample, one per neuron.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where there is not one value per input, and as [`Self::counts_batch`].
+    /// [`CoreError::Mismatch`] where there is not one value per input, and as
+    /// [`Self::counts_batch`].
     pub fn counts(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.n_inputs(), values.len());
         if expected != actual {
@@ -172,8 +183,8 @@ impl StreamLayer {
         self.counts_batch(values, seed)
     }
 
-    /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs. Shared sequences do not depend on
-    /// the seed.
+    /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs.
+    /// Shared sequences do not depend on the seed.
     ///
     /// ```
     /// use aleatron_core::SampleSeed;
@@ -187,14 +198,16 @@ impl StreamLayer {
     /// ```
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::OutOfRange`] with the first value outside the
-    /// interval of the polarity, [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where the counts do not fit,
-    /// [`CoreError::Backend`] where the device fails.
+    /// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::OutOfRange`] with
+    /// the first value outside the interval of the polarity, [`CoreError::TooLarge`] past 2^32
+    /// samples, [`CoreError::Memory`] where the counts do not fit, [`CoreError::Backend`] where
+    /// the device fails.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.count(&Batch::values(values, seed.into()), Cancel::NEVER)
     }
 
-    /// Counts a batch and returns the time of each kernel of the device; none on a device that does not time them.
+    /// Counts a batch and returns the time of each kernel of the device; none on a device that does
+    /// not time them.
     ///
     /// # Errors
     /// As [`Self::counts_batch`].
@@ -204,11 +217,13 @@ impl StreamLayer {
         Ok(self.prepared_for(&batch, Cancel::NEVER)?.profile(&batch, Cancel::NEVER)?)
     }
 
-    /// The counts of streams that are encoded, row-major of samples by neurons; see [`encode_inputs`].
+    /// The counts of streams that are encoded, row-major of samples by neurons; see
+    /// [`encode_inputs`].
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where the streams have another length, [`CoreError::Ragged`] where they are not whole samples,
-    /// [`CoreError::DirtyTail`] where one has ones past its length, and as [`Self::counts_batch`].
+    /// [`CoreError::Mismatch`] where the streams have another length, [`CoreError::Ragged`] where
+    /// they are not whole samples, [`CoreError::DirtyTail`] where one has ones past its length,
+    /// and as [`Self::counts_batch`].
     pub fn counts_encoded(&self, streams: &StreamMatrix) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.length().bits(), streams.length().bits());
         if expected != actual {
@@ -217,7 +232,8 @@ impl StreamLayer {
         self.count(&Batch::streams(streams.words()), Cancel::NEVER)
     }
 
-    /// The counts of streams that are encoded and have signs, one for each stream: `negative` says which of them count down.
+    /// The counts of streams that are encoded and have signs, one for each stream: `negative` says
+    /// which of them count down.
     ///
     /// ```
     /// use aleatron_core::{Length, Polarity};
@@ -230,8 +246,13 @@ impl StreamLayer {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::counts_encoded`], and [`CoreError::Mismatch`] where there is not one sign per stream or the layer has none.
-    pub fn counts_encoded_signed(&self, streams: &StreamMatrix, negative: &[bool]) -> Result<Vec<u64>> {
+    /// As [`Self::counts_encoded`], and [`CoreError::Mismatch`] where there is not one sign per
+    /// stream or the layer has none.
+    pub fn counts_encoded_signed(
+        &self,
+        streams: &StreamMatrix,
+        negative: &[bool],
+    ) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.length().bits(), streams.length().bits());
         if expected != actual {
             return Err(CoreError::Mismatch { what: Quantity::Length, expected, actual }.into());
@@ -254,8 +275,8 @@ impl StreamLayer {
         }
     }
 
-    /// Counts arrays in the memory of the layer's device, and leaves the results there, unless cancelled on the way. All is done when
-    /// this returns. Devices of CUDA can do so.
+    /// Counts arrays in the memory of the layer's device, and leaves the results there, unless
+    /// cancelled on the way. All is done when this returns. Devices of CUDA can do so.
     ///
     /// # Errors
     /// As [`PreparedLayer::counts_on_device`].
@@ -298,12 +319,16 @@ impl StreamLayer {
     /// Replaces all weights. They are encoded first: on an error the old ones stay.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where there are not as many as the layer has, [`CoreError::OutOfRange`] with the first one outside the
-    /// interval of the polarity, [`CoreError::Memory`] and [`CoreError::Backend`] where there is no room.
+    /// [`CoreError::Mismatch`] where there are not as many as the layer has,
+    /// [`CoreError::OutOfRange`] with the first one outside the interval of the polarity,
+    /// [`CoreError::Memory`] and [`CoreError::Backend`] where there is no room.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         let weights = Weights::new(&self.spec, weights.to_vec())?;
-        let options =
-            PrepareOptions { method: self.method, max_batch: self.max_batch, cancel: Cancel::NEVER };
+        let options = PrepareOptions {
+            method: self.method,
+            max_batch: self.max_batch,
+            cancel: Cancel::NEVER,
+        };
         self.prepared = Kept::new(self.backend.prepare(&self.spec, &weights, &options)?);
         self.bits = Kept::default();
         self.weights = weights;
@@ -318,8 +343,13 @@ impl StreamLayer {
         Ok(crate::backend::host()?.weight_streams(&self.spec, &self.weights)?)
     }
 
-    /// The layer on its backend, prepared again on a device that is opened anew where the last one was lost.
-    fn prepared_for(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Arc<dyn PreparedLayer>> {
+    /// The layer on its backend, prepared again on a device that is opened anew where the last one
+    /// was lost.
+    fn prepared_for(
+        &self,
+        batch: &Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<Arc<dyn PreparedLayer>> {
         let (kept, method) = match (batch.inputs, self.method.resolve(&self.spec)?) {
             (Inputs::Streams(_) | Inputs::SignedStreams { .. }, CountMethod::Tables) => {
                 (&self.bits, CountMethod::Bits)
@@ -408,21 +438,24 @@ impl LayerBuilder {
         self.polarity(Polarity::Bipolar)
     }
 
-    /// Signed streams, for values in [-1, 1]: a sign and the stream of a magnitude. A product near zero is a stream of few ones, where a
-    /// bipolar one is a fair coin, so signed sums are much less noisy.
+    /// Signed streams, for values in [-1, 1]: a sign and the stream of a magnitude. A product near
+    /// zero is a stream of few ones, where a bipolar one is a fair coin, so signed sums are
+    /// much less noisy.
     #[must_use]
     pub fn signed(self) -> Self {
         self.polarity(Polarity::Signed)
     }
 
-    /// The seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] if not given.
+    /// The seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] if not
+    /// given.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Bits from this generator; Bernoulli streams if not given. One operand may have random bits and the other a sequence:
-    /// `bernoulli+sobol:2` draws the inputs, `sobol:1+bernoulli` the weights.
+    /// Bits from this generator; Bernoulli streams if not given. One operand may have random bits
+    /// and the other a sequence: `bernoulli+sobol:2` draws the inputs, `sobol:1+bernoulli` the
+    /// weights.
     ///
     /// ```
     /// use aleatron_engine::StreamLayer;
@@ -480,8 +513,8 @@ impl LayerBuilder {
         Self { neurons: Some(neurons), ..self }
     }
 
-    /// These weights, row-major of neurons by inputs, one per connection, or of output channels by taps; random ones, uniform over the polarity's interval,
-    /// if not given.
+    /// These weights, row-major of neurons by inputs, one per connection, or of output channels by
+    /// taps; random ones, uniform over the polarity's interval, if not given.
     #[must_use]
     pub fn weights(self, weights: &[f64]) -> Self {
         Self { weights: Some(weights.to_vec()), ..self }
@@ -508,9 +541,10 @@ impl LayerBuilder {
     /// Makes the layer.
     ///
     /// # Errors
-    /// [`CoreError::Zero`] for a size of 0, [`CoreError::TooLarge`] for one past its limit or a generator with too few sequences,
-    /// [`CoreError::Mismatch`] and [`CoreError::OutOfRange`] for the weights, [`CoreError::Memory`] with the bytes the layer would take
-    /// where it does not fit, [`CoreError::Backend`] where the device is not there or cannot hold the layer.
+    /// [`CoreError::Zero`] for a size of 0, [`CoreError::TooLarge`] for one past its limit or a
+    /// generator with too few sequences, [`CoreError::Mismatch`] and [`CoreError::OutOfRange`]
+    /// for the weights, [`CoreError::Memory`] with the bytes the layer would take where it does
+    /// not fit, [`CoreError::Backend`] where the device is not there or cannot hold the layer.
     pub fn build(self) -> Result<StreamLayer> {
         self.build_unless(Cancel::NEVER)
     }
@@ -530,7 +564,9 @@ impl LayerBuilder {
         };
         let topology = match self.topology {
             TopologyChoice::Checked(topology) => topology,
-            TopologyChoice::Convolution(convolution) => Topology::Conv(ConvShape::new(convolution)?),
+            TopologyChoice::Convolution(convolution) => {
+                Topology::Conv(ConvShape::new(convolution)?)
+            }
         };
         let whole = LayerSpec::new(topology, length, self.polarity, encoding)?.at(self.index);
         let spec = match self.neurons {
@@ -571,7 +607,8 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
     let pairing = match spec.encoding() {
         Encoding::Sequences(pairing) => pairing,
         // Random bits are independent of any sequence.
-        Encoding::BernoulliInputs { weights: one } | Encoding::BernoulliWeights { inputs: one, .. } => {
+        Encoding::BernoulliInputs { weights: one }
+        | Encoding::BernoulliWeights { inputs: one, .. } => {
             return Ok(one.cut_off(spec.length()).into_iter().collect());
         }
         _ => return Ok(Vec::new()),
@@ -586,8 +623,8 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
     Ok(warnings)
 }
 
-/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer on its own draws them; of signed ones,
-/// the streams of their magnitudes.
+/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer
+/// on its own draws them; of signed ones, the streams of their magnitudes.
 ///
 /// ```
 /// use aleatron_core::{Length, Polarity};
@@ -602,9 +639,9 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
 /// ```
 ///
 /// # Errors
-/// [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the interval of `polarity`,
-/// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where
-/// the streams do not fit.
+/// [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the interval
+/// of `polarity`, [`CoreError::Ragged`] where the values are not whole samples,
+/// [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where the streams do not fit.
 pub fn encode_inputs(
     values: &[f64],
     n_inputs: usize,
@@ -666,7 +703,8 @@ mod tests {
     fn what_is_lost_on_the_way_is_counted_again() {
         let counts = |first: CoreError, next: &[&'static str]| {
             let first = FakeLayer::new("first", Err(first)).lost([false, true, true]);
-            let backend = FakeBackend::new([first].into_iter().chain(next.iter().copied().map(fake)));
+            let backend =
+                FakeBackend::new([first].into_iter().chain(next.iter().copied().map(fake)));
             let layer = StreamLayer::of_backend(backend).unwrap();
             assert_eq!(layer.notes(), ["first"]);
             layer.counts(&[0.5], 0).map_err(|error| error.core().cloned())

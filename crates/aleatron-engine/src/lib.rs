@@ -5,7 +5,8 @@
 //! - [`stream`]: networks as streams;
 //! - [`backend`]: the processors that all of them run on.
 //!
-//! What bits mean is in `aleatron-core`; how accurate a network is as streams, `aleatron-eval` finds. The crate `aleatron` has all of them together.
+//! What bits mean is in `aleatron-core`; how accurate a network is as streams, `aleatron-eval`
+//! finds. The crate `aleatron` has all of them together.
 #![forbid(unsafe_code)]
 
 pub mod backend;

@@ -1,5 +1,6 @@
-//! Compares the loss of the model in the program as Bernoulli streams with models of the noise in floating point:
-//! `cargo run --release -p aleatron-eval --features transformer --example language_noise`.
+//! Compares the loss of the model in the program as Bernoulli streams with models of the noise in
+//! floating point: `cargo run --release -p aleatron-eval --features transformer --example
+//! language_noise`.
 
 #[path = "../tests/eval/binomial.rs"]
 mod binomial;
@@ -22,8 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         predicted: Some(8192),
         ..LanguagePlan::default()
     };
-    let found = evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ())?;
-    let (split, context) = (text.split(plan.calibration, plan.predicted)?, plan.context_of(model.config()));
+    let found =
+        evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ())?;
+    let (split, context) =
+        (text.split(plan.calibration, plan.predicted)?, plan.context_of(model.config()));
     let scales = InputScales {
         scales: found.input_scales.clone(),
         tokens: found.calibration_tokens,
@@ -35,11 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut line = format!("{:>4}   {}", row.length, show(&row.loss));
         for covariance in [Covariance::Independent, Covariance::Shared] {
             let losses = (0..plan.seeds as u64).map(|seed| {
-                let products = BinomialProducts::new(model.pass(), &scales, row.length, seed, covariance)?;
+                let products =
+                    BinomialProducts::new(model.pass(), &scales, row.length, seed, covariance)?;
                 let tokens = &text.tokens()[split.evaluation.clone()];
                 loss(model.pass(), Some(Arc::new(products)), tokens, context)
             });
-            let noise = Estimate::new(&losses.collect::<Result<Vec<_>, _>>()?, [0.0, f64::INFINITY]);
+            let noise =
+                Estimate::new(&losses.collect::<Result<Vec<_>, _>>()?, [0.0, f64::INFINITY]);
             let difference = 100.0 * (noise.mean / row.loss.mean - 1.0);
             line += &format!("   {} ({difference:+.2} %)", show(&noise));
         }

@@ -7,9 +7,11 @@ use aleatron_core::Length;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A file that holds the state of a long computation, so that a process that is killed loses little.
+/// A file that holds the state of a long computation, so that a process that is killed loses
+/// little.
 ///
-/// Every write replaces the whole file or leaves it as it is. Writes take at most a twentieth of the time.
+/// Every write replaces the whole file or leaves it as it is. Writes take at most a twentieth of
+/// the time.
 #[derive(Debug)]
 pub struct CheckpointFile {
     path: PathBuf,
@@ -28,7 +30,8 @@ impl CheckpointFile {
         Self { path: path.into(), last: None, saved: 0 }
     }
 
-    /// Writes the state if it has advanced to `done` finished parts since the last write and it is time to.
+    /// Writes the state if it has advanced to `done` finished parts since the last write and it is
+    /// time to.
     ///
     /// # Errors
     /// As `state`, and [`Error::File`] if the file cannot be written.
@@ -70,7 +73,8 @@ pub(super) fn resume(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Res
 }
 
 impl GraphSummary {
-    /// Checks that nodes read the outputs of earlier ones, and that numbers can be scores and errors.
+    /// Checks that nodes read the outputs of earlier ones, and that numbers can be scores and
+    /// errors.
     fn validate(&self, scores: &std::ops::RangeInclusive<f64>) -> Result<(), String> {
         let n = self.nodes.len();
         if let Some(k) = (0..n).find(|&k| self.nodes[k].inputs.iter().any(|&input| input >= k)) {
@@ -122,8 +126,12 @@ impl Evaluation {
         }
         let mut seen = std::collections::BTreeSet::new();
         for cell in &self.cells {
-            let faults = cell.faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
-            let name = format!("cell {}{faults}, {} bits, seed {}", cell.generator, cell.length, cell.seed);
+            let faults =
+                cell.faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
+            let name = format!(
+                "cell {}{faults}, {} bits, seed {}",
+                cell.generator, cell.length, cell.seed
+            );
             self.validate_cell(cell).map_err(|reason| fault(format!("{name}: {reason}")))?;
             if !seen.insert(name.clone()) {
                 return Err(fault(format!("{name} is there twice")));
@@ -138,7 +146,10 @@ impl Evaluation {
         }
         let n_layers = self.network.layers.len();
         if cell.lengths.is_empty() || cell.lengths.len() > n_layers {
-            return Err(format!("it has {} stream lengths for {n_layers} layers", cell.lengths.len()));
+            return Err(format!(
+                "it has {} stream lengths for {n_layers} layers",
+                cell.lengths.len()
+            ));
         }
         // A cell outside the plan would be in no row.
         if !self.plan.generators.contains(&cell.generator)
@@ -166,7 +177,9 @@ impl Evaluation {
         for layer in &cell.layers {
             let errors = [layer.mean_count, layer.worst_count, layer.mean_value, layer.worst_value];
             finite("an error of a layer is", errors)?;
-            if let Some(count) = [layer.counts, layer.saturated].into_iter().find(|&count| count > most) {
+            if let Some(count) =
+                [layer.counts, layer.saturated].into_iter().find(|&count| count > most)
+            {
                 return Err(format!("a layer has {count} counts"));
             }
         }
@@ -186,18 +199,24 @@ impl Evaluation {
             return Err("its margins are not those of the plan".to_owned());
         }
         let cycles = cell.early.iter().map(|stop| stop.mean_cycles);
-        finite("its mean cycles are", cycles.chain(cell.certain.map(|certain| certain.mean_cycles)))?;
+        finite(
+            "its mean cycles are",
+            cycles.chain(cell.certain.map(|certain| certain.mean_cycles)),
+        )?;
         let n_classes = self.network.sizes.last().map_or(0, |&n| n.max(2));
         let samples: u64 = cell.confusion.iter().flatten().map(|&n| u64::from(n)).sum();
-        let is_square =
-            cell.confusion.len() == n_classes && cell.confusion.iter().all(|row| row.len() == n_classes);
+        let is_square = cell.confusion.len() == n_classes
+            && cell.confusion.iter().all(|row| row.len() == n_classes);
         if !is_square || samples != self.data.samples as u64 {
             return Err("its confusion matrix is not that of the data".to_owned());
         }
         let right: u64 = cell.confusion.iter().enumerate().map(|(k, row)| u64::from(row[k])).sum();
         let accuracy = right as f64 / samples.max(1) as f64;
         match (accuracy - cell.accuracy).abs() > 1e-12 {
-            true => Err(format!("its accuracy is {}, its confusion matrix says {accuracy}", cell.accuracy)),
+            true => Err(format!(
+                "its accuracy is {}, its confusion matrix says {accuracy}",
+                cell.accuracy
+            )),
             false => Ok(()),
         }
     }

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 /// Samples whose streams give the activity that energy depends on.
 const SAMPLES: usize = 2;
 
-/// The cost of the circuit of a network with some streams, all of whose neurons work in parallel. Circuits compute in integers between layers;
-/// an evaluation in floating point has the cost of the circuit with the same streams.
+/// The cost of the circuit of a network with some streams, all of whose neurons work in parallel.
+/// Circuits compute in integers between layers; an evaluation in floating point has the cost of the
+/// circuit with the same streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum CircuitCost {
@@ -55,13 +56,15 @@ pub struct RowCost {
 }
 
 impl CircuitCost {
-    /// Computes the cost of the circuit of a network with these streams on the first samples of the data.
+    /// Computes the cost of the circuit of a network with these streams on the first samples of the
+    /// data.
     fn new(network: &Network, data: &Dataset, config: StreamConfig) -> Self {
         let config = config.arithmetic(Arithmetic::Integer);
         let options = Options::default();
         let compute = || -> aleatron_hardware::Result<CostFigures> {
             let circuit = Circuit::new(network, &config, &options)?;
-            // Samples that cannot be read or encoded fail in the evaluation itself; the cost is then that of all inputs alike.
+            // Samples that cannot be read or encoded fail in the evaluation itself; the cost is
+            // then that of all inputs alike.
             let samples = data.samples(0..SAMPLES.min(data.len())).ok();
             let trace = samples.and_then(|samples| circuit.trace(&samples).ok());
             let cost = circuit.cost(&options, Technology::Generic, trace.as_ref())?;
@@ -127,7 +130,12 @@ pub(super) fn add_planned_costs(network: &Network, data: &Dataset, evaluation: &
     evaluation.costs = costs(network, data, plan, &rows.collect::<Vec<_>>());
 }
 
-fn costs(network: &Network, data: &Dataset, plan: &Plan, rows: &[(GeneratorName, usize)]) -> Vec<RowCost> {
+fn costs(
+    network: &Network,
+    data: &Dataset,
+    plan: &Plan,
+    rows: &[(GeneratorName, usize)],
+) -> Vec<RowCost> {
     let cost = |&(generator, length): &(GeneratorName, usize)| {
         let cost = CircuitCost::new(network, data, plan.config(&generator, length, 0));
         RowCost { generator, length, cost }
@@ -149,7 +157,8 @@ pub fn add_cost(network: &Network, data: &Dataset, plan: &Plan, found: &mut Foun
 impl Evaluation {
     /// Returns the cost of the circuit of a row, if it was computed.
     pub(super) fn cost_of(&self, generator: &GeneratorName, length: usize) -> Option<&CircuitCost> {
-        let found = self.costs.iter().find(|cost| cost.generator == *generator && cost.length == length);
+        let found =
+            self.costs.iter().find(|cost| cost.generator == *generator && cost.length == length);
         found.map(|row| &row.cost)
     }
 
@@ -184,7 +193,8 @@ impl Evaluation {
         for (k, RowCost { generator, length, cost }) in self.costs.iter().enumerate() {
             let name = format!("the cost of {generator} at {length} bits");
             cost.validate().map_err(|reason| format!("{name}: {reason}"))?;
-            let is_same = |other: &RowCost| other.generator == *generator && other.length == *length;
+            let is_same =
+                |other: &RowCost| other.generator == *generator && other.length == *length;
             if self.costs[..k].iter().any(is_same) {
                 return Err(format!("{name} is there twice"));
             }

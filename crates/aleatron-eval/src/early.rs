@@ -1,12 +1,13 @@
 //! Early termination: stopping a sample before its streams end.
 //!
-//! Two rules. By **margin**: after 8 cycles, and each time the cycles have doubled, a circuit compares the scores so far. If the decision
-//! margin of the best over the second is some standard deviations of the counting noise, the sample is done. The first layer's streams
-//! continue from one step to the next; a later layer's inputs have changed by then, so its streams start over. Both are counted. This loses
-//! a little accuracy.
+//! Two rules. By **margin**: after 8 cycles, and each time the cycles have doubled, a circuit
+//! compares the scores so far. If the decision margin of the best over the second is some standard
+//! deviations of the counting noise, the sample is done. The first layer's streams continue from
+//! one step to the next; a later layer's inputs have changed by then, so its streams start over.
+//! Both are counted. This loses a little accuracy.
 //!
-//! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no remaining cycle can change which score
-//! is best. This never loses any.
+//! By **certainty**: all layers but the last run to the end, and the last one stops as soon as no
+//! remaining cycle can change which score is best. This never loses any.
 
 use aleatron_core::{LayerSpec, Polarity};
 use aleatron_engine::stream::each_product;
@@ -54,9 +55,11 @@ pub(super) fn steps(length: usize) -> impl Iterator<Item = usize> {
     doubling.take_while(move |&cycles| cycles < length).chain([length])
 }
 
-/// Returns the cycles after which a run of `length` checks whether it is certain: sixteenths of it, except for the end.
+/// Returns the cycles after which a run of `length` checks whether it is certain: sixteenths of it,
+/// except for the end.
 pub(super) fn fractions(length: usize) -> Vec<usize> {
-    let mut fractions: Vec<usize> = (1..FRACTIONS).map(|k| (length * k).div_ceil(FRACTIONS)).collect();
+    let mut fractions: Vec<usize> =
+        (1..FRACTIONS).map(|k| (length * k).div_ceil(FRACTIONS)).collect();
     fractions.retain(|&cycles| cycles < length);
     fractions.dedup();
     fractions
@@ -69,14 +72,16 @@ pub(super) fn sorted(margins: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Returns the standard deviation of the difference of two scores after one cycle, at most, for a layer of `n_outputs` whose scales are 1:
-/// n products of independent streams have a variance of at most 1 each (1/4 if unipolar or signed). A single score is compared with 0, which
+/// Returns the standard deviation of the difference of two scores after one cycle, at most, for a
+/// layer of `n_outputs` whose scales are 1: n products of independent streams have a variance of at
+/// most 1 each (1/4 if unipolar or signed). A single score is compared with 0, which
 /// has no variance.
 pub(super) fn noise_of_products(polarity: Polarity, n_outputs: usize, fan_in: usize) -> f64 {
     (n_outputs.min(2) as f64 * fan_in as f64 * polarity.product_variance()).sqrt()
 }
 
-/// Returns the best class and how many of the ascending `margins` its margin over the second, or over 0, reaches in units of `noise`.
+/// Returns the best class and how many of the ascending `margins` its margin over the second, or
+/// over 0, reaches in units of `noise`.
 pub(super) fn decide(scores: &[f64], noise: f64, margins: &[f64]) -> Decision {
     let class = aleatron_engine::network::top_class(scores);
     let gap = match scores {
@@ -91,8 +96,14 @@ pub(super) fn decide(scores: &[f64], noise: f64, margins: &[f64]) -> Decision {
     Decision { class, reached: margins.partition_point(|&margin| deviations >= margin) }
 }
 
-/// Returns the least and the greatest final sum of each neuron, in product bits: a remaining cycle changes it by one of `moves`.
-pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[[f64; 2]]) -> Vec<[f64; 2]> {
+/// Returns the least and the greatest final sum of each neuron, in product bits: a remaining cycle
+/// changes it by one of `moves`.
+pub(super) fn ends(
+    part: &LayerSpec,
+    full: &LayerSpec,
+    counts: &[u64],
+    moves: &[[f64; 2]],
+) -> Vec<[f64; 2]> {
     let remaining = (full.length().bits() - part.length().bits()) as f64;
     let ends = |(neuron, &count): (usize, &u64)| {
         let now = part.polarity().sum(count, part.fan_in(neuron), part.length()) as f64;
@@ -101,24 +112,27 @@ pub(super) fn ends(part: &LayerSpec, full: &LayerSpec, counts: &[u64], moves: &[
     counts.iter().enumerate().map(ends).collect()
 }
 
-/// Returns whether one score is certain to be best: its least value is above the greatest of every other score, or above or below 0 if there
-/// is no other.
+/// Returns whether one score is certain to be best: its least value is above the greatest of every
+/// other score, or above or below 0 if there is no other.
 pub(super) fn is_decided(ends: &[[f64; 2]]) -> bool {
     match ends {
         &[[low, high]] => low > 0.0 || high < 0.0,
         ends => {
-            let best = (0..ends.len()).fold(0, |best, j| if ends[j][0] > ends[best][0] { j } else { best });
+            let best = (0..ends.len())
+                .fold(0, |best, j| if ends[j][0] > ends[best][0] { j } else { best });
             ends.iter().enumerate().all(|(j, [_, high])| j == best || ends[best][0] > *high)
         }
     }
 }
 
-/// Returns the least and the greatest change of each sum in one cycle, given the last layer's inputs and weights as values: each product
-/// of a unipolar neuron adds 0 or 1, of a bipolar one -1 or 1. A product of a signed one has its sign from the start, and is always 0 where an
+/// Returns the least and the greatest change of each sum in one cycle, given the last layer's
+/// inputs and weights as values: each product of a unipolar neuron adds 0 or 1, of a bipolar one -1
+/// or 1. A product of a signed one has its sign from the start, and is always 0 where an
 /// operand is.
 pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f64; 2]> {
-    let all =
-        |low: f64| (0..spec.n_neurons()).map(move |j| [low, 1.0].map(|step| step * spec.fan_in(j) as f64));
+    let all = |low: f64| {
+        (0..spec.n_neurons()).map(move |j| [low, 1.0].map(|step| step * spec.fan_in(j) as f64))
+    };
     match spec.polarity() {
         Polarity::Unipolar => all(0.0).collect(),
         Polarity::Bipolar => all(-1.0).collect(),
@@ -138,17 +152,19 @@ pub(super) fn moves(spec: &LayerSpec, weights: &[f64], inputs: &[f64]) -> Vec<[f
     }
 }
 
-/// Sums up early termination from the steps of a run, each with the cycles of every layer and the decisions of all samples; `rank` is the
-/// index of the margin among all.
+/// Sums up early termination from the steps of a run, each with the cycles of every layer and the
+/// decisions of all samples; `rank` is the index of the margin among all.
 pub(super) fn early_stop(
     steps: &[(&[usize], Vec<Decision>)],
     labels: &[usize],
     margin: f64,
     rank: usize,
 ) -> EarlyStop {
-    let (mut cycles, mut right, mut stopped, mut right_at_end) = (0_u128, 0_usize, 0_usize, 0_usize);
+    let (mut cycles, mut right, mut stopped, mut right_at_end) =
+        (0_u128, 0_usize, 0_usize, 0_usize);
     let n_layers = steps.first().map_or(1, |(lengths, _)| lengths.len().max(1));
-    // The streams of the first layer continue from one step to the next, those of the others start over.
+    // The streams of the first layer continue from one step to the next, those of the others start
+    // over.
     let first = |k: usize| steps[k].0.first().copied().unwrap_or(0) as u128;
     let costs: Vec<u128> = (0..steps.len())
         .map(|k| {
@@ -168,7 +184,8 @@ pub(super) fn early_stop(
             }
         }
         right += usize::from(class == label);
-        right_at_end += usize::from(steps.last().is_some_and(|(_, end)| end[sample].class == label));
+        right_at_end +=
+            usize::from(steps.last().is_some_and(|(_, end)| end[sample].class == label));
     }
     let n = labels.len().max(1) as f64;
     EarlyStop {
@@ -200,7 +217,8 @@ mod tests {
     fn cycles_count_restarts() {
         let at = |class, reached| Decision { class, reached };
         // The first sample stops at once, rightly; the second runs to the end and ends up right.
-        let steps = [(&[8, 8][..], vec![at(1, 2), at(0, 1)]), (&[16, 16], vec![at(1, 2), at(2, 1)])];
+        let steps =
+            [(&[8, 8][..], vec![at(1, 2), at(0, 1)]), (&[16, 16], vec![at(1, 2), at(2, 1)])];
         let stop = early_stop(&steps, &[1, 2], 1.0, 1);
         // First sample: 8 cycles in both layers. Second: 16 in the first, 8 + 16 in the second.
         assert_eq!(stop.mean_cycles, (8.0 + 20.0) / 2.0);
@@ -249,7 +267,8 @@ mod tests {
         let (part, full) = (spec(12, Polarity::Bipolar), spec(16, Polarity::Bipolar));
         assert!(is_certain(&part, &full, &[30, 17], &[0.0, 0.0], &all(&part)));
         assert!(!is_certain(&part, &full, &[30, 18], &[0.0, 0.0], &all(&part)));
-        // Products of signed operands cannot change their sign, and one of them is always 0: the second score can gain 2 in each of 4 cycles.
+        // Products of signed operands cannot change their sign, and one of them is always 0: the
+        // second score can gain 2 in each of 4 cycles.
         let (part, full) = (spec(12, Polarity::Signed), spec(16, Polarity::Signed));
         let moves = moves(&part, &[0.5, -0.5, 0.3, 0.1, -0.1, 0.2], &[0.5, -0.5, -0.0]);
         assert_eq!(moves, [[0.0, 2.0], [0.0, 2.0]]);
@@ -273,7 +292,8 @@ mod tests {
         }
     }
 
-    /// Variances of independent products add up: 16 of 1/4 are 4, and the difference of two such scores has twice that.
+    /// Variances of independent products add up: 16 of 1/4 are 4, and the difference of two such
+    /// scores has twice that.
     #[test]
     fn noise_grows_with_the_root_of_products() {
         assert_eq!(noise_of_products(Polarity::Unipolar, 1, 16), 2.0);
@@ -285,7 +305,9 @@ mod tests {
     #[test]
     fn signs_say_where_products_can_go() {
         let length = Length::new(8).unwrap();
-        let spec = LayerSpec::dense(4, 1, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
+        let spec =
+            LayerSpec::dense(4, 1, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 })
+                .unwrap();
         let found = moves(&spec, &[0.5, -0.5, 0.5, -0.5], &[0.5, 0.5, -0.5, -0.5]);
         assert_eq!(found, [[-2.0, 2.0]]);
         assert_eq!(moves(&spec, &[0.5, -0.5, 0.5, 0.0], &[0.5, 0.5, -0.5, 0.5]), [[-2.0, 1.0]]);

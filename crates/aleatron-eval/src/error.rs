@@ -6,10 +6,11 @@ use std::path::PathBuf;
 /// The result of every fallible operation of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the place and the value at fault: in an evaluation, or in what it stands on.
+/// What went wrong, with the place and the value at fault: in an evaluation, or in what it stands
+/// on.
 ///
-/// Errors of [`aleatron_core`] are always [`Error::Core`], also where a network or a data set had them first, unless
-/// that says in which layer.
+/// Errors of [`aleatron_core`] are always [`Error::Core`], also where a network or a data set had
+/// them first, unless that says in which layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

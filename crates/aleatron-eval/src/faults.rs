@@ -32,11 +32,16 @@ mod rate {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
-    pub(crate) fn serialize<S: Serializer>(rate: &FaultRate, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        rate: &FaultRate,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(rate.get())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<FaultRate, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<FaultRate, D::Error> {
         FaultRate::new(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
@@ -47,7 +52,10 @@ pub(super) mod rates {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
 
-    pub(crate) fn serialize<S: Serializer>(rates: &[FaultRate], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        rates: &[FaultRate],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(rates.iter().map(|rate| rate.get()))
     }
 
@@ -59,13 +67,15 @@ pub(super) mod rates {
     }
 }
 
-/// Returns whether the circuit of a generator has sites: one that multiplies integers has no streams.
+/// Returns whether the circuit of a generator has sites: one that multiplies integers has no
+/// streams.
 fn has_sites(generator: &GeneratorName, sites: FaultSites) -> bool {
     generator.integer_bits().is_none() || sites.iter().all(FaultSite::is_binary)
 }
 
 impl Plan {
-    /// Returns the faults of cells: none first, if the plan has no rates or a rate of 0, then by site and rate.
+    /// Returns the faults of cells: none first, if the plan has no rates or a rate of 0, then by
+    /// site and rate.
     #[must_use]
     pub fn fault_points(&self) -> Vec<Option<FaultPoint>> {
         let mut points = Vec::new();
@@ -79,7 +89,8 @@ impl Plan {
         points
     }
 
-    /// Returns the faults of the cells of a generator: those of the plan whose sites its circuit has.
+    /// Returns the faults of the cells of a generator: those of the plan whose sites its circuit
+    /// has.
     #[must_use]
     pub fn fault_points_of(&self, generator: &GeneratorName) -> Vec<Option<FaultPoint>> {
         let mut points = self.fault_points();
@@ -87,14 +98,18 @@ impl Plan {
         points
     }
 
-    /// Returns the generators whose circuits have no streams, with the sites of the plan that they therefore do not have.
+    /// Returns the generators whose circuits have no streams, with the sites of the plan that they
+    /// therefore do not have.
     pub(super) fn missing_sites(&self) -> Vec<(GeneratorName, Vec<FaultSites>)> {
         let missing = |generator: &GeneratorName| {
-            let sites = self.fault_sites.iter().copied().filter(|sites| !has_sites(generator, *sites));
+            let sites =
+                self.fault_sites.iter().copied().filter(|sites| !has_sites(generator, *sites));
             (*generator, sites.collect::<Vec<_>>())
         };
         match self.has_faults() {
-            true => self.generators.iter().map(missing).filter(|(_, sites)| !sites.is_empty()).collect(),
+            true => {
+                self.generators.iter().map(missing).filter(|(_, sites)| !sites.is_empty()).collect()
+            }
             false => Vec::new(),
         }
     }
@@ -154,7 +169,8 @@ impl Plan {
             (_, false) => {}
         }
         // A plan without rates has cells without faults.
-        let of_none = (self.faults.is_empty() != other.faults.is_empty()).then_some(&FaultRate::ZERO);
+        let of_none =
+            (self.faults.is_empty() != other.faults.is_empty()).then_some(&FaultRate::ZERO);
         for rate in other.faults.iter().chain(of_none) {
             if !self.faults.contains(rate) {
                 self.faults.push(*rate);

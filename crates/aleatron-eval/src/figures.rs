@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// Figures of a classification or of a regression, by the labels of the samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "these are neither the figures of a classification nor those of a regression")]
+#[serde(
+    untagged,
+    expecting = "these are neither the figures of a classification nor those of a regression"
+)]
 pub enum Figures<C, R> {
     /// The samples have class labels.
     Classification(C),
@@ -63,7 +66,8 @@ pub struct Classification {
     pub confusion: Vec<Vec<u32>>,
     /// Early termination, by margin.
     pub early: Vec<EarlyStop>,
-    /// Termination of the last layer as soon as the outcome is certain; `None` if an activation follows it.
+    /// Termination of the last layer as soon as the outcome is certain; `None` if an activation
+    /// follows it.
     pub certain: Option<CertainStop>,
 }
 
@@ -111,8 +115,9 @@ pub struct Errors {
     pub mean_absolute: f64,
     /// The root of the mean of their squares.
     pub root_mean_square: f64,
-    /// The coefficient of determination R²: 1 less the squares of the differences over those of the reference values around the mean of
-    /// each output. References that do not vary have 1 if all outputs are equal to them, and 0 otherwise.
+    /// The coefficient of determination R²: 1 less the squares of the differences over those of
+    /// the reference values around the mean of each output. References that do not vary have 1
+    /// if all outputs are equal to them, and 0 otherwise.
     pub r_squared: f64,
 }
 
@@ -139,7 +144,8 @@ impl Errors {
         }
         let spread: f64 = (0..n_outputs)
             .map(|k| {
-                let column: Vec<f64> = references.iter().skip(k).step_by(n_outputs).copied().collect();
+                let column: Vec<f64> =
+                    references.iter().skip(k).step_by(n_outputs).copied().collect();
                 let mean = mean(&column);
                 column.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
             })
@@ -199,7 +205,8 @@ impl CellFigures {
 impl RowFigures {
     /// Sums up the figures of the cells of one generator and length.
     pub(super) fn new(cells: &[&CellFigures]) -> Self {
-        let classes: Vec<&Classification> = cells.iter().filter_map(|cell| cell.classification()).collect();
+        let classes: Vec<&Classification> =
+            cells.iter().filter_map(|cell| cell.classification()).collect();
         if !classes.is_empty() {
             return Self::Classification(ClassificationRow::new(&classes));
         }
@@ -214,14 +221,17 @@ impl RowFigures {
 
 impl ClassificationRow {
     fn new(cells: &[&Classification]) -> Self {
-        let average =
-            |value: fn(&Classification) -> f64| mean(&cells.iter().map(|c| value(c)).collect::<Vec<_>>());
+        let average = |value: fn(&Classification) -> f64| {
+            mean(&cells.iter().map(|c| value(c)).collect::<Vec<_>>())
+        };
         let accuracies: Vec<f64> = cells.iter().map(|cell| cell.accuracy).collect();
         let margins = cells.first().map_or(&[][..], |cell| &cell.early);
         let early = margins.iter().enumerate().map(|(k, first)| {
-            let stops: Vec<&EarlyStop> = cells.iter().filter_map(|cell| cell.early.get(k)).collect();
-            let average =
-                |value: fn(&EarlyStop) -> f64| mean(&stops.iter().map(|s| value(s)).collect::<Vec<_>>());
+            let stops: Vec<&EarlyStop> =
+                cells.iter().filter_map(|cell| cell.early.get(k)).collect();
+            let average = |value: fn(&EarlyStop) -> f64| {
+                mean(&stops.iter().map(|s| value(s)).collect::<Vec<_>>())
+            };
             EarlyStop {
                 margin: first.margin,
                 mean_cycles: average(|stop| stop.mean_cycles),
@@ -236,7 +246,8 @@ impl ClassificationRow {
             stopped: mean(&certain.iter().map(|stop| stop.stopped).collect::<Vec<_>>()),
         });
         let matrix = cells.first().map_or(&[][..], |cell| &cell.confusion);
-        let mut confusion: Vec<Vec<u64>> = matrix.iter().map(|counts| vec![0; counts.len()]).collect();
+        let mut confusion: Vec<Vec<u64>> =
+            matrix.iter().map(|counts| vec![0; counts.len()]).collect();
         for cell in cells {
             let entries = confusion.iter_mut().flatten().zip(cell.confusion.iter().flatten());
             entries.for_each(|(sum, &n)| *sum += u64::from(n));
@@ -264,12 +275,14 @@ mod tests {
 
     #[test]
     fn errors_are_means_and_r_squared_compares_with_the_spread() {
-        // Two outputs of two samples; the references of the first output vary by 2 around 4, those of the second do not.
+        // Two outputs of two samples; the references of the first output vary by 2 around 4, those
+        // of the second do not.
         let errors = Errors::new(&[1.0, 5.0, 5.0, 6.0], &[2.0, 5.0, 6.0, 5.0], 2);
         assert_eq!(errors.mean_absolute, 3.0 / 4.0);
         assert_eq!(errors.root_mean_square, 0.75_f64.sqrt());
         assert_eq!(errors.r_squared, 1.0 - 3.0 / 8.0);
-        let r_squared = |outputs: &[f64], references: &[f64]| Errors::new(outputs, references, 1).r_squared;
+        let r_squared =
+            |outputs: &[f64], references: &[f64]| Errors::new(outputs, references, 1).r_squared;
         assert_eq!(r_squared(&[3.0, 3.0], &[3.0, 3.0]), 1.0);
         assert_eq!(r_squared(&[3.0, 4.0], &[3.0, 3.0]), 0.0);
         // The mean of the references has 0, and the exact references 1.

@@ -1,9 +1,11 @@
 //! Searching for the shortest streams that are good enough, layer by layer.
 //!
-//! The score of a network is its accuracy, or for samples with targets the coefficient of determination R²; that of a language model is its
-//! negative loss. The search first tries one length
-//! for all layers, from the shortest up, and stops at the first that is good enough. It continues from there: the most expensive layer is tried
-//! with half its length; if the score stays within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
+//! The score of a network is its accuracy, or for samples with targets the coefficient of
+//! determination R²; that of a language model is its negative loss. The search first tries one
+//! length for all layers, from the shortest up, and stops at the first that is good enough. It
+//! continues from there: the most expensive layer is tried with half its length; if the score stays
+//! within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search
+//! ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
 //! so an interrupted search goes on from its trials.
 
 use super::cost::CircuitCost;
@@ -23,8 +25,8 @@ use std::sync::Arc;
 pub struct Search {
     /// The generator.
     pub generator: GeneratorName,
-    /// The permitted loss of the score against floating point, in hundredths: percentage points of accuracy, or of R². For language models,
-    /// in nats per token.
+    /// The permitted loss of the score against floating point, in hundredths: percentage points of
+    /// accuracy, or of R². For language models, in nats per token.
     pub loss: f64,
     /// The length that all layers begin with.
     pub longest: usize,
@@ -99,7 +101,8 @@ pub struct Found {
     pub layers: Vec<String>,
     /// The products of one sample in each.
     pub products: Vec<u64>,
-    /// The shortest lengths found that are good enough; those of the start where not even they are.
+    /// The shortest lengths found that are good enough; those of the start where not even they
+    /// are.
     pub lengths: Vec<usize>,
     /// The score with them.
     pub score: f64,
@@ -122,8 +125,9 @@ pub struct Found {
     pub is_finished: bool,
 }
 
-/// Searches for the shortest streams of a network's layers with one generator. `known` is the result of an earlier search of the same;
-/// `progress` is called with the state of the search before and after each trial.
+/// Searches for the shortest streams of a network's layers with one generator. `known` is the
+/// result of an earlier search of the same; `progress` is called with the state of the search
+/// before and after each trial.
 ///
 /// ```
 /// use aleatron_core::Cancel;
@@ -140,8 +144,9 @@ pub struct Found {
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`] if `known` is of another search, and
-/// [`Error::UnfinishedSearch`], with the trials that are done, if a later trial fails.
+/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`]
+/// if `known` is of another search, and [`Error::UnfinishedSearch`], with the trials that are done,
+/// if a later trial fails.
 pub fn find(
     network: &Network,
     data: &Dataset,
@@ -230,7 +235,8 @@ impl<S: FnMut(&[usize]) -> Result<f64>> Trials<'_, S> {
     fn run(&mut self, found: &mut Found) -> Result<bool> {
         let search = self.search;
         let halves = std::iter::successors(Some(search.longest), |length| Some(length / 2));
-        let mut uniform: Vec<usize> = halves.take_while(|&length| length >= search.shortest).collect();
+        let mut uniform: Vec<usize> =
+            halves.take_while(|&length| length >= search.shortest).collect();
         uniform.reverse();
         for length in uniform {
             let lengths = vec![length; found.layers.len()];
@@ -245,9 +251,10 @@ impl<S: FnMut(&[usize]) -> Result<f64>> Trials<'_, S> {
         }
         let mut is_open = vec![true; found.layers.len()];
         loop {
-            let open =
-                (0..found.layers.len()).filter(|&k| is_open[k] && found.lengths[k] / 2 >= search.shortest);
-            let Some(k) = open.max_by_key(|&k| found.products[k].saturating_mul(found.lengths[k] as u64))
+            let open = (0..found.layers.len())
+                .filter(|&k| is_open[k] && found.lengths[k] / 2 >= search.shortest);
+            let Some(k) =
+                open.max_by_key(|&k| found.products[k].saturating_mul(found.lengths[k] as u64))
             else {
                 return Ok(true);
             };
@@ -278,7 +285,8 @@ impl<S: FnMut(&[usize]) -> Result<f64>> Trials<'_, S> {
 }
 
 impl Found {
-    /// Returns the state before the first trial, without the layers; `permitted` is the permitted loss of the score.
+    /// Returns the state before the first trial, without the layers; `permitted` is the permitted
+    /// loss of the score.
     pub(super) fn new(search: &Search, float_score: f64, permitted: f64) -> Self {
         Self {
             identity: String::new(),
@@ -299,7 +307,8 @@ impl Found {
         }
     }
 
-    /// Runs the search from here, or from the trials of an earlier search; `score` returns the mean score with some lengths over all seeds.
+    /// Runs the search from here, or from the trials of an earlier search; `score` returns the mean
+    /// score with some lengths over all seeds.
     pub(super) fn search(
         mut self,
         known: Option<Self>,
@@ -320,7 +329,9 @@ impl Found {
             }
             Err(error) if error.core() == Some(&aleatron_core::Error::Cancelled) => Ok(self),
             Err(source) if self.trials.is_empty() => Err(source),
-            Err(source) => Err(Error::UnfinishedSearch { done: Box::new(self), source: Box::new(source) }),
+            Err(source) => {
+                Err(Error::UnfinishedSearch { done: Box::new(self), source: Box::new(source) })
+            }
         }
     }
 }
@@ -358,7 +369,8 @@ impl Found {
             return Err(fault("it has not one length for each layer".to_owned()));
         }
         let range = read.measure.range();
-        let is_consistent = |trial: &&Trial| trial.lengths.len() == n && range.contains(&trial.score);
+        let is_consistent =
+            |trial: &&Trial| trial.lengths.len() == n && range.contains(&trial.score);
         match read.trials.iter().position(|trial| !is_consistent(&trial)) {
             Some(k) => Err(fault(format!("trial {k} is inconsistent"))),
             None => Ok(read),
@@ -375,9 +387,17 @@ impl Found {
     }
 
     /// Returns the trials, if they are those of the same search.
-    fn trials_of(self, identity: &str, generator: &GeneratorName, layers: &[String]) -> Result<Vec<Trial>> {
+    fn trials_of(
+        self,
+        identity: &str,
+        generator: &GeneratorName,
+        layers: &[String],
+    ) -> Result<Vec<Trial>> {
         for (what, same) in [
-            ("the network, the data or the settings", self.identity == identity && self.layers == layers),
+            (
+                "the network, the data or the settings",
+                self.identity == identity && self.layers == layers,
+            ),
             ("the generator", self.generator == *generator),
         ] {
             if !same {

@@ -37,7 +37,10 @@ impl<C> Finished<C> {
     pub(super) fn merge(&mut self, other: Self) {
         for (own, other) in self.passes.iter_mut().zip(other.passes) {
             add_new(&mut own.notes, other.notes.into_iter());
-            other.chunks.into_iter().for_each(|(index, chunk)| _ = own.chunks.entry(index).or_insert(chunk));
+            other
+                .chunks
+                .into_iter()
+                .for_each(|(index, chunk)| _ = own.chunks.entry(index).or_insert(chunk));
         }
     }
 

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Passes whose encoded weights are cached, the last used ones.
 const CACHED: usize = 2;
 
-/// An evaluation to be run as tasks, on any machine that has the network and the data; see [`Journal`].
+/// An evaluation to be run as tasks, on any machine that has the network and the data; see
+/// [`Journal`].
 pub struct Job<'a> {
     subject: Subject,
     data: Cow<'a, Dataset>,
@@ -31,8 +32,8 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Checks everything that can be known before anything runs. Samples with class labels are a classification, samples with targets a
-    /// regression.
+    /// Checks everything that can be known before anything runs. Samples with class labels are a
+    /// classification, samples with targets a regression.
     ///
     /// # Errors
     /// [`Error`] for a plan that cannot be run, or data that do not fit the network.
@@ -66,7 +67,8 @@ impl<'a> Job<'a> {
         super::cost::add_costs(self.subject.network(), &self.data, evaluation);
     }
 
-    /// Returns the job with the cost of the circuit of each row in its schedule, so that merged shards have them: a merge has no network.
+    /// Returns the job with the cost of the circuit of each row in its schedule, so that merged
+    /// shards have them: a merge has no network.
     #[must_use]
     pub fn with_costs(mut self) -> Self {
         let evaluation = &mut self.schedule.header.evaluation;
@@ -94,7 +96,8 @@ impl<'a> Job<'a> {
         &self.plan.device
     }
 
-    /// Returns the same job on another device, which changes times and nothing else; results keep the name of the first device.
+    /// Returns the same job on another device, which changes times and nothing else; results keep
+    /// the name of the first device.
     #[must_use]
     pub fn on(mut self, device: aleatron_engine::Device) -> Self {
         self.plan.device = device;
@@ -105,11 +108,19 @@ impl<'a> Job<'a> {
     /// Runs a task; `tick` is called before each chunk.
     ///
     /// # Errors
-    /// [`Error::Format`] for a task of another schedule, [`CoreError::Cancelled`] when cancelled, and every failure of the network.
-    pub fn run(&self, task: &Task, cancel: Cancel<'_>, tick: &mut dyn FnMut()) -> Result<TaskResult> {
-        let end = task.first.checked_add(task.chunks).filter(|&end| end <= self.schedule.n_chunks());
+    /// [`Error::Format`] for a task of another schedule, [`CoreError::Cancelled`] when cancelled,
+    /// and every failure of the network.
+    pub fn run(
+        &self,
+        task: &Task,
+        cancel: Cancel<'_>,
+        tick: &mut dyn FnMut(),
+    ) -> Result<TaskResult> {
+        let end =
+            task.first.checked_add(task.chunks).filter(|&end| end <= self.schedule.n_chunks());
         let (Some(pass), Some(end)) = (self.schedule.passes.get(task.pass), end) else {
-            let reason = format!("there is no pass {} with chunks from {} on", task.pass, task.first);
+            let reason =
+                format!("there is no pass {} with chunks from {} on", task.pass, task.first);
             return Err(Error::Format { file: "task".to_owned(), reason });
         };
         let pass = match &pass.kind {
@@ -159,7 +170,8 @@ impl<'a> Job<'a> {
         let cached = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut cached = cached();
-            let known = cached.iter().position(|(known, _)| *known == index).and_then(|k| cached.remove(k));
+            let known =
+                cached.iter().position(|(known, _)| *known == index).and_then(|k| cached.remove(k));
             if let Some((_, pass)) = known {
                 cached.push_back((index, Arc::clone(&pass)));
                 return Ok(pass);
@@ -186,7 +198,8 @@ impl<'a> Job<'a> {
         let &PassKind::Streams { generator, faults, seed, cycles, length, extent } = kind else {
             return Err(CoreError::Internal { place: "eval::Job::prepare" }.into());
         };
-        let names: Vec<&str> = self.subject.layers().iter().map(|layer| layer.name.as_str()).collect();
+        let names: Vec<&str> =
+            self.subject.layers().iter().map(|layer| layer.name.as_str()).collect();
         let config = config(&names, &self.plan, &generator, faults, seed, [cycles, length])?;
         let (labels, margins) = (self.data.label_kind(), &self.plan.margins);
         PreparedPass::new(&self.subject, labels, margins, &config, extent, cancel)
@@ -194,8 +207,8 @@ impl<'a> Job<'a> {
 
     /// Returns the job as bytes, for workers of other processes and machines.
     ///
-    /// Eight bytes hold the size of a JSON object; the object, the ONNX file of the network and the features follow. Numbers are
-    /// little-endian.
+    /// Eight bytes hold the size of a JSON object; the object, the ONNX file of the network and the
+    /// features follow. Numbers are little-endian.
     ///
     /// # Errors
     /// [`aleatron_core::Error::Memory`] if they do not fit.
@@ -240,9 +253,11 @@ impl Job<'static> {
     /// Reads bytes that [`Job::to_bytes`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] with the fault, also if the bytes were written by another version, and as [`Job::new`].
+    /// [`Error::Format`] with the fault, also if the bytes were written by another version, and as
+    /// [`Job::new`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let fault = |reason: &str| Error::Format { file: "job".to_owned(), reason: reason.to_owned() };
+        let fault =
+            |reason: &str| Error::Format { file: "job".to_owned(), reason: reason.to_owned() };
         let short = || fault("it ends too soon");
         let (size, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
         let size = usize::try_from(u64::from_le_bytes(*size)).map_err(|_| short())?;
@@ -256,7 +271,9 @@ impl Job<'static> {
         }
         let features = features.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         let data = match head.labels {
-            Labels::Classes { labels, .. } => Dataset::new(head.data, head.n_features, features, labels)?,
+            Labels::Classes { labels, .. } => {
+                Dataset::new(head.data, head.n_features, features, labels)?
+            }
             Labels::Targets { targets, n_outputs } => {
                 Dataset::with_targets(head.data, head.n_features, features, n_outputs, targets)?
             }
@@ -284,7 +301,9 @@ pub(super) fn from_sample(error: Error, first: usize) -> Error {
         Error::Engine(EngineError::NotWhole { sample, feature, value, input }) => {
             EngineError::NotWhole { sample: first + sample, feature, value, input }.into()
         }
-        Error::Output { sample, output, value } => Error::Output { sample: first + sample, output, value },
+        Error::Output { sample, output, value } => {
+            Error::Output { sample: first + sample, output, value }
+        }
         error => error,
     }
 }
@@ -318,7 +337,8 @@ mod tests {
     fn the_last_passes_are_cached_until_they_are_released() {
         let data = data();
         let job = job(&data);
-        let cached = |job: &Job<'_>| job.cached.lock().unwrap().iter().map(|(pass, _)| *pass).collect();
+        let cached =
+            |job: &Job<'_>| job.cached.lock().unwrap().iter().map(|(pass, _)| *pass).collect();
         let run = |pass: usize| -> Vec<usize> {
             let task = Task { pass, first: 0, chunks: 1 };
             job.run(&task, Cancel::NEVER, &mut || ()).unwrap();

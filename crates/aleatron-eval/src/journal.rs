@@ -10,7 +10,8 @@ use super::task::{Chunk, Task, TaskResult, fault};
 use crate::{Error, Result};
 use aleatron_engine::stream::LayerStats;
 
-/// The finished tasks of a schedule. Results may come in any order and more than once; the evaluation is the same.
+/// The finished tasks of a schedule. Results may come in any order and more than once; the
+/// evaluation is the same.
 ///
 /// ```
 /// use aleatron_core::Cancel;
@@ -50,7 +51,8 @@ impl FinishedPass<Chunk> {
     }
 
     fn decisions(&self) -> Vec<Decision> {
-        let decisions = self.chunks.values().flat_map(|chunk| chunk.classes.iter().zip(&chunk.reached));
+        let decisions =
+            self.chunks.values().flat_map(|chunk| chunk.classes.iter().zip(&chunk.reached));
         decisions.map(|(&class, &reached)| Decision { class, reached }).collect()
     }
 }
@@ -70,7 +72,8 @@ impl Journal {
         Ok(Self { schedule, evaluation, expected_score, finished })
     }
 
-    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left by a process that was killed, is ignored.
+    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left
+    /// by a process that was killed, is ignored.
     ///
     /// # Errors
     /// [`Error::Format`] with the line that cannot be read.
@@ -165,16 +168,17 @@ impl Journal {
     /// Computes the figures of floating point from the chunks of all samples.
     ///
     /// # Errors
-    /// [`Error::Format`] if chunks are missing, [`Error::Checkpoint`] if the checkpoint has another score.
+    /// [`Error::Format`] if chunks are missing, [`Error::Checkpoint`] if the checkpoint has another
+    /// score.
     pub(super) fn close_float(&mut self) -> Result<()> {
         if let Some(task) = self.missing_float().first() {
             return Err(fault(format!("chunk {} of floating point is missing", task.first)));
         }
         let pass = &self.finished.passes[FLOAT];
         let float = match &self.schedule.header.labels {
-            Labels::Classes { labels, .. } => {
-                Figures::Classification(FloatAccuracy { accuracy: share_of(&pass.classes(), labels) })
-            }
+            Labels::Classes { labels, .. } => Figures::Classification(FloatAccuracy {
+                accuracy: share_of(&pass.classes(), labels),
+            }),
             Labels::Targets { targets, n_outputs } => {
                 Figures::Regression(Errors::new(&pass.outputs(), targets, *n_outputs))
             }
@@ -188,16 +192,22 @@ impl Journal {
         Ok(())
     }
 
-    /// Computes a cell, all of whose passes are finished, and frees passes that no later cell needs.
+    /// Computes a cell, all of whose passes are finished, and frees passes that no later cell
+    /// needs.
     pub(super) fn close(&mut self, cell: usize) {
         let scheduled = &self.schedule.cells[cell];
         for &pass in &scheduled.passes {
-            add_new(&mut self.evaluation.warnings, self.finished.passes[pass].notes.iter().cloned());
+            add_new(
+                &mut self.evaluation.warnings,
+                self.finished.passes[pass].notes.iter().cloned(),
+            );
         }
         self.evaluation.cells.push(self.cell(cell));
-        let is_needed =
-            |pass: &usize| self.schedule.cells[cell + 1..].iter().any(|later| later.passes.contains(pass));
-        let over: Vec<usize> = scheduled.passes.iter().copied().filter(|pass| !is_needed(pass)).collect();
+        let is_needed = |pass: &usize| {
+            self.schedule.cells[cell + 1..].iter().any(|later| later.passes.contains(pass))
+        };
+        let over: Vec<usize> =
+            scheduled.passes.iter().copied().filter(|pass| !is_needed(pass)).collect();
         over.into_iter().for_each(|pass| self.finished.passes[pass].chunks.clear());
         self.settle();
     }
@@ -205,7 +215,8 @@ impl Journal {
     /// Returns the evaluation with all cells whose passes are finished.
     ///
     /// # Errors
-    /// [`Error::Format`] if the pass in floating point is not finished, [`Error::Checkpoint`] if the checkpoint has another score of it.
+    /// [`Error::Format`] if the pass in floating point is not finished, [`Error::Checkpoint`] if
+    /// the checkpoint has another score of it.
     pub fn finish(mut self) -> Result<Evaluation> {
         self.close_float()?;
         for cell in 0..self.schedule.cells.len() {
@@ -216,9 +227,11 @@ impl Journal {
         Ok(self.into_evaluation())
     }
 
-    /// Sorts the cells and counts those that are missing, so that the evaluation can be saved as it is.
+    /// Sorts the cells and counts those that are missing, so that the evaluation can be saved as it
+    /// is.
     fn settle(&mut self) {
-        self.evaluation.unfinished = (0..self.schedule.cells.len()).filter(|&cell| !self.has(cell)).count();
+        self.evaluation.unfinished =
+            (0..self.schedule.cells.len()).filter(|&cell| !self.has(cell)).count();
         self.evaluation.sort();
     }
 
@@ -244,7 +257,11 @@ impl Journal {
                 let outputs = pass.outputs();
                 Figures::Regression(Regression {
                     to_targets: Errors::new(&outputs, targets, *n_outputs),
-                    to_float: Errors::new(&outputs, &self.finished.passes[FLOAT].outputs(), *n_outputs),
+                    to_float: Errors::new(
+                        &outputs,
+                        &self.finished.passes[FLOAT].outputs(),
+                        *n_outputs,
+                    ),
                 })
             }
         };
@@ -266,7 +283,12 @@ impl Journal {
     }
 
     /// Computes the figures of a cell of classes from its passes.
-    fn classification(&self, passes: &[usize], labels: &[usize], n_classes: usize) -> Classification {
+    fn classification(
+        &self,
+        passes: &[usize],
+        labels: &[usize],
+        n_classes: usize,
+    ) -> Classification {
         let steps = passes.iter().map(|&pass| {
             let lengths = &self.schedule.passes[pass].lengths[..];
             (lengths, self.finished.passes[pass].decisions())
@@ -284,7 +306,8 @@ impl Journal {
         for (&label, &class) in labels.iter().zip(&classes) {
             confusion[label][class] += 1;
         }
-        let certain: Option<Vec<[u64; 2]>> = whole.chunks.values().map(|chunk| chunk.certain).collect();
+        let certain: Option<Vec<[u64; 2]>> =
+            whole.chunks.values().map(|chunk| chunk.certain).collect();
         let n = labels.len().max(1) as f64;
         Classification {
             accuracy: share_of(&classes, labels),
@@ -342,7 +365,8 @@ mod tests {
             seen.push(held(&journal));
         }
         // The first 8 cycles of streams of 16 bits are the pass of 8 bits.
-        let passes: Vec<&[usize]> = job.schedule().cells.iter().map(|cell| &cell.passes[..]).collect();
+        let passes: Vec<&[usize]> =
+            job.schedule().cells.iter().map(|cell| &cell.passes[..]).collect();
         assert_eq!(passes, [&[1][..], &[1, 2], &[3], &[3, 4]]);
         let (all, half, none) = ([true; 4], [false, false, true, true], [false; 4]);
         assert_eq!(seen, [all, all, half, half, none]);

@@ -1,14 +1,19 @@
 //! Evaluating a network as streams: accuracy or errors against length, generator and precision.
 //!
-//! A [`Plan`] has lengths, generators and seeds; [`evaluate`] runs a network over a data set for each of them and returns an [`Evaluation`].
-//! Its [cells](Cell) hold everything that was measured, its [rows](Evaluation::rows) sum it up over seeds, and it can be saved as JSON,
-//! resumed, printed and turned into a [report](mod@report). Samples with class labels are a classification, samples with targets a
-//! regression. [`find`] searches for the shortest streams, [`explore`] for the designs worth building. [`multiplier`] evaluates a pair of generators by all products of 8-bit values.
+//! A [`Plan`] has lengths, generators and seeds; [`evaluate`] runs a network over a data set for
+//! each of them and returns an [`Evaluation`]. Its [cells](Cell) hold everything that was measured,
+//! its [rows](Evaluation::rows) sum it up over seeds, and it can be saved as JSON, resumed, printed
+//! and turned into a [report](mod@report). Samples with class labels are a classification, samples
+//! with targets a regression. [`find`] searches for the shortest streams, [`explore`] for the
+//! designs worth building. [`multiplier`] evaluates a pair of generators by all products of 8-bit
+//! values.
 //!
-//! An evaluation can run on several processes and machines: a [`Job`] runs [tasks](Task), some chunks of the samples through the network
-//! once, and a [`Journal`] collects their results. [`evaluate`] does the same in one process.
+//! An evaluation can run on several processes and machines: a [`Job`] runs [tasks](Task), some
+//! chunks of the samples through the network once, and a [`Journal`] collects their results.
+//! [`evaluate`] does the same in one process.
 //!
-//! With the cargo feature `transformer`, `language` evaluates language models from Hugging Face files.
+//! With the cargo feature `transformer`, `language` evaluates language models from Hugging Face
+//! files.
 //!
 //! ```
 //! use aleatron_core::Cancel;
@@ -76,7 +81,9 @@ pub use journal::Journal;
 pub use lock::FileLock;
 pub use losses::find_losses;
 pub use plan::Plan;
-pub use result::{Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, Row};
+pub use result::{
+    Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, Row,
+};
 pub use run::{Progress, evaluate};
 pub use schedule::Schedule;
 pub use statistics::Estimate;
@@ -91,5 +98,6 @@ pub use text::plural;
 /// [`crate::Error::File`] if it cannot be written.
 pub fn write(path: impl AsRef<std::path::Path>, text: &str) -> crate::Result<()> {
     let path = path.as_ref();
-    aleatron_engine::file::replace(path, text.as_bytes()).map_err(|error| crate::Error::file(path, error))
+    aleatron_engine::file::replace(path, text.as_bytes())
+        .map_err(|error| crate::Error::file(path, error))
 }

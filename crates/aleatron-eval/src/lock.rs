@@ -5,7 +5,8 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Keeps other processes, and other locks of this process, off a resource until it is dropped or the process ends.
+/// Keeps other processes, and other locks of this process, off a resource until it is dropped or
+/// the process ends.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
@@ -17,12 +18,14 @@ impl FileLock {
     /// Locks a file, which is created.
     ///
     /// # Errors
-    /// [`Error::Locked`] with the process that holds the lock, [`Error::File`] if the file cannot be written.
+    /// [`Error::Locked`] with the process that holds the lock, [`Error::File`] if the file cannot
+    /// be written.
     pub fn acquire(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let fault = |source| Error::File { path: path.clone(), source };
         loop {
-            let options = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+            let options =
+                File::options().create(true).truncate(false).read(true).write(true).open(&path);
             let mut file = options.map_err(fault)?;
             match file.try_lock() {
                 // The last holder has removed the file since it was opened here.
@@ -46,7 +49,8 @@ impl FileLock {
 }
 
 impl FileLock {
-    /// Leaves the lock to the parent, in a forked child: it ends with the parent, though the child lives on.
+    /// Leaves the lock to the parent, in a forked child: it ends with the parent, though the child
+    /// lives on.
     pub fn after_fork(&mut self) {
         self.file = None;
     }
@@ -54,7 +58,8 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Still locked: no other process holds a file of this name. A file that remains does no harm.
+        // Still locked: no other process holds a file of this name. A file that remains does no
+        // harm.
         if cfg!(unix) && self.file.is_some() {
             let _ = std::fs::remove_file(&self.path);
         }

@@ -13,8 +13,9 @@ use std::sync::Arc;
 /// Samples over which the errors of nodes are found.
 const SAMPLES: usize = 256;
 
-/// Measures the loss of each node of a graph and adds it to its evaluation: for each generator at the longest of the lengths that lose more
-/// than one hundredth of the score, or at the shortest if none does, with seed 0. It takes about as long as one more cell for each generator.
+/// Measures the loss of each node of a graph and adds it to its evaluation: for each generator at
+/// the longest of the lengths that lose more than one hundredth of the score, or at the shortest if
+/// none does, with seed 0. It takes about as long as one more cell for each generator.
 ///
 /// # Errors
 /// As [`super::evaluate`].
@@ -51,7 +52,8 @@ fn nodes(network: &Network) -> Result<Vec<GraphNode>> {
     let maker = |value| graph.nodes().iter().position(|node| node.outputs.contains(&Some(value)));
     let summaries = network.inspect(1)?.nodes.into_iter();
     let nodes = graph.nodes().iter().zip(summaries).map(|(node, summary)| {
-        let mut inputs: Vec<usize> = node.inputs.iter().flatten().filter_map(|&value| maker(value)).collect();
+        let mut inputs: Vec<usize> =
+            node.inputs.iter().flatten().filter_map(|&value| maker(value)).collect();
         inputs.sort_unstable();
         inputs.dedup();
         GraphNode {
@@ -84,8 +86,13 @@ fn node_errors(
     let mut squares = streams.run(&features, 0, detail, cancel)?.nodes.squares;
     squares.resize(network.graph().nodes().len(), [0.0; 2]);
     // A node of zeros has no relative error; neither has one whose output is not finite.
-    let relative = |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
-    Ok(squares.into_iter().map(relative).map(|error| if error.is_finite() { error } else { 0.0 }).collect())
+    let relative =
+        |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
+    Ok(squares
+        .into_iter()
+        .map(relative)
+        .map(|error| if error.is_finite() { error } else { 0.0 })
+        .collect())
 }
 
 /// Returns the score with each layer alone as streams.

@@ -1,13 +1,14 @@
 //! Judging a pair of generators by every product of two 8-bit values.
 //!
-//! X and Y run over 0..=255. Their streams are the comparators `U_k < X` and `U_k < Y` of two sequences, and the estimate of
-//! `XY / 65536` is the share of ones among the first L bits of their AND.
+//! X and Y run over 0..=255. Their streams are the comparators `U_k < X` and `U_k < Y` of two
+//! sequences, and the estimate of `XY / 65536` is the share of ones among the first L bits of their
+//! AND.
 
 use crate::Result;
 use aleatron_core::generator::{CountTable, PrefixCounts, SequenceName, Warning, Width};
 use aleatron_core::{
-    Domain, Error as CoreError, LayerIndex, Length, Overlap, Polarity, Quantity, StreamAddress, memory,
-    reference,
+    Domain, Error as CoreError, LayerIndex, Length, Overlap, Polarity, Quantity, StreamAddress,
+    memory, reference,
 };
 use serde::Serialize;
 use std::fmt;
@@ -19,8 +20,8 @@ const VALUES: usize = 256;
 /// The side of an [error map](MultiplierStats::map): each entry stands for 4 by 4 pairs.
 pub const MAP_SIDE: usize = 64;
 
-/// Where the streams of one operand come from: a sequence as in [`aleatron_core::generator::GeneratorName`], or `bernoulli:SEED`, a stream of
-/// random bits.
+/// Where the streams of one operand come from: a sequence as in
+/// [`aleatron_core::generator::GeneratorName`], or `bernoulli:SEED`, a stream of random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A shared sequence.
@@ -72,12 +73,14 @@ impl MultiplierStats {
     /// ```
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does not exist.
+    /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does
+    /// not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
         let length = judged_length(length)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
-        let prefixes = PrefixCounts::from_values(&values[0], &values[1], widths, Polarity::Unipolar)?;
+        let prefixes =
+            PrefixCounts::from_values(&values[0], &values[1], widths, Polarity::Unipolar)?;
         let table = CountTable::from_prefixes(&prefixes)?;
         let bits = length.bits() as f64;
         let one = Width::EIGHT.one();
@@ -116,7 +119,8 @@ impl MultiplierStats {
     }
 
     /// The heading of [`Self::csv`].
-    pub const CSV_HEADING: &'static str = "x,y,length,mae,rmse,bias,worst,mean_abs_scc,mean_abs_zce";
+    pub const CSV_HEADING: &'static str =
+        "x,y,length,mae,rmse,bias,worst,mean_abs_scc,mean_abs_zce";
 
     /// One line of comma-separated values.
     #[must_use]
@@ -137,8 +141,8 @@ fn judged_length(bits: usize) -> Result<Length> {
 }
 
 impl Operand {
-    /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit values only the top eight of their
-    /// 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
+    /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit
+    /// values only the top eight of their 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
     fn values(&self, length: Length, domain: Domain) -> Result<Vec<u32>> {
         let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
         match self {
@@ -146,8 +150,13 @@ impl Operand {
                 values.extend(spec.sequence(Width::EIGHT)?.values().take(length.bits()));
             }
             Self::Bernoulli { seed } => {
-                let address =
-                    StreamAddress { seed: *seed, domain, layer: LayerIndex::ALONE, row: 0, unit: 0 };
+                let address = StreamAddress {
+                    seed: *seed,
+                    domain,
+                    layer: LayerIndex::ALONE,
+                    row: 0,
+                    unit: 0,
+                };
                 values.extend((0..length.bits()).map(|k| reference::uniform(address, k) >> 24));
             }
         }
@@ -178,7 +187,9 @@ impl FromStr for Operand {
         };
         match text.trim().split_once(':') {
             None if text.trim() == "bernoulli" => Ok(Self::Bernoulli { seed: 0 }),
-            Some(("bernoulli", seed)) => Ok(Self::Bernoulli { seed: seed.parse().map_err(|_| fault(seed))? }),
+            Some(("bernoulli", seed)) => {
+                Ok(Self::Bernoulli { seed: seed.parse().map_err(|_| fault(seed))? })
+            }
             _ => Ok(Self::Sequence(text.parse()?)),
         }
     }

@@ -44,11 +44,15 @@ impl PreparedPass {
         let noise = layer.map_or(0.0, |layer| noise(network, layer, &streams.lengths()));
         let integers = |score: &ScoreLayer| {
             let layer = network.layers().get(score.layer);
-            layer.is_some_and(|layer| config.settings_of(&layer.name).generator.integer_bits().is_some())
+            layer.is_some_and(|layer| {
+                config.settings_of(&layer.name).generator.integer_bits().is_some()
+            })
         };
         let certainty = match score.filter(|score| !integers(score)) {
             // The remaining cycles of faulty streams and counters have no bounds.
-            Some(score) if score.is_direct && extent == Extent::Whole && config.faults.is_empty() => {
+            Some(score)
+                if score.is_direct && extent == Extent::Whole && config.faults.is_empty() =>
+            {
                 Certainty::new(&streams, score.layer)?
             }
             _ => None,
@@ -66,7 +70,8 @@ impl PreparedPass {
         let (streams, network) = (&self.streams, self.streams.network());
         let n_samples = features.len() / network.n_features().max(1);
         if streams.backend_for(n_samples).is_none() {
-            // The first call of its kind runs several times, to be measured: that is not the time of the streams.
+            // The first call of its kind runs several times, to be measured: that is not the time
+            // of the streams.
             streams.run(features, first, Detail::default(), cancel)?;
         }
         let measured = |is_enabled| if is_enabled { Measured::Enabled } else { Measured::Disabled };
@@ -94,7 +99,9 @@ impl PreparedPass {
         chunk.reached = match has_margins {
             true => {
                 let scores = output.score_outputs.chunks_exact(n_outputs);
-                scores.map(|scores| early::decide(scores, self.noise, &self.margins).reached).collect()
+                scores
+                    .map(|scores| early::decide(scores, self.noise, &self.margins).reached)
+                    .collect()
             }
             false => vec![0; n_samples],
         };
@@ -115,8 +122,10 @@ impl PreparedPass {
 /// Returns the standard deviation of the difference of two scores, at most.
 fn noise(network: &Network, layer: &Layer, lengths: &[usize]) -> f64 {
     let cycles = lengths.iter().copied().max().unwrap_or(1);
-    let scale = layer.weight_scales.iter().fold(0.0_f64, |all, &scale| all.max(scale)) * layer.input_scale;
-    let products = early::noise_of_products(layer.polarity, network.n_outputs(), layer.product.fan_in());
+    let scale =
+        layer.weight_scales.iter().fold(0.0_f64, |all, &scale| all.max(scale)) * layer.input_scale;
+    let products =
+        early::noise_of_products(layer.polarity, network.n_outputs(), layer.product.fan_in());
     products * scale / (cycles as f64).sqrt()
 }
 
@@ -128,7 +137,8 @@ struct Certainty {
     scores: Scores,
 }
 
-/// The way from the sum of a neuron, in product bits of the full length, to its score. Every step of it is monotone, rounding included.
+/// The way from the sum of a neuron, in product bits of the full length, to its score. Every step
+/// of it is monotone, rounding included.
 enum Scores {
     /// In floating point: the scale and the bias of each row.
     Float { scales: Vec<f64>, bias: Vec<f64> },
@@ -147,21 +157,27 @@ impl Certainty {
         }
         let own = streams.network().layers().get(layer).ok_or_else(missing)?;
         let lengths = early::fractions(full.spec.length().bits());
-        let fractions =
-            lengths.into_iter().map(|length| streams.layer_at(layer, length)).collect::<Result<_, _>>()?;
+        let fractions = lengths
+            .into_iter()
+            .map(|length| streams.layer_at(layer, length))
+            .collect::<Result<_, _>>()?;
         let integers = streams.integer_layers()?.into_iter().find(|known| known.layer == layer);
         let scores = match integers {
-            Some(integers) => Scores::Integer { accumulator: integers.accumulator, units: integers.units },
+            Some(integers) => {
+                Scores::Integer { accumulator: integers.accumulator, units: integers.units }
+            }
             None => {
                 let n_rows = own.product.n_rows();
-                let scales = (0..n_rows).map(|row| own.input_scale * own.weight_scale(row)).collect();
+                let scales =
+                    (0..n_rows).map(|row| own.input_scale * own.weight_scale(row)).collect();
                 Scores::Float { scales, bias: own.biases() }
             }
         };
         Ok(Some(Self { full, fractions, scores }))
     }
 
-    /// Returns the cycles until the outcome was certain, over all samples, and the samples that stopped before the end.
+    /// Returns the cycles until the outcome was certain, over all samples, and the samples that
+    /// stopped before the end.
     fn cycles_and_stopped(
         &self,
         streams: &StreamNetwork,
@@ -188,7 +204,8 @@ impl Certainty {
         Ok([ends.iter().map(|&end| end as u64).sum(), stopped as u64])
     }
 
-    /// Returns whether the best score is certain: a score lies between those of the least and the greatest value that its sum can have.
+    /// Returns whether the best score is certain: a score lies between those of the least and the
+    /// greatest value that its sum can have.
     fn is_certain(&self, fraction: &StreamLayer, counts: &[u64], moves: &[[f64; 2]]) -> bool {
         let full = &self.full.spec;
         let bits = full.length().bits() as f64;
@@ -196,7 +213,9 @@ impl Certainty {
         let scores = ends.iter().enumerate().map(|(neuron, ends)| {
             let row = neuron / full.neurons_per_row();
             match &self.scores {
-                Scores::Float { scales, bias } => ends.map(|sum| sum / bits * scales[row] + bias[row]),
+                Scores::Float { scales, bias } => {
+                    ends.map(|sum| sum / bits * scales[row] + bias[row])
+                }
                 Scores::Integer { accumulator, units } => {
                     let one = 2f64.powi(accumulator.fraction() as i32);
                     ends.map(|sum| (sum * one + accumulator.bias()[row] as f64) * units[row])

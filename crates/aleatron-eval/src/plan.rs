@@ -40,8 +40,9 @@ pub struct Plan {
     /// The treatment of features that the first layer cannot encode.
     #[serde(with = "RangeText")]
     pub range: ValueRange,
-    /// Decision margins at which samples stop early, in standard deviations of counting noise; see [`super::EarlyStop`]. Networks without a
-    /// layer that computes the scores of classes as streams have no margins.
+    /// Decision margins at which samples stop early, in standard deviations of counting noise; see
+    /// [`super::EarlyStop`]. Networks without a layer that computes the scores of classes as
+    /// streams have no margins.
     pub margins: Vec<f64>,
     /// The device, which changes times and nothing else.
     #[serde(with = "serial::text")]
@@ -102,8 +103,9 @@ impl Default for Plan {
 const MAX_SEEDS: usize = 1 << 20;
 
 impl Plan {
-    /// Checks everything that can be known before a network runs: that there is something to do, that every length is one, and that
-    /// every generator has the sequences that every layer needs. [`super::evaluate`] begins with it.
+    /// Checks everything that can be known before a network runs: that there is something to do,
+    /// that every length is one, and that every generator has the sequences that every layer
+    /// needs. [`super::evaluate`] begins with it.
     ///
     /// # Errors
     /// [`Error::Nothing`] for an empty list, [`Error::Margin`], and as
@@ -114,7 +116,8 @@ impl Plan {
         subject.check(&self.resolved(&subject))
     }
 
-    /// Returns the lengths of the cells of a generator: those of the plan, or for integers the one that they have.
+    /// Returns the lengths of the cells of a generator: those of the plan, or for integers the one
+    /// that they have.
     #[must_use]
     pub fn lengths_of(&self, generator: &GeneratorName) -> Vec<usize> {
         match generator.integer_bits().and_then(|bits| bits.length().ok()) {
@@ -125,20 +128,26 @@ impl Plan {
 
     /// Checks the number of seeds and the margins.
     pub(super) fn check_numbers(&self) -> Result<()> {
-        if let Some(&margin) = self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin)) {
+        if let Some(&margin) =
+            self.margins.iter().find(|margin| !(0.0..f64::INFINITY).contains(*margin))
+        {
             return Err(Error::Margin(margin));
         }
         if self.seeds > MAX_SEEDS {
             let (actual, limit) = (self.seeds as u128, MAX_SEEDS as u128);
-            return Err(aleatron_core::Error::TooLarge { what: Quantity::Seeds, actual, limit }.into());
+            return Err(
+                aleatron_core::Error::TooLarge { what: Quantity::Seeds, actual, limit }.into()
+            );
         }
         Ok(())
     }
 
-    /// Returns the plan with each generator once and each length once, in ascending order. If every layer has a length of its own, the
-    /// longest of these is the only length: others would run the same streams again.
+    /// Returns the plan with each generator once and each length once, in ascending order. If every
+    /// layer has a length of its own, the longest of these is the only length: others would run
+    /// the same streams again.
     pub(super) fn resolved(&self, subject: &Subject) -> Self {
-        let own = |layer: &StreamedLayer| self.layers.get(&layer.name).and_then(|layer| layer.length);
+        let own =
+            |layer: &StreamedLayer| self.layers.get(&layer.name).and_then(|layer| layer.length);
         let own: Option<Vec<usize>> = subject.layers().iter().map(own).collect();
         let lengths = match own.iter().flatten().max() {
             Some(&longest) if !self.lengths.is_empty() => vec![longest],
@@ -170,7 +179,9 @@ impl Plan {
         }
         let generators = &self.generators;
         match (1..generators.len()).find(|&k| generators[..k].contains(&generators[k])) {
-            Some(twice) => Err(format!("generator {} of its plan is there twice", generators[twice])),
+            Some(twice) => {
+                Err(format!("generator {} of its plan is there twice", generators[twice]))
+            }
             None => {
                 let faults = self.check_faults();
                 faults.and_then(|()| self.check_numbers()).map_err(|error| error.to_string())
@@ -178,27 +189,42 @@ impl Plan {
         }
     }
 
-    /// Returns the settings that every cell has in common: the plan without lengths, generators, seeds, rates and sites of faults,
-    /// and the device.
+    /// Returns the settings that every cell has in common: the plan without lengths, generators,
+    /// seeds, rates and sites of faults, and the device.
     pub(super) fn settings(&self) -> Self {
         let (lengths, generators) = (Vec::new(), Vec::new());
         let (faults, fault_sites) = (Vec::new(), streams());
-        Self { lengths, generators, seeds: 0, device: Device::Auto, faults, fault_sites, ..self.clone() }
+        Self {
+            lengths,
+            generators,
+            seeds: 0,
+            device: Device::Auto,
+            faults,
+            fault_sites,
+            ..self.clone()
+        }
     }
 
-    /// Returns the seeds to run for a generator and faults: several only if a generator has random bits or there are faults.
+    /// Returns the seeds to run for a generator and faults: several only if a generator has random
+    /// bits or there are faults.
     pub(super) fn seeds_of(
         &self,
         generator: &GeneratorName,
         faults: Option<FaultPoint>,
     ) -> std::ops::Range<u64> {
         let of_layers = self.layers.values().filter_map(|layer| layer.generator);
-        let is_seeded = generator.is_seeded() || of_layers.into_iter().any(|generator| generator.is_seeded());
+        let is_seeded =
+            generator.is_seeded() || of_layers.into_iter().any(|generator| generator.is_seeded());
         if is_seeded || faults.is_some() { 0..self.seeds as u64 } else { 0..1 }
     }
 
     /// Returns the configuration of the network in one cell without faults.
-    pub(super) fn config(&self, generator: &GeneratorName, length: usize, seed: u64) -> StreamConfig {
+    pub(super) fn config(
+        &self,
+        generator: &GeneratorName,
+        length: usize,
+        seed: u64,
+    ) -> StreamConfig {
         let mut config = StreamConfig::new(length)
             .generator(*generator)
             .width(self.width)

@@ -18,7 +18,8 @@ use aleatron_engine::VERSION;
 use aleatron_engine::stream::LayerStats;
 use serde::{Deserialize, Serialize};
 
-/// The results of an evaluation. It is complete if it has all the cells of its plan; otherwise it can be resumed.
+/// The results of an evaluation. It is complete if it has all the cells of its plan; otherwise it
+/// can be resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
@@ -83,10 +84,12 @@ pub struct Losses {
     pub length: usize,
     /// The score of the whole network, with seed 0.
     pub score: f64,
-    /// The root mean square error of the output of each node against floating point, relative to the root mean square of the output in
-    /// floating point, over the first samples. It includes the errors of the nodes before it.
+    /// The root mean square error of the output of each node against floating point, relative to
+    /// the root mean square of the output in floating point, over the first samples. It
+    /// includes the errors of the nodes before it.
     pub node_errors: Vec<f64>,
-    /// The score if the layer of a node is the only one that runs as streams; `None` for nodes in binary.
+    /// The score if the layer of a node is the only one that runs as streams; `None` for nodes in
+    /// binary.
     pub alone: Vec<Option<f64>>,
 }
 
@@ -232,10 +235,12 @@ impl Evaluation {
         self
     }
 
-    /// Puts the cells into the order of the plan: by generator, then by faults, then by seed, then by length.
+    /// Puts the cells into the order of the plan: by generator, then by faults, then by seed, then
+    /// by length.
     pub(super) fn sort(&mut self) {
-        let rank =
-            |cell: &Cell| self.plan.generators.iter().position(|generator| *generator == cell.generator);
+        let rank = |cell: &Cell| {
+            self.plan.generators.iter().position(|generator| *generator == cell.generator)
+        };
         let points = self.plan.fault_points();
         let point = |cell: &Cell| points.iter().position(|point| *point == cell.faults);
         let mut cells = self.cells.clone();
@@ -243,7 +248,8 @@ impl Evaluation {
         self.cells = cells;
     }
 
-    /// Returns the cells summed up over seeds, by generator, then by faults, then by length, in the order of the plan.
+    /// Returns the cells summed up over seeds, by generator, then by faults, then by length, in the
+    /// order of the plan.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         let mut keys: Vec<(&GeneratorName, Option<FaultPoint>, usize)> = Vec::new();
@@ -272,8 +278,9 @@ impl Evaluation {
         self.rows().into_iter().filter(is_own).collect()
     }
 
-    /// Returns the shortest length from which on the score of every seed of a generator stays within `points` hundredths of that of floating
-    /// point; `None` if not even the longest does.
+    /// Returns the shortest length from which on the score of every seed of a generator stays
+    /// within `points` hundredths of that of floating point; `None` if not even the longest
+    /// does.
     ///
     /// # Errors
     /// [`Error::UnknownGenerator`] for one that was not evaluated.
@@ -290,8 +297,8 @@ impl Evaluation {
         Ok(close.last().map(|row| row.length))
     }
 
-    /// Returns whether early termination says something about a row: it does not if the full run is far from floating point, since nothing
-    /// is lost by stopping at chance level.
+    /// Returns whether early termination says something about a row: it does not if the full run is
+    /// far from floating point, since nothing is lost by stopping at chance level.
     #[must_use]
     pub fn has_early(&self, row: &Row) -> bool {
         row.score() >= self.float.score() - FAR / 100.0 - 1e-9
@@ -318,14 +325,18 @@ impl Evaluation {
                 "mean absolute error,root mean square error,r squared,mean absolute error to float,root mean square error to float"
             }
         };
-        let mut text =
-            format!("generator,length,seed,{figures},clipped,seconds,samples_per_second,bit_macs_per_second");
+        let mut text = format!(
+            "generator,length,seed,{figures},clipped,seconds,samples_per_second,bit_macs_per_second"
+        );
         let has_faults = self.plan.has_faults();
         if has_faults {
             text.push_str(",fault site,fault rate");
         }
         for name in &self.network.layers {
-            text.push_str(&format!(",{0} mean error,{0} worst error,{0} saturated", name.replace(',', ";")));
+            text.push_str(&format!(
+                ",{0} mean error,{0} worst error,{0} saturated",
+                name.replace(',', ";")
+            ));
         }
         text.push('\n');
         for cell in &self.cells {
@@ -334,7 +345,8 @@ impl Evaluation {
                 Figures::Classification(cell) => vec![cell.accuracy, cell.agreement],
                 Figures::Regression(cell) => {
                     let (targets, float) = (&cell.to_targets, &cell.to_float);
-                    let targets = [targets.mean_absolute, targets.root_mean_square, targets.r_squared];
+                    let targets =
+                        [targets.mean_absolute, targets.root_mean_square, targets.r_squared];
                     [&targets[..], &[float.mean_absolute, float.root_mean_square]].concat()
                 }
             };
@@ -351,7 +363,10 @@ impl Evaluation {
                 });
             }
             for layer in &cell.layers {
-                text.push_str(&format!(",{},{},{}", layer.mean_value, layer.worst_value, layer.saturated));
+                text.push_str(&format!(
+                    ",{},{},{}",
+                    layer.mean_value, layer.worst_value, layer.saturated
+                ));
             }
             text.push('\n');
         }
@@ -363,7 +378,8 @@ impl Evaluation {
 const FAR: f64 = 5.0;
 
 impl Row {
-    /// Returns the mean score of the seeds: the accuracy, or the coefficient of determination of a regression.
+    /// Returns the mean score of the seeds: the accuracy, or the coefficient of determination of a
+    /// regression.
     #[must_use]
     pub fn score(&self) -> f64 {
         mean(&self.scores)
@@ -387,24 +403,29 @@ impl Row {
         self.lengths.iter().all(|&length| length == self.length)
     }
 
-    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers differ; a dash for integers.
+    /// Returns the stream lengths as text: one number, or the shortest and the longest if layers
+    /// differ; a dash for integers.
     #[must_use]
     pub fn bits(&self) -> String {
         if self.generator.integer_bits().is_some() {
             return "-".to_owned();
         }
         match (self.lengths.iter().min(), self.lengths.iter().max()) {
-            (Some(shortest), Some(longest)) if shortest < longest => format!("{shortest}-{longest}"),
+            (Some(shortest), Some(longest)) if shortest < longest => {
+                format!("{shortest}-{longest}")
+            }
             (Some(all), _) => all.to_string(),
             _ => self.length.to_string(),
         }
     }
 
-    /// Returns the margin that takes the fewest cycles among those that lose at most `points` percentage points of accuracy on these
-    /// samples; `None` if none of them takes fewer than the full run.
+    /// Returns the margin that takes the fewest cycles among those that lose at most `points`
+    /// percentage points of accuracy on these samples; `None` if none of them takes fewer than
+    /// the full run.
     #[must_use]
     pub fn early_within(&self, points: f64) -> Option<&EarlyStop> {
-        let early = self.figures.classification().map_or(&[][..], |row: &ClassificationRow| &row.early);
+        let early =
+            self.figures.classification().map_or(&[][..], |row: &ClassificationRow| &row.early);
         let good = early.iter().filter(|stop| {
             stop.accuracy_lost <= points / 100.0 + 1e-9 && stop.mean_cycles < self.mean_length()
         });
@@ -414,16 +435,19 @@ impl Row {
     /// Sums up the cells of one generator and length; `None` of none.
     fn new(cells: &[&Cell]) -> Option<Self> {
         let first = cells.first()?;
-        let average =
-            |value: fn(&Cell) -> f64| mean(&cells.iter().map(|cell| value(cell)).collect::<Vec<_>>());
+        let average = |value: fn(&Cell) -> f64| {
+            mean(&cells.iter().map(|cell| value(cell)).collect::<Vec<_>>())
+        };
         let figures: Vec<&CellFigures> = cells.iter().map(|cell| &cell.figures).collect();
         let layers = (0..first.layers.len()).map(|k| {
-            let errors: Vec<&LayerStats> = cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
+            let errors: Vec<&LayerStats> =
+                cells.iter().filter_map(|cell| cell.layers.get(k)).collect();
             let average = |value: fn(&LayerStats) -> f64| {
                 mean(&errors.iter().map(|error| value(error)).collect::<Vec<_>>())
             };
-            let worst =
-                |value: fn(&LayerStats) -> f64| errors.iter().map(|error| value(error)).fold(0.0, f64::max);
+            let worst = |value: fn(&LayerStats) -> f64| {
+                errors.iter().map(|error| value(error)).fold(0.0, f64::max)
+            };
             LayerStats {
                 counts: errors.iter().map(|error| error.counts).sum(),
                 mean_count: average(|error| error.mean_count),

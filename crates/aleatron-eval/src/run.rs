@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// The progress of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress<'a> {
-    /// The evaluation with the cells that are done. A [`CheckpointFile`](super::CheckpointFile) saves it.
+    /// The evaluation with the cells that are done. A [`CheckpointFile`](super::CheckpointFile)
+    /// saves it.
     pub evaluation: &'a Evaluation,
     /// The cells that are done, those of the checkpoint included.
     pub done: usize,
@@ -28,11 +29,12 @@ pub struct Progress<'a> {
     pub seed: u64,
 }
 
-/// Runs a network over samples for each generator, length and seed of `plan`, on this machine. Samples with class labels are a
-/// classification, samples with targets a regression.
+/// Runs a network over samples for each generator, length and seed of `plan`, on this machine.
+/// Samples with class labels are a classification, samples with targets a regression.
 ///
-/// All cells of `checkpoint`, an earlier result of the same network and data with the same settings, are retained, whatever the plan asks
-/// for, and not run again. `progress` is called before every chunk of samples and after every cell. When cancelled, the evaluation returns
+/// All cells of `checkpoint`, an earlier result of the same network and data with the same
+/// settings, are retained, whatever the plan asks for, and not run again. `progress` is called
+/// before every chunk of samples and after every cell. When cancelled, the evaluation returns
 /// with the cells that are done.
 ///
 /// ```
@@ -54,9 +56,10 @@ pub struct Progress<'a> {
 /// ```
 ///
 /// # Errors
-/// [`Error`] for a plan that cannot be run, data that do not fit the network, or a checkpoint of another evaluation;
-/// [`Error::Unfinished`], with the cells that are done, if a later cell fails; [`aleatron_core::Error::Cancelled`] if no cell is done before
-/// the network has run in floating point.
+/// [`Error`] for a plan that cannot be run, data that do not fit the network, or a checkpoint of
+/// another evaluation; [`Error::Unfinished`], with the cells that are done, if a later cell fails;
+/// [`aleatron_core::Error::Cancelled`] if no cell is done before the network has run in floating
+/// point.
 pub fn evaluate(
     network: &Network,
     data: &Dataset,
@@ -70,7 +73,9 @@ pub fn evaluate(
     for task in journal.missing_float() {
         match job.run(&task, cancel, &mut || ()) {
             Ok(result) => journal.add(result)?,
-            Err(Error::Core(aleatron_core::Error::Cancelled)) if !journal.evaluation().cells.is_empty() => {
+            Err(Error::Core(aleatron_core::Error::Cancelled))
+                if !journal.evaluation().cells.is_empty() =>
+            {
                 return Ok(journal.into_evaluation());
             }
             Err(error) => return Err(error),
@@ -85,7 +90,8 @@ pub fn evaluate(
             let mut run = || {
                 for task in journal.missing_of_cell(k) {
                     let evaluation = journal.evaluation();
-                    let mut tick = || progress(Progress { evaluation, done, total, generator, length, seed });
+                    let mut tick =
+                        || progress(Progress { evaluation, done, total, generator, length, seed });
                     let result = job.run(&task, cancel, &mut tick)?;
                     journal.add(result)?;
                     // No other task is of the same pass.

@@ -1,7 +1,9 @@
-//! The work of an evaluation: passes of the samples through the network, divided into chunks that may run anywhere and in any order.
+//! The work of an evaluation: passes of the samples through the network, divided into chunks that
+//! may run anywhere and in any order.
 //!
-//! A [`Schedule`] has the labels of the samples, but neither their features nor the weights of the network, so that shards can be merged
-//! without them. Its passes follow from its plan; only the plan is written to files.
+//! A [`Schedule`] has the labels of the samples, but neither their features nor the weights of the
+//! network, so that shards can be merged without them. Its passes follow from its plan; only the
+//! plan is written to files.
 
 use super::early;
 use super::faults::FaultPoint;
@@ -104,7 +106,8 @@ pub(super) struct ScheduledCell {
     pub(super) faults: Option<FaultPoint>,
     pub(super) seed: u64,
     pub(super) length: usize,
-    /// The passes of early termination, by ascending length, and the pass of the whole streams at the end.
+    /// The passes of early termination, by ascending length, and the pass of the whole streams at
+    /// the end.
     pub(super) passes: Vec<usize>,
     /// Products of bits in a sample.
     pub(super) bits: f64,
@@ -125,7 +128,8 @@ impl Schedule {
         let exact = products.saturating_mul(EXACT_COST);
         let n_cells_of = |generator: &GeneratorName| {
             let points = plan.fault_points_of(generator);
-            let n_seeds: u128 = points.iter().map(|&p| plan.seeds_of(generator, p).count() as u128).sum();
+            let n_seeds: u128 =
+                points.iter().map(|&p| plan.seeds_of(generator, p).count() as u128).sum();
             n_seeds.saturating_mul(plan.lengths_of(generator).len() as u128)
         };
         let n_cells = plan.generators.iter().map(n_cells_of).fold(0, u128::saturating_add);
@@ -145,15 +149,25 @@ impl Schedule {
                     // Partial lengths serve early termination alone.
                     let steps = early::steps(length).filter(|&step| step == length || has_margins);
                     for cycles in steps {
-                        let config = config(&names, plan, &generator, faults, seed, [cycles, length])?;
+                        let config =
+                            config(&names, plan, &generator, faults, seed, [cycles, length])?;
                         let pass = *known.entry(key(&names, &config)).or_insert(passes.len());
                         if pass == passes.len() {
                             let extent = Extent::Partial;
-                            let kind = PassKind::Streams { generator, faults, seed, cycles, length, extent };
-                            let (lengths, cost) = (lengths(layers, &config), stream_cost(layers, &config));
+                            let kind = PassKind::Streams {
+                                generator,
+                                faults,
+                                seed,
+                                cycles,
+                                length,
+                                extent,
+                            };
+                            let (lengths, cost) =
+                                (lengths(layers, &config), stream_cost(layers, &config));
                             passes.push(Pass { kind, lengths, cost });
                         }
-                        if let Pass { kind: PassKind::Streams { extent, .. }, cost, .. } = &mut passes[pass]
+                        if let Pass { kind: PassKind::Streams { extent, .. }, cost, .. } =
+                            &mut passes[pass]
                             && cycles == length
                             && *extent == Extent::Partial
                         {
@@ -164,14 +178,22 @@ impl Schedule {
                     }
                     let full = config(&names, plan, &generator, faults, seed, [length, length])?;
                     let bits = bits_of_sample(layers, &full);
-                    cells.push(ScheduledCell { generator, faults, seed, length, passes: own, bits });
+                    cells.push(ScheduledCell {
+                        generator,
+                        faults,
+                        seed,
+                        length,
+                        passes: own,
+                        bits,
+                    });
                 }
             }
         }
         Ok(Self { header, passes, cells })
     }
 
-    /// Returns a hash of the network, the data, the plan and the version, on which the tasks depend.
+    /// Returns a hash of the network, the data, the plan and the version, on which the tasks
+    /// depend.
     ///
     /// # Errors
     /// An error of the JSON writer; not for the schedule of a plan.
@@ -205,24 +227,28 @@ impl Schedule {
         self.workload().tasks()
     }
 
-    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a pass one after the other.
+    /// Splits tasks into `n` of about the same cost, or more; the most expensive first, those of a
+    /// pass one after the other.
     #[must_use]
     pub fn split(&self, tasks: &[Task], n: usize) -> Vec<Task> {
         self.workload().split(tasks, n)
     }
 
-    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each, and no chunk twice.
+    /// Returns the tasks of a shard, `shard` of `n` counted from 0: about the same cost for each,
+    /// and no chunk twice.
     #[must_use]
     pub fn shard(&self, shard: usize, n: usize) -> Vec<Task> {
         self.workload().shard(shard, n)
     }
 
-    /// Returns the generator, length and seed of a task, to report its progress; the network in floating point has none.
+    /// Returns the generator, length and seed of a task, to report its progress; the network in
+    /// floating point has none.
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match self.passes.get(task.pass).map(|pass| &pass.kind) {
             Some(PassKind::Streams { generator, faults, seed, cycles, .. }) => {
-                let faults = faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
+                let faults =
+                    faults.map_or_else(String::new, |faults| format!(", faults of {faults}"));
                 (format!("{generator}{faults}"), *cycles, *seed)
             }
             _ => ("floating point".to_owned(), 0, 0),
@@ -243,7 +269,8 @@ impl Schedule {
     /// [`Error::Format`] with the inconsistency.
     pub fn from_line(line: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "schedule".to_owned(), reason };
-        let header: Header = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
+        let header: Header =
+            serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
         let evaluation = &header.evaluation;
         evaluation.validate()?;
         let lengths = evaluation.plan.lengths.iter();
@@ -258,7 +285,9 @@ impl Schedule {
             }
             Labels::Targets { targets, n_outputs } => {
                 let outputs = evaluation.network.sizes.last().copied();
-                outputs == Some(*n_outputs) && *n_outputs > 0 && targets.len().is_multiple_of(*n_outputs)
+                outputs == Some(*n_outputs)
+                    && *n_outputs > 0
+                    && targets.len().is_multiple_of(*n_outputs)
             }
         };
         let n_samples = header.labels.n_samples();
@@ -277,7 +306,8 @@ impl Schedule {
     }
 }
 
-/// Returns the configuration of the first `cycles` of `length`: layers with a length of their own run the same share of it.
+/// Returns the configuration of the first `cycles` of `length`: layers with a length of their own
+/// run the same share of it.
 pub(super) fn config(
     layers: &[&str],
     plan: &Plan,
@@ -327,10 +357,12 @@ mod tests {
     use aleatron_engine::network::NetworkBuilder;
     use std::borrow::Cow;
 
-    /// Four chunks of samples of two layers, of four products and six: floating point and two lengths of streams.
+    /// Four chunks of samples of two layers, of four products and six: floating point and two
+    /// lengths of streams.
     fn small() -> Schedule {
         let network = NetworkBuilder::new("n", &[2]).dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[]);
-        let network = network.dense("b", 2, &[0.75, -1.0, 0.5, 0.25, 0.0, -0.5], &[]).build().unwrap();
+        let network =
+            network.dense("b", 2, &[0.75, -1.0, 0.5, 0.25, 0.0, -0.5], &[]).build().unwrap();
         let data = Dataset::new("d", 2, vec![0.5; 2000], vec![0; 1000]).unwrap();
         let generators = vec![GeneratorName::Bernoulli];
         let plan = Plan { lengths: vec![8, 16], generators, seeds: 1, ..Plan::default() };
@@ -341,8 +373,8 @@ mod tests {
     fn cost_of_a_pass_is_that_of_its_products() {
         let schedule = small();
         let costs: Vec<u64> = schedule.passes.iter().map(|pass| pass.cost).collect();
-        // A thousand bits each to compute the exact products, their own bits, and one for the pass. The first eight cycles of the longer
-        // streams are the cell of the shorter ones.
+        // A thousand bits each to compute the exact products, their own bits, and one for the pass.
+        // The first eight cycles of the longer streams are the cell of the shorter ones.
         let exact = 10 * 1000;
         assert_eq!(costs, [exact, exact + 10 * 8 + 1, exact + 10 * 16 + 1]);
         assert_eq!((&schedule.cells[1].passes[..], schedule.cells[1].bits), (&[1, 2][..], 160.0));
@@ -355,9 +387,11 @@ mod tests {
             pass.cost = cost;
         }
         let task = |(pass, first, chunks)| Task { pass, first, chunks };
-        let tasks = |all: &[(usize, usize, usize)]| all.iter().copied().map(task).collect::<Vec<_>>();
+        let tasks =
+            |all: &[(usize, usize, usize)]| all.iter().copied().map(task).collect::<Vec<_>>();
         assert_eq!(schedule.tasks(), tasks(&[(0, 0, 4), (1, 0, 4), (2, 0, 4)]));
-        // A chunk costs one, three or two, so all cost 24: of six tasks none should cost more than four, but chunks stay whole.
+        // A chunk costs one, three or two, so all cost 24: of six tasks none should cost more than
+        // four, but chunks stay whole.
         let split = [(1, 0, 1), (1, 1, 1), (1, 2, 2), (2, 0, 2), (2, 2, 2), (0, 0, 4)];
         assert_eq!(schedule.split(&schedule.tasks(), 6), tasks(&split));
         assert_eq!(schedule.split(&tasks(&[(1, 1, 3)]), 2), tasks(&[(1, 1, 1), (1, 2, 2)]));

@@ -15,7 +15,10 @@ fn parse<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(text: &str) -> Res
 pub(super) mod text {
     use super::*;
 
-    pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(value)
     }
 

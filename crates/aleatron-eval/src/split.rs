@@ -26,8 +26,9 @@ impl Workload {
         for task in tasks {
             let wanted = usize::try_from(self.cost(task).div_ceil(most)).unwrap_or(usize::MAX);
             let parts = wanted.clamp(1, task.chunks.max(1));
-            let bound =
-                |part: usize| task.first + (task.chunks as u128 * part as u128 / parts as u128) as usize;
+            let bound = |part: usize| {
+                task.first + (task.chunks as u128 * part as u128 / parts as u128) as usize
+            };
             split.extend((0..parts).map(|part| Task {
                 pass: task.pass,
                 first: bound(part),

@@ -15,12 +15,14 @@ pub struct Estimate {
 
 /// The 97.5 % quantile of Student's t for 1 to 30 degrees of freedom.
 const T: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 / degrees around the normal quantile
-/// (Abramowitz and Stegun 26.7.5), which is right to four digits from 30 on.
+/// The 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 / degrees
+/// around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits from 30
+/// on.
 fn t_quantile(degrees: usize) -> f64 {
     if let Some(t) = degrees.checked_sub(1).and_then(|k| T.get(k)) {
         return *t;
@@ -62,17 +64,27 @@ mod tests {
         // scipy.stats.t.interval(0.95, 2, loc=0.92, scale=scipy.stats.sem([0.9, 0.92, 0.94]))
         let estimate = Estimate::new(&[0.9, 0.92, 0.94], [0.0, 1.0]);
         assert!((estimate.mean - 0.92).abs() < 1e-12);
-        assert!((estimate.low - 0.870_317).abs() < 1e-5 && (estimate.high - 0.969_683).abs() < 1e-5);
-        assert_eq!(Estimate::new(&[0.5], [0.0, 1.0]), Estimate { mean: 0.5, low: 0.5, high: 0.5, n: 1 });
+        assert!(
+            (estimate.low - 0.870_317).abs() < 1e-5 && (estimate.high - 0.969_683).abs() < 1e-5
+        );
+        assert_eq!(
+            Estimate::new(&[0.5], [0.0, 1.0]),
+            Estimate { mean: 0.5, low: 0.5, high: 0.5, n: 1 }
+        );
         assert_eq!(Estimate::new(&[1.0, 0.0], [0.0, 1.0]).high, 1.0);
     }
 
     #[test]
     fn quantiles_go_on_where_the_table_ends() {
         // scipy.stats.t.ppf(0.975, n)
-        for (n, t) in
-            [(1, 12.706), (30, 2.042), (31, 2.039_51), (40, 2.021_08), (100, 1.983_97), (1000, 1.962_34)]
-        {
+        for (n, t) in [
+            (1, 12.706),
+            (30, 2.042),
+            (31, 2.039_51),
+            (40, 2.021_08),
+            (100, 1.983_97),
+            (1000, 1.962_34),
+        ] {
             assert!((t_quantile(n) - t).abs() < 1e-4, "{n}: {}", t_quantile(n));
         }
         // The first term that is left out is 2.6 / n^3.

@@ -1,4 +1,5 @@
-//! The network under evaluation: its layers that run as streams, its checks and its runs in floating point.
+//! The network under evaluation: its layers that run as streams, its checks and its runs in
+//! floating point.
 
 use super::figures::{Errors, share_of};
 use super::job::from_sample;
@@ -15,8 +16,8 @@ use aleatron_engine::stream::{Detail, StreamNetwork};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Samples of a chunk, unless samples of the network cannot run apart. Errors of layers are summed up by chunk, so that results do not
-/// depend on which worker ran which chunk.
+/// Samples of a chunk, unless samples of the network cannot run apart. Errors of layers are summed
+/// up by chunk, so that results do not depend on which worker ran which chunk.
 const CHUNK: usize = 256;
 
 /// The time of looking a product up in a table, at most, in bits counted in the same time.
@@ -75,8 +76,9 @@ impl Subject {
         }
     }
 
-    /// Checks everything about a plan that can be known before samples are read: that there is something to do, that every length is
-    /// one, and that every generator has the sequences that every layer needs.
+    /// Checks everything about a plan that can be known before samples are read: that there is
+    /// something to do, that every length is one, and that every generator has the sequences
+    /// that every layer needs.
     pub(super) fn check(&self, plan: &Plan) -> Result<()> {
         for (what, is_empty) in [
             ("lengths", plan.lengths.is_empty()),
@@ -102,7 +104,8 @@ impl Subject {
                     if plan.device.may_use_host_memory()
                         && !matches!(layer.spec.encoding(), Encoding::Sequences(_))
                     {
-                        let checked = memory::check(8 * layer.spec.weight_words() as u128, Quantity::Streams);
+                        let checked =
+                            memory::check(8 * layer.spec.weight_words() as u128, Quantity::Streams);
                         checked.map_err(|error| self.in_layer(index, error))?;
                     }
                 }
@@ -113,7 +116,8 @@ impl Subject {
 
     /// Returns an error of a layer with its name.
     fn in_layer(&self, index: usize, error: CoreError) -> Error {
-        let name = self.network.layers().get(index).map_or_else(String::new, |layer| layer.name.clone());
+        let name =
+            self.network.layers().get(index).map_or_else(String::new, |layer| layer.name.clone());
         EngineError::Layer { layer: index, name, source: Box::new(error.into()) }.into()
     }
 
@@ -137,7 +141,8 @@ impl Subject {
         for (first, features) in data.pieces(self.chunk(data.len())) {
             let features = features?;
             let checked = self.network.check_samples(&features);
-            let checked = checked.and_then(|()| encoding.iter().try_for_each(|check| check.check(&features)));
+            let checked =
+                checked.and_then(|()| encoding.iter().try_for_each(|check| check.check(&features)));
             checked.map_err(|error| from_sample(error.into(), first))?;
         }
         Ok(())
@@ -147,16 +152,23 @@ impl Subject {
     fn check_labels(&self, data: &Dataset) -> Result<()> {
         if data.label_kind() == LabelKind::Numbers {
             let (expected, actual) = (self.network.n_outputs(), data.n_targets());
-            return if expected == actual { Ok(()) } else { Err(Error::TargetCount { expected, actual }) };
+            return if expected == actual {
+                Ok(())
+            } else {
+                Err(Error::TargetCount { expected, actual })
+            };
         }
         let n_classes = self.network.n_classes();
         match data.labels().iter().position(|&label| label >= n_classes) {
-            Some(sample) => Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes }),
+            Some(sample) => {
+                Err(Error::UnknownClass { sample, label: data.labels()[sample], n_classes })
+            }
             None => Ok(()),
         }
     }
 
-    /// Returns the margins of early termination: none for targets, and if the scores are not those of a layer that runs as streams.
+    /// Returns the margins of early termination: none for targets, and if the scores are not those
+    /// of a layer that runs as streams.
     pub(super) fn margins(&self, plan: &Plan, data: &Dataset) -> Vec<f64> {
         match (data.label_kind(), self.network.score_layer()) {
             (LabelKind::Classes, Some(_)) => plan.margins.clone(),
@@ -167,7 +179,10 @@ impl Subject {
     /// Returns the known problems of the generators of a configuration.
     pub(super) fn warnings(&self, config: &StreamConfig) -> Result<Vec<String>> {
         let warnings = self.network.warnings(config)?;
-        Ok(warnings.iter().map(|warning| format!("{}: {warning}", config.settings.generator)).collect())
+        Ok(warnings
+            .iter()
+            .map(|warning| format!("{}: {warning}", config.settings.generator))
+            .collect())
     }
 
     pub(super) fn summary(&self) -> Result<NetworkSummary> {
@@ -181,7 +196,11 @@ impl Subject {
         let hidden = layers.iter().rev().skip(1).rev().map(|layer| layer.product.n_rows());
         Ok(NetworkSummary {
             name: network.name().to_owned(),
-            sizes: [network.n_features()].into_iter().chain(hidden).chain([network.n_outputs()]).collect(),
+            sizes: [network.n_features()]
+                .into_iter()
+                .chain(hidden)
+                .chain([network.n_outputs()])
+                .collect(),
             layers: layers.iter().map(|layer| layer.name.clone()).collect(),
             products: usize::try_from(self.products()).unwrap_or(usize::MAX),
             fingerprint: format!("{:016x}", digest.finish()),
@@ -207,19 +226,34 @@ impl Subject {
         Ok(outputs)
     }
 
-    /// Returns warnings about layers whose inputs do not fit the interval of their streams, for the first samples.
-    pub(super) fn input_warnings(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<String>> {
+    /// Returns warnings about layers whose inputs do not fit the interval of their streams, for the
+    /// first samples.
+    pub(super) fn input_warnings(
+        &self,
+        features: &[f64],
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<String>> {
         let warnings = self.network.input_warnings(features, cancel)?;
         Ok(warnings.iter().map(ToString::to_string).collect())
     }
 
     /// Prepares the network to run as streams.
-    pub(super) fn to_streams(&self, config: &StreamConfig, cancel: Cancel<'_>) -> Result<StreamNetwork> {
+    pub(super) fn to_streams(
+        &self,
+        config: &StreamConfig,
+        cancel: Cancel<'_>,
+    ) -> Result<StreamNetwork> {
         Ok(Arc::clone(&self.network).into_streams(config, cancel)?)
     }
 
-    /// Computes the score of the network as streams: the accuracy, or the coefficient of determination of targets.
-    pub(super) fn score(&self, data: &Dataset, config: &StreamConfig, cancel: Cancel<'_>) -> Result<f64> {
+    /// Computes the score of the network as streams: the accuracy, or the coefficient of
+    /// determination of targets.
+    pub(super) fn score(
+        &self,
+        data: &Dataset,
+        config: &StreamConfig,
+        cancel: Cancel<'_>,
+    ) -> Result<f64> {
         let streams = self.to_streams(config, cancel)?;
         let mut outputs = self.outputs(data)?;
         for (first, features) in data.pieces(self.chunk(data.len())) {
@@ -247,7 +281,8 @@ impl Subject {
         Ok(memory::with_capacity(sizes.iter().product(), Quantity::Samples)?)
     }
 
-    /// Returns a hash of the network, the data and the settings, without lengths, generators and devices.
+    /// Returns a hash of the network, the data and the settings, without lengths, generators and
+    /// devices.
     pub(super) fn identity(&self, data: &Dataset, plan: &Plan) -> Result<String> {
         let (network, data) = (self.summary()?.fingerprint, DataSummary::new(data)?.fingerprint);
         let settings = Plan { margins: Vec::new(), seeds: plan.seeds, ..plan.settings() };
@@ -256,7 +291,8 @@ impl Subject {
     }
 }
 
-/// Checks that samples can be numbered: the index of a sample is part of the addresses of its streams.
+/// Checks that samples can be numbered: the index of a sample is part of the addresses of its
+/// streams.
 fn check_count(n_samples: usize) -> Result<()> {
     let (actual, limit) = (n_samples as u128, 1 << 32);
     match actual <= limit {

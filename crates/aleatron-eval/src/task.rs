@@ -1,4 +1,5 @@
-//! Tasks and their results: integers or outputs of each sample and errors of each chunk, as lines of JSON.
+//! Tasks and their results: integers or outputs of each sample and errors of each chunk, as lines
+//! of JSON.
 
 use super::schedule::{Extent, Labels, PassKind, Schedule};
 use crate::{Error, Result};
@@ -38,11 +39,13 @@ pub(super) struct Chunk {
     pub(super) classes: Vec<usize>,
     /// The outputs of each sample; none if samples have classes.
     pub(super) outputs: Vec<f64>,
-    /// The number of decision margins that each sample reaches; none in floating point and for targets.
+    /// The number of decision margins that each sample reaches; none in floating point and for
+    /// targets.
     pub(super) reached: Vec<usize>,
     /// The errors of each layer's counts; none for partial lengths.
     pub(super) layers: Vec<LayerStats>,
-    /// The cycles of the last layer until the outcome was certain, over all samples, and the samples that stopped before the end.
+    /// The cycles of the last layer until the outcome was certain, over all samples, and the
+    /// samples that stopped before the end.
     pub(super) certain: Option<[u64; 2]>,
     /// Features that saturated.
     pub(super) clipped: u64,
@@ -70,7 +73,8 @@ impl TaskResult {
         to_line(self)
     }
 
-    /// Reads a line that [`Self::to_line`] wrote. The journal that takes the result checks that it is consistent with the schedule.
+    /// Reads a line that [`Self::to_line`] wrote. The journal that takes the result checks that it
+    /// is consistent with the schedule.
     ///
     /// # Errors
     /// [`Error::Format`] with the fault.
@@ -98,7 +102,11 @@ impl TaskResult {
                 }
                 Labels::Targets { n_outputs, .. } => {
                     let finite = chunk.outputs.iter().all(|output| output.is_finite());
-                    (chunk.classes.is_empty(), chunk.outputs.len() == n * n_outputs && finite, false)
+                    (
+                        chunk.classes.is_empty(),
+                        chunk.outputs.len() == n * n_outputs && finite,
+                        false,
+                    )
                 }
             };
             let n_reached = match pass.kind {
@@ -109,7 +117,8 @@ impl TaskResult {
                 PassKind::Streams { extent: Extent::Whole, .. } => evaluation.network.layers.len(),
                 _ => 0,
             };
-            let reached = chunk.reached.len() == n_reached && chunk.reached.iter().all(|&r| r <= margins);
+            let reached =
+                chunk.reached.len() == n_reached && chunk.reached.iter().all(|&r| r <= margins);
             for (what, is_consistent) in [
                 ("classes", classes),
                 ("outputs", outputs),
@@ -120,7 +129,9 @@ impl TaskResult {
             ] {
                 if !is_consistent {
                     let pass = self.pass;
-                    return Err(fault(format!("pass {pass}, chunk {index}: its {what} are inconsistent")));
+                    return Err(fault(format!(
+                        "pass {pass}, chunk {index}: its {what} are inconsistent"
+                    )));
                 }
             }
         }

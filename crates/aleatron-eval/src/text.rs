@@ -11,7 +11,8 @@ use std::fmt;
 /// Columns that are always shown, without those of faults.
 pub(super) const LEAST: usize = 3;
 
-/// Returns the columns of a row with their headings, the most important first: those that do not fit are omitted.
+/// Returns the columns of a row with their headings, the most important first: those that do not
+/// fit are omitted.
 fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
     let mut columns = vec![("generator", row.generator.to_string()), ("bits", row.bits())];
     if evaluation.plan.has_faults() {
@@ -25,7 +26,8 @@ fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
     match &row.figures {
         Figures::Classification(figures) => {
             let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
-            let early = |show: fn(&super::EarlyStop) -> String| stop.map_or_else(|| "-".into(), show);
+            let early =
+                |show: fn(&super::EarlyStop) -> String| stop.map_or_else(|| "-".into(), show);
             columns.extend([
                 ("accuracy %", accuracy(&figures.accuracy)),
                 ("agrees %", format!("{:.2}", 100.0 * figures.agreement)),
@@ -50,7 +52,10 @@ fn columns(evaluation: &Evaluation, row: &Row) -> Vec<(&'static str, String)> {
     if !evaluation.costs.is_empty() {
         columns.extend(cost(row));
     }
-    columns.extend([("samples/s", si(row.samples_per_second)), ("bit-MAC/s", si(row.bit_macs_per_second))]);
+    columns.extend([
+        ("samples/s", si(row.samples_per_second)),
+        ("bit-MAC/s", si(row.bit_macs_per_second)),
+    ]);
     columns.extend(certain);
     let errors: Vec<String> = row.layers.iter().map(error).collect();
     columns.push(("layer errors mean (worst)", errors.join("  ")));
@@ -89,15 +94,21 @@ pub(super) fn error(layer: &LayerStats) -> String {
 }
 
 impl Evaluation {
-    /// Returns the evaluation as text with a table of at most `width` characters, unless the first columns need more.
+    /// Returns the evaluation as text with a table of at most `width` characters, unless the first
+    /// columns need more.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
         let sizes: Vec<String> = self.network.sizes.iter().map(ToString::to_string).collect();
         let (float, measure) = match &self.float {
-            Figures::Classification(float) => (format!("{:.2} % right", 100.0 * float.accuracy), "one point"),
+            Figures::Classification(float) => {
+                (format!("{:.2} % right", 100.0 * float.accuracy), "one point")
+            }
             Figures::Regression(errors) => {
                 let [mean, rms] = [errors.mean_absolute, errors.root_mean_square].map(short);
-                (format!("mean error {mean}, rms error {rms}, R² {:.4}", errors.r_squared), "0.01 of the R²")
+                (
+                    format!("mean error {mean}, rms error {rms}, R² {:.4}", errors.r_squared),
+                    "0.01 of the R²",
+                )
             }
         };
         let mut text = format!(
@@ -113,7 +124,8 @@ impl Evaluation {
             let heading = shown.first().map(|row| row[k].0.to_owned());
             heading.into_iter().chain(shown.iter().map(|row| row[k].1.clone())).collect()
         });
-        let sites = |line: usize| (rows[line].generator, rows[line].faults.map(|faults| faults.sites));
+        let sites =
+            |line: usize| (rows[line].generator, rows[line].faults.map(|faults| faults.sites));
         let least = LEAST + if self.plan.has_faults() { 2 } else { 0 };
         text.push_str(&table(columns, width, least, |line| sites(line) != sites(line - 1)));
         text.push('\n');
@@ -148,7 +160,9 @@ impl Evaluation {
         let clipped = self.cells.iter().map(|cell| cell.clipped).max().unwrap_or(0);
         if clipped > 0 {
             let features = plural(clipped as usize, "feature");
-            text.push_str(&format!("clipped: {features} outside what the first layer can encode\n"));
+            text.push_str(&format!(
+                "clipped: {features} outside what the first layer can encode\n"
+            ));
         }
         self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
         for (generator, sites) in self.plan.missing_sites() {
@@ -169,8 +183,8 @@ impl Evaluation {
     }
 }
 
-/// Returns a table of at most `width` characters: columns that do not fit are omitted, except for the first `least`. A blank line precedes each
-/// row, counted from 1, for which `breaks` is true.
+/// Returns a table of at most `width` characters: columns that do not fit are omitted, except for
+/// the first `least`. A blank line precedes each row, counted from 1, for which `breaks` is true.
 pub(super) fn table(
     columns: impl Iterator<Item = Vec<String>>,
     width: usize,

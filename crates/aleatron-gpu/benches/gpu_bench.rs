@@ -3,8 +3,9 @@
 //! ```text
 //! cargo bench -p aleatron-gpu --bench gpu_bench -- [--case NAME]... [--sweep] [--quick] [--json]
 //! ```
-//! Each case first compares counts with the host, then measures. `ALEATRON_GPU`, `SC_GPU_ADAPTER` or `--adapter` names the adapter; the
-//! figures of a software adapter are no performance. `--sweep` compares kernel shapes, `--quick` shrinks layers.
+//! Each case first compares counts with the host, then measures. `ALEATRON_GPU`, `SC_GPU_ADAPTER`
+//! or `--adapter` names the adapter; the figures of a software adapter are no performance.
+//! `--sweep` compares kernel shapes, `--quick` shrinks layers.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,14 +26,15 @@ use aleatron_core::philox::philox4x32;
 use aleatron_core::program::ProgramBatch;
 use aleatron_core::threshold::{extend_thresholds, thresholds};
 use aleatron_core::{
-    Backend, Cancel, ConvShape, Convolution, DenseShape, Encoding, LayerIndex, LayerSpec, Length, Polarity,
-    Quantity, SampleSeed, StreamAddress, Threshold, Weights, reference, weights,
+    Backend, Cancel, ConvShape, Convolution, DenseShape, Encoding, LayerIndex, LayerSpec, Length,
+    Polarity, Quantity, SampleSeed, StreamAddress, Threshold, Weights, reference, weights,
 };
 use aleatron_gpu::device::ProfileRow;
 use aleatron_gpu::encode::encode_timed;
 use aleatron_gpu::{
-    AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions, GpuBackend,
-    GpuContext, GpuConv, GpuDense, Inputs, KernelChoice, Profiler, RowGroup, ThresholdSource, TileShape,
+    AdapterChoice, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, CountOptions,
+    GpuBackend, GpuContext, GpuConv, GpuDense, Inputs, KernelChoice, Profiler, RowGroup,
+    ThresholdSource, TileShape,
 };
 
 const CASES: [&str; 9] =
@@ -70,7 +72,9 @@ fn options() -> Result<Options, String> {
             "--json" => options.json = true,
             // What `cargo bench` adds.
             "--bench" => {}
-            other => return Err(format!("unknown argument {other}; cases are {}", CASES.join(", "))),
+            other => {
+                return Err(format!("unknown argument {other}; cases are {}", CASES.join(", ")));
+            }
         }
     }
     match options.cases.iter().find(|case| !CASES.contains(&case.as_str())) {
@@ -154,16 +158,24 @@ const INPUTS: StreamAddress = StreamAddress::input(0xace1, 0, 0);
 impl Layer {
     fn new(context: &Arc<GpuContext>, n_inputs: usize, n_neurons: usize, n_samples: usize) -> Self {
         let shape =
-            DenseShape::new(n_inputs, n_neurons, Length::new(1024).unwrap(), Polarity::Unipolar).unwrap();
+            DenseShape::new(n_inputs, n_neurons, Length::new(1024).unwrap(), Polarity::Unipolar)
+                .unwrap();
         let mut row = vec![0.0; n_inputs];
         let mut drawn = Vec::with_capacity(shape.n_weights());
         for neuron in 0..n_neurons {
-            weights::fill_row(WEIGHT_SEED, LayerIndex::ALONE, neuron as u32, Polarity::Unipolar, &mut row);
+            weights::fill_row(
+                WEIGHT_SEED,
+                LayerIndex::ALONE,
+                neuron as u32,
+                Polarity::Unipolar,
+                &mut row,
+            );
             drawn.extend(thresholds(&row, Polarity::Unipolar, Quantity::Weight).unwrap());
         }
         let first = StreamAddress::weight(WEIGHT_SEED, 0, 0);
         let layer = GpuDense::from_thresholds(context, shape, n_samples, &drawn, first).unwrap();
-        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let draw =
+            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values = (0..n_inputs * n_samples).map(draw).collect();
         Self { layer, weights: drawn, values }
     }
@@ -187,8 +199,13 @@ impl Layer {
             for neuron in some(n_neurons) {
                 let first = StreamAddress::weight(WEIGHT_SEED, 0, neuron as u32);
                 let w = encode_row(&self.weights[neuron * n..][..n], first);
-                let count: u64 = w.iter().zip(&x).map(|(w, x)| u64::from((w & x).count_ones())).sum();
-                assert_eq!(counts[sample * n_neurons + neuron], count, "sample {sample}, neuron {neuron}");
+                let count: u64 =
+                    w.iter().zip(&x).map(|(w, x)| u64::from((w & x).count_ones())).sum();
+                assert_eq!(
+                    counts[sample * n_neurons + neuron],
+                    count,
+                    "sample {sample}, neuron {neuron}"
+                );
             }
         }
     }
@@ -207,7 +224,9 @@ struct Conv {
 impl Conv {
     fn new(context: &Arc<GpuContext>, spec: &LayerSpec, n_samples: usize) -> Self {
         let (length, polarity) = (spec.length(), spec.polarity());
-        let aleatron_core::Topology::Conv(shape) = spec.topology() else { panic!("not a convolution") };
+        let aleatron_core::Topology::Conv(shape) = spec.topology() else {
+            panic!("not a convolution")
+        };
         let shape: ConvShape = *shape;
         let weights = Weights::random(spec, WEIGHT_SEED).unwrap();
         let drawn = thresholds(weights.values(), polarity, Quantity::Weight).unwrap();
@@ -224,7 +243,8 @@ impl Conv {
             Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
         };
         let [low, high] = polarity.interval();
-        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let draw =
+            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> =
             (0..spec.n_inputs() * n_samples).map(|i| low + (high - low) * draw(i)).collect();
         let layer = GpuConv::from_words(
@@ -242,11 +262,13 @@ impl Conv {
     }
 
     fn counts(&self, options: CountOptions<'_>) -> Vec<u64> {
-        let inputs = Inputs::Thresholds { source: ThresholdSource::Slice(&self.inputs), first: INPUTS };
+        let inputs =
+            Inputs::Thresholds { source: ThresholdSource::Slice(&self.inputs), first: INPUTS };
         self.layer.counts_with(inputs, &self.negative, options).unwrap()
     }
 
-    /// Stops where a count of the first channel of the first or the last image differs from the reference's.
+    /// Stops where a count of the first channel of the first or the last image differs from the
+    /// reference's.
     fn check(&self) {
         let counts = self.counts(CountOptions::default());
         let n = self.spec.n_inputs();
@@ -399,12 +421,20 @@ impl Bench {
 
     /// One sample, probabilities in, counts out.
     fn single(&mut self) {
-        for (n_inputs, n_neurons, goal) in [(64, 32, None), (512, 256, Some(65.0)), (1000, 500, Some(80.0))] {
+        for (n_inputs, n_neurons, goal) in
+            [(64, 32, None), (512, 256, Some(65.0)), (1000, 500, Some(80.0))]
+        {
             let layer = Layer::new(&self.context, n_inputs, n_neurons, 1);
             layer.check(1);
             let name = format!("{n_inputs}x{n_neurons}");
             let micro = micros(self.end_to_end(&layer, 1, 500));
-            self.push("single", format!("{name} end to end"), micro, "us", goal.map(|goal| ("goal", goal)));
+            self.push(
+                "single",
+                format!("{name} end to end"),
+                micro,
+                "us",
+                goal.map(|goal| ("goal", goal)),
+            );
             self.kernels("single", &name, &layer, 1);
             if self.options.sweep {
                 let mut layer = layer;
@@ -435,7 +465,10 @@ impl Bench {
                     ..ContextOptions::default()
                 },
             ),
-            ("sleeping", ContextOptions { spin: Some(Duration::ZERO), ..ContextOptions::default() }),
+            (
+                "sleeping",
+                ContextOptions { spin: Some(Duration::ZERO), ..ContextOptions::default() },
+            ),
         ];
         for (variant, options) in variants {
             let context = GpuContext::open(&self.options.adapter, &options).unwrap();
@@ -458,7 +491,12 @@ impl Bench {
     }
 
     /// The median time of each kernel of a call, in order.
-    fn kernel_times(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Vec<(String, Duration, u64)> {
+    fn kernel_times(
+        &self,
+        layer: &Layer,
+        n_samples: usize,
+        repeat: usize,
+    ) -> Vec<(String, Duration, u64)> {
         let inputs = layer.inputs(n_samples);
         let mut profiler = Profiler::new(layer.layer.context()).unwrap();
         let mut runs: Vec<Vec<(String, Duration, u64)>> = Vec::new();
@@ -472,7 +510,11 @@ impl Bench {
             runs.push(profiler.rows().iter().map(row).collect());
         }
         let times = |k: usize| median(runs.iter().map(|run| run[k].1).collect());
-        runs[0].iter().enumerate().map(|(k, (kernel, _, bytes))| (kernel.clone(), times(k), *bytes)).collect()
+        runs[0]
+            .iter()
+            .enumerate()
+            .map(|(k, (kernel, _, bytes))| (kernel.clone(), times(k), *bytes))
+            .collect()
     }
 
     fn kernels(&mut self, case: &'static str, name: &str, layer: &Layer, n_samples: usize) {
@@ -523,7 +565,8 @@ impl Bench {
                         continue;
                     }
                     for workgroups in [1024, 4096, 8192, 16384] {
-                        layer.layer = layer.layer.with_kernel(KernelChoice::Tiles(shape, workgroups));
+                        layer.layer =
+                            layer.layer.with_kernel(KernelChoice::Tiles(shape, workgroups));
                         layer.check(n_samples);
                         let time = self.tile_time(&layer, n_samples, 5);
                         let what = format!("{name} {shape}, {workgroups}");
@@ -541,7 +584,13 @@ impl Bench {
             layer.check(n_samples);
             let rate = |time: Duration| products / time.as_secs_f64() / 1e12;
             let unchecked = rate(self.tile_time(&layer, n_samples, 20));
-            self.push("batch", format!("{name} tile"), unchecked, "Tbit-MAC/s", Some(("goal", goal)));
+            self.push(
+                "batch",
+                format!("{name} tile"),
+                unchecked,
+                "Tbit-MAC/s",
+                Some(("goal", goal)),
+            );
             let checked = rate(self.checked_tile_time(n_inputs, n_neurons, n_samples));
             let what = format!("{name} tile, checked at run time");
             self.push("batch", what, checked, "Tbit-MAC/s", Some(("unchecked", unchecked)));
@@ -549,7 +598,13 @@ impl Bench {
                 self.kernel_times(&layer, n_samples, 20).iter().map(|(_, time, _)| *time).sum();
             self.row("batch", format!("{name} all kernels"), micros(kernels), "us");
             let micro = micros(self.end_to_end(&layer, n_samples, 20));
-            self.push("batch", format!("{name} end to end"), micro, "us", Some(("kernels", micros(kernels))));
+            self.push(
+                "batch",
+                format!("{name} end to end"),
+                micro,
+                "us",
+                Some(("kernels", micros(kernels))),
+            );
             drop(layer);
             self.context.trim();
         }
@@ -560,13 +615,21 @@ impl Bench {
         let [n_inputs, n_neurons, n_samples] =
             if self.options.quick { [100, 70, 40] } else { [1000, 500, 256] };
         let encoding = Encoding::Bernoulli { seed: WEIGHT_SEED };
-        let spec =
-            LayerSpec::dense(n_inputs, n_neurons, Length::new(1024).unwrap(), Polarity::Signed, encoding)
-                .unwrap();
+        let spec = LayerSpec::dense(
+            n_inputs,
+            n_neurons,
+            Length::new(1024).unwrap(),
+            Polarity::Signed,
+            encoding,
+        )
+        .unwrap();
         let weights = Weights::random(&spec, WEIGHT_SEED).unwrap();
         let options = PrepareOptions { max_batch: n_samples, ..PrepareOptions::default() };
-        let layer = GpuBackend::on(Arc::clone(&self.context)).prepare(&spec, &weights, &options).unwrap();
-        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 2_147_483_648.0 - 1.0;
+        let layer =
+            GpuBackend::on(Arc::clone(&self.context)).prepare(&spec, &weights, &options).unwrap();
+        let draw = |i: usize| {
+            f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 2_147_483_648.0 - 1.0
+        };
         let values: Vec<f64> = (0..n_inputs * n_samples).map(draw).collect();
         let seed = SampleSeed::new(0xace1);
         let counts = layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
@@ -586,7 +649,8 @@ impl Bench {
         }
         for (n, goal) in [(1, 250.0), (n_samples, 2500.0)] {
             let batch = Batch::values(&values[..n * n_inputs], seed);
-            let whole = time(self.repeat(50), || drop(layer.counts(&batch, Cancel::NEVER).unwrap()));
+            let whole =
+                time(self.repeat(50), || drop(layer.counts(&batch, Cancel::NEVER).unwrap()));
             let what = format!("{n_inputs}x{n_neurons} x {n}, values to counts");
             self.push("signed", what, micros(whole), "us", Some(("goal", goal)));
         }
@@ -598,10 +662,12 @@ impl Bench {
         let program = Arc::new(residual::network(size, 1, 128).unwrap());
         let backend = GpuBackend::on(Arc::clone(&self.context));
         let prepared = backend.prepare_program(&program, &PrepareOptions::default()).unwrap();
-        let values: Vec<f64> = (0..3 * size * size * n_samples).map(|i| (i % 97) as f64 / 96.0).collect();
+        let values: Vec<f64> =
+            (0..3 * size * size * n_samples).map(|i| (i % 97) as f64 / 96.0).collect();
         let (seed, slots) = (SampleSeed::new(0xace1), program.outputs().to_vec());
         let batch = ProgramBatch { inputs: &[&values], n_samples, seed, group: 1 };
-        let made = prepared.expect("a resident program").run(&batch, &slots, Cancel::NEVER).unwrap();
+        let made =
+            prepared.expect("a resident program").run(&batch, &slots, Cancel::NEVER).unwrap();
         let got: Vec<u64> = made.slots.iter().flat_map(|slot| slot.to_words()).collect();
         let case = ProgramCase { program, inputs: vec![values], seed, slots };
         assert_eq!(got, Reference.answer(&Case::Program(case)), "scores");
@@ -613,13 +679,16 @@ impl Bench {
         let program = Arc::new(residual::network(size, blocks, 128).unwrap());
         let options = PrepareOptions { max_batch: n_samples, ..PrepareOptions::default() };
         let backend = GpuBackend::on(Arc::clone(&self.context));
-        let prepared = backend.prepare_program(&program, &options).unwrap().expect("a resident program");
+        let prepared =
+            backend.prepare_program(&program, &options).unwrap().expect("a resident program");
         let n_features = 3 * size * size;
-        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let draw =
+            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> = (0..n_features * n_samples).map(draw).collect();
         let (seed, slots) = (SampleSeed::new(0xace1), program.outputs());
         let run = |n: usize| {
-            let batch = ProgramBatch { inputs: &[&values[..n * n_features]], n_samples: n, seed, group: 1 };
+            let batch =
+                ProgramBatch { inputs: &[&values[..n * n_features]], n_samples: n, seed, group: 1 };
             prepared.run(&batch, slots, Cancel::NEVER).unwrap()
         };
         self.check_program();
@@ -635,18 +704,23 @@ impl Bench {
         }
     }
 
-    /// A convolution of as many channels as kernels over a batch of images: bit products per second in the kernel.
+    /// A convolution of as many channels as kernels over a batch of images: bit products per second
+    /// in the kernel.
     fn conv(&mut self) {
-        let [channels, size, n_samples] = if self.options.quick { [3, 7, 5] } else { [64, 32, 256] };
-        let convolution = Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
-        let (length, encoding) = (Length::new(256).unwrap(), Encoding::Bernoulli { seed: WEIGHT_SEED });
+        let [channels, size, n_samples] =
+            if self.options.quick { [3, 7, 5] } else { [64, 32, 256] };
+        let convolution =
+            Convolution::conv2d([channels, size, size], channels, [3, 3]).with_padding([1, 1]);
+        let (length, encoding) =
+            (Length::new(256).unwrap(), Encoding::Bernoulli { seed: WEIGHT_SEED });
         for polarity in Polarity::ALL {
             let spec = LayerSpec::conv(convolution, length, polarity, encoding).unwrap();
             let layer = Conv::new(&self.context, &spec, n_samples);
             layer.check();
             let products = 64.0 * spec.product_words() as f64 * layer.layer.chunk() as f64;
             let rate = products / layer.layer.time_kernel(20).unwrap().as_secs_f64() / 1e12;
-            let what = format!("{channels}->{channels}, 3x3, {size}x{size} x {n_samples}, {polarity}");
+            let what =
+                format!("{channels}->{channels}, 3x3, {size}x{size} x {n_samples}, {polarity}");
             self.push("conv", format!("{what}, kernel"), rate, "Tbit-MAC/s", Some(("goal", 100.0)));
             let whole = time(self.repeat(10), || drop(layer.counts(CountOptions::default())));
             self.row("conv", format!("{what}, thresholds to counts"), micros(whole), "us");
@@ -672,7 +746,8 @@ impl Bench {
     /// 256 samples of 1000 streams of 1024 bits.
     fn encode(&mut self) {
         let (n_rows, n_units) = if self.options.quick { (8, 100) } else { (256, 1000) };
-        let draw = |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
+        let draw =
+            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> = (0..n_rows * n_units).map(draw).collect();
         let thresholds = thresholds(&values, Polarity::Unipolar, Quantity::Value).unwrap();
         let int32 = ContextOptions {
@@ -683,10 +758,13 @@ impl Bench {
         let length = Length::new(1024).unwrap();
         for (name, context) in [("int64", Arc::clone(&self.context)), ("int32", other)] {
             let (made, time) =
-                encode_timed(&context, &thresholds, n_units, length, INPUTS, self.repeat(50)).unwrap();
+                encode_timed(&context, &thresholds, n_units, length, INPUTS, self.repeat(50))
+                    .unwrap();
             for row in [0, n_rows / 3, n_rows - 1] {
-                let expected = encode_row(&thresholds[row * n_units..][..n_units], INPUTS.at_row(row as u32));
-                let words: &[u32] = bytemuck::cast_slice(&made.words()[row * n_units * 16..][..n_units * 16]);
+                let expected =
+                    encode_row(&thresholds[row * n_units..][..n_units], INPUTS.at_row(row as u32));
+                let words: &[u32] =
+                    bytemuck::cast_slice(&made.words()[row * n_units * 16..][..n_units * 16]);
                 assert_eq!(words, expected, "row {row}");
             }
             let what = format!("{n_rows}x{n_units}x1024 bits, {name}");
@@ -710,15 +788,15 @@ impl Bench {
             context.finish().unwrap();
         });
         self.row("transfer", format!("write {} kB", 4 * n / 1000), micros(write), "us");
-        let read = self::time(self.repeat(50), || drop(std::hint::black_box(buffer.read().unwrap())));
+        let read =
+            self::time(self.repeat(50), || drop(std::hint::black_box(buffer.read().unwrap())));
         self.row("transfer", format!("read {} kB", 4 * n / 1000), micros(read), "us");
     }
 }
 
 fn print_row(row: &Row) {
-    let beside = row
-        .beside
-        .as_ref()
-        .map_or_else(String::new, |(name, value)| format!("{:>8.3} of {name} {value:.1}", row.value / value));
+    let beside = row.beside.as_ref().map_or_else(String::new, |(name, value)| {
+        format!("{:>8.3} of {name} {value:.1}", row.value / value)
+    });
     println!("{:<10}{:<58}{:>12.2} {:<11}{beside}", row.case, row.what, row.value, row.unit);
 }

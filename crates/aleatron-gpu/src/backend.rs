@@ -4,15 +4,17 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aleatron_core::backend::{Batch, CountMethod, Inputs as BatchInputs, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{
+    Batch, CountMethod, Inputs as BatchInputs, PrepareOptions, PreparedLayer,
+};
 use aleatron_core::conformance::{Case, Subject, run_layers};
 use aleatron_core::generator::Sequence;
 use aleatron_core::program::{InputSign, KernelTime, PreparedProgram, Program};
 use aleatron_core::threshold::{extend_thresholds, is_negative, magnitude, thresholds};
 use aleatron_core::{
     Backend, BitStream, Cancel, Connections, ConvShape, Convolution, Encoding, Error as CoreError,
-    InputSource, LayerSpec, Length, OperandSequences, Polarity, Quantity, Sharing, StreamMatrix, Threshold,
-    Topology, WeightSource, Weights,
+    InputSource, LayerSpec, Length, OperandSequences, Polarity, Quantity, Sharing, StreamMatrix,
+    Threshold, Topology, WeightSource, Weights,
 };
 use aleatron_device::{AdapterChoice, GpuContext, Profiler, adapter};
 
@@ -117,7 +119,9 @@ impl GpuBackend {
     ) -> aleatron_core::Result<Prepared> {
         options.cancel.check()?;
         let prepared = match (spec.topology(), spec.polarity()) {
-            (Topology::Dense { .. }, Polarity::Signed) => self.signed_dense(spec, weights, options)?,
+            (Topology::Dense { .. }, Polarity::Signed) => {
+                self.signed_dense(spec, weights, options)?
+            }
             (Topology::Sparse(connections), Polarity::Signed) => {
                 self.signed_sparse(spec, connections, weights, options)?
             }
@@ -147,7 +151,13 @@ impl GpuBackend {
             (spec.encoding(), options.method.resolve(spec)?)
         {
             let thresholds = spec.weight_thresholds(weights)?;
-            return Ok(Prepared::Tabled(GpuTabled::new(context, shape, max_batch, pairing, &thresholds)?));
+            return Ok(Prepared::Tabled(GpuTabled::new(
+                context,
+                shape,
+                max_batch,
+                pairing,
+                &thresholds,
+            )?));
         }
         Ok(Prepared::Dense(match spec.encoding().weight_source() {
             WeightSource::Bernoulli { seed } => {
@@ -157,7 +167,8 @@ impl GpuBackend {
             }
             WeightSource::Sequences(sequences) => {
                 let thresholds = spec.weight_thresholds(weights)?;
-                let words = sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
+                let words =
+                    sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
                 GpuDense::from_words(context, shape, max_batch, &words)?
             }
         }))
@@ -191,7 +202,8 @@ impl GpuBackend {
             }
             WeightSource::Sequences(sequences) => {
                 let thresholds = spec.weight_thresholds(weights)?;
-                let words = sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
+                let words =
+                    sequence_weights(context, spec, &sequences, &thresholds, options.cancel)?;
                 GpuSparse::from_words(context, connections, length, polarity, max_batch, &words)?
             }
         }))
@@ -199,8 +211,8 @@ impl GpuBackend {
 }
 
 impl GpuBackend {
-    /// A signed dense layer: from a table where one pair of sequences is shared by all and the table is not too large, else a
-    /// convolution of one position.
+    /// A signed dense layer: from a table where one pair of sequences is shared by all and the
+    /// table is not too large, else a convolution of one position.
     fn signed_dense(
         &self,
         spec: &LayerSpec,
@@ -233,7 +245,15 @@ impl GpuBackend {
         {
             let (context, thresholds) = (&self.context()?, spec.weight_thresholds(weights)?);
             let (length, polarity, max_batch) = (spec.length(), spec.polarity(), options.max_batch);
-            match GpuTabledConv::new(context, shape, length, polarity, max_batch, pairing, &thresholds) {
+            match GpuTabledConv::new(
+                context,
+                shape,
+                length,
+                polarity,
+                max_batch,
+                pairing,
+                &thresholds,
+            ) {
                 Err(Error::TooLarge { .. }) => {}
                 layer => return Ok(Prepared::TabledConv(layer?)),
             }
@@ -254,7 +274,8 @@ impl GpuBackend {
             WeightSource::Bernoulli { seed } => {
                 let thresholds = thresholds(weights.values(), polarity, Quantity::Weight)?;
                 let n_units = spec.n_weights() / spec.n_rows();
-                encode(context, &thresholds, n_units, length, spec.weight_address(seed))?.into_words()
+                encode(context, &thresholds, n_units, length, spec.weight_address(seed))?
+                    .into_words()
             }
             WeightSource::Sequences(sequences) => {
                 let thresholds = magnitudes(spec.weight_thresholds(weights)?);
@@ -271,7 +292,8 @@ impl GpuBackend {
         )?))
     }
 
-    /// A signed sparse layer as two unipolar ones: the connections whose weights are not negative, and the others.
+    /// A signed sparse layer as two unipolar ones: the connections whose weights are not negative,
+    /// and the others.
     fn signed_sparse(
         &self,
         spec: &LayerSpec,
@@ -302,7 +324,11 @@ impl GpuBackend {
                 _ => Err(self.unsupported("layers of this kind")),
             }
         };
-        Ok(Prepared::SignedSparse { positive: part(false)?, negative: part(true)?, context: self.context()? })
+        Ok(Prepared::SignedSparse {
+            positive: part(false)?,
+            negative: part(true)?,
+            context: self.context()?,
+        })
     }
 }
 
@@ -356,7 +382,8 @@ fn sequence_weights(
     for piece in thresholds.chunks(at_once) {
         cancel.check()?;
         let sequences = places.by_ref().take(piece.len());
-        let values = integers(sequences.map(|(neuron, input)| shared.weight(neuron, input, n)), length)?;
+        let values =
+            integers(sequences.map(|(neuron, input)| shared.weight(neuron, input, n)), length)?;
         words.append(&mut encode_sequences(context, &values, piece, piece.len(), length)?);
     }
     Ok(words)
@@ -401,7 +428,10 @@ struct GpuLayer {
 impl fmt::Debug for GpuLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { backend, spec, .. } = self;
-        f.debug_struct("GpuLayer").field("backend", backend).field("spec", spec).finish_non_exhaustive()
+        f.debug_struct("GpuLayer")
+            .field("backend", backend)
+            .field("spec", spec)
+            .finish_non_exhaustive()
     }
 }
 
@@ -410,7 +440,11 @@ impl PreparedLayer for GpuLayer {
         self.count_batch(batch, CountOptions { cancel, ..CountOptions::default() })
     }
 
-    fn profile(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<KernelTime>> {
+    fn profile(
+        &self,
+        batch: &Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> aleatron_core::Result<Vec<KernelTime>> {
         let mut profiler = Profiler::new(self.weights.context()).map_err(Error::from)?;
         self.count_batch(batch, CountOptions { cancel, ..CountOptions::profiled(&mut profiler) })?;
         Ok(kernel_times(&profiler))
@@ -437,7 +471,11 @@ pub(crate) fn kernel_times(profiler: &Profiler) -> Vec<KernelTime> {
 }
 
 impl GpuLayer {
-    fn count_batch(&self, batch: &Batch<'_>, options: CountOptions<'_>) -> aleatron_core::Result<Vec<u64>> {
+    fn count_batch(
+        &self,
+        batch: &Batch<'_>,
+        options: CountOptions<'_>,
+    ) -> aleatron_core::Result<Vec<u64>> {
         let n_samples = batch.check(&self.spec)?;
         if let Prepared::SignedSparse { .. } = &self.weights {
             return self.count_signed_sparse(batch, options.cancel);
@@ -458,7 +496,8 @@ impl GpuLayer {
         }
     }
 
-    /// The counts of streams, or of thresholds to draw them; of a signed layer, with the signs of the inputs.
+    /// The counts of streams, or of thresholds to draw them; of a signed layer, with the signs of
+    /// the inputs.
     fn count(
         &self,
         inputs: Inputs<'_>,
@@ -481,16 +520,24 @@ impl GpuLayer {
         let polarity = self.spec.polarity();
         match batch.inputs {
             _ if polarity != Polarity::Signed => Vec::new(),
-            BatchInputs::Values(values) => values.iter().map(|&x| polarity.is_negative(x)).collect(),
-            BatchInputs::Thresholds(thresholds) => thresholds.iter().map(|&t| is_negative(t)).collect(),
+            BatchInputs::Values(values) => {
+                values.iter().map(|&x| polarity.is_negative(x)).collect()
+            }
+            BatchInputs::Thresholds(thresholds) => {
+                thresholds.iter().map(|&t| is_negative(t)).collect()
+            }
             BatchInputs::SignedStreams { negative, .. } => negative.to_vec(),
             _ => Vec::new(),
         }
     }
 
-    /// Both parts of the weights with both parts of the inputs: a count goes up by what those of equal signs share, and down by what
-    /// the others do.
-    fn count_signed_sparse(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> aleatron_core::Result<Vec<u64>> {
+    /// Both parts of the weights with both parts of the inputs: a count goes up by what those of
+    /// equal signs share, and down by what the others do.
+    fn count_signed_sparse(
+        &self,
+        batch: &Batch<'_>,
+        cancel: Cancel<'_>,
+    ) -> aleatron_core::Result<Vec<u64>> {
         let Prepared::SignedSparse { positive, negative, context } = &self.weights else {
             return Err(self.backend.unsupported("layers of this kind"));
         };
@@ -499,11 +546,13 @@ impl GpuLayer {
             (_, BatchInputs::SignedStreams { words, .. }) => words.to_vec(),
             (InputSource::Bernoulli, BatchInputs::Values(values)) => {
                 let thresholds = thresholds(values, self.spec.polarity(), Quantity::Value)?;
-                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
+                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?
+                    .into_words()
             }
             (InputSource::Bernoulli, BatchInputs::Thresholds(all)) => {
                 let thresholds: Vec<_> = all.iter().map(|&t| Threshold::saturating(t)).collect();
-                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?.into_words()
+                encode(context, &thresholds, n, length, self.spec.input_address(batch.seed))?
+                    .into_words()
             }
             (InputSource::Sequences(sequences), BatchInputs::Values(values)) => {
                 self.sequence_streams(&sequences, &self.spec.input_thresholds(values)?)?
@@ -540,7 +589,11 @@ impl GpuLayer {
     }
 
     /// The streams of inputs with shared sequences.
-    fn sequence_streams(&self, sequences: &OperandSequences, thresholds: &[u64]) -> Result<Vec<u64>> {
+    fn sequence_streams(
+        &self,
+        sequences: &OperandSequences,
+        thresholds: &[u64],
+    ) -> Result<Vec<u64>> {
         let (n, length) = (self.spec.n_inputs(), self.spec.length());
         let period = if sequences.sharing == Sharing::OneForAll { 1 } else { n };
         let values = integers((0..period).map(|input| sequences.input(input)), length)?;
@@ -560,11 +613,14 @@ impl GpuLayer {
             let range = samples.start * n..samples.end * n;
             match batch.inputs {
                 BatchInputs::Values(values) => {
-                    let made = extend_thresholds(&values[range.clone()], polarity, Quantity::Value, out);
+                    let made =
+                        extend_thresholds(&values[range.clone()], polarity, Quantity::Value, out);
                     made.map_err(|error| error.shifted(range.start))?;
                 }
                 BatchInputs::Thresholds(all) => {
-                    out.extend(all[range].iter().map(|&threshold| Threshold::saturating(threshold)));
+                    out.extend(
+                        all[range].iter().map(|&threshold| Threshold::saturating(threshold)),
+                    );
                 }
                 _ => return Err(self.backend.unsupported("inputs of this kind").into()),
             }
@@ -626,7 +682,9 @@ impl GpuBackend {
                 let values = integers(std::iter::once(Ok(*sequence)), *length)?;
                 encode_sequences(context, &values, thresholds, 1, *length)?
             }
-            Case::Gate { gate, a, b } => gates::gate(context, *gate, &matrix(a)?, &matrix(b)?)?.into_words(),
+            Case::Gate { gate, a, b } => {
+                gates::gate(context, *gate, &matrix(a)?, &matrix(b)?)?.into_words()
+            }
             Case::Not { a } => gates::not(context, &matrix(a)?)?.into_words(),
             Case::Mux { select, a, b } => {
                 gates::mux(context, &matrix(select)?, &matrix(a)?, &matrix(b)?)?.into_words()

@@ -1,6 +1,7 @@
 //! The buffers of a call, which every later call uses again, and the chunks of samples it runs in.
 //!
-//! Two chunks are under way at a time, so that the host prepares one while the device counts the other.
+//! Two chunks are under way at a time, so that the host prepares one while the device counts the
+//! other.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aleatron_core::Length;
 use aleatron_device::{
-    BufferView, Error as DeviceError, GpuBuffer, GpuContext, HostBuffer, Profiler, Recorder, Submission,
+    BufferView, Error as DeviceError, GpuBuffer, GpuContext, HostBuffer, Profiler, Recorder,
+    Submission,
 };
 
 use crate::error::{Result, host_size};
@@ -22,7 +24,11 @@ const LEAST_CHUNK: usize = 64;
 
 /// The samples of a chunk for batches of up to `max_batch`.
 pub(crate) fn chunk_of(max_batch: usize) -> usize {
-    max_batch.div_ceil(CHUNKS).checked_next_multiple_of(LEAST_CHUNK).unwrap_or(max_batch).min(max_batch)
+    max_batch
+        .div_ceil(CHUNKS)
+        .checked_next_multiple_of(LEAST_CHUNK)
+        .unwrap_or(max_batch)
+        .min(max_batch)
 }
 
 /// A layer's part in a call that runs in chunks.
@@ -39,7 +45,8 @@ pub(crate) trait ChunkRun {
     fn receive(&mut self, buffers: &mut BufferSet, n_samples: usize) -> Result<()>;
 }
 
-/// The buffer sets of a layer that no call uses at the moment; as many as have ever been in use at a time.
+/// The buffer sets of a layer that no call uses at the moment; as many as have ever been in use at
+/// a time.
 #[derive(Debug, Default)]
 pub(crate) struct BufferSets {
     idle: Mutex<Vec<BufferSet>>,
@@ -88,7 +95,9 @@ impl BufferSets {
                 self.receive(chunk, options.profiler.as_deref_mut(), run)?;
             }
         }
-        under_way.into_iter().try_for_each(|chunk| self.receive(chunk, options.profiler.as_deref_mut(), run))
+        under_way
+            .into_iter()
+            .try_for_each(|chunk| self.receive(chunk, options.profiler.as_deref_mut(), run))
     }
 
     fn receive(
@@ -104,8 +113,8 @@ impl BufferSets {
     }
 }
 
-/// Thresholds up to this size are read by the kernel where the host wrote them; more are copied first, since they may
-/// lie across a bus.
+/// Thresholds up to this size are read by the kernel where the host wrote them; more are copied
+/// first, since they may lie across a bus.
 const IN_PLACE_THRESHOLD_BYTES: usize = 1 << 20;
 
 /// Counts up to this size are written by the kernel where the host reads them.
@@ -141,8 +150,8 @@ pub(crate) struct BufferSet {
 
 impl BufferSet {
     pub(crate) fn new(context: &Arc<GpuContext>, sizes: SetSizes) -> Result<Self> {
-        let in_place =
-            context.capabilities().mapped_buffers && sizes.thresholds * 4 <= IN_PLACE_THRESHOLD_BYTES;
+        let in_place = context.capabilities().mapped_buffers
+            && sizes.thresholds * 4 <= IN_PLACE_THRESHOLD_BYTES;
         Ok(Self {
             packed: Vec::new(),
             upload: HostBuffer::upload(context, sizes.thresholds)?,
@@ -161,7 +170,8 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Records a copy of the packed words from `start` on, which were sent, to memory of the device.
+    /// Records a copy of the packed words from `start` on, which were sent, to memory of the
+    /// device.
     pub(crate) fn copy_sent(
         &self,
         recorder: &mut Recorder<'_>,
@@ -197,7 +207,8 @@ impl BufferSet {
         Ok(self.counts.view())
     }
 
-    /// Whether the kernel writes counts where the host reads them: additions would cross the bus twice.
+    /// Whether the kernel writes counts where the host reads them: additions would cross the bus
+    /// twice.
     fn counts_in_place(&self, n: usize, mode: CountMode) -> bool {
         self.is_mapped() && mode == CountMode::Write && n * 4 <= IN_PLACE_COUNT_BYTES
     }
@@ -207,14 +218,20 @@ impl BufferSet {
     }
 
     /// Records the way of `n` words of counts to the host.
-    pub(crate) fn fetch(&self, recorder: &mut Recorder<'_>, n: usize, mode: CountMode) -> Result<()> {
+    pub(crate) fn fetch(
+        &self,
+        recorder: &mut Recorder<'_>,
+        n: usize,
+        mode: CountMode,
+    ) -> Result<()> {
         if !self.counts_in_place(n, mode) {
             recorder.copy(self.counts.view_of(0, n)?, self.readback.view())?;
         }
         Ok(())
     }
 
-    /// Asks for both host buffers, once the work is submitted: the next chunk finds its upload buffer ready.
+    /// Asks for both host buffers, once the work is submitted: the next chunk finds its upload
+    /// buffer ready.
     fn begin_receive(&mut self, submission: &Submission) {
         self.readback.map_after(submission);
         self.upload.map_after(submission);
@@ -229,7 +246,8 @@ impl BufferSet {
     }
 }
 
-/// Checks that a buffer has the words a kernel will index: what kernels without run-time checks rest on.
+/// Checks that a buffer has the words a kernel will index: what kernels without run-time checks
+/// rest on.
 pub(crate) fn check_words_of(view: &BufferView<'_>, words: u64) -> Result<()> {
     let len = view.bytes() / 4;
     if words > len {

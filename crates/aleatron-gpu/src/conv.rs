@@ -1,8 +1,8 @@
-//! Convolutions on a device, and signed dense layers, which are convolutions of one position: weights stay there, thresholds go in,
-//! integer counts come out.
+//! Convolutions on a device, and signed dense layers, which are convolutions of one position:
+//! weights stay there, thresholds go in, integer counts come out.
 //!
-//! The streams of a chunk of samples are encoded once. `conv.wgsl` gathers what lies under a kernel a tile at a time, in shared memory; no
-//! other copy is made.
+//! The streams of a chunk of samples are encoded once. `conv.wgsl` gathers what lies under a kernel
+//! a tile at a time, in shared memory; no other copy is made.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,9 +11,13 @@ use std::time::Duration;
 use aleatron_core::program::InputSign;
 use aleatron_core::stream::check_words;
 use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, Threshold, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
+use aleatron_device::{
+    BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32,
+};
 
-use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::buffers::{
+    self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of,
+};
 use crate::encode::{self, Part, threshold_words};
 use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, Inputs};
@@ -29,11 +33,13 @@ const WORKGROUPS: u64 = 1024;
 /// Turns of the loop of one workgroup at least: fewer are not worth their atomic additions.
 const LEAST_TURNS: usize = 16;
 
-/// Turns of the loop of one workgroup at most: each has a few of inner loops, and some software devices silently stop at 65,535 of all.
+/// Turns of the loop of one workgroup at most: each has a few of inner loops, and some software
+/// devices silently stop at 65,535 of all.
 const MOST_TURNS: usize = 1 << 12;
 
-/// The shape of a workgroup of `conv.wgsl`: threads along channels and columns, each for four of them, and the fours of words that are
-/// in shared memory at a time. Only shapes the kernel can have exist.
+/// The shape of a workgroup of `conv.wgsl`: threads along channels and columns, each for four of
+/// them, and the fours of words that are in shared memory at a time. Only shapes the kernel can
+/// have exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConvTile {
     side_y: u32,
@@ -72,7 +78,8 @@ impl ConvTile {
         4 * self.side_x
     }
 
-    /// Returns the fours of words of one channel or column that a thread loads at a time, where `n` are in a tile.
+    /// Returns the fours of words of one channel or column that a thread loads at a time, where `n`
+    /// are in a tile.
     fn loads(self, n: u32) -> u32 {
         (n * self.depth / THREADS).max(1)
     }
@@ -110,7 +117,13 @@ impl ConvPlan {
         let wanted = host_size(WORKGROUPS / (row_tiles as u64 * column_tiles as u64).max(1));
         let splits = wanted.min(turns / LEAST_TURNS).max(turns.div_ceil(MOST_TURNS)).max(1);
         let split_words = turns.div_ceil(splits) * tile.turn_words();
-        Self { tile, row_tiles, column_tiles, split_words, n_splits: row_words.div_ceil(split_words) }
+        Self {
+            tile,
+            row_tiles,
+            column_tiles,
+            split_words,
+            n_splits: row_words.div_ceil(split_words),
+        }
     }
 }
 
@@ -121,7 +134,8 @@ pub struct GpuConv {
     shape: ConvShape,
     length: Length,
     polarity: Polarity,
-    /// Streams by output channel and tap, and which are negative; one word where there are no signs.
+    /// Streams by output channel and tap, and which are negative; one word where there are no
+    /// signs.
     weights: GpuBuffer<u32>,
     signs: GpuBuffer<u32>,
     taps: GpuBuffer<[i32; 4]>,
@@ -135,12 +149,12 @@ pub struct GpuConv {
 }
 
 impl GpuConv {
-    /// A convolution of packed weight streams, `[channel][tap][word]`; of a signed one those of the magnitudes, and which of them are
-    /// negative.
+    /// A convolution of packed weight streams, `[channel][tap][word]`; of a signed one those of the
+    /// magnitudes, and which of them are negative.
     ///
     /// # Errors
-    /// [`CoreError`] for words or signs that are not those of the shape, [`Error::TooLarge`] for what no binding can hold, or what the
-    /// device reports.
+    /// [`CoreError`] for words or signs that are not those of the shape, [`Error::TooLarge`] for
+    /// what no binding can hold, or what the device reports.
     pub fn from_words(
         context: &Arc<GpuContext>,
         shape: ConvShape,
@@ -173,7 +187,8 @@ impl GpuConv {
         let taps = context.upload(&tap_offsets(&shape)?)?;
         let (context, sets) = (Arc::clone(context), BufferSets::default());
         let per_channel = negative.chunks(shape.kernel_weights());
-        let n_negative = per_channel.map(|signs| signs.iter().filter(|sign| **sign).count() as u64).collect();
+        let n_negative =
+            per_channel.map(|signs| signs.iter().filter(|sign| **sign).count() as u64).collect();
         let mut layer = Self {
             context,
             shape,
@@ -192,7 +207,8 @@ impl GpuConv {
         let thresholds = threshold_words(shape.n_inputs()) as u128 + layer.sign_words(1) as u128;
         let widest = [cut.stride as u128, thresholds, layer.count_words(1) as u128];
         let [streams, thresholds, counts] = widest;
-        // Signs share a buffer with the streams, and begin at a multiple of what bindings are aligned to.
+        // Signs share a buffer with the streams, and begin at a multiple of what bindings are
+        // aligned to.
         let room = u128::from(layer.context.info().max_buffer_bytes / 4).saturating_sub(128);
         let most = (u128::from(limit) / 4 / streams.max(thresholds).max(counts))
             .min(room / (streams + layer.sign_words(1) as u128));
@@ -205,7 +221,8 @@ impl GpuConv {
         Ok(layer)
     }
 
-    /// Returns the same convolution for inputs of this sign. Signs of inputs that are not negative are not read.
+    /// Returns the same convolution for inputs of this sign. Signs of inputs that are not negative
+    /// are not read.
     pub(crate) fn with_input_sign(mut self, input_sign: InputSign) -> Self {
         self.input_sign = input_sign;
         self
@@ -242,7 +259,8 @@ impl GpuConv {
             &self.context,
             SetSizes {
                 // Signs come with the thresholds and go behind the streams.
-                thresholds: threshold_words(self.chunk * self.shape.n_inputs()) + self.sign_words(self.chunk),
+                thresholds: threshold_words(self.chunk * self.shape.n_inputs())
+                    + self.sign_words(self.chunk),
                 work: self.first_sign() + self.sign_words(self.chunk).max(4),
                 counts: self.count_words(self.chunk),
             },
@@ -272,7 +290,8 @@ impl GpuConv {
         self.shape.kernel_weights() * 2 * self.length.words()
     }
 
-    /// Whether what the device counts passes 32 bits: twice the bits of a kernel, where products have signs.
+    /// Whether what the device counts passes 32 bits: twice the bits of a kernel, where products
+    /// have signs.
     pub(crate) fn is_wide(&self) -> bool {
         64 * self.row_words() as u128 > u128::from(u32::MAX)
     }
@@ -281,12 +300,13 @@ impl GpuConv {
         n_samples * self.shape.n_outputs() * if self.is_wide() { 2 } else { 1 }
     }
 
-    /// The counts of a batch, `[sample][channel][position]`; of a signed layer, for the streams of magnitudes and which of them are
-    /// negative.
+    /// The counts of a batch, `[sample][channel][position]`; of a signed layer, for the streams of
+    /// magnitudes and which of them are negative.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::Mismatch`] where there is not one sign for each,
-    /// [`Error::TooLarge`] where a counter cannot name a row, [`CoreError::Cancelled`], or what the device reports.
+    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::Mismatch`] where
+    /// there is not one sign for each, [`Error::TooLarge`] where a counter cannot name a row,
+    /// [`CoreError::Cancelled`], or what the device reports.
     pub fn counts_with(
         &self,
         inputs: Inputs<'_>,
@@ -303,8 +323,9 @@ impl GpuConv {
         Ok(run.counts)
     }
 
-    /// The time in which the kernel counts a chunk, for benchmarks: the mean of `repeats` dispatches that follow each other, after as many
-    /// that are not timed. Devices lower their clock while they wait for the host, so that the dispatches of a call may be timed at a
+    /// The time in which the kernel counts a chunk, for benchmarks: the mean of `repeats`
+    /// dispatches that follow each other, after as many that are not timed. Devices lower their
+    /// clock while they wait for the host, so that the dispatches of a call may be timed at a
     /// quarter of their speed.
     ///
     /// # Errors
@@ -340,7 +361,11 @@ impl GpuConv {
 
     /// Whether several workgroups make one count of a batch.
     pub(crate) fn count_mode(&self, n_samples: usize) -> CountMode {
-        if self.plan(n_samples).n_splits > 1 || self.is_wide() { CountMode::Add } else { CountMode::Write }
+        if self.plan(n_samples).n_splits > 1 || self.is_wide() {
+            CountMode::Add
+        } else {
+            CountMode::Write
+        }
     }
 
     pub(crate) fn record_counts(
@@ -360,14 +385,16 @@ impl GpuConv {
         check_words_of(&self.taps.view(), 4 * shape.kernel_weights() as u64)?;
         check_words_of(&streams, n_samples as u64 * self.cut.stride as u64)?;
         check_words_of(&counts, self.count_words(n_samples) as u64)?;
-        let (is_signed, has_input_signs) = (self.polarity == Polarity::Signed, self.has_input_signs());
+        let (is_signed, has_input_signs) =
+            (self.polarity == Polarity::Signed, self.has_input_signs());
         if is_signed {
             check_words_of(&self.signs.view(), shape.n_weights() as u64)?;
         }
         if has_input_signs {
             check_words_of(&signs, n_samples as u64 * shape.n_inputs() as u64)?;
         }
-        let ConvPlan { tile, row_tiles, column_tiles, split_words, n_splits } = self.plan(n_samples);
+        let ConvPlan { tile, row_tiles, column_tiles, split_words, n_splits } =
+            self.plan(n_samples);
         let constants = [
             ("XOR", (self.polarity == Polarity::Bipolar).into()),
             ("SIGNED", is_signed.into()),
@@ -382,7 +409,8 @@ impl GpuConv {
             ("COLUMN_LOADS", tile.loads(tile.columns()).into()),
         ];
         let pipeline = self.context.pipeline(&StreamKernel::Conv, &constants)?;
-        let views = [self.weights.view(), streams, self.taps.view(), self.signs.view(), signs, counts];
+        let views =
+            [self.weights.view(), streams, self.taps.view(), self.signs.view(), signs, counts];
         let bound = self.context.bind(&pipeline, &views)?;
         let n_columns = n_samples * shape.n_positions();
         let image = ImageParams::of(shape)?;
@@ -418,7 +446,8 @@ impl GpuConv {
         Ok(())
     }
 
-    /// Returns what is added to what the device counts for a signed layer, modulo 2^64, by channel and position; see `conv.wgsl`.
+    /// Returns what is added to what the device counts for a signed layer, modulo 2^64, by channel
+    /// and position; see `conv.wgsl`.
     pub(crate) fn bases(&self) -> Vec<u64> {
         let bits = self.length.bits() as u64;
         let fan_ins = self.shape.fan_ins();
@@ -429,7 +458,8 @@ impl GpuConv {
         }
         // A negative weight complements every bit that is stored of its stream.
         let stream_bits = 64 * self.length.words() as u64;
-        let channels = self.n_negative.iter().flat_map(|n| std::iter::repeat_n(n, self.shape.n_positions()));
+        let channels =
+            self.n_negative.iter().flat_map(|n| std::iter::repeat_n(n, self.shape.n_positions()));
         all.cycle().zip(channels).map(|(all, n)| all.wrapping_sub(n * stream_bits)).collect()
     }
 
@@ -441,10 +471,14 @@ impl GpuConv {
         let all = all.iter().cycle();
         match self.polarity {
             Polarity::Unipolar => counts.extend(whole),
-            Polarity::Bipolar => counts.extend(whole.zip(all).map(|(differing, all)| all - differing)),
+            Polarity::Bipolar => {
+                counts.extend(whole.zip(all).map(|(differing, all)| all - differing))
+            }
             Polarity::Signed => {
                 let bases = self.bases();
-                counts.extend(whole.zip(bases.iter().cycle()).map(|(count, base)| base.wrapping_add(count)));
+                counts.extend(
+                    whole.zip(bases.iter().cycle()).map(|(count, base)| base.wrapping_add(count)),
+                );
             }
         }
     }
@@ -493,7 +527,8 @@ impl ChunkRun for ConvRun<'_, '_, '_> {
         let mut recorder = context.recorder(profiler)?;
         let counts = buffers.counts(&mut recorder, n_words, mode)?;
         let streams = buffers.work.view_of(0, self.layer.chunk * cut.stride)?;
-        let signs = buffers.work.view_of(self.layer.first_sign(), self.layer.sign_words(n).max(4))?;
+        let signs =
+            buffers.work.view_of(self.layer.first_sign(), self.layer.sign_words(n).max(4))?;
         if self.layer.has_input_signs() {
             buffers.copy_sent(&mut recorder, n_thresholds, signs)?;
         }
@@ -532,8 +567,10 @@ impl ImageParams {
     }
 
     pub(crate) fn of(shape: &ConvShape) -> Result<Self> {
-        let ([_, height, width], [_, _, row_positions]) = (shape.convolution().input, shape.output());
-        let [row_step, column_step] = shape.windows().each_ref().map(|windows| windows.axis().stride);
+        let ([_, height, width], [_, _, row_positions]) =
+            (shape.convolution().input, shape.output());
+        let [row_step, column_step] =
+            shape.windows().each_ref().map(|windows| windows.axis().stride);
         Ok(Self {
             n_positions: size_u32(shape.n_positions(), "number of positions")?,
             row_positions: size_u32(row_positions, "row positions")?,
@@ -546,13 +583,14 @@ impl ImageParams {
     }
 }
 
-/// Of each tap: where the plane of its channel begins in its group, and its row and column from that of the position. All are below
-/// 2^31: a padded axis is.
+/// Of each tap: where the plane of its channel begins in its group, and its row and column from
+/// that of the position. All are below 2^31: a padded axis is.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for planes of a group that begin past 2^31 inputs.
 pub(crate) fn tap_offsets(shape: &ConvShape) -> Result<Vec<[i32; 4]>> {
-    let ([_, rows, columns], [height, width]) = (shape.convolution().input, shape.convolution().kernel);
+    let ([_, rows, columns], [height, width]) =
+        (shape.convolution().input, shape.convolution().kernel);
     let [top, left] = shape.convolution().padding.map(|[before, _]| before);
     let dilation = shape.windows().each_ref().map(|windows| windows.axis().dilation);
     let offset = |at: usize, padding: usize| {
@@ -564,7 +602,8 @@ pub(crate) fn tap_offsets(shape: &ConvShape) -> Result<Vec<[i32; 4]>> {
     };
     (0..shape.kernel_weights())
         .map(|tap| {
-            let (channel, row, column) = (tap / (height * width), tap / width % height, tap % width);
+            let (channel, row, column) =
+                (tap / (height * width), tap / width % height, tap % width);
             let plane = offset(channel * rows * columns, 0)?;
             Ok([plane, offset(row * dilation[0], top)?, offset(column * dilation[1], left)?, 0])
         })
@@ -610,19 +649,25 @@ mod tests {
             for n in [tile.rows(), tile.columns()] {
                 let loads = tile.loads(n);
                 assert!(tile.depth.is_multiple_of(loads), "{tile:?}");
-                assert!(n * (tile.depth / loads) <= THREADS, "{tile:?}: more lines than threads load");
+                assert!(
+                    n * (tile.depth / loads) <= THREADS,
+                    "{tile:?}: more lines than threads load"
+                );
             }
         }
     }
 
     #[test]
     fn splits_cover_a_kernel_within_the_bounds_of_loops() {
-        for (n_channels, n_columns) in [(500, 1), (500, 64), (16, 1 << 16), (1, 1), (64, 4096), (4096, 4096)]
+        for (n_channels, n_columns) in
+            [(500, 1), (500, 64), (16, 1 << 16), (1, 1), (64, 4096), (4096, 4096)]
         {
             for row_words in [2_usize, 108, 1152, 32_000, 1 << 25] {
                 let plan = ConvPlan::new(n_channels, n_columns, row_words);
                 let turns = plan.split_words / plan.tile.turn_words();
-                assert!(plan.split_words.is_multiple_of(plan.tile.turn_words()) && turns <= MOST_TURNS);
+                assert!(
+                    plan.split_words.is_multiple_of(plan.tile.turn_words()) && turns <= MOST_TURNS
+                );
                 assert!(plan.n_splits * plan.split_words >= row_words);
                 assert!((plan.n_splits - 1) * plan.split_words < row_words, "{plan:?}");
             }

@@ -1,7 +1,8 @@
 //! Convolutions whose streams share one pair of sequences, counted from a table instead of bits.
 //!
-//! A table holds what each pair of operands adds to a count. With signs it has the rows and columns of negative ones beside the others, and a
-//! product adds the length and its ones, or the length less its ones.
+//! A table holds what each pair of operands adds to a count. With signs it has the rows and columns
+//! of negative ones beside the others, and a product adds the length and its ones, or the length
+//! less its ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,9 +10,13 @@ use std::sync::Arc;
 use aleatron_core::generator::{CountTable, Pairing, Width};
 use aleatron_core::threshold::{is_negative, magnitude};
 use aleatron_core::{ConvShape, Error as CoreError, Length, Polarity, Quantity, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
+use aleatron_device::{
+    BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32,
+};
 
-use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::buffers::{
+    BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of,
+};
 use crate::conv::{ImageParams, check_binding, tap_offsets};
 use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
@@ -20,7 +25,8 @@ use crate::kernels::{ConvTableParams, StreamKernel};
 /// The most taps: each is a turn of a loop, and some software devices silently stop at 65,535.
 const MAX_TAPS: usize = 60_000;
 
-/// What products of operands with signs or without them add to counts: a row for each first operand, a column for each second one.
+/// What products of operands with signs or without them add to counts: a row for each first
+/// operand, a column for each second one.
 pub(crate) struct SignedTable {
     pub(crate) row_len: usize,
     pub(crate) entries: Vec<u32>,
@@ -45,8 +51,10 @@ impl SignedTable {
                 match polarity {
                     Polarity::Unipolar | Polarity::Bipolar => entries.extend(row),
                     Polarity::Signed => {
-                        let (up, down) =
-                            (row.iter().map(|ones| bits + ones), row.iter().map(|ones| bits - ones));
+                        let (up, down) = (
+                            row.iter().map(|ones| bits + ones),
+                            row.iter().map(|ones| bits - ones),
+                        );
                         match sign {
                             0 => entries.extend(up.chain(down)),
                             _ => entries.extend(down.chain(up)),
@@ -83,11 +91,12 @@ pub struct GpuTabledConv {
 }
 
 impl GpuTabledConv {
-    /// The convolution with weights of the given thresholds, by output channel and tap, with signs where it has them.
+    /// The convolution with weights of the given thresholds, by output channel and tap, with signs
+    /// where it has them.
     ///
     /// # Errors
-    /// [`CoreError`] for thresholds that are not those of the shape, [`Error::TooLarge`] for what no binding can hold or no 32 bits can
-    /// count, or what the device reports.
+    /// [`CoreError`] for thresholds that are not those of the shape, [`Error::TooLarge`] for what
+    /// no binding can hold or no 32 bits can count, or what the device reports.
     pub fn new(
         context: &Arc<GpuContext>,
         shape: ConvShape,
@@ -108,7 +117,11 @@ impl GpuTabledConv {
         widths[0].check_thresholds(thresholds, polarity, Quantity::Weight)?;
         let most = 2 * shape.kernel_weights() as u128 * length.bits() as u128;
         if most > u32::MAX.into() || shape.kernel_weights() > MAX_TAPS {
-            return Err(Error::TooLarge { what: Limit::Number, actual: most, limit: u32::MAX.into() });
+            return Err(Error::TooLarge {
+                what: Limit::Number,
+                actual: most,
+                limit: u32::MAX.into(),
+            });
         }
         let limit = context.max_binding_bytes();
         let table = CountTable::new(&pairing.weights, &pairing.inputs, length, polarity)?;
@@ -155,7 +168,8 @@ impl GpuTabledConv {
     }
 
     fn new_set(&self) -> Result<BufferSet> {
-        let (thresholds, counts) = (self.chunk * self.shape.n_inputs(), self.chunk * self.shape.n_outputs());
+        let (thresholds, counts) =
+            (self.chunk * self.shape.n_inputs(), self.chunk * self.shape.n_outputs());
         BufferSet::new(&self.context, SetSizes { thresholds, work: 4, counts })
     }
 
@@ -168,8 +182,9 @@ impl GpuTabledConv {
     /// The counts for inputs of the given thresholds, `[sample][channel][position]`.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with the index of a threshold past
-    /// `2^W`, [`CoreError::Cancelled`], or what the device reports.
+    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
+    /// the index of a threshold past `2^W`, [`CoreError::Cancelled`], or what the device
+    /// reports.
     pub fn counts_with(&self, inputs: &[u64], options: CountOptions<'_>) -> Result<Vec<u64>> {
         let n_samples = ThresholdSource::Slice(inputs).n_samples(self.shape.n_inputs())?;
         self.input_width.check_thresholds(inputs, self.polarity, Quantity::Value)?;
@@ -217,7 +232,12 @@ impl GpuTabledConv {
             };
             let n_outputs = channels.len() as u64 * n_columns as u64;
             let workgroups = grid(n_outputs.div_ceil(256), self.context.info().max_workgroups)?;
-            recorder.dispatch(&bound, &params, workgroups, 12 * n_outputs * shape.kernel_weights() as u64)?;
+            recorder.dispatch(
+                &bound,
+                &params,
+                workgroups,
+                12 * n_outputs * shape.kernel_weights() as u64,
+            )?;
         }
         Ok(())
     }

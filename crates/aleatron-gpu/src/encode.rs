@@ -14,8 +14,8 @@ use crate::partition::{Block, Cut, StreamWords, blocks, scatter};
 /// Threads of an encoding workgroup.
 const THREADS: u64 = 256;
 
-/// Words a thread makes. More would share the look-up of a threshold, but fewer threads hide less latency: on an H200, 256 x
-/// 1000 streams of 1024 bits take 158 us with one, 196 us with eight.
+/// Words a thread makes. More would share the look-up of a threshold, but fewer threads hide less
+/// latency: on an H200, 256 x 1000 streams of 1024 bits take 158 us with one, 196 us with eight.
 const WORDS: u32 = 1;
 
 /// Thresholds uploaded at a time where there are many.
@@ -41,7 +41,8 @@ pub(crate) fn pack_by<T>(thresholds: &[T], get: impl Fn(&T) -> u64, out: &mut Ve
     // Modulo 2^32: what does not fit 32 bits is 2^32.
     out.extend(thresholds.iter().map(|threshold| u32::try_from(get(threshold)).unwrap_or(0)));
     out.extend(thresholds.chunks(32).map(|chunk| {
-        let flag = |(bit, threshold): (usize, &T)| u32::from(get(threshold) > u32::MAX.into()) << bit;
+        let flag =
+            |(bit, threshold): (usize, &T)| u32::from(get(threshold) > u32::MAX.into()) << bit;
         chunk.iter().enumerate().map(flag).fold(0, |flags, flag| flags | flag)
     }));
 }
@@ -75,7 +76,8 @@ pub(crate) struct Part {
     pub(crate) out_base: usize,
 }
 
-/// Records the encoding of a part. `list` holds unit and row of each stream where they are not a grid.
+/// Records the encoding of a part. `list` holds unit and row of each stream where they are not a
+/// grid.
 pub(crate) fn record(
     recorder: &mut Recorder<'_>,
     part: &Part,
@@ -121,7 +123,10 @@ pub(crate) fn record(
 }
 
 /// Encodes a block of a matrix, rows of `n_units` streams, into `streams`, some rows at a time.
-#[expect(clippy::too_many_arguments, reason = "what a block is, where it is drawn, and where it goes")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what a block is, where it is drawn, and where it goes"
+)]
 pub(crate) fn encode_block(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -135,7 +140,11 @@ pub(crate) fn encode_block(
     let limit = context.max_binding_bytes();
     let row_bytes = 4 * threshold_words(n_units) as u64;
     if row_bytes > limit {
-        return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: row_bytes.into(), limit });
+        return Err(Error::TooLarge {
+            what: Limit::ThresholdBytes,
+            actual: row_bytes.into(),
+            limit,
+        });
     }
     let mut rows_at_once = (UPLOAD_THRESHOLDS / n_units).min(host_size(limit / row_bytes)).max(1);
     if !cancel.is_never() {
@@ -158,7 +167,8 @@ pub(crate) fn encode_block(
         record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
         let submission = recorder.submit()?;
         if !cancel.is_never() {
-            // What is submitted cannot be taken back: no more than one part is, while somebody may want it to stop.
+            // What is submitted cannot be taken back: no more than one part is, while somebody may
+            // want it to stop.
             submission.wait()?;
             cancel.check()?;
         }
@@ -166,8 +176,8 @@ pub(crate) fn encode_block(
     Ok(())
 }
 
-/// The streams of a matrix of thresholds, rows of `n_units`: stream (r, u) is drawn at row `first.row + r`, unit
-/// `first.unit + u`.
+/// The streams of a matrix of thresholds, rows of `n_units`: stream (r, u) is drawn at row
+/// `first.row + r`, unit `first.unit + u`.
 ///
 /// ```no_run
 /// use aleatron_core::{Length, StreamAddress, Threshold};
@@ -181,8 +191,8 @@ pub(crate) fn encode_block(
 /// ```
 ///
 /// # Errors
-/// [`aleatron_core::Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`] where a row passes
-/// what a counter or a kernel can name, or what the device reports.
+/// [`aleatron_core::Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`]
+/// where a row passes what a counter or a kernel can name, or what the device reports.
 pub fn encode(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -211,10 +221,12 @@ pub fn encode(
     Ok(StreamMatrix::from_words(words, thresholds.len(), length)?)
 }
 
-/// Encodes a matrix as [`encode`] does, `repeats` times, and returns the streams and the median time of the kernel, for benchmarks.
+/// Encodes a matrix as [`encode`] does, `repeats` times, and returns the streams and the median
+/// time of the kernel, for benchmarks.
 ///
 /// # Errors
-/// As [`encode`], [`Error::TooLarge`] where one dispatch does not make all streams, and [`Error::Device`] where the device cannot time kernels.
+/// As [`encode`], [`Error::TooLarge`] where one dispatch does not make all streams, and
+/// [`Error::Device`] where the device cannot time kernels.
 pub fn encode_timed(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],

@@ -90,7 +90,8 @@ impl From<Error> for aleatron_core::Error {
     }
 }
 
-/// Converts a number of bytes or elements of a device that the host is to have room for. The host counts all memory that it can name.
+/// Converts a number of bytes or elements of a device that the host is to have room for. The host
+/// counts all memory that it can name.
 pub(crate) fn host_size(value: impl TryInto<usize>) -> usize {
     value.try_into().unwrap_or(usize::MAX)
 }

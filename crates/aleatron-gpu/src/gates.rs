@@ -1,7 +1,7 @@
 //! Gates on packed streams, and the ones of each.
 //!
-//! Streams go to the device and come back: for a few of them a CPU is faster. These are for whoever has streams in numbers, and for
-//! the conformance suite.
+//! Streams go to the device and come back: for a few of them a CPU is faster. These are for whoever
+//! has streams in numbers, and for the conformance suite.
 
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ fn apply(
     let stream = StreamWords::of(length);
     let row_words = stream.stored as usize;
     let mut words = StreamMatrix::zeros(rows, length)?.into_words();
-    let pipeline = context.pipeline(&StreamKernel::Gate, &[("GATE", function.constant().into())])?;
+    let pipeline =
+        context.pipeline(&StreamKernel::Gate, &[("GATE", function.constant().into())])?;
     let mut packed = Vec::new();
     for block in blocks(rows, row_words, context)? {
         let mut upload = |matrix: &StreamMatrix| {
@@ -113,7 +114,8 @@ fn apply(
             full_words: stream.full,
             tail_mask: stream.tail_mask,
         };
-        let workgroups = grid((block.words() as u64).div_ceil(THREADS), context.info().max_workgroups)?;
+        let workgroups =
+            grid((block.words() as u64).div_ceil(THREADS), context.info().max_workgroups)?;
         let mut recorder = context.recorder(None)?;
         let bytes = 16 * block.words() as u64;
         recorder.dispatch(&context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
@@ -155,7 +157,11 @@ pub fn popcount(context: &Arc<GpuContext>, a: &StreamMatrix) -> Result<Vec<u64>>
 ///
 /// # Errors
 /// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
-pub fn and_popcount(context: &Arc<GpuContext>, a: &StreamMatrix, b: &StreamMatrix) -> Result<Vec<u64>> {
+pub fn and_popcount(
+    context: &Arc<GpuContext>,
+    a: &StreamMatrix,
+    b: &StreamMatrix,
+) -> Result<Vec<u64>> {
     ones(context, Pair::And, a, b)
 }
 
@@ -163,11 +169,20 @@ pub fn and_popcount(context: &Arc<GpuContext>, a: &StreamMatrix, b: &StreamMatri
 ///
 /// # Errors
 /// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
-pub fn hamming_distance(context: &Arc<GpuContext>, a: &StreamMatrix, b: &StreamMatrix) -> Result<Vec<u64>> {
+pub fn hamming_distance(
+    context: &Arc<GpuContext>,
+    a: &StreamMatrix,
+    b: &StreamMatrix,
+) -> Result<Vec<u64>> {
     ones(context, Pair::Xor, a, b)
 }
 
-fn ones(context: &Arc<GpuContext>, pair: Pair, a: &StreamMatrix, b: &StreamMatrix) -> Result<Vec<u64>> {
+fn ones(
+    context: &Arc<GpuContext>,
+    pair: Pair,
+    a: &StreamMatrix,
+    b: &StreamMatrix,
+) -> Result<Vec<u64>> {
     same_shape(a, b)?;
     let row_words = StreamWords::of(a.length()).stored as usize;
     let mut counts: Vec<u64> = memory::zeros(a.rows() as u128, Quantity::Counts)?;
@@ -189,7 +204,8 @@ fn ones(context: &Arc<GpuContext>, pair: Pair, a: &StreamMatrix, b: &StreamMatri
             row_words: size_u32(block.cut.stride, "row words")?,
             n_segments: size_u32(n_segments, "number of segments")?,
         };
-        let workgroups = grid(block.n_rows as u64 * n_segments as u64, context.info().max_workgroups)?;
+        let workgroups =
+            grid(block.n_rows as u64 * n_segments as u64, context.info().max_workgroups)?;
         let mut recorder = context.recorder(None)?;
         recorder.clear(found.view())?;
         let bytes = 8 * block.words() as u64;
@@ -204,8 +220,10 @@ fn ones(context: &Arc<GpuContext>, pair: Pair, a: &StreamMatrix, b: &StreamMatri
 
 fn same_shape(a: &StreamMatrix, b: &StreamMatrix) -> Result<()> {
     let bits = |length: Length| length.bits();
-    let pairs =
-        [(Quantity::Streams, a.rows(), b.rows()), (Quantity::Length, bits(a.length()), bits(b.length()))];
+    let pairs = [
+        (Quantity::Streams, a.rows(), b.rows()),
+        (Quantity::Length, bits(a.length()), bits(b.length())),
+    ];
     for (what, expected, actual) in pairs {
         if expected != actual {
             return Err(CoreError::Mismatch { what, expected, actual }.into());

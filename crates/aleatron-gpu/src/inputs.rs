@@ -17,7 +17,8 @@ pub type Fill<'a, T> = &'a mut dyn FnMut(Range<usize>, &mut Vec<T>) -> Result<()
 pub enum ThresholdSource<'a, T> {
     /// All of them.
     Slice(&'a [T]),
-    /// Asked for when they are wanted: some samples at a time and in order, while the device counts those before.
+    /// Asked for when they are wanted: some samples at a time and in order, while the device counts
+    /// those before.
     Filled {
         /// The samples of the batch.
         n_samples: usize,
@@ -59,7 +60,9 @@ impl<T> ThresholdSource<'_, T> {
                 fill(samples, filled)?;
                 let actual = filled.len();
                 if actual != expected {
-                    return Err(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into());
+                    return Err(
+                        CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into()
+                    );
                 }
                 Ok(filled)
             }
@@ -70,7 +73,8 @@ impl<T> ThresholdSource<'_, T> {
 /// What a layer of Bernoulli streams counts over.
 #[derive(Debug)]
 pub enum Inputs<'a> {
-    /// Streams the device draws: that of input i of sample s at row `first.row + s`, unit `first.unit + i`.
+    /// Streams the device draws: that of input i of sample s at row `first.row + s`, unit
+    /// `first.unit + i`.
     Thresholds {
         /// One per sample and input.
         source: ThresholdSource<'a, Threshold>,
@@ -82,7 +86,8 @@ pub enum Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// The samples there are, each of `n_inputs` streams of `length`, checked to be such as kernels take.
+    /// The samples there are, each of `n_inputs` streams of `length`, checked to be such as kernels
+    /// take.
     pub(crate) fn n_samples(&self, n_inputs: usize, length: Length) -> Result<usize> {
         match self {
             Self::Thresholds { source, first } => {
@@ -98,7 +103,8 @@ impl Inputs<'_> {
         }
     }
 
-    /// Where the stream of the first input of `sample` is drawn; `None` for streams that are there. Rows were checked to fit.
+    /// Where the stream of the first input of `sample` is drawn; `None` for streams that are there.
+    /// Rows were checked to fit.
     pub(crate) fn first(&self, sample: usize) -> Result<Option<StreamAddress>> {
         match self {
             Self::Thresholds { first, .. } => at_row(*first, sample).map(Some),

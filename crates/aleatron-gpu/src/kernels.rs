@@ -1,4 +1,5 @@
-//! The kernels of stream operations: which files make each, what parameters it takes, and why it stays in bounds.
+//! The kernels of stream operations: which files make each, what parameters it takes, and why it
+//! stays in bounds.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +11,9 @@ use bytemuck::{Pod, Zeroable};
 
 /// A kernel of this crate.
 ///
-/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for each, which rests on what their host code
-/// checks. The type is therefore private: no other crate can launch them.
+/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for
+/// each, which rests on what their host code checks. The type is therefore private: no other crate
+/// can launch them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StreamKernel {
     /// Philox words of given counters.
@@ -90,9 +92,13 @@ impl StreamKernel {
     ];
 
     fn files(self, capabilities: Capabilities) -> Vec<&'static str> {
-        let mulhilo = if capabilities.int64 { shader!("mulhilo_int64") } else { shader!("mulhilo_int32") };
-        let reduce =
-            if capabilities.subgroups { shader!("reduce_subgroup") } else { shader!("reduce_shared") };
+        let mulhilo =
+            if capabilities.int64 { shader!("mulhilo_int64") } else { shader!("mulhilo_int32") };
+        let reduce = if capabilities.subgroups {
+            shader!("reduce_subgroup")
+        } else {
+            shader!("reduce_shared")
+        };
         let (philox, int64) = (shader!("philox"), shader!("int64"));
         match self {
             #[cfg(test)]
@@ -159,9 +165,13 @@ impl Kernel for StreamKernel {
             Self::PhiloxWords => &[Read, ReadWrite],
             Self::Encode => &[Read, ReadWrite],
             Self::EncodeList => &[Read, ReadWrite, Read],
-            Self::EncodeSequence | Self::Accumulate | Self::Tile | Self::Ones => &[Read, Read, ReadWrite],
+            Self::EncodeSequence | Self::Accumulate | Self::Tile | Self::Ones => {
+                &[Read, Read, ReadWrite]
+            }
             Self::TableCount | Self::Gate => &[Read, Read, Read, ReadWrite],
-            Self::Sparse | Self::TableRows | Self::ConvTable => &[Read, Read, Read, Read, ReadWrite],
+            Self::Sparse | Self::TableRows | Self::ConvTable => {
+                &[Read, Read, Read, Read, ReadWrite]
+            }
             Self::Conv => &[Read, Read, Read, Read, Read, ReadWrite],
             Self::StageCounts | Self::StageMap => &[Read, Read, Read, ReadWrite],
             Self::StageCombine => &[Read, Read, Read, Read, ReadWrite],
@@ -198,46 +208,63 @@ impl Kernel for StreamKernel {
     }
 
     fn checks(&self) -> BoundsChecks {
-        // For all kernels without checks: divisors are sizes of at least 1, since nothing is launched for no rows, samples, segments or
-        // inputs. Loops count up in steps of at least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
+        // For all kernels without checks: divisors are sizes of at least 1, since nothing is
+        // launched for no rows, samples, segments or inputs. Loops count up in steps of at
+        // least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
         // are elements of a binding, of which there are fewer than 2^30 words.
         #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
-        // SAFETY: no other crate can name a kernel, and each is launched by the function that its argument below names.
+        // SAFETY: no other crate can name a kernel, and each is launched by the function that its
+        // argument below names.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
-            // Threads go on with an index below `n_words` only, which is `row_stride` times the rows, so their row is one of the rows
-            // and `at`, whose unit is clamped, below `n_thresholds`. `encode::record` checks that the thresholds with
-            // their flags, the words from `out_base` on and the addresses are in the buffers, and that no divisor is 0. Each
-            // turn of the loop ends a word or takes four bits of a threshold of 32.
+            // Threads go on with an index below `n_words` only, which is `row_stride` times the
+            // rows, so their row is one of the rows and `at`, whose unit is clamped,
+            // below `n_thresholds`. `encode::record` checks that the thresholds with
+            // their flags, the words from `out_base` on and the addresses are in the buffers, and
+            // that no divisor is 0. Each turn of the loop ends a word or takes four
+            // bits of a threshold of 32.
             Self::Encode | Self::EncodeList => removed,
-            // A workgroup goes on with a sample below `n_samples` only, and has a group below `n_groups`, so its first row is one of
-            // the `n_rows`; the others are clamped to the last. k stays below `row_vectors`. Counts go to neurons `first`
-            // to `first + n_rows`, at most `stride`, of the sample; high words as far behind. `launch::record` checks the three
-            // buffers for these products. Sums over a workgroup have a place for each of its 256 threads.
+            // A workgroup goes on with a sample below `n_samples` only, and has a group below
+            // `n_groups`, so its first row is one of the `n_rows`; the others are
+            // clamped to the last. k stays below `row_vectors`. Counts go to neurons `first`
+            // to `first + n_rows`, at most `stride`, of the sample; high words as far behind.
+            // `launch::record` checks the three buffers for these products. Sums over a
+            // workgroup have a place for each of its 256 threads.
             Self::Accumulate => removed,
-            // As for the one before: rows and samples are clamped where they are loaded and compared where counts are stored,
-            // k + d is compared with the end of the part. In shared memory, d is below DEPTH and rows and columns below
-            // ROWS and COLUMNS, since a tile has four or eight rows for each of its threads; `TileShape` has no others.
+            // As for the one before: rows and samples are clamped where they are loaded and
+            // compared where counts are stored, k + d is compared with the end of the
+            // part. In shared memory, d is below DEPTH and rows and columns below
+            // ROWS and COLUMNS, since a tile has four or eight rows for each of its threads;
+            // `TileShape` has no others.
             Self::Tile => removed,
-            // A workgroup goes on with a sample below `n_samples` only, and has a segment of those there are. Segments are made from
-            // the connections of the block, so their elements are inside the weights and their neurons below `stride`;
-            // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these buffers to itself.
+            // A workgroup goes on with a sample below `n_samples` only, and has a segment of those
+            // there are. Segments are made from the connections of the block, so their
+            // elements are inside the weights and their neurons below `stride`;
+            // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these
+            // buffers to itself.
             Self::Sparse => removed,
-            // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of width W are below 2^W, and a row
-            // has 2^W + 1 entries; thresholds t run below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to itself.
+            // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of
+            // width W are below 2^W, and a row has 2^W + 1 entries; thresholds t run
+            // below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to
+            // itself.
             Self::TableRows => removed,
-            // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and weights, which index rows and
-            // entries, are checked to be at most 2^W when they come in; those that a step of a program makes saturate there, and have signs
+            // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and
+            // weights, which index rows and entries, are checked to be at most 2^W when
+            // they come in; those that a step of a program makes saturate there, and have signs
             // in signed layers alone.
             Self::TableCount => removed,
-            // Channels and columns are clamped to the last where they are loaded and compared where counts are stored; words are compared
-            // with the end of the kernel, so taps are below their number, and rows and columns of an image with its size. A group sees
-            // `first_input` and as many planes after it as its taps have, all of them in a sample. In shared memory, fours of words are below DEPTH
-            // and rows and columns below ROWS and COLUMNS, with which they are compared where they are loaded; `ConvTile` has the shapes, whose loads
-            // divide DEPTH. Signs are read where there are any; `GpuConv` checks all six buffers for these products.
+            // Channels and columns are clamped to the last where they are loaded and compared where
+            // counts are stored; words are compared with the end of the kernel, so taps
+            // are below their number, and rows and columns of an image with its size. A group sees
+            // `first_input` and as many planes after it as its taps have, all of them in a sample.
+            // In shared memory, fours of words are below DEPTH and rows and columns
+            // below ROWS and COLUMNS, with which they are compared where they are loaded;
+            // `ConvTile` has the shapes, whose loads divide DEPTH. Signs are read where
+            // there are any; `GpuConv` checks all six buffers for these products.
             Self::Conv => removed,
-            // Channels are compared with their number, and columns below theirs then; taps, images and counts are those of the one before.
-            // Places in the table are made of thresholds that are at most 2^W, as for table counts.
+            // Channels are compared with their number, and columns below theirs then; taps, images
+            // and counts are those of the one before. Places in the table are made of
+            // thresholds that are at most 2^W, as for table counts.
             Self::ConvTable => removed,
             // No layer spends its time in these.
             #[cfg(test)]

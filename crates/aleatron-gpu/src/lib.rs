@@ -1,10 +1,12 @@
 //! Aleatron's stream operations on GPUs, bit for bit those of [`aleatron_core::reference`].
 //!
-//! Devices, buffers, pipelines and profiling are those of [`device`], the crate `aleatron-device`. On it stand the stream
-//! operations: [`encode`] and [`sequence`] make streams, [`gates`] combines them, [`dense`], [`sparse`], [`conv`], and [`table`] and [`conv_table`] (for
-//! shared sequences) are layers, and [`backend`] is all of it behind the one trait of backends. Compiled networks in integer arithmetic run
-//! without leaving the device (`program/`). [`inputs`] is what layers count over,
-//! `kernels.rs` says which shaders there are and why those without run-time checks need none. That promise is the crate's unsafe code.
+//! Devices, buffers, pipelines and profiling are those of [`device`], the crate `aleatron-device`.
+//! On it stand the stream operations: [`encode`] and [`sequence`] make streams, [`gates`] combines
+//! them, [`dense`], [`sparse`], [`conv`], and [`table`] and [`conv_table`] (for shared sequences)
+//! are layers, and [`backend`] is all of it behind the one trait of backends. Compiled networks in
+//! integer arithmetic run without leaving the device (`program/`). [`inputs`] is what layers count
+//! over, `kernels.rs` says which shaders there are and why those without run-time checks need none.
+//! That promise is the crate's unsafe code.
 //!
 //! Start with [`GpuContext`], then [`GpuDense`].
 #![deny(unsafe_code)]
@@ -28,8 +30,8 @@ pub mod table;
 
 pub use aleatron_device as device;
 pub use aleatron_device::{
-    AdapterChoice, AdapterInfo, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions, GpuContext,
-    Profiler, adapter, adapters, is_gpu_available,
+    AdapterChoice, AdapterInfo, AdapterKind, Bandwidth, Capabilities, Checks, ContextOptions,
+    GpuContext, Profiler, adapter, adapters, is_gpu_available,
 };
 pub use backend::GpuBackend;
 pub use conv::GpuConv;

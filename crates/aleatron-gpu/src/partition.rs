@@ -1,8 +1,9 @@
 //! Cutting a matrix of streams into blocks a device can bind.
 //!
-//! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut where one would pass a binding
-//! or where its count could pass 32 bits; then as many rows as fit make a block. Cuts fall on 16-byte vectors,
-//! so that kernels read whole ones, and a row's last vector is padded with zeros, which count nothing.
+//! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut where one
+//! would pass a binding or where its count could pass 32 bits; then as many rows as fit make a
+//! block. Cuts fall on 16-byte vectors, so that kernels read whole ones, and a row's last vector is
+//! padded with zeros, which count nothing.
 
 pub(crate) use aleatron_core::stream::StreamWords;
 use aleatron_device::{GpuContext, size_u32};
@@ -15,8 +16,8 @@ pub(crate) const VECTOR: usize = 4;
 /// Rows most tiles have.
 const TILE_ROWS: usize = 64;
 
-/// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need 2^15 steps for
-/// them, which is less than some software devices silently stop a loop at (65,535).
+/// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need
+/// 2^15 steps for them, which is less than some software devices silently stop a loop at (65,535).
 const CUT_WORDS: usize = 1 << 25;
 
 /// A part of every row.
@@ -86,8 +87,8 @@ pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> R
     Ok(blocks)
 }
 
-/// Rows per block: as few blocks as `most` allows, of nearly one size, since a block of a few rows leaves a device idle;
-/// whole tiles where that makes no more blocks.
+/// Rows per block: as few blocks as `most` allows, of nearly one size, since a block of a few rows
+/// leaves a device idle; whole tiles where that makes no more blocks.
 fn even_rows(n_rows: usize, most: usize) -> usize {
     let even = n_rows.div_ceil(n_rows.div_ceil(most).max(1)).max(1);
     even.next_multiple_of(TILE_ROWS).min(most)
@@ -124,7 +125,10 @@ mod tests {
                 for cut in &cuts {
                     assert_eq!(cut.begin, next);
                     assert!(cut.begin % VECTOR == 0 && cut.stride % VECTOR == 0 && cut.words > 0);
-                    assert!(cut.stride >= cut.words && cut.stride as u64 * 4 <= limit, "{cut:?} for {limit}");
+                    assert!(
+                        cut.stride >= cut.words && cut.stride as u64 * 4 <= limit,
+                        "{cut:?} for {limit}"
+                    );
                     next += cut.words;
                 }
                 assert_eq!(next, row_words);

@@ -18,9 +18,9 @@ const THREADS: u64 = 256;
 /// The threshold of the stream of ones, for sequences of 32 bits.
 const MOST: u64 = 1 << 32;
 
-/// The packed streams of thresholds over shared sequences, one stream after the other: bit k of stream r is 1 when integer k of
-/// sequence `r % period` is below threshold r. `values` holds the first `length` integers of each of the `period`
-/// sequences.
+/// The packed streams of thresholds over shared sequences, one stream after the other: bit k of
+/// stream r is 1 when integer k of sequence `r % period` is below threshold r. `values` holds the
+/// first `length` integers of each of the `period` sequences.
 ///
 /// ```no_run
 /// use aleatron_core::Length;
@@ -34,9 +34,10 @@ const MOST: u64 = 1 << 32;
 /// ```
 ///
 /// # Errors
-/// [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] where there are not `length` integers of each,
-/// [`CoreError::OutOfRange`] with the index of a threshold past 2^32, [`CoreError::Memory`] where the streams do not fit,
-/// [`Error::TooLarge`] where the device can bind next to nothing, or what it reports.
+/// [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] where there are not `length`
+/// integers of each, [`CoreError::OutOfRange`] with the index of a threshold past 2^32,
+/// [`CoreError::Memory`] where the streams do not fit, [`Error::TooLarge`] where the device can
+/// bind next to nothing, or what it reports.
 pub fn encode_sequences(
     context: &Arc<GpuContext>,
     values: &[u32],
@@ -49,11 +50,18 @@ pub fn encode_sequences(
     }
     if period.checked_mul(length.bits()) != Some(values.len()) {
         let expected = period.saturating_mul(length.bits());
-        return Err(CoreError::Mismatch { what: Quantity::Sequence, expected, actual: values.len() }.into());
+        return Err(CoreError::Mismatch {
+            what: Quantity::Sequence,
+            expected,
+            actual: values.len(),
+        }
+        .into());
     }
     if let Some(index) = thresholds.iter().position(|&threshold| threshold > MOST) {
         let (what, value) = (Quantity::Value, thresholds[index] as f64);
-        return Err(CoreError::OutOfRange { what, index, value, low: 0.0, high: MOST as f64 }.into());
+        return Err(
+            CoreError::OutOfRange { what, index, value, low: 0.0, high: MOST as f64 }.into()
+        );
     }
     let mut words = StreamMatrix::zeros(thresholds.len(), length)?.into_words();
     let limit = context.max_binding_bytes();
@@ -65,7 +73,8 @@ pub fn encode_sequences(
     })?;
     let n_rounds = thresholds.len().div_ceil(period);
     for cut in cuts {
-        // As many sequences as a binding holds, and as many rounds of them as make rows that fit as well.
+        // As many sequences as a binding holds, and as many rounds of them as make rows that fit as
+        // well.
         let sequence_bytes = 128 * cut.stride as u64;
         let n_sequences = host_size(limit / sequence_bytes).clamp(1, period);
         let round_bytes = (4 * cut.stride as u64).max(8) * n_sequences as u64;
@@ -74,8 +83,15 @@ pub fn encode_sequences(
             let sequences = first..(first + n_sequences).min(period);
             for round in (0..n_rounds).step_by(rounds_at_once) {
                 let rounds = round..(round + rounds_at_once).min(n_rounds);
-                let part =
-                    Part { values, thresholds, period, length, cut, sequences: sequences.clone(), rounds };
+                let part = Part {
+                    values,
+                    thresholds,
+                    period,
+                    length,
+                    cut,
+                    sequences: sequences.clone(),
+                    rounds,
+                };
                 part.encode(context, bytemuck::cast_slice_mut(&mut words))?;
             }
         }
@@ -96,23 +112,29 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The streams of this part, in the order of its rows; the last round may have fewer than there are sequences.
+    /// The streams of this part, in the order of its rows; the last round may have fewer than there
+    /// are sequences.
     fn streams(&self) -> impl Iterator<Item = Option<usize>> {
         let (n, period) = (self.thresholds.len(), self.period);
         let sequences = self.sequences.clone();
         self.rounds.clone().flat_map(move |round| {
-            sequences.clone().map(move |sequence| Some(round * period + sequence).filter(|&r| r < n))
+            sequences
+                .clone()
+                .map(move |sequence| Some(round * period + sequence).filter(|&r| r < n))
         })
     }
 
     fn encode(&self, context: &Arc<GpuContext>, words: &mut [u32]) -> Result<()> {
-        let (Cut { begin, words: n_words, stride }, stream) = (self.cut, StreamWords::of(self.length));
+        let (Cut { begin, words: n_words, stride }, stream) =
+            (self.cut, StreamWords::of(self.length));
         let bits = self.length.bits();
         let mut values = Vec::new();
         for sequence in self.sequences.clone() {
             let all = &self.values[sequence * bits..(sequence + 1) * bits];
             let next = values.len() + 32 * stride;
-            values.extend_from_slice(&all[(32 * begin).min(bits)..(32 * (begin + n_words)).min(bits)]);
+            values.extend_from_slice(
+                &all[(32 * begin).min(bits)..(32 * (begin + n_words)).min(bits)],
+            );
             values.resize(next, 0);
         }
         let thresholds: Vec<u64> =
@@ -159,7 +181,8 @@ pub(crate) struct InputSequences {
 }
 
 impl InputSequences {
-    /// Uploads the first `length` integers of each of `period` sequences, which lie one after the other; `None` if no binding can hold them.
+    /// Uploads the first `length` integers of each of `period` sequences, which lie one after the
+    /// other; `None` if no binding can hold them.
     pub(crate) fn new(
         context: &Arc<GpuContext>,
         values: &[u32],
@@ -173,13 +196,15 @@ impl InputSequences {
         }
         // Every stream begins with a word of its own.
         let mut padded: Vec<u32> = memory::zeros(n, Quantity::Sequence)?;
-        for (padded, values) in padded.chunks_exact_mut(row).zip(values.chunks_exact(length.bits())) {
+        for (padded, values) in padded.chunks_exact_mut(row).zip(values.chunks_exact(length.bits()))
+        {
             padded[..values.len()].copy_from_slice(values);
         }
         Ok(Some(Self { values: context.upload(&padded)?, period, length }))
     }
 
-    /// Records the encoding of `n_samples` samples of `n_units` streams each, which begin `stride` words apart.
+    /// Records the encoding of `n_samples` samples of `n_units` streams each, which begin `stride`
+    /// words apart.
     pub(crate) fn record(
         &self,
         recorder: &mut Recorder<'_>,

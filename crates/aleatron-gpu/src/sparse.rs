@@ -1,7 +1,8 @@
 //! Sparse layers on a device: memory and work in proportion to the connections.
 //!
-//! Weight streams lie one after the other, connection by connection, cut into blocks a binding can hold. A block's
-//! connections are cut into segments of one neuron each, and a workgroup counts one segment for one sample.
+//! Weight streams lie one after the other, connection by connection, cut into blocks a binding can
+//! hold. A block's connections are cut into segments of one neuron each, and a workgroup counts one
+//! segment for one sample.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use aleatron_device::{
     BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, max_grid, size_u32,
 };
 
-use crate::buffers::{self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::buffers::{
+    self, BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of,
+};
 use crate::encode::{self, Part, at_row, check_address, threshold_words};
 use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, Inputs, ThresholdSource};
@@ -53,8 +56,9 @@ impl GpuSparse {
     /// A layer of packed weight streams, `[connection][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for words that are not those of the connections, [`Error::TooLarge`] where one
-    /// sample's streams pass a binding, or what the device reports.
+    /// [`aleatron_core::Error`] for words that are not those of the connections,
+    /// [`Error::TooLarge`] where one sample's streams pass a binding, or what the device
+    /// reports.
     pub fn from_words(
         context: &Arc<GpuContext>,
         connections: Connections,
@@ -68,8 +72,8 @@ impl GpuSparse {
         Ok(layer)
     }
 
-    /// A layer whose weight streams the device draws: that of neuron j and input i at row `first.row + j`, unit
-    /// `first.unit + i`, as in the dense layer.
+    /// A layer whose weight streams the device draws: that of neuron j and input i at row
+    /// `first.row + j`, unit `first.unit + i`, as in the dense layer.
     ///
     /// # Errors
     /// As [`Self::from_words`].
@@ -148,13 +152,15 @@ impl GpuSparse {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
+    /// one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The samples of one submission; larger batches run in chunks of this size, with the same counts.
+    /// The samples of one submission; larger batches run in chunks of this size, with the same
+    /// counts.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
@@ -181,7 +187,9 @@ impl GpuSparse {
         let words: &[u32] = bytemuck::cast_slice(words);
         let stored = 2 * self.length.words();
         for block in &self.blocks {
-            block.weights.write(0, &words[block.first * stored..(block.first + block.n) * stored])?;
+            block
+                .weights
+                .write(0, &words[block.first * stored..(block.first + block.n) * stored])?;
         }
         Ok(())
     }
@@ -193,7 +201,12 @@ impl GpuSparse {
     pub fn set_thresholds(&mut self, weights: &[Threshold], first: StreamAddress) -> Result<()> {
         let (expected, actual) = (self.connections.len(), weights.len());
         if expected != actual {
-            return Err(aleatron_core::Error::Mismatch { what: Quantity::Weights, expected, actual }.into());
+            return Err(aleatron_core::Error::Mismatch {
+                what: Quantity::Weights,
+                expected,
+                actual,
+            }
+            .into());
         }
         check_address(first, self.connections.n_neurons(), self.connections.n_inputs())?;
         let n_addresses = self.connections.len() as u128;
@@ -201,7 +214,11 @@ impl GpuSparse {
         for neuron in 0..self.connections.n_neurons() {
             let row = at_row(first, neuron)?.row;
             // Units were checked to be such as a counter can name.
-            let units = self.connections.inputs_of(neuron).iter().map(|&unit| first.unit.wrapping_add(unit));
+            let units = self
+                .connections
+                .inputs_of(neuron)
+                .iter()
+                .map(|&unit| first.unit.wrapping_add(unit));
             addresses.extend(units.map(|unit| [unit, row]));
         }
         let stream = StreamWords::of(self.length);
@@ -215,7 +232,13 @@ impl GpuSparse {
             let cut = Cut { begin: 0, words, stride: words };
             let part = Part { first, n_rows: 1, n_units: block.n, cut, stream, out_base: 0 };
             let mut recorder = self.context.recorder(None)?;
-            encode::record(&mut recorder, &part, thresholds.view(), block.weights.view(), Some(list.view()))?;
+            encode::record(
+                &mut recorder,
+                &part,
+                thresholds.view(),
+                block.weights.view(),
+                Some(list.view()),
+            )?;
             recorder.submit()?;
         }
         Ok(())
@@ -230,7 +253,11 @@ impl GpuSparse {
         let mut words = memory::with_capacity(n_words, Quantity::Weights)?;
         for block in &self.blocks {
             words.extend(
-                block.weights.read()?.chunks_exact(2).map(|w| u64::from(w[0]) | u64::from(w[1]) << 32),
+                block
+                    .weights
+                    .read()?
+                    .chunks_exact(2)
+                    .map(|w| u64::from(w[0]) | u64::from(w[1]) << 32),
             );
         }
         Ok(words)
@@ -239,8 +266,8 @@ impl GpuSparse {
     /// The counts of a batch, `[sample][neuron]`; as [`GpuDense::counts`](crate::GpuDense::counts).
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`] where a counter
-    /// cannot name a row, or what the device reports.
+    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`]
+    /// where a counter cannot name a row, or what the device reports.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
         let source = ThresholdSource::Slice(inputs);
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
@@ -264,8 +291,8 @@ impl GpuSparse {
     /// The counts of a batch of packed input streams, `[sample][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length, or what the
-    /// device reports.
+    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length,
+    /// or what the device reports.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(Inputs::Streams(words), CountOptions::default())
     }
@@ -273,7 +300,8 @@ impl GpuSparse {
     /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
     ///
     /// # Errors
-    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
+    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
+    /// [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let n_inputs = self.connections.n_inputs();
         let n_samples = inputs.n_samples(n_inputs, self.length)?;
@@ -321,7 +349,8 @@ impl GpuSparse {
         check_words_of(&counts, self.count_words(n_samples) as u64)?;
         let limit = self.context.info().max_workgroups;
         for block in &self.blocks {
-            let views = [block.weights.view(), streams, block.units.view(), block.segments.view(), counts];
+            let views =
+                [block.weights.view(), streams, block.units.view(), block.segments.view(), counts];
             let bound = self.context.bind(&pipeline, &views)?;
             let n_segments = block.segments.len();
             // A workgroup for each segment and sample may be more than a grid has.
@@ -354,7 +383,11 @@ impl GpuSparse {
             Polarity::Unipolar | Polarity::Signed => counts.extend(whole),
             Polarity::Bipolar => {
                 let bits = self.length.bits() as u64;
-                let all = self.connections.offsets().windows(2).map(|pair| (pair[1] - pair[0]) as u64 * bits);
+                let all = self
+                    .connections
+                    .offsets()
+                    .windows(2)
+                    .map(|pair| (pair[1] - pair[0]) as u64 * bits);
                 counts.extend(whole.zip(all.cycle()).map(|(differing, all)| all - differing));
             }
         }
@@ -395,8 +428,14 @@ impl ChunkRun for SparseRun<'_, '_> {
         let mut recorder = context.recorder(profiler)?;
         let counts = buffers.counts(&mut recorder, n_words, CountMode::Add)?;
         if let Some(first) = self.inputs.first(samples.start)? {
-            let part =
-                Part { first, n_rows, n_units, cut: *cut, stream: StreamWords::of(*length), out_base: 0 };
+            let part = Part {
+                first,
+                n_rows,
+                n_units,
+                cut: *cut,
+                stream: StreamWords::of(*length),
+                out_base: 0,
+            };
             let thresholds = buffers.thresholds(&mut recorder)?;
             encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
         }
@@ -422,7 +461,11 @@ fn weight_blocks(
     // Segments and addresses take at most 12 bytes per stream, and a stream at least 8.
     let per_block = host_size(limit / stream_bytes.max(12));
     if per_block == 0 {
-        return Err(Error::TooLarge { what: Limit::StreamBytes, actual: stream_bytes.into(), limit });
+        return Err(Error::TooLarge {
+            what: Limit::StreamBytes,
+            actual: stream_bytes.into(),
+            limit,
+        });
     }
     let mut blocks = Vec::new();
     for first in (0..connections.len()).step_by(per_block) {
@@ -432,14 +475,25 @@ fn weight_blocks(
             n,
             weights: context.buffer(n * 2 * length.words())?,
             units: context.upload(&connections.inputs()[first..first + n])?,
-            segments: context.upload(&segments(connections.offsets(), first, n, length.words())?)?,
+            segments: context.upload(&segments(
+                connections.offsets(),
+                first,
+                n,
+                length.words(),
+            )?)?,
         });
     }
     Ok(blocks)
 }
 
-/// The segments of connections `first..first + n`: of one neuron each, none longer than a workgroup should take.
-fn segments(offsets: &[usize], first: usize, n: usize, stream_words: usize) -> Result<Vec<[u32; 3]>> {
+/// The segments of connections `first..first + n`: of one neuron each, none longer than a workgroup
+/// should take.
+fn segments(
+    offsets: &[usize],
+    first: usize,
+    n: usize,
+    stream_words: usize,
+) -> Result<Vec<[u32; 3]>> {
     let mut segments = Vec::new();
     for (neuron, range) in offsets.windows(2).enumerate() {
         let begin = range[0].clamp(first, first + n) - first;

@@ -1,17 +1,22 @@
-//! Layers whose streams share sequences, counted from tables instead of bits; see [`aleatron_core::generator`].
+//! Layers whose streams share sequences, counted from tables instead of bits; see
+//! [`aleatron_core::generator`].
 //!
-//! With one pair of sequences for all, the table of all products lies on the device and a count is one lookup per weight.
-//! With one pair per input, the device first makes a row of that table for each sample and input. Where bits are needed,
-//! [`GpuDense`](crate::GpuDense) counts the streams.
+//! With one pair of sequences for all, the table of all products lies on the device and a count is
+//! one lookup per weight. With one pair per input, the device first makes a row of that table for
+//! each sample and input. Where bits are needed, [`GpuDense`](crate::GpuDense) counts the streams.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use aleatron_core::generator::{CountTable, Pairing, PrefixCounts, Sequence, Sharing, Width};
 use aleatron_core::{DenseShape, Error as CoreError, Polarity, Quantity, memory};
-use aleatron_device::{BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32};
+use aleatron_device::{
+    BufferView, GpuBuffer, GpuContext, Profiler, Recorder, Submission, grid, size_u32,
+};
 
-use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of};
+use crate::buffers::{
+    BufferSet, BufferSets, ChunkRun, CountMode, SetSizes, check_words_of, chunk_of,
+};
 use crate::conv_table::SignedTable;
 use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
@@ -20,8 +25,8 @@ use crate::kernels::{StreamKernel, TableCountParams, TableRowsParams};
 /// Neurons of one workgroup of `table_count.wgsl`.
 const NEURONS: u32 = 32;
 
-/// Inputs of one dispatch of `table_count.wgsl`: eight threads share them, and some software devices silently stop at 65,535
-/// turns of all loops.
+/// Inputs of one dispatch of `table_count.wgsl`: eight threads share them, and some software
+/// devices silently stop at 65,535 turns of all loops.
 const DISPATCH_INPUTS: usize = 1 << 18;
 
 /// Positions of one dispatch of `table_rows.wgsl`: 64 threads share them.
@@ -50,13 +55,14 @@ enum Rows {
 }
 
 impl GpuTabled {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron. Buffers are kept for batches of up to
-    /// `max_batch`.
+    /// The layer of `shape` with weights of the given thresholds, row-major by neuron. Buffers are
+    /// kept for batches of up to `max_batch`.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index of a threshold past
-    /// `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table or one more than the generator has, and for
-    /// [`Sharing::OnePerStream`], which only bits can count; [`Error::TooLarge`] where a part passes a binding, or what the
+    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index
+    /// of a threshold past `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table
+    /// or one more than the generator has, and for [`Sharing::OnePerStream`], which only bits
+    /// can count; [`Error::TooLarge`] where a part passes a binding, or what the
     /// device reports.
     pub fn new(
         context: &Arc<GpuContext>,
@@ -106,7 +112,8 @@ impl GpuTabled {
         for start in (0..m).step_by(per_block) {
             let neurons = start..(start + per_block).min(m);
             let place = |threshold: u64| SignedTable::place(threshold, pairing.weights.width());
-            let mut block = memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
+            let mut block =
+                memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
             for (i, j) in (0..n).flat_map(|i| neurons.clone().map(move |j| (i, j))) {
                 block.push(place(thresholds[j * n + i])?);
             }
@@ -205,13 +212,15 @@ impl GpuTabled {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
+    /// one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same counts.
+    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same
+    /// counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
@@ -223,18 +232,18 @@ impl GpuTabled {
         self.chunk
     }
 
-    /// The counts for inputs of the given thresholds, `[sample][neuron]`: equal, without the bits, to those of the streams that
-    /// the layer's pairing encodes.
+    /// The counts for inputs of the given thresholds, `[sample][neuron]`: equal, without the bits,
+    /// to those of the streams that the layer's pairing encodes.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with the index of a
-    /// threshold past `2^W`, or what the device reports.
+    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
+    /// the index of a threshold past `2^W`, or what the device reports.
     pub fn counts(&self, inputs: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(ThresholdSource::Slice(inputs), CountOptions::default())
     }
 
-    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some samples at a time
-    /// and in order, while the device counts those before.
+    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some
+    /// samples at a time and in order, while the device counts those before.
     ///
     /// # Errors
     /// As [`Self::counts`], and what `fill` reports.
@@ -243,7 +252,10 @@ impl GpuTabled {
         n_samples: usize,
         mut fill: impl FnMut(Range<usize>, &mut Vec<u64>) -> Result<()>,
     ) -> Result<Vec<u64>> {
-        self.counts_with(ThresholdSource::Filled { n_samples, fill: &mut fill }, CountOptions::default())
+        self.counts_with(
+            ThresholdSource::Filled { n_samples, fill: &mut fill },
+            CountOptions::default(),
+        )
     }
 
     /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
@@ -275,9 +287,12 @@ impl GpuTabled {
         made: BufferView<'_>,
         n_samples: usize,
     ) -> Result<()> {
-        let Rows::OnePerInput { inputs: x, weights: w, weight_ones } = &self.rows else { return Ok(()) };
+        let Rows::OnePerInput { inputs: x, weights: w, weight_ones } = &self.rows else {
+            return Ok(());
+        };
         let (shape, row_len) = (&self.shape, self.row_len);
-        let (n, length, n_rows) = (shape.n_inputs(), shape.length().bits(), n_samples * shape.n_inputs());
+        let (n, length, n_rows) =
+            (shape.n_inputs(), shape.length().bits(), n_samples * shape.n_inputs());
         // What the kernel indexes; it does not check itself.
         check_words_of(&inputs, n_rows as u64)?;
         check_words_of(&made, n_rows as u64 * row_len as u64)?;
@@ -301,7 +316,12 @@ impl GpuTabled {
                 end: size_u32(end, "end")?,
             };
             let bytes = 8 * n_rows as u64 * (end - begin + row_len) as u64;
-            recorder.dispatch(&self.context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
+            recorder.dispatch(
+                &self.context.bind(&pipeline, &views)?,
+                &params,
+                workgroups,
+                bytes,
+            )?;
         }
         Ok(())
     }

@@ -22,13 +22,18 @@ fn layers_past_the_largest_binding_are_split() {
     (0..1040).for_each(|neuron| words.extend(row.iter().map(|word| word.rotate_left(neuron))));
     let layer = GpuDense::from_words(&context, shape, 2, &words).unwrap();
     let binding = context.info().max_binding_bytes;
-    assert_eq!(layer.n_blocks() as u64, (shape.weight_bytes() as u64).div_ceil(binding / 131_072 * 131_072));
+    assert_eq!(
+        layer.n_blocks() as u64,
+        (shape.weight_bytes() as u64).div_ceil(binding / 131_072 * 131_072)
+    );
     let streams = draw.streams(2 * 1024, shape.length());
     let n = shape.row_words();
-    let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
+    let expected: Vec<u64> =
+        streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
     for rows in [RowGroup::One, RowGroup::Four] {
-        let layer =
-            GpuDense::from_words(&context, shape, 2, &words).unwrap().with_kernel(KernelChoice::Rows(rows));
+        let layer = GpuDense::from_words(&context, shape, 2, &words)
+            .unwrap()
+            .with_kernel(KernelChoice::Rows(rows));
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
     }
 }
@@ -40,8 +45,10 @@ fn more_than_65535_workgroups() {
     let shape = DenseShape::new(1, 70_001, length(64), Polarity::Bipolar).unwrap();
     let words = draw.streams(70_001, shape.length());
     let streams = draw.streams(3, shape.length());
-    let expected: Vec<u64> =
-        streams.iter().flat_map(|x| words.iter().map(move |w| u64::from((!(w ^ x)).count_ones()))).collect();
+    let expected: Vec<u64> = streams
+        .iter()
+        .flat_map(|x| words.iter().map(move |w| u64::from((!(w ^ x)).count_ones())))
+        .collect();
     for choice in [
         KernelChoice::Rows(RowGroup::One),
         KernelChoice::Rows(RowGroup::Four),
@@ -54,8 +61,8 @@ fn more_than_65535_workgroups() {
 
 #[test]
 fn counts_past_32_bits() {
-    // 65,536 inputs x 65,536 bits, all ones: 2^32, which 32 bits do not hold. The row is cut into four bindings or
-    // more, and a thread takes as many turns as it ever does.
+    // 65,536 inputs x 65,536 bits, all ones: 2^32, which 32 bits do not hold. The row is cut into
+    // four bindings or more, and a thread takes as many turns as it ever does.
     let shape = DenseShape::new(65_536, 1, length(65_536), Polarity::Unipolar).unwrap();
     let first = StreamAddress::weight(1, 0, 0);
     let ones = vec![Threshold::ONE; 65_536];
@@ -73,14 +80,16 @@ fn counts_past_32_bits() {
 
 #[test]
 fn tiles_take_as_many_turns_as_they_ever_do() {
-    // 2048 steps of 4 vectors for each of two parts of a row: software adapters stop at 65,535 turns of all loops.
+    // 2048 steps of 4 vectors for each of two parts of a row: software adapters stop at 65,535
+    // turns of all loops.
     let bits = 2 * 2048 * 4 * 128;
     let mut draw = Draw::new(43);
     let shape = DenseShape::new(1, 2, length(bits), Polarity::Unipolar).unwrap();
     let words = draw.streams(2, shape.length());
     let streams = draw.streams(3, shape.length());
     let n = shape.row_words();
-    let expected: Vec<u64> = streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
+    let expected: Vec<u64> =
+        streams.chunks(n).flat_map(|x| words.chunks(n).map(|w| ones(w, x))).collect();
     for shape_of_tile in [TileShape::SQUARE, TileShape::TALLEST] {
         let layer = GpuDense::from_words(&context(), shape, 3, &words).unwrap();
         let layer = layer.with_kernel(KernelChoice::Tiles(shape_of_tile, 1));
@@ -103,7 +112,8 @@ fn more_workgroups_than_a_grid_has() {
         let w = StreamMatrix::from_words(words.clone(), connections.len(), length(100)).unwrap();
         let x = StreamMatrix::from_words(streams.clone(), 3 * 23, length(100)).unwrap();
         let expected = common::sparse_counts(&connections, polarity, &w, &x);
-        let layer = GpuSparse::from_words(&context, connections, length(100), polarity, 23, &words).unwrap();
+        let layer = GpuSparse::from_words(&context, connections, length(100), polarity, 23, &words)
+            .unwrap();
         assert_eq!(layer.chunk(), 23);
         assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected);
     }

@@ -16,7 +16,8 @@ fn layers_of_a_lost_device_say_so() {
     let mut dense = GpuDense::from_words(&context, shape, 4, &[1, 3, 7, 15]).unwrap();
     let connections = Connections::from_rows([vec![0], vec![1]], 2).unwrap();
     let sparse =
-        GpuSparse::from_words(&context, connections, length(64), Polarity::Unipolar, 4, &[1, 3]).unwrap();
+        GpuSparse::from_words(&context, connections, length(64), Polarity::Unipolar, 4, &[1, 3])
+            .unwrap();
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
     let tabled = GpuTabled::new(&context, shape, 4, &pairing, &[1, 2, 3, 4]).unwrap();
@@ -44,6 +45,9 @@ fn absurd_layers_are_errors_before_anything_is_allocated() {
     let before = context.created();
     let shape = DenseShape::new(1 << 20, 1 << 12, length(1 << 30), Polarity::Unipolar).unwrap();
     let error = GpuDense::from_words(&context, shape, 1, &[]).unwrap_err();
-    assert!(matches!(error, Error::TooLarge { what: aleatron_gpu::Limit::RowWords, .. }), "{error}");
+    assert!(
+        matches!(error, Error::TooLarge { what: aleatron_gpu::Limit::RowWords, .. }),
+        "{error}"
+    );
     assert_eq!(context.created(), before);
 }

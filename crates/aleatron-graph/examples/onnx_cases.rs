@@ -1,8 +1,10 @@
 //! Runs cases of ONNX's own tests, and compares what fails with a list of exceptions.
 //!
-//! `onnx_cases FOLDER LIST [--device NAME] [--write]`: FOLDER has a folder for each case, as `tests/onnx/export.py` writes them. LIST
-//! names the cases that are refused, each with its reason. A case that fails and is not listed, one that is listed and passes, and one
-//! with a wrong answer are failures, and so is one that computes something else after it was written and read; `--write` writes the list instead.
+//! `onnx_cases FOLDER LIST [--device NAME] [--write]`: FOLDER has a folder for each case, as
+//! `tests/onnx/export.py` writes them. LIST names the cases that are refused, each with its reason.
+//! A case that fails and is not listed, one that is listed and passes, and one with a wrong answer
+//! are failures, and so is one that computes something else after it was written and read;
+//! `--write` writes the list instead.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,17 +56,24 @@ fn run() -> Result<ExitCode, Failure> {
             Verdict::Wrong(reason) => drop(wrong.insert(name, reason)),
         }
     }
-    println!("{} cases: {right} right, {} refused, {} wrong", cases.len(), refused.len(), wrong.len());
+    println!(
+        "{} cases: {right} right, {} refused, {} wrong",
+        cases.len(),
+        refused.len(),
+        wrong.len()
+    );
     for (name, reason) in &wrong {
         println!("wrong    {name}: {reason}");
     }
     if write {
-        let text: String = refused.iter().map(|(name, reason)| format!("{name}: {reason}\n")).collect();
+        let text: String =
+            refused.iter().map(|(name, reason)| format!("{name}: {reason}\n")).collect();
         std::fs::write(list, text)?;
         return Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let text = std::fs::read_to_string(list)?;
-    let listed: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once(": ")).collect();
+    let listed: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.split_once(": ")).collect();
     let mut differences = 0;
     for (name, reason) in &refused {
         match listed.get(name.as_str()) {
@@ -107,17 +116,19 @@ fn judge(case: &Path, device: &Device) -> Verdict {
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
-    let outputs = match Runner::new(graph.clone(), device).and_then(|runner| runner.run(inputs.clone())) {
-        Ok(outputs) => outputs,
-        Err(error) => return Verdict::Refused(error.to_string()),
-    };
+    let outputs =
+        match Runner::new(graph.clone(), device).and_then(|runner| runner.run(inputs.clone())) {
+            Ok(outputs) => outputs,
+            Err(error) => return Verdict::Refused(error.to_string()),
+        };
     if let Err(reason) = judge_written(&graph, inputs, &outputs, device) {
         return Verdict::Wrong(reason);
     }
     let [rtol, atol] = ["rtol", "atol"].map(|name| tolerance.get(name).copied().unwrap_or(1e-7));
     for (k, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
         // A bound for each element, where there is one.
-        let bound = read(format!("bound_{k}.pb")).ok().and_then(|bytes| onnx::read_tensor(&bytes).ok());
+        let bound =
+            read(format!("bound_{k}.pb")).ok().and_then(|bytes| onnx::read_tensor(&bytes).ok());
         let bounds = match bound.map(|bound| bound.to_vec::<f32>()) {
             Some(Ok(bounds)) => Bounds::Each(bounds),
             Some(Err(error)) => return Verdict::Wrong(error.to_string()),
@@ -133,7 +144,8 @@ fn judge(case: &Path, device: &Device) -> Verdict {
     Verdict::Right
 }
 
-/// Writes the graph as a file: what is read from it must compute the same, and be written as the same file.
+/// Writes the graph as a file: what is read from it must compute the same, and be written as the
+/// same file.
 fn judge_written(
     graph: &Graph,
     inputs: Vec<Tensor>,
@@ -172,13 +184,16 @@ fn compare(actual: &Tensor, expected: &Tensor, bounds: &Bounds) -> Result<(), St
         Ok(match tensor.dtype() {
             DType::I64 => tensor.to_vec::<i64>()?.into_iter().map(|value| value as f64).collect(),
             DType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
-            DType::Bool => {
-                tensor.to_vec::<bool>()?.into_iter().map(|value| f64::from(u8::from(value))).collect()
-            }
+            DType::Bool => tensor
+                .to_vec::<bool>()?
+                .into_iter()
+                .map(|value| f64::from(u8::from(value)))
+                .collect(),
             _ => tensor.cast(DType::F32)?.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
         })
     };
-    let (a, b) = (values(actual).map_err(|e| e.to_string())?, values(expected).map_err(|e| e.to_string())?);
+    let (a, b) =
+        (values(actual).map_err(|e| e.to_string())?, values(expected).map_err(|e| e.to_string())?);
     for (index, (a, b)) in a.iter().zip(&b).enumerate() {
         let bound = match bounds {
             Bounds::Tolerance { rtol, atol } => atol + rtol * b.abs(),

@@ -1,4 +1,5 @@
-//! Choosing what a graph is given: constants for inputs, numbers for symbolic sizes, and which output it returns.
+//! Choosing what a graph is given: constants for inputs, numbers for symbolic sizes, and which
+//! output it returns.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ use crate::graph::{Dim, Graph, ValueId};
 pub struct Bindings {
     /// Values of inputs that are the same for all samples, by the name of the input.
     pub constants: BTreeMap<String, InputValue>,
-    /// Symbolic sizes, by their name, or by `INPUT.AXIS` for sizes without a name; axes count from 0.
+    /// Symbolic sizes, by their name, or by `INPUT.AXIS` for sizes without a name; axes count from
+    /// 0.
     pub sizes: BTreeMap<String, usize>,
     /// The only output to return, by the name of its value; all outputs of the graph if `None`.
     pub output: Option<String>,
@@ -63,12 +65,12 @@ pub struct UnboundSize {
 }
 
 impl Graph {
-    /// Applies choices: inputs become constants, sizes numbers, and the output is the chosen one. Inputs that the chosen output does not
-    /// need are removed.
+    /// Applies choices: inputs become constants, sizes numbers, and the output is the chosen one.
+    /// Inputs that the chosen output does not need are removed.
     ///
     /// # Errors
-    /// [`Error::UnknownInput`] for a constant of an input that does not exist, [`Error::Model`] for an unknown size or output, and for a
-    /// constant that does not fit its input.
+    /// [`Error::UnknownInput`] for a constant of an input that does not exist, [`Error::Model`] for
+    /// an unknown size or output, and for a constant that does not fit its input.
     pub fn bind(&mut self, bindings: &Bindings) -> Result<()> {
         self.bind_sizes(&bindings.sizes)?;
         if let Some(name) = &bindings.output {
@@ -86,7 +88,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns the sizes of inputs that are not numbers, but for the first of each input, which is the number of samples.
+    /// Returns the sizes of inputs that are not numbers, but for the first of each input, which is
+    /// the number of samples.
     ///
     /// # Errors
     /// [`Error::MissingValue`] for an input that is not a value of the graph.
@@ -103,10 +106,12 @@ impl Graph {
         Ok(unbound)
     }
 
-    /// Returns the sizes that samples of these shapes, by the name of their input, give to [`Bindings::sizes`].
+    /// Returns the sizes that samples of these shapes, by the name of their input, give to
+    /// [`Bindings::sizes`].
     ///
     /// # Errors
-    /// [`Error::UnknownInput`] for an unknown name, [`Error::InputType`] for a shape that the input cannot have.
+    /// [`Error::UnknownInput`] for an unknown name, [`Error::InputType`] for a shape that the input
+    /// cannot have.
     pub fn sizes_of(&self, samples: &[(&str, &[usize])]) -> Result<BTreeMap<String, usize>> {
         let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
         for &(name, shape) in samples {
@@ -164,13 +169,16 @@ impl Graph {
                 return Err(Error::model(format!("size \"{name}\""), "it must be at least 1"));
             }
         }
-        let is_input = |id: usize, inputs: &[ValueId]| inputs.iter().any(|input| input.index() == id);
+        let is_input =
+            |id: usize, inputs: &[ValueId]| inputs.iter().any(|input| input.index() == id);
         for (k, value) in self.values.iter_mut().enumerate() {
             let name = value.name.clone();
             for (axis, dim) in value.shape.iter_mut().flatten().enumerate() {
                 let size = match dim {
                     Dim::Named(symbol) => sizes.get(symbol),
-                    Dim::Unknown if is_input(k, &self.inputs) => sizes.get(&format!("{name}.{axis}")),
+                    Dim::Unknown if is_input(k, &self.inputs) => {
+                        sizes.get(&format!("{name}.{axis}"))
+                    }
                     Dim::Unknown | Dim::Fixed(_) => None,
                 };
                 if let Some(&size) = size {
@@ -188,7 +196,8 @@ impl Graph {
         let Some(found) = found else {
             let known = self.outputs.iter().map(|&id| Ok(self.value(id)?.name.clone()));
             let known = known.collect::<Result<Vec<_>>>()?.join(", ");
-            let reason = format!("no node computes this value; the outputs of the graph are {known}");
+            let reason =
+                format!("no node computes this value; the outputs of the graph are {known}");
             return Err(Error::model(format!("output \"{name}\""), reason));
         };
         self.outputs = vec![found];
@@ -230,13 +239,15 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns the value of an input as a tensor, and whether it is that of one sample for each sample.
+    /// Returns the value of an input as a tensor, and whether it is that of one sample for each
+    /// sample.
     fn constant_for(&self, id: ValueId, given: &InputValue) -> Result<(Tensor, bool)> {
         let value = self.value(id)?;
         let dtype = value.dtype.unwrap_or(DType::F32);
         let fault = |reason: String| Error::model(format!("input \"{}\"", value.name), reason);
         let dims = value.shape.as_deref();
-        let is_repeated = matches!(dims.and_then(<[Dim]>::first), Some(Dim::Named(_) | Dim::Unknown));
+        let is_repeated =
+            matches!(dims.and_then(<[Dim]>::first), Some(Dim::Named(_) | Dim::Unknown));
         // The shape for one sample; sizes other than the first must be known to fill them.
         let sizes = |dims: &[Dim]| -> Result<Vec<usize>> {
             let sizes = dims.iter().enumerate().map(|(axis, dim)| match (axis, dim) {
@@ -262,7 +273,9 @@ impl Graph {
             InputValue::Tensor(tensor) => {
                 let whole = converted(tensor, dtype).map_err(fault)?;
                 match dims {
-                    Some(dims) if is_repeated && whole.rank() + 1 == dims.len() => whole.unsqueeze(0)?,
+                    Some(dims) if is_repeated && whole.rank() + 1 == dims.len() => {
+                        whole.unsqueeze(0)?
+                    }
                     _ => whole,
                 }
             }
@@ -317,7 +330,8 @@ fn exact(one: &Tensor, dtype: DType, number: f64) -> std::result::Result<Tensor,
     if whole as f64 != number {
         return Err(format!("{number} is not a whole number, which {dtype} needs"));
     }
-    let tensor = Tensor::from_slice(&[whole], &[], &Device::Cpu).map_err(|error| error.to_string())?;
+    let tensor =
+        Tensor::from_slice(&[whole], &[], &Device::Cpu).map_err(|error| error.to_string())?;
     converted(&tensor, dtype)
 }
 
@@ -334,7 +348,9 @@ fn converted(tensor: &Tensor, dtype: DType) -> std::result::Result<Tensor, Strin
     let back = cast.cast(tensor.dtype()).map_err(|error| error.to_string())?;
     match crate::op::ConstantValue(back) == crate::op::ConstantValue(tensor.clone()) {
         true => Ok(cast),
-        false => Err(format!("its constant of {} has elements that {dtype} cannot hold", tensor.dtype())),
+        false => {
+            Err(format!("its constant of {} has elements that {dtype} cannot hold", tensor.dtype()))
+        }
     }
 }
 
@@ -355,7 +371,11 @@ mod tests {
     }
 
     fn input(graph: &mut Graph, name: &str, dtype: DType, shape: &str) -> ValueId {
-        graph.add_input(Value { name: name.to_owned(), dtype: Some(dtype), shape: Some(dims(shape)) })
+        graph.add_input(Value {
+            name: name.to_owned(),
+            dtype: Some(dtype),
+            shape: Some(dims(shape)),
+        })
     }
 
     /// The sum of images and a row of integers for each sample, and the images without it.
@@ -406,7 +426,8 @@ mod tests {
         assert!(keys(&graph).is_empty());
         assert_eq!(graph.value(graph.inputs()[0]).unwrap().shape, Some(dims("n 2 3")));
         assert_eq!(graph.value(graph.inputs()[1]).unwrap().shape, Some(dims("n 3")));
-        // The number of samples can be fixed as well, and sizes without a name have that of their axis.
+        // The number of samples can be fixed as well, and sizes without a name have that of their
+        // axis.
         let fixed = bound(|bindings| sizes(bindings, &[("n", 4)])).unwrap();
         assert_eq!(fixed.value(fixed.inputs()[1]).unwrap().shape, Some(dims("4 w")));
         let mut unnamed = Graph::new("unnamed");
@@ -421,7 +442,10 @@ mod tests {
     #[test]
     fn unknown_and_empty_sizes_are_refused() {
         let error = bound(|bindings| sizes(bindings, &[("height", 2)])).unwrap_err().to_string();
-        assert_eq!(error, "size \"height\": no input has this size; the symbolic sizes are n, h, w");
+        assert_eq!(
+            error,
+            "size \"height\": no input has this size; the symbolic sizes are n, h, w"
+        );
         let error = bound(|bindings| sizes(bindings, &[("h", 0)])).unwrap_err().to_string();
         assert_eq!(error, "size \"h\": it must be at least 1");
     }
@@ -443,7 +467,8 @@ mod tests {
         let row = |values: &[i64], shape: &[usize]| {
             InputValue::Tensor(Tensor::from_slice(values, shape, &Device::Cpu).unwrap())
         };
-        let whole = InputValue::Tensor(Tensor::from_slice(&[5.0_f32, 6.0], &[2], &Device::Cpu).unwrap());
+        let whole =
+            InputValue::Tensor(Tensor::from_slice(&[5.0_f32, 6.0], &[2], &Device::Cpu).unwrap());
         for (given, expected) in [
             (InputValue::Fill(5.0), [5.0, 5.0]),
             (row(&[5, 6], &[2]), [5.0, 6.0]),
@@ -457,7 +482,11 @@ mod tests {
             .unwrap();
             assert_eq!(names(&graph, graph.inputs()), ["x"]);
             for n in [1, 3] {
-                assert_eq!(run(&graph, &vec![0.0; 2 * n], &[n, 1, 2]), expected.repeat(n), "{given:?}");
+                assert_eq!(
+                    run(&graph, &vec![0.0; 2 * n], &[n, 1, 2]),
+                    expected.repeat(n),
+                    "{given:?}"
+                );
             }
         }
     }
@@ -482,7 +511,9 @@ mod tests {
             refused("ids", InputValue::Fill(0.5)),
             "input \"ids\": 0.5 is not a whole number, which i64 needs"
         );
-        assert!(refused("ids", tensor(&[0.5, 1.0], &[2])).contains("elements that i64 cannot hold"));
+        assert!(
+            refused("ids", tensor(&[0.5, 1.0], &[2])).contains("elements that i64 cannot hold")
+        );
         assert!(refused("x", InputValue::Fill(1e300)).contains("larger than f32 can hold"));
         for shape in [&[3][..], &[3, 1], &[1, 1, 3]] {
             let error = refused("ids", tensor(&[1.0; 3], shape));
@@ -493,7 +524,10 @@ mod tests {
             bindings.constants.insert("x".to_owned(), InputValue::Fill(0.0));
         });
         let error = open.unwrap_err().to_string();
-        assert_eq!(error, "input \"x\": the size of axis 1 is not known: give it with --shape h=SIZE");
+        assert_eq!(
+            error,
+            "input \"x\": the size of axis 1 is not known: give it with --shape h=SIZE"
+        );
     }
 
     #[test]
@@ -507,7 +541,10 @@ mod tests {
         assert_eq!(names(&graph, graph.inputs()), ["x"]);
         // Any value that a node computes.
         let inner = choose("rows_output").unwrap();
-        assert_eq!((names(&inner, inner.inputs()), inner.nodes().len()), (vec!["ids".to_owned()], 2));
+        assert_eq!(
+            (names(&inner, inner.inputs()), inner.nodes().len()),
+            (vec!["ids".to_owned()], 2)
+        );
         let error = choose("scores").unwrap_err().to_string();
         assert_eq!(
             error,

@@ -141,7 +141,11 @@ impl fmt::Display for UnknownOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.domain.is_empty() { "" } else { "." };
         let Self { domain, name, version, nodes } = self;
-        write!(f, "{domain}{dot}{name} (opset {version}, {nodes} node{})", if *nodes == 1 { "" } else { "s" })
+        write!(
+            f,
+            "{domain}{dot}{name} (opset {version}, {nodes} node{})",
+            if *nodes == 1 { "" } else { "s" }
+        )
     }
 }
 
@@ -167,6 +171,10 @@ impl Error {
         value: impl fmt::Debug,
         expected: impl Into<String>,
     ) -> Self {
-        Self::Attribute { name: name.into(), value: format!("{value:?}"), expected: expected.into() }
+        Self::Attribute {
+            name: name.into(),
+            value: format!("{value:?}"),
+            expected: expected.into(),
+        }
     }
 }

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::narrow::Narrow;
 use crate::op::Op;
 
-/// A value of a graph: an input, a constant, or what a node makes. It is a number, valid in its graph alone.
+/// A value of a graph: an input, a constant, or what a node makes. It is a number, valid in its
+/// graph alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(usize);
 
@@ -170,7 +171,9 @@ impl Graph {
     /// # Errors
     /// [`Error::MissingValue`] for a value of another graph.
     pub fn value(&self, id: ValueId) -> Result<&Value> {
-        self.values.get(id.0).ok_or_else(|| Error::MissingValue { name: format!("number {}", id.0) })
+        self.values
+            .get(id.0)
+            .ok_or_else(|| Error::MissingValue { name: format!("number {}", id.0) })
     }
 
     /// The constant that a value is, if it is one.
@@ -179,7 +182,8 @@ impl Graph {
         self.constants.get(&id)
     }
 
-    /// Returns the integer type of a value that tensors hold in a wider type; `None` for all other types.
+    /// Returns the integer type of a value that tensors hold in a wider type; `None` for all other
+    /// types.
     #[must_use]
     pub fn narrow(&self, id: ValueId) -> Option<Narrow> {
         self.narrow.get(&id).copied()
@@ -212,7 +216,11 @@ impl Graph {
     /// Adds a constant.
     pub fn add_constant(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
         let shape = tensor.shape().iter().map(|&size| Dim::Fixed(size)).collect();
-        let id = self.add_value(Value { name: name.into(), dtype: Some(tensor.dtype()), shape: Some(shape) });
+        let id = self.add_value(Value {
+            name: name.into(),
+            dtype: Some(tensor.dtype()),
+            shape: Some(shape),
+        });
         self.constants.insert(id, tensor);
         id
     }
@@ -267,7 +275,12 @@ impl Graph {
         let output = |k: usize| Value { name: format!("{name}_output{k}"), ..Value::default() };
         let outputs: Vec<ValueId> = (0..n).map(|k| self.add_value(output(k))).collect();
         let inputs = inputs.iter().map(|&id| Some(id)).collect();
-        self.nodes.push(Node { name, op, inputs, outputs: outputs.iter().map(|&id| Some(id)).collect() });
+        self.nodes.push(Node {
+            name,
+            op,
+            inputs,
+            outputs: outputs.iter().map(|&id| Some(id)).collect(),
+        });
         outputs
     }
 
@@ -276,12 +289,14 @@ impl Graph {
         self.outputs.push(id);
     }
 
-    /// Puts the nodes into an order in which each comes after those that make its inputs, and checks that every value is made once.
+    /// Puts the nodes into an order in which each comes after those that make its inputs, and
+    /// checks that every value is made once.
     ///
     /// # Errors
     /// [`Error::RepeatedValue`], [`Error::MissingValue`], [`Error::Cycle`].
     pub fn sort(&mut self) -> Result<()> {
-        let name = |id: ValueId| self.values.get(id.0).map_or(String::new(), |value| value.name.clone());
+        let name =
+            |id: ValueId| self.values.get(id.0).map_or(String::new(), |value| value.name.clone());
         let mut is_made = vec![false; self.values.len()];
         let captured = self.captures.iter().map(|(_, inner)| inner);
         for id in self.inputs.iter().chain(self.constants.keys()).chain(captured) {
@@ -341,15 +356,18 @@ impl Graph {
             let nodes = self.nodes.len() - order.len();
             return Err(Error::Cycle { nodes, name: self.nodes[stuck].name.clone() });
         }
-        let mut nodes: Vec<Option<Node>> = std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
+        let mut nodes: Vec<Option<Node>> =
+            std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
         self.nodes = order.into_iter().filter_map(|k| nodes[k].take()).collect();
         Ok(())
     }
 
     /// Checks that every value that is named is one of this graph.
     pub(crate) fn check_values(&self) -> Result<()> {
-        let of_nodes =
-            self.nodes.iter().flat_map(|node| node.needs().chain(node.outputs.iter().flatten().copied()));
+        let of_nodes = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.needs().chain(node.outputs.iter().flatten().copied()));
         let all = of_nodes.chain(self.inputs.iter().copied()).chain(self.outputs.iter().copied());
         match all.into_iter().find(|id| id.0 >= self.values.len()) {
             Some(id) => Err(Error::MissingValue { name: format!("number {}", id.0) }),
@@ -357,7 +375,8 @@ impl Graph {
         }
     }
 
-    /// Gives every node a name of its own: nodes without one get that of their operator and their place.
+    /// Gives every node a name of its own: nodes without one get that of their operator and their
+    /// place.
     pub(crate) fn name_nodes(&mut self) {
         let mut seen = std::collections::HashSet::new();
         for (k, node) in self.nodes.iter_mut().enumerate() {
@@ -382,8 +401,10 @@ impl Node {
             Op::Loop { body } => &[body],
             _ => &[],
         };
-        let captured: Vec<ValueId> =
-            graphs.iter().flat_map(|graph| graph.captures.iter().map(|(outer, _)| *outer)).collect();
+        let captured: Vec<ValueId> = graphs
+            .iter()
+            .flat_map(|graph| graph.captures.iter().map(|(outer, _)| *outer))
+            .collect();
         self.inputs.iter().flatten().copied().chain(captured)
     }
 }

@@ -75,16 +75,28 @@ pub struct StreamSummary {
 impl fmt::Display for Inspection {
     /// The graph as a table of its nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shape = |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+        let shape =
+            |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
         let mut rows = vec![
-            ["node", "operator", "output", "parameters", "runs as", "fan-in", "products", "bit-MACs"]
-                .map(str::to_owned),
+            [
+                "node",
+                "operator",
+                "output",
+                "parameters",
+                "runs as",
+                "fan-in",
+                "products",
+                "bit-MACs",
+            ]
+            .map(str::to_owned),
         ];
         for node in &self.nodes {
             let (fan_in, products, bits) = match &node.stream {
-                Some(stream) => {
-                    (stream.fan_in.to_string(), stream.products.to_string(), stream.bit_macs.to_string())
-                }
+                Some(stream) => (
+                    stream.fan_in.to_string(),
+                    stream.products.to_string(),
+                    stream.bit_macs.to_string(),
+                ),
                 None => Default::default(),
             };
             rows.push([
@@ -98,8 +110,9 @@ impl fmt::Display for Inspection {
                 bits,
             ]);
         }
-        let widths: Vec<usize> =
-            (0..8).map(|k| rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0)).collect();
+        let widths: Vec<usize> = (0..8)
+            .map(|k| rows.iter().map(|row| row[k].chars().count()).max().unwrap_or(0))
+            .collect();
         writeln!(f, "Graph {}", self.name)?;
         for (what, values) in [("input", &self.inputs), ("output", &self.outputs)] {
             for value in values {
@@ -115,9 +128,14 @@ impl fmt::Display for Inspection {
             writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }
         let streams = self.nodes.iter().filter_map(|node| node.stream.as_ref());
-        let (count, bytes, products) = streams.fold((0, 0_u64, 0_u64), |(n, bytes, products), stream| {
-            (n + 1, bytes.saturating_add(stream.stream_bytes), products.saturating_add(stream.products))
-        });
+        let (count, bytes, products) =
+            streams.fold((0, 0_u64, 0_u64), |(n, bytes, products), stream| {
+                (
+                    n + 1,
+                    bytes.saturating_add(stream.stream_bytes),
+                    products.saturating_add(stream.products),
+                )
+            });
         writeln!(
             f,
             "\n{} nodes, {count} of them can run as streams; {} parameters ({} bytes)",
@@ -146,7 +164,8 @@ struct Shapes {
 
 impl Observer for Shapes {
     fn made(&mut self, _: usize, _: &Node, outputs: &mut [Tensor]) -> Result<()> {
-        self.peak = self.peak.max(outputs.iter().map(|tensor| tensor.len() * tensor.dtype().size()).sum());
+        self.peak =
+            self.peak.max(outputs.iter().map(|tensor| tensor.len() * tensor.dtype().size()).sum());
         self.made.push(outputs.first().map_or_else(Vec::new, |tensor| tensor.shape().to_vec()));
         Ok(())
     }
@@ -159,21 +178,25 @@ impl Observer for Shapes {
 pub fn zeros_for(graph: &Graph, id: ValueId, size: usize) -> Result<Tensor> {
     let value = graph.value(id)?;
     let shape = value.shape.as_deref().unwrap_or_default().iter();
-    let shape: Vec<usize> = shape.map(|dim| if let Dim::Fixed(n) = dim { *n } else { size }).collect();
+    let shape: Vec<usize> =
+        shape.map(|dim| if let Dim::Fixed(n) = dim { *n } else { size }).collect();
     let dtype = value.dtype.unwrap_or(aleatron_tensor::DType::F32);
     let len = shape.iter().try_fold(dtype.size() as u128, |all, &n| all.checked_mul(n as u128));
-    let bytes = len.ok_or_else(|| Error::model(&value.name, format!("shape {shape:?} is too large")))?;
+    let bytes =
+        len.ok_or_else(|| Error::model(&value.name, format!("shape {shape:?} is too large")))?;
     aleatron_core::memory::check(bytes, aleatron_core::Quantity::Value)?;
     Ok(Tensor::zeros(&shape, dtype, &Device::Cpu)?)
 }
 
-/// Looks at a graph: runs it once with zeros to find the shapes. Axes without a number are 1; `length` is that of streams.
+/// Looks at a graph: runs it once with zeros to find the shapes. Axes without a number are 1;
+/// `length` is that of streams.
 ///
 /// # Errors
 /// Where the graph cannot run.
 pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
     let runner = Runner::new(graph.clone(), &Device::Cpu)?;
-    let inputs = graph.inputs().iter().map(|&id| zeros_for(graph, id, 1)).collect::<Result<Vec<_>>>()?;
+    let inputs =
+        graph.inputs().iter().map(|&id| zeros_for(graph, id, 1)).collect::<Result<Vec<_>>>()?;
     let mut shapes = Shapes::default();
     let outputs = runner.run_with(inputs.clone(), &mut shapes)?;
     let summary = |id: ValueId, tensor: &Tensor| -> Result<ValueSummary> {
@@ -193,7 +216,8 @@ pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
                 fan_in: product.fan_in(),
                 products,
                 bit_macs: products.saturating_mul(length as u64),
-                stream_bytes: (product.weights.len() as u64).saturating_mul(length.div_ceil(64) as u64 * 8),
+                stream_bytes: (product.weights.len() as u64)
+                    .saturating_mul(length.div_ceil(64) as u64 * 8),
             }
         });
         nodes.push(NodeSummary {
@@ -209,7 +233,10 @@ pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
         inputs: values(graph.inputs(), &inputs)?,
         outputs: values(graph.outputs(), &outputs)?,
         parameters: graph.n_parameters(),
-        parameter_bytes: graph.constants().map(|(_, tensor)| tensor.len() * tensor.dtype().size()).sum(),
+        parameter_bytes: graph
+            .constants()
+            .map(|(_, tensor)| tensor.len() * tensor.dtype().size())
+            .sum(),
         largest_value_bytes: shapes.peak,
         stream_products: nodes
             .iter()

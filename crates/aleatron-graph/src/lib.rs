@@ -1,4 +1,5 @@
-//! Neural networks as graphs of typed nodes: read from ONNX, simplified, inspected, and run on tensors.
+//! Neural networks as graphs of typed nodes: read from ONNX, simplified, inspected, and run on
+//! tensors.
 //!
 //! ```
 //! use aleatron_graph::{Graph, Op, Runner, Unary, Value};
@@ -14,11 +15,13 @@
 //! # Ok::<(), aleatron_graph::Error>(())
 //! ```
 //!
-//! - [`Graph`]: nodes in an order in which they can run, values, constants; [`Graph::read_onnx`] reads one from a file;
+//! - [`Graph`]: nodes in an order in which they can run, values, constants; [`Graph::read_onnx`]
+//!   reads one from a file;
 //! - [`Op`]: what a node computes;
 //! - [`Graph::bind`]: constants for inputs, numbers for symbolic sizes, the choice of an output;
 //! - [`batch`]: whether the samples of a batch are independent;
-//! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that do nothing removed;
+//! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that
+//!   do nothing removed;
 //! - [`Runner`]: a graph on a device;
 //! - [`Graph::rounding_bound`]: how far another program's outputs may be off;
 //! - [`Graph::to_onnx`]: the graph as a file;

@@ -1,7 +1,8 @@
 //! Integer types of ONNX that tensors hold in a wider type.
 //!
-//! A value of such a type is a tensor of `i32` or `i64` whose elements all fit the type. The graph knows the type of each of its values;
-//! what a node computes is reduced to it, so sums and products wrap as those of the type do.
+//! A value of such a type is a tensor of `i32` or `i64` whose elements all fit the type. The graph
+//! knows the type of each of its values; what a node computes is reduced to it, so sums and
+//! products wrap as those of the type do.
 
 use std::fmt;
 
@@ -67,9 +68,10 @@ impl Narrow {
     pub(crate) fn holds(self, tensor: &Tensor) -> Result<bool> {
         let (low, high) = self.range();
         Ok(match (tensor.dtype() == self.dtype(), tensor.dtype()) {
-            (true, DType::I32) => {
-                tensor.to_vec::<i32>()?.iter().all(|&value| (low..=high).contains(&i64::from(value)))
-            }
+            (true, DType::I32) => tensor
+                .to_vec::<i32>()?
+                .iter()
+                .all(|&value| (low..=high).contains(&i64::from(value))),
             (true, _) => tensor.to_vec::<i64>()?.iter().all(|value| (low..=high).contains(value)),
             (false, _) => false,
         })
@@ -78,22 +80,26 @@ impl Narrow {
     /// Returns a tensor whose elements are reduced to the type: each keeps its low bits.
     ///
     /// # Errors
-    /// [`Error::Model`] for a tensor that does not hold the type, and for a 64-bit element from 2^63 on.
+    /// [`Error::Model`] for a tensor that does not hold the type, and for a 64-bit element from
+    /// 2^63 on.
     pub(crate) fn wrap(self, tensor: &Tensor) -> Result<Tensor> {
         if tensor.dtype() != self.dtype() {
-            let reason = format!("internal error: {} holds {self}, not {}", self.dtype(), tensor.dtype());
+            let reason =
+                format!("internal error: {} holds {self}, not {}", self.dtype(), tensor.dtype());
             return Err(Error::model("result", reason));
         }
-        let shifted = |bits: i64| -> Result<Tensor> { Ok(tensor.shift_left(bits)?.shift_right(bits)?) };
+        let shifted =
+            |bits: i64| -> Result<Tensor> { Ok(tensor.shift_left(bits)?.shift_right(bits)?) };
         match self {
             Self::Int8 => shifted(24),
             Self::Int16 => shifted(16),
             Self::UInt16 => Ok(tensor.and(i64::from(u16::MAX))?),
             Self::UInt32 => Ok(tensor.and(i64::from(u32::MAX))?),
-            Self::UInt64 if tensor.is_empty() || tensor.min_all()?.item::<i64>()? >= 0 => Ok(tensor.clone()),
+            Self::UInt64 if tensor.is_empty() || tensor.min_all()?.item::<i64>()? >= 0 => {
+                Ok(tensor.clone())
+            }
             Self::UInt64 => {
-                let reason =
-                    "an element of uint64 is 2^63 or more, which is not supported; cast to int64 before";
+                let reason = "an element of uint64 is 2^63 or more, which is not supported; cast to int64 before";
                 Err(Error::model("result", reason))
             }
         }

@@ -7,12 +7,14 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Op, Rounding, Window};
 use crate::run::Geometry;
 
-/// A product with constant weights. With weights W, an input x and what follows in binary, its output is `W x + bias`.
+/// A product with constant weights. With weights W, an input x and what follows in binary, its
+/// output is `W x + bias`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
     /// How inputs meet weights.
     pub kind: ProductKind,
-    /// The weights, row-major: neurons by inputs, or output channels by channels of a group by taps.
+    /// The weights, row-major: neurons by inputs, or output channels by channels of a group by
+    /// taps.
     pub weights: Vec<f32>,
     /// One bias per neuron or output channel; empty for none, or where the bias is no constant.
     pub bias: Vec<f32>,
@@ -71,7 +73,12 @@ impl ConvSizes {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn rounded(window: &Window, input: &[usize], kernel: &[usize], rounding: Rounding) -> Result<Self> {
+    pub fn rounded(
+        window: &Window,
+        input: &[usize],
+        kernel: &[usize],
+        rounding: Rounding,
+    ) -> Result<Self> {
         let Geometry { input, kernel, strides, dilations, begins, ends, output } =
             Geometry::new(window, input, kernel, rounding)?;
         let padding = begins.into_iter().zip(ends).map(|(begin, end)| [begin, end]).collect();
@@ -90,7 +97,9 @@ impl Product {
         if input(node, 0).is_none_or(|id| graph.constant(id).is_some()) {
             return Ok(None);
         }
-        let Some(weights) = constant(1).filter(|tensor| tensor.dtype().is_float()) else { return Ok(None) };
+        let Some(weights) = constant(1).filter(|tensor| tensor.dtype().is_float()) else {
+            return Ok(None);
+        };
         let bias = |factor: f32, rows: usize| -> Result<Vec<f32>> {
             match constant(2) {
                 // One for each column, the same for every row.

@@ -1,9 +1,11 @@
 //! How far the outputs of two programs may be off because both round.
 //!
-//! With u = 2^-24, a sum of n products of 32-bit floats, in any order, is off by at most ((1 + u)^n - 1) times the sum of the magnitudes of its
-//! products. Along a path the exponents add up, so a value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest
-//! path to it, and M is what the network of magnitudes gives: absolute inputs and weights, every subtraction an addition, and, in place of a
-//! function f whose slope is at most L, L |x| + |f(0)|. Two programs differ by at most twice that.
+//! With u = 2^-24, a sum of n products of 32-bit floats, in any order, is off by at most ((1 + u)^n
+//! - 1) times the sum of the magnitudes of its products. Along a path the exponents add up, so a
+//! value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest
+//! path to it, and M is what the network of magnitudes gives: absolute inputs and weights, every
+//! subtraction an addition, and, in place of a function f whose slope is at most L, L |x| + |f(0)|.
+//! Two programs differ by at most twice that.
 
 use std::collections::HashMap;
 
@@ -11,13 +13,16 @@ use aleatron_tensor::{Device, Tensor};
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Binary, Dims, NoAxes, Op, Pooling, Reduction, Softmax, SoftmaxAxes, Unary, Variadic};
+use crate::op::{
+    Binary, Dims, NoAxes, Op, Pooling, Reduction, Softmax, SoftmaxAxes, Unary, Variadic,
+};
 use crate::run::{compute, compute_in};
 
 /// Half the distance from 1 to the next 32-bit float.
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
 
-/// Roundings that stand for the error of a function such as tanh: libraries are off by up to four units in the last place.
+/// Roundings that stand for the error of a function such as tanh: libraries are off by up to four
+/// units in the last place.
 const FUNCTION: u64 = 8;
 
 /// What magnitudes themselves are off by, computed in 32 bits: far less than this share.
@@ -31,8 +36,9 @@ struct Bounded {
 }
 
 impl Graph {
-    /// How far two programs that compute the first output in 32-bit floats may differ, for each of its elements; `None` where the graph has an
-    /// operator whose error is not bounded here, such as a layer normalisation, whose divisor may be small.
+    /// How far two programs that compute the first output in 32-bit floats may differ, for each of
+    /// its elements; `None` where the graph has an operator whose error is not bounded here,
+    /// such as a layer normalisation, whose divisor may be small.
     ///
     /// # Errors
     /// Where the graph cannot run with these inputs.
@@ -60,7 +66,8 @@ impl Graph {
                 }
             }
         }
-        let Some(Bounded { magnitude, roundings }) = self.outputs().first().and_then(|id| values.get(id))
+        let Some(Bounded { magnitude, roundings }) =
+            self.outputs().first().and_then(|id| values.get(id))
         else {
             return Ok(None);
         };
@@ -71,11 +78,20 @@ impl Graph {
         // Numbers too small for 32 bits may become zero on the way.
         let tiny = *roundings as f64 * f64::from(f32::MIN_POSITIVE);
         let magnitudes = crate::product::floats(magnitude)?;
-        Ok(Some(magnitudes.iter().map(|&m| factor * f64::from(m) + tiny * f64::from(m.max(1.0))).collect()))
+        Ok(Some(
+            magnitudes
+                .iter()
+                .map(|&m| factor * f64::from(m) + tiny * f64::from(m.max(1.0)))
+                .collect(),
+        ))
     }
 
     /// What a node makes of magnitudes.
-    fn bounded(&self, node: &Node, values: &HashMap<ValueId, Bounded>) -> Result<Option<Vec<Bounded>>> {
+    fn bounded(
+        &self,
+        node: &Node,
+        values: &HashMap<ValueId, Bounded>,
+    ) -> Result<Option<Vec<Bounded>>> {
         let given: Vec<Option<&Bounded>> =
             node.inputs.iter().map(|id| id.and_then(|id| values.get(&id))).collect();
         if given.iter().zip(&node.inputs).any(|(value, id)| value.is_none() && id.is_some()) {
@@ -86,8 +102,10 @@ impl Graph {
         let largest = given.iter().flatten().map(|value| value.roundings).max().unwrap_or(0);
         let all = given.iter().flatten().map(|value| value.roundings).sum::<u64>();
         let run = |op: &Op, inputs: &[Option<Tensor>]| compute(op, inputs, node.outputs.len());
-        let constant = |k: usize| node.inputs.get(k).copied().flatten().and_then(|id| self.constant(id));
-        let first = || inputs.first().cloned().flatten().ok_or_else(|| Error::input(0, "it is missing"));
+        let constant =
+            |k: usize| node.inputs.get(k).copied().flatten().and_then(|id| self.constant(id));
+        let first =
+            || inputs.first().cloned().flatten().ok_or_else(|| Error::input(0, "it is missing"));
         // Shapes and places are exact, whatever is done with them.
         let is_exact = inputs.iter().flatten().all(|tensor| !tensor.dtype().is_float());
         let (made, roundings) = match &node.op {
@@ -95,7 +113,10 @@ impl Graph {
             Op::Shape { .. } | Op::Size => (run(&node.op, &inputs)?, 0),
             Op::Constant(value) => (vec![magnitude(&value.0)?], 0),
             _ if is_exact => {
-                let made = compute_in(self, node, &inputs)?.iter().map(magnitude).collect::<Result<_>>()?;
+                let made = compute_in(self, node, &inputs)?
+                    .iter()
+                    .map(magnitude)
+                    .collect::<Result<_>>()?;
                 (made, largest)
             }
             Op::MatMul | Op::Gemm { .. } | Op::Conv { .. } => {
@@ -103,7 +124,9 @@ impl Graph {
                 let x = first()?;
                 let n: usize = match (&node.op, weights) {
                     (Op::Conv { .. }, Some(weights)) => weights.shape().iter().skip(1).product(),
-                    (Op::Gemm { transpose_a: true, .. }, _) => x.shape().first().copied().unwrap_or(1),
+                    (Op::Gemm { transpose_a: true, .. }, _) => {
+                        x.shape().first().copied().unwrap_or(1)
+                    }
                     _ => x.shape().last().copied().unwrap_or(1),
                 };
                 let op = match &node.op {
@@ -122,7 +145,9 @@ impl Graph {
                 let Some((slope, shift, own)) = line(*function) else { return Ok(None) };
                 (vec![along(first()?, slope, shift)?], largest + own)
             }
-            Op::Binary(Binary::Add | Binary::Sub) => (run(&Op::Binary(Binary::Add), &inputs)?, largest + 1),
+            Op::Binary(Binary::Add | Binary::Sub) => {
+                (run(&Op::Binary(Binary::Add), &inputs)?, largest + 1)
+            }
             Op::Binary(Binary::Mul) => (run(&node.op, &inputs)?, all + 1),
             Op::Binary(Binary::Div) if constant(1).is_some() => (run(&node.op, &inputs)?, all + 1),
             Op::Variadic(Variadic::Sum | Variadic::Mean) => {
@@ -141,7 +166,9 @@ impl Graph {
                         (None, None) => Ok(0.0),
                     }
                 };
-                if (1..3).any(|k| inputs.get(k).is_some_and(Option::is_some) && constant(k).is_none()) {
+                if (1..3)
+                    .any(|k| inputs.get(k).is_some_and(Option::is_some) && constant(k).is_none())
+                {
                     return Ok(None);
                 }
                 // Bounds on both sides of zero make nothing larger.
@@ -163,14 +190,20 @@ impl Graph {
                 (made, largest + (first()?.len() / outputs) as u64 + 1)
             }
             Op::BatchNormalization { training: false, .. } => {
-                let (Some(mean), Some(variance)) = (constant(3), constant(4)) else { return Ok(None) };
+                let (Some(mean), Some(variance)) = (constant(3), constant(4)) else {
+                    return Ok(None);
+                };
                 // A mean that is subtracted adds to magnitudes; the variance is positive.
-                let mean = run(&Op::Unary(Unary::Neg), &[Some(magnitude(mean)?)])?.into_iter().next();
+                let mean =
+                    run(&Op::Unary(Unary::Neg), &[Some(magnitude(mean)?)])?.into_iter().next();
                 let [x, scale, shift] = [0, 1, 2].map(|k| inputs.get(k).cloned().flatten());
-                // A sum, a root, a division, a difference, a product and a sum, and folded into weights two more.
+                // A sum, a root, a division, a difference, a product and a sum, and folded into
+                // weights two more.
                 (run(&node.op, &[x, scale, shift, mean, Some(variance.clone())])?, largest + 10)
             }
-            Op::Dropout { .. } if node.outputs.len() == 1 && inputs.get(2).is_none_or(Option::is_none) => {
+            Op::Dropout { .. }
+                if node.outputs.len() == 1 && inputs.get(2).is_none_or(Option::is_none) =>
+            {
                 (vec![first()?], largest)
             }
             Op::Identity
@@ -201,7 +234,8 @@ fn magnitude(tensor: &Tensor) -> Result<Tensor> {
     if !tensor.dtype().is_float() {
         return Ok(tensor.clone());
     }
-    let values: Vec<f32> = crate::product::floats(tensor)?.iter().map(|value| value.abs()).collect();
+    let values: Vec<f32> =
+        crate::product::floats(tensor)?.iter().map(|value| value.abs()).collect();
     Ok(Tensor::from_slice(&values, tensor.shape(), &Device::Cpu)?)
 }
 
@@ -213,13 +247,16 @@ fn line(function: Unary) -> Option<(f32, f32, u64)> {
         Unary::Tanh | Unary::Softsign | Unary::Sin | Unary::Atan => (1.0, 0.0, FUNCTION),
         Unary::Sigmoid => (1.0, 0.5, FUNCTION),
         Unary::Softplus => (1.0, std::f32::consts::LN_2, FUNCTION),
-        // The slopes are at most 1.13, 1.13, 1.1, 1.09 and 1.5; the slack is for the error of computing with these.
+        // The slopes are at most 1.13, 1.13, 1.1, 1.09 and 1.5; the slack is for the error of
+        // computing with these.
         Unary::Erf | Unary::Gelu | Unary::GeluTanh | Unary::Mish => (1.25, 0.0, 2 * FUNCTION),
         Unary::Swish { alpha: 1.0 } => (1.25, 0.0, 2 * FUNCTION),
         Unary::HardSwish => (1.5, 0.0, FUNCTION),
         Unary::HardSigmoid { alpha, beta } => (alpha.abs().max(1.0), beta.abs(), FUNCTION),
         // A difference of an exponential and 1: off by a unit of 1, not of its size.
-        Unary::Elu { alpha } | Unary::Celu { alpha } => (alpha.abs().max(1.0), alpha.abs(), FUNCTION),
+        Unary::Elu { alpha } | Unary::Celu { alpha } => {
+            (alpha.abs().max(1.0), alpha.abs(), FUNCTION)
+        }
         Unary::Selu { alpha, gamma } => {
             ((alpha * gamma).abs().max(gamma.abs()).max(1.0), (alpha * gamma).abs(), FUNCTION)
         }
@@ -232,12 +269,14 @@ fn along(x: Tensor, slope: f32, shift: f32) -> Result<Tensor> {
     if slope == 1.0 && shift == 0.0 {
         return Ok(x);
     }
-    let values: Vec<f32> = crate::product::floats(&x)?.iter().map(|value| slope * value + shift).collect();
+    let values: Vec<f32> =
+        crate::product::floats(&x)?.iter().map(|value| slope * value + shift).collect();
     Ok(Tensor::from_slice(&values, x.shape(), &Device::Cpu)?)
 }
 
-/// The magnitudes after a softmax, and how many elements it joins. A score that is off by e changes a share p by at most (exp(2e) - 1) p, which
-/// is less than 3e where that is less than 1, and a logarithm of a share by at most 2e.
+/// The magnitudes after a softmax, and how many elements it joins. A score that is off by e changes
+/// a share p by at most (exp(2e) - 1) p, which is less than 3e where that is less than 1, and a
+/// logarithm of a share by at most 2e.
 fn softmax(x: &Tensor, function: Softmax, axes: SoftmaxAxes) -> Result<(Tensor, usize)> {
     let rank = x.rank() as i64;
     let axes = match axes {

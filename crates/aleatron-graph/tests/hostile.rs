@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::onnx::proto::{
-    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto,
+    OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use aleatron_graph::{Error, Graph, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
@@ -55,9 +55,13 @@ fn read(graph: GraphProto) -> aleatron_graph::Result<Graph> {
 
 #[test]
 fn a_plain_model_is_read() {
-    let graph = read(graph(vec![node("Relu", &["a"], &["y"]), node("Neg", &["x"], &["a"])])).unwrap();
+    let graph =
+        read(graph(vec![node("Relu", &["a"], &["y"]), node("Neg", &["x"], &["a"])])).unwrap();
     // Nodes may stand in any order.
-    assert_eq!(graph.nodes().iter().map(|node| node.op.name()).collect::<Vec<_>>(), ["Neg", "Relu"]);
+    assert_eq!(
+        graph.nodes().iter().map(|node| node.op.name()).collect::<Vec<_>>(),
+        ["Neg", "Relu"]
+    );
     let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
     let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x]).unwrap();
     assert_eq!(y[0].to_vec::<f32>().unwrap(), [1.0, 0.0]);
@@ -138,7 +142,10 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("w.bin"), [0, 0, 128, 63, 0, 0, 0, 64, 9, 9]).unwrap();
     let with = |location: &str, offset: &str, length: &str| {
-        let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+        let entry = |key: &str, value: &str| EntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
         let mut graph = graph(vec![node("Add", &["x", "w"], &["y"])]);
         graph.initializer = vec![TensorProto {
             dims: vec![2],
@@ -174,7 +181,8 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A pipe has no end until somebody writes to it: it is refused, as a model and as a file of constants.
+/// A pipe has no end until somebody writes to it: it is refused, as a model and as a file of
+/// constants.
 #[cfg(unix)]
 #[test]
 fn pipes_and_devices_are_refused() {
@@ -182,7 +190,8 @@ fn pipes_and_devices_are_refused() {
     std::fs::create_dir_all(&folder).unwrap();
     let pipe = folder.join("w.bin");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+    let entry =
+        |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
     let mut graph = graph(vec![node("Add", &["x", "w"], &["y"])]);
     graph.initializer = vec![TensorProto {
         dims: vec![2],
@@ -203,14 +212,16 @@ fn pipes_and_devices_are_refused() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Constants of a sparse file may be larger than the memory, each and all together: none of them is read.
+/// Constants of a sparse file may be larger than the memory, each and all together: none of them is
+/// read.
 #[test]
 fn external_constants_that_do_not_fit_together_are_refused() {
     let folder = std::env::temp_dir().join(format!("aleatron-sum-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let size = 1_u64 << 30;
     std::fs::File::create(folder.join("w.bin")).unwrap().set_len(size).unwrap();
-    let entry = |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
+    let entry =
+        |key: &str, value: &str| EntryProto { key: Some(key.into()), value: Some(value.into()) };
     let mut graph = graph(vec![node("Neg", &["x"], &["y"])]);
     let constant = |k: usize| TensorProto {
         dims: vec![(size / 4) as i64],
@@ -229,15 +240,20 @@ fn external_constants_that_do_not_fit_together_are_refused() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Sixty times twice the elements: the sizes follow from those of the input, so nothing is computed.
+/// Sixty times twice the elements: the sizes follow from those of the input, so nothing is
+/// computed.
 #[test]
 fn doubling_values_are_refused_before_they_are_computed() {
     let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("v{k}") };
     let double = |k: usize| {
         let mut node = node("Concat", &[&name(k), &name(k)], &[&name(k + 1)]);
         let (axis, kind) = (Some("axis".to_owned()), Some(2));
-        node.attribute =
-            vec![AttributeProto { name: axis, i: Some(0), r#type: kind, ..AttributeProto::default() }];
+        node.attribute = vec![AttributeProto {
+            name: axis,
+            i: Some(0),
+            r#type: kind,
+            ..AttributeProto::default()
+        }];
         node
     };
     let mut nodes: Vec<NodeProto> = (0..60).map(double).collect();
@@ -314,7 +330,11 @@ fn graphs_inside_graphs_have_a_depth() {
             ..AttributeProto::default()
         };
         deeper.attribute = vec![branch("then_branch")];
-        inner = GraphProto { node: vec![deeper], output: vec![value("r", &[2])], ..GraphProto::default() };
+        inner = GraphProto {
+            node: vec![deeper],
+            output: vec![value("r", &[2])],
+            ..GraphProto::default()
+        };
     }
     let mut outer = inner;
     outer.input = vec![value("x", &[2]), value("c", &[])];
@@ -325,8 +345,11 @@ fn graphs_inside_graphs_have_a_depth() {
 fn attributes_are_checked() {
     let with = |name: &str, i: i64| {
         let mut flatten = node("Flatten", &["x"], &["y"]);
-        flatten.attribute =
-            vec![AttributeProto { name: Some(name.to_owned()), i: Some(i), ..AttributeProto::default() }];
+        flatten.attribute = vec![AttributeProto {
+            name: Some(name.to_owned()),
+            i: Some(i),
+            ..AttributeProto::default()
+        }];
         read(graph(vec![flatten]))
     };
     assert!(with("axis", 1).is_ok());
@@ -344,7 +367,8 @@ fn normalisations_need_their_axes() {
         if operator == "GroupNormalization" {
             normalize.input.truncate(3);
             let groups = AttributeProto { i: Some(1), ..AttributeProto::default() };
-            normalize.attribute = vec![AttributeProto { name: Some("num_groups".to_owned()), ..groups }];
+            normalize.attribute =
+                vec![AttributeProto { name: Some("num_groups".to_owned()), ..groups }];
         }
         if operator == "InstanceNormalization" {
             normalize.input.truncate(3);
@@ -352,7 +376,8 @@ fn normalisations_need_their_axes() {
         let mut graph = graph(vec![normalize]);
         graph.input = vec![value("x", &[])];
         let x = Tensor::from_slice(&[1.0_f32], &[], &Device::Cpu).unwrap();
-        let failed = Runner::new(read(graph).unwrap(), &Device::Cpu).unwrap().run(vec![x]).unwrap_err();
+        let failed =
+            Runner::new(read(graph).unwrap(), &Device::Cpu).unwrap().run(vec![x]).unwrap_err();
         assert!(failed.to_string().contains("input 0"), "{operator}: {failed}");
     }
 }
@@ -365,7 +390,8 @@ fn old_nodes_are_written_as_they_run() {
         ints: ints.to_vec(),
         ..AttributeProto::default()
     };
-    let least = AttributeProto { name: Some("min".to_owned()), f: Some(1.0), ..AttributeProto::default() };
+    let least =
+        AttributeProto { name: Some("min".to_owned()), f: Some(1.0), ..AttributeProto::default() };
     for (operator, attributes, expected) in [
         ("Dropout", vec![], &[-1.0, 2.0][..]),
         ("Pad", vec![ints("pads", &[1, 0])], &[0.0, -1.0, 2.0]),
@@ -419,8 +445,11 @@ fn old_floats_are_written_for_the_type_they_meet() {
         f: Some(0.5),
         ..AttributeProto::default()
     };
-    let pads =
-        AttributeProto { name: Some("pads".to_owned()), ints: vec![1, 0], ..AttributeProto::default() };
+    let pads = AttributeProto {
+        name: Some("pads".to_owned()),
+        ints: vec![1, 0],
+        ..AttributeProto::default()
+    };
     let x = Tensor::from_slice(&[-1.0_f32, 2.0], &[2], &Device::Cpu).unwrap();
     for (operator, attributes, number, dtype, expected) in [
         ("Pad", vec![pads.clone(), float("value")], 10, DType::F16, Some(&[0.5, -1.0, 2.0][..])),
@@ -444,12 +473,21 @@ fn old_floats_are_written_for_the_type_they_meet() {
             continue;
         };
         let new = Graph::from_onnx(&old.to_onnx().unwrap()).unwrap();
-        let mut constants = new.nodes()[0].inputs.iter().flatten().filter_map(|&id| new.constant(id));
-        assert!(constants.all(|constant| [dtype, DType::I64].contains(&constant.dtype())), "{operator}");
+        let mut constants =
+            new.nodes()[0].inputs.iter().flatten().filter_map(|&id| new.constant(id));
+        assert!(
+            constants.all(|constant| [dtype, DType::I64].contains(&constant.dtype())),
+            "{operator}"
+        );
         for graph in [old, new] {
-            let y = Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap().remove(0);
+            let y =
+                Runner::new(graph, &Device::Cpu).unwrap().run(vec![x.clone()]).unwrap().remove(0);
             assert_eq!(y.dtype(), dtype, "{operator}");
-            assert_eq!(y.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), expected, "{operator}");
+            assert_eq!(
+                y.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+                expected,
+                "{operator}"
+            );
         }
     }
 }

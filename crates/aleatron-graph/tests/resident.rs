@@ -3,7 +3,8 @@
 
 use aleatron_device::{AdapterChoice, Capabilities, ContextOptions};
 use aleatron_graph::op::{
-    Attention, Dims, NoAxes, Padding, Pooling, Reduction, Rounding, ShownScores, Softmax, SoftmaxAxes, Window,
+    Attention, Dims, NoAxes, Padding, Pooling, Reduction, Rounding, ShownScores, Softmax,
+    SoftmaxAxes, Window,
 };
 use aleatron_graph::{Binary, Dim, Graph, Op, Runner, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, GpuDevice, Tensor};
@@ -43,14 +44,19 @@ impl Builder {
             size => Dim::Fixed(size),
         });
         let shape = [Dim::Named("n".to_owned())].into_iter().chain(axes).collect();
-        self.graph.add_input(Value { name: name.to_owned(), dtype: Some(dtype), shape: Some(shape) })
+        self.graph.add_input(Value {
+            name: name.to_owned(),
+            dtype: Some(dtype),
+            shape: Some(shape),
+        })
     }
 
     /// Weights of magnitudes up to 0.5, around a number.
     fn weights(&mut self, shape: &[usize], around: f32) -> ValueId {
         self.n += 1;
         let len = shape.iter().product::<usize>();
-        let data: Vec<f32> = (0..len).map(|k| around + ((k * 7 + self.n * 13) as f32).sin() / 2.0).collect();
+        let data: Vec<f32> =
+            (0..len).map(|k| around + ((k * 7 + self.n * 13) as f32).sin() / 2.0).collect();
         self.constant(&Tensor::from_slice(&data, shape, &Device::Cpu).unwrap())
     }
 
@@ -77,7 +83,8 @@ impl Builder {
         let window = window(kernel, stride);
         let y = self.node(Op::Conv { window, groups: 1 }, &[x, w]);
         let parameters = [(to, 1.0), (to, 0.0), (to, 0.0), (to, 1.0)];
-        let [scale, bias, mean, variance] = parameters.map(|(n, around)| self.weights(&[n], around));
+        let [scale, bias, mean, variance] =
+            parameters.map(|(n, around)| self.weights(&[n], around));
         let norm = Op::BatchNormalization { epsilon: 1e-5, momentum: 0.9, training: false };
         self.node(norm, &[y, scale, bias, mean, variance])
     }
@@ -114,7 +121,8 @@ fn window(kernel: usize, stride: usize) -> Window {
     }
 }
 
-/// Runs a graph on each GPU, checks that nothing was read, and returns the largest distance from the outputs of the CPU.
+/// Runs a graph on each GPU, checks that nothing was read, and returns the largest distance from
+/// the outputs of the CPU.
 fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<f32> {
     // As it would be used: from a file, and simplified.
     let mut graph = Graph::from_onnx(&graph.to_onnx().unwrap()).unwrap();
@@ -131,7 +139,8 @@ fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<f32> {
         for (output, expected) in outputs.iter().zip(&expected) {
             assert_eq!(output.shape(), expected.shape());
             assert!(output.device().is_gpu());
-            let (output, expected) = (output.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
+            let (output, expected) =
+                (output.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
             for (got, want) in output.iter().zip(&expected) {
                 assert!(got.is_finite());
                 largest = largest.max((got - want).abs());
@@ -198,8 +207,9 @@ fn bert(form: Form) -> Graph {
     let words = b.node(Op::Gather { axis: 0 }, &[words, ids]);
     // Positions are a range of the length of the ids.
     let shape = b.node(Op::Shape { start: 0, end: None }, &[ids]);
-    let scalar =
-        |b: &mut Builder, value: i64| b.constant(&Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap());
+    let scalar = |b: &mut Builder, value: i64| {
+        b.constant(&Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap())
+    };
     let (zero, one) = (scalar(&mut b, 0), scalar(&mut b, 1));
     let length = b.node(Op::Gather { axis: 0 }, &[shape, one]);
     let numbers = b.node(Op::Range, &[zero, length, one]);
@@ -223,7 +233,8 @@ fn bert(form: Form) -> Graph {
                 let sizes = b.node(Op::Concat { axis: 0 }, &[batch, rest]);
                 let [q, k, v] =
                     [(q, [0, 2, 1, 3]), (k, [0, 2, 3, 1]), (v, [0, 2, 1, 3])].map(|(x, order)| {
-                        let apart = b.node(Op::Reshape { shape: None, allow_zero: false }, &[x, sizes]);
+                        let apart =
+                            b.node(Op::Reshape { shape: None, allow_zero: false }, &[x, sizes]);
                         b.node(Op::Transpose { order: Some(order.to_vec()) }, &[apart])
                     });
                 let scores = b.node(Op::MatMul, &[q, k]);
@@ -283,8 +294,9 @@ fn bert_reads_nothing_back() {
     let mask = Tensor::from_slice(&mask, &[2, 7], &Device::Cpu).unwrap();
     for form in [Form::Exported, Form::Operator] {
         for distance in check(&bert(form), &[ids.clone(), mask.clone()]) {
-            // Values behind a normalisation are below 6 here. Each of its five passes through sums of at most 64 products of magnitude 2
-            // is off by 64 * 2 * 6 u, which the next one multiplies by at most 2, for both devices: 2 * 31 * 768 u.
+            // Values behind a normalisation are below 6 here. Each of its five passes through sums
+            // of at most 64 products of magnitude 2 is off by 64 * 2 * 6 u, which the
+            // next one multiplies by at most 2, for both devices: 2 * 31 * 768 u.
             assert!(distance < 2.9e-3, "{distance}");
         }
     }

@@ -13,7 +13,9 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((state >> 40) as f32 / (1 << 23) as f32) - 1.0
         })
         .collect()
@@ -68,8 +70,8 @@ fn batch_normalisation_becomes_part_of_the_product_before_it() {
         let done = graph.simplify().unwrap();
         assert_eq!((done.folded, graph.nodes().len()), (1, 1));
         let after = outputs(&graph, &x);
-        // Both sum at most 27 products of magnitudes below 1 and scale them by at most 1.25 / sqrt(0.25): every step rounds by 2^-24 of
-        // sums below 68 + 4, a few dozen times.
+        // Both sum at most 27 products of magnitudes below 1 and scale them by at most 1.25 /
+        // sqrt(0.25): every step rounds by 2^-24 of sums below 68 + 4, a few dozen times.
         let bound = 72.0 * 40.0 * 2.0_f32.powi(-24);
         for (a, b) in before.iter().zip(&after) {
             assert!((a - b).abs() <= bound, "{a} {b}");
@@ -100,7 +102,8 @@ fn a_value_that_is_used_elsewhere_is_not_folded() {
 fn nodes_of_constants_are_computed_once() {
     let mut graph = Graph::new("constants");
     let x = input(&mut graph, &[2]);
-    let (a, b) = (graph.add_constant("a", tensor(&[2], 1)), graph.add_constant("b", tensor(&[2], 2)));
+    let (a, b) =
+        (graph.add_constant("a", tensor(&[2], 1)), graph.add_constant("b", tensor(&[2], 2)));
     let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[a, b]);
     let unused = graph.add_node("unused", Op::Binary(Binary::Mul), &[x, a]);
     let y = graph.add_node("y", Op::Binary(Binary::Mul), &[x, sum]);
@@ -114,11 +117,13 @@ fn nodes_of_constants_are_computed_once() {
     assert!(unused.index() > 0);
 }
 
-/// What is too large to be kept is left to the run, and is not computed first: 2^40 elements would not even fit.
+/// What is too large to be kept is left to the run, and is not computed first: 2^40 elements would
+/// not even fit.
 #[test]
 fn nodes_that_make_too_much_of_constants_are_left() {
     let big = 1_i64 << 20;
-    let integers = |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape, CPU).unwrap();
+    let integers =
+        |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape, CPU).unwrap();
     let column = Tensor::ones(&[big as usize, 1], DType::F32, CPU).unwrap();
     let row = Tensor::ones(&[1, big as usize], DType::F32, CPU).unwrap();
     let one = |value: i64| integers(&[value], &[]);
@@ -131,8 +136,11 @@ fn nodes_that_make_too_much_of_constants_are_left() {
     for (op, inputs) in cases {
         let name = format!("{op:?}");
         let mut graph = Graph::new("large");
-        let ids: Vec<_> =
-            inputs.into_iter().enumerate().map(|(k, t)| graph.add_constant(format!("c{k}"), t)).collect();
+        let ids: Vec<_> = inputs
+            .into_iter()
+            .enumerate()
+            .map(|(k, t)| graph.add_constant(format!("c{k}"), t))
+            .collect();
         let y = graph.add_node("y", op, &ids);
         graph.add_output(y);
         graph.simplify().unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -22,7 +22,8 @@ fn run(graph: &Graph, x: &Tensor) -> Vec<f32> {
     runner.run(vec![x.clone()]).unwrap()[0].to_vec().unwrap()
 }
 
-/// A convolution, a pool, a product and a softmax of the old form; two values have one name, and one has none.
+/// A convolution, a pool, a product and a softmax of the old form; two values have one name, and
+/// one has none.
 fn network() -> Graph {
     let mut graph = Graph::new("written").with_metadata("who", "me");
     let x = input(&mut graph, &[2, 6, 6]);
@@ -35,12 +36,18 @@ fn network() -> Graph {
     };
     let conv = graph.add_node("conv", Op::Conv { window, groups: 1 }, &[x, w, b]);
     let relu = graph.add_node("relu", Op::Unary(Unary::LeakyRelu { alpha: 0.1 }), &[conv]);
-    let window =
-        Window { kernel: vec![2, 2], strides: vec![2, 2], dilations: vec![], padding: Padding::SameUpper };
+    let window = Window {
+        kernel: vec![2, 2],
+        strides: vec![2, 2],
+        dilations: vec![],
+        padding: Padding::SameUpper,
+    };
     let pooling = Pooling::Average { count_padding: true };
-    let pool = graph.add_node("pool", Op::Pool { pooling, window, rounding: Rounding::Down }, &[relu]);
+    let pool =
+        graph.add_node("pool", Op::Pool { pooling, window, rounding: Rounding::Down }, &[relu]);
     let axes = SoftmaxAxes::From(1);
-    let shares = graph.add_node("shares", Op::Softmax { function: Softmax::Softmax, axes }, &[pool]);
+    let shares =
+        graph.add_node("shares", Op::Softmax { function: Softmax::Softmax, axes }, &[pool]);
     let clip = graph.add_node("clip", Op::Clip { low: Some(0.01), high: None }, &[shares]);
     let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[clip]);
     let w = constant(&mut graph, "", &[36, 3]);
@@ -58,7 +65,10 @@ fn what_is_written_is_read_as_it_was() {
     let read = Graph::from_onnx(&bytes).unwrap();
     assert_eq!(run(&read, &x), run(&graph, &x));
     assert_eq!(read.to_onnx().unwrap(), bytes);
-    assert_eq!((read.name(), read.metadata("who"), read.metadata("what")), ("written", Some("me"), None));
+    assert_eq!(
+        (read.name(), read.metadata("who"), read.metadata("what")),
+        ("written", Some("me"), None)
+    );
     let names: Vec<&str> = read.nodes().iter().map(|node| node.name.as_str()).collect();
     for node in graph.nodes() {
         assert!(names.contains(&node.name.as_str()), "{} of {names:?}", node.name);
@@ -128,7 +138,12 @@ fn rounding_stays_within_its_bound() {
     let input = Tensor::from_slice(&values, &[1, 300], &Device::Cpu).unwrap();
     let weights = graph.constant(w).unwrap().to_vec::<f32>().unwrap();
     let exact: Vec<f64> = (0..4)
-        .map(|j| (0..300).map(|i| f64::from(values[i]) * f64::from(weights[i * 4 + j])).sum::<f64>().tanh())
+        .map(|j| {
+            (0..300)
+                .map(|i| f64::from(values[i]) * f64::from(weights[i * 4 + j]))
+                .sum::<f64>()
+                .tanh()
+        })
         .collect();
     let bound = graph.rounding_bound(std::slice::from_ref(&input)).unwrap().unwrap();
     for ((made, exact), bound) in run(&graph, &input).iter().zip(&exact).zip(&bound) {

@@ -48,7 +48,9 @@ pub enum Error {
         remedy: &'static str,
     },
     /// The number of lanes is 0.
-    #[error("the number of lanes is 0; give at least 1, or leave it out for all neurons in parallel")]
+    #[error(
+        "the number of lanes is 0; give at least 1, or leave it out for all neurons in parallel"
+    )]
     NoLanes,
     /// A decision margin is not a number of standard deviations.
     #[error(
@@ -95,7 +97,9 @@ pub enum Error {
         what: String,
     },
     /// A tool is missing.
-    #[error("{tool} is not installed; install it, for example with `apt-get install {package}` on Debian")]
+    #[error(
+        "{tool} is not installed; install it, for example with `apt-get install {package}` on Debian"
+    )]
     MissingTool {
         /// The name of the tool.
         tool: &'static str,

@@ -1,8 +1,11 @@
-//! Circuits of networks as streams of random bits: Verilog that is equal to the engine, count by count.
+//! Circuits of networks as streams of random bits: Verilog that is equal to the engine, count by
+//! count.
 //!
-//! - [`Circuit`]: the description in integers, made from the program that the engine runs, and [`Circuit::trace`], the integers of a sample;
+//! - [`Circuit`]: the description in integers, made from the program that the engine runs, and
+//!   [`Circuit::trace`], the integers of a sample;
 //! - [`Design`]: Verilog, a self-checking test bench and vectors of the engine, as files;
-//! - [`simulate`]: simulation with Icarus Verilog or Verilator, which compares every threshold, count, value and score;
+//! - [`simulate`]: simulation with Icarus Verilog or Verilator, which compares every threshold,
+//!   count, value and score;
 //! - [`synthesis`]: the area of a design, by Yosys;
 //! - [`energy`]: the energy of a sample, by the simulation of a netlist of gates;
 //! - [`cost`]: cycles, area and energy of a circuit by a model, without synthesis.
@@ -48,7 +51,8 @@ pub struct Options {
     pub inputs: InputInterval,
     /// How registers hold their values.
     pub clock_gating: ClockGating,
-    /// The decision margin at which the last layer stops before its streams end; all cycles if absent.
+    /// The decision margin at which the last layer stops before its streams end; all cycles if
+    /// absent.
     pub early_termination: Option<Margin>,
 }
 

@@ -43,15 +43,19 @@ impl Simulator {
     /// # Errors
     /// [`Error::MissingTool`] if there is none.
     pub fn installed() -> Result<Self> {
-        let missing =
-            Error::MissingTool { tool: "a simulator (Icarus Verilog or Verilator)", package: "iverilog" };
+        let missing = Error::MissingTool {
+            tool: "a simulator (Icarus Verilog or Verilator)",
+            package: "iverilog",
+        };
         Self::ALL.into_iter().find(|simulator| simulator.is_installed()).ok_or(missing)
     }
 
     fn check(self) -> Result<()> {
         match (self.is_installed(), self) {
             (true, _) => Ok(()),
-            (false, Self::Icarus) => Err(Error::MissingTool { tool: "Icarus Verilog", package: "iverilog" }),
+            (false, Self::Icarus) => {
+                Err(Error::MissingTool { tool: "Icarus Verilog", package: "iverilog" })
+            }
             (false, Self::Verilator) => {
                 Err(Error::MissingTool { tool: "Verilator", package: "verilator g++ make" })
             }
@@ -87,12 +91,12 @@ pub struct Passed {
     pub elapsed: Duration,
 }
 
-/// Runs the test benches of a design whose files are below `folder`: every generated constant, then the samples of the bench without
-/// stalls, with random stalls, and with a reset in mid-run.
+/// Runs the test benches of a design whose files are below `folder`: every generated constant, then
+/// the samples of the bench without stalls, with random stalls, and with a reset in mid-run.
 ///
 /// # Errors
-/// [`Error::MissingTool`], [`Error::Tool`] for a design that the simulator does not accept, [`Error::Different`] for the first simulation
-/// that differs from the engine.
+/// [`Error::MissingTool`], [`Error::Tool`] for a design that the simulator does not accept,
+/// [`Error::Different`] for the first simulation that differs from the engine.
 pub fn check(folder: &Path, design: &Design, simulator: Simulator) -> Result<Vec<Passed>> {
     simulator.check()?;
     let mut passed = Vec::new();
@@ -107,8 +111,9 @@ pub fn check(folder: &Path, design: &Design, simulator: Simulator) -> Result<Vec
     Ok(passed)
 }
 
-/// Synthesizes a design whose files are below `folder` into generic gates with Yosys, flattened, and runs the samples of the bench on the
-/// netlist with Icarus Verilog: without and with random stalls.
+/// Synthesizes a design whose files are below `folder` into generic gates with Yosys, flattened,
+/// and runs the samples of the bench on the netlist with Icarus Verilog: without and with random
+/// stalls.
 ///
 /// # Errors
 /// As [`check`].
@@ -118,7 +123,8 @@ pub fn check_netlist(folder: &Path, design: &Design) -> Result<Vec<Passed>> {
         return Err(Error::MissingTool { tool: "Yosys", package: "yosys" });
     }
     let build = folder.join("build");
-    std::fs::create_dir_all(&build).map_err(|source| Error::File { path: build.clone(), source })?;
+    std::fs::create_dir_all(&build)
+        .map_err(|source| Error::File { path: build.clone(), source })?;
     let script = format!(
         "read_verilog {}; synth -flatten -top {}; abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX; opt_clean -purge; write_verilog -noattr \
          build/netlist.v",
@@ -178,17 +184,21 @@ fn compile(folder: &Path, design: &Design, simulator: Simulator, bench: &str) ->
     let mut files: Vec<&str> = design.sources().iter().map(String::as_str).collect();
     files.push(&source);
     let build = folder.join("build");
-    std::fs::create_dir_all(&build).map_err(|source| Error::File { path: build.clone(), source })?;
+    std::fs::create_dir_all(&build)
+        .map_err(|source| Error::File { path: build.clone(), source })?;
     match simulator {
         Simulator::Icarus => {
             let output = format!("build/{bench}.vvp");
             // Synthesizable modules have no time unit, and take that of the bench.
-            let mut arguments = vec!["-g2005", "-Wall", "-Wno-timescale", "-o", &output, "-s", bench];
+            let mut arguments =
+                vec!["-g2005", "-Wall", "-Wno-timescale", "-o", &output, "-s", bench];
             arguments.extend(files);
             let warnings = command("iverilog", &arguments, folder)?;
             match warnings.trim().is_empty() {
                 true => Ok(()),
-                false => Err(Error::Tool { tool: "iverilog -Wall".to_owned(), output: tail(&warnings) }),
+                false => {
+                    Err(Error::Tool { tool: "iverilog -Wall".to_owned(), output: tail(&warnings) })
+                }
             }
         }
         Simulator::Verilator => {
@@ -241,15 +251,17 @@ fn run(folder: &Path, simulator: Simulator, bench: &str, arguments: &[&str]) -> 
         }
         Simulator::Verilator => {
             let program = folder.join("build").join(bench).join(format!("V{bench}"));
-            let program =
-                std::path::absolute(&program).map_err(|source| Error::File { path: program, source })?;
+            let program = std::path::absolute(&program)
+                .map_err(|source| Error::File { path: program, source })?;
             command(&program.to_string_lossy(), arguments, &tb)?
         }
     };
     let elapsed = start.elapsed();
     let run = std::iter::once(bench).chain(arguments.iter().copied()).collect::<Vec<_>>().join(" ");
     let has_failed = output.lines().any(|line| line.starts_with("FAIL"));
-    let Some(summary) = output.lines().find(|line| line.starts_with("PASS")).filter(|_| !has_failed) else {
+    let Some(summary) =
+        output.lines().find(|line| line.starts_with("PASS")).filter(|_| !has_failed)
+    else {
         return Err(Error::Different { run, output: tail(&output) });
     };
     let words: Vec<&str> = summary.split_whitespace().collect();

@@ -1,7 +1,8 @@
 //! Area of a design, by Yosys.
 //!
-//! Designs are mapped to generic gates or, with a Liberty file, to the cells of a library, full adders included if it has them. Flip-flops
-//! with one enable share clock gates; fewer than three of them have multiplexers.
+//! Designs are mapped to generic gates or, with a Liberty file, to the cells of a library, full
+//! adders included if it has them. Flip-flops with one enable share clock gates; fewer than three
+//! of them have multiplexers.
 
 use crate::cost::PartValues;
 use crate::energy::Energy;
@@ -21,7 +22,8 @@ const FLIP_FLOPS: &str = include_str!("synthesis/flip_flops.v");
 pub struct Area {
     /// The area of all parts in gate equivalents.
     pub gate_equivalents: f64,
-    /// The area of each part in gate equivalents; a design that is synthesized as a whole has one part.
+    /// The area of each part in gate equivalents; a design that is synthesized as a whole has one
+    /// part.
     pub parts: PartValues,
     /// The number of flip-flops.
     pub flip_flops: u64,
@@ -48,11 +50,12 @@ pub struct Synthesized {
 }
 
 impl Synthesized {
-    /// Synthesizes a design whose files are below `folder`, into generic gates or, with a Liberty file, into those of a library.
+    /// Synthesizes a design whose files are below `folder`, into generic gates or, with a Liberty
+    /// file, into those of a library.
     ///
     /// # Errors
-    /// [`Error::MissingTool`] without Yosys, [`Error::Tool`] if it fails, [`Error::Liberty`] for a library without the cells that are
-    /// needed.
+    /// [`Error::MissingTool`] without Yosys, [`Error::Tool`] if it fails, [`Error::Liberty`] for a
+    /// library without the cells that are needed.
     pub fn new(
         folder: &Path,
         design: &Design,
@@ -63,7 +66,8 @@ impl Synthesized {
         Ok(Self { top: design.top().to_owned(), hierarchy, cells })
     }
 
-    /// Returns the area and the depth of the logic. The depth is that of the whole design, however its modules were optimized.
+    /// Returns the area and the depth of the logic. The depth is that of the whole design, however
+    /// its modules were optimized.
     ///
     /// # Errors
     /// [`Error::ToolOutput`] for a netlist with unknown cells or with loops of gates.
@@ -76,7 +80,8 @@ impl Synthesized {
     /// Returns the energy of the samples of a trace of the circuit; see [`crate::energy`].
     ///
     /// # Errors
-    /// [`Error::Different`] if a result of the netlist is not that of the engine, [`Error::ToolOutput`] for a netlist with unknown cells.
+    /// [`Error::Different`] if a result of the netlist is not that of the engine,
+    /// [`Error::ToolOutput`] for a netlist with unknown cells.
     pub fn energy(&self, circuit: &Circuit, options: &Options, trace: &Trace) -> Result<Energy> {
         crate::energy::measure(&self.hierarchy, &self.top, &self.cells, circuit, options, trace)
     }
@@ -92,7 +97,8 @@ fn synthesize(
         return Err(Error::MissingTool { tool: "Yosys", package: "yosys" });
     }
     let build = folder.join("build");
-    std::fs::create_dir_all(&build).map_err(|source| Error::File { path: build.clone(), source })?;
+    std::fs::create_dir_all(&build)
+        .map_err(|source| Error::File { path: build.clone(), source })?;
     let write = |name: &str, text: &str| {
         let path = build.join(name);
         std::fs::write(&path, text).map_err(|source| Error::File { path, source })
@@ -129,7 +135,8 @@ fn synthesize(
     Ok((Hierarchy::read(&build.join("netlist.json"))?, cells))
 }
 
-/// Returns adders side by side as cells of a library: logic synthesis does not find cells of two outputs by itself.
+/// Returns adders side by side as cells of a library: logic synthesis does not find cells of two
+/// outputs by itself.
 fn adders(adder: &Adder<'_>, module: &str) -> String {
     let Adder { cell, inputs, sum, carry } = adder;
     let ports = |port: fn(&str, &str) -> String| -> String {

@@ -10,12 +10,14 @@ use aleatron_engine::Device;
 use aleatron_engine::backend::{self, PrepareOptions};
 use serde::Serialize;
 
-/// The integers of some samples in every stage of a circuit. All lists have the elements of one sample after those of another.
+/// The integers of some samples in every stage of a circuit. All lists have the elements of one
+/// sample after those of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trace {
     /// The samples.
     pub n_samples: usize,
-    /// The thresholds of the inputs in the order of the program; a negative one has a sign above its threshold.
+    /// The thresholds of the inputs in the order of the program; a negative one has a sign above
+    /// its threshold.
     pub inputs: Vec<i64>,
     /// The stages, with all cycles of every layer.
     pub stages: Vec<StageTrace>,
@@ -24,7 +26,8 @@ pub struct Trace {
     pub early: Option<EarlyTrace>,
 }
 
-/// The integers that the last layer reads with early termination, once for each check and at the end.
+/// The integers that the last layer reads with early termination, once for each check and at the
+/// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EarlyTrace {
     /// The times that the scores of each sample are read.
@@ -33,7 +36,8 @@ pub struct EarlyTrace {
     pub cycles: Vec<usize>,
     /// The class of each sample.
     pub classes: Vec<usize>,
-    /// The counts, one list after the other for each time they are read, as the engine defines them.
+    /// The counts, one list after the other for each time they are read, as the engine defines
+    /// them.
     pub counts: Vec<u64>,
     /// The scores in the same order.
     pub values: Vec<i64>,
@@ -52,11 +56,12 @@ pub struct StageTrace {
 }
 
 impl Circuit {
-    /// Computes thresholds, counts, accumulator values and scores of samples with the engine, on the CPU.
+    /// Computes thresholds, counts, accumulator values and scores of samples with the engine, on
+    /// the CPU.
     ///
     /// # Errors
-    /// [`Error::Samples`] for values that are not whole samples, [`Error::NegativeInput`] if the circuit takes non-negative inputs only, and
-    /// the errors of the engine.
+    /// [`Error::Samples`] for values that are not whole samples, [`Error::NegativeInput`] if the
+    /// circuit takes non-negative inputs only, and the errors of the engine.
     pub fn trace(&self, features: &[f64]) -> Result<Trace> {
         let width = self.n_features.max(1);
         if features.is_empty() || !features.len().is_multiple_of(width) {
@@ -68,7 +73,8 @@ impl Circuit {
         slots.extend(self.stages.iter().map(|stage| stage.output.slot));
         slots.extend(counts.iter().flatten());
         let checked = self.checked_layer();
-        let thresholds = checked.map(|(stage, _)| self.thresholds_of(counts.get(stage))).transpose()?;
+        let thresholds =
+            checked.map(|(stage, _)| self.thresholds_of(counts.get(stage))).transpose()?;
         slots.extend(thresholds);
         let (mut wanted, mut places) = (Vec::new(), Vec::new());
         for slot in slots {
@@ -82,10 +88,14 @@ impl Circuit {
         let seed = SampleSeed::new(SampleSeed::DEFAULT);
         let batch = ProgramBatch { inputs: &inputs, n_samples, seed, group: 1 };
         let backend = backend::open(&Device::Cpu)?;
-        let prepared = backend::prepare_program(&*backend, &self.program, &PrepareOptions::default())?;
+        let prepared =
+            backend::prepare_program(&*backend, &self.program, &PrepareOptions::default())?;
         let made = prepared.run(&batch, &wanted, Cancel::NEVER)?.slots;
         let slot = |k: usize| {
-            places.get(k).and_then(|&place| made.get(place)).ok_or_else(|| internal("hardware::trace"))
+            places
+                .get(k)
+                .and_then(|&place| made.get(place))
+                .ok_or_else(|| internal("hardware::trace"))
         };
         let inputs = words(&self.input, slot(0)?)?;
         if let Word::Threshold { width, sign: InputInterval::NonNegative } = self.input.word
@@ -170,7 +180,11 @@ impl Circuit {
         for (thresholds, (full_counts, full_values)) in samples.zip(ends) {
             let mut stopped = None;
             for (read, (check, spec, weights)) in specs.iter().enumerate() {
-                let inputs = reference::input_streams(spec, thresholds, SampleSeed::new(SampleSeed::DEFAULT));
+                let inputs = reference::input_streams(
+                    spec,
+                    thresholds,
+                    SampleSeed::new(SampleSeed::DEFAULT),
+                );
                 let counts = reference::signed_counts(spec, [weights, &inputs], [&negative, &[]]);
                 let value = |(neuron, &count): (usize, &u64)| {
                     let sum = spec.polarity().sum(count, spec.fan_in(neuron), spec.length());
@@ -204,8 +218,10 @@ impl Circuit {
         for stage in &self.stages {
             slots.push(match &stage.operation {
                 Operation::Layer(_) => {
-                    let step = self.program.steps().iter().find(|step| step.output() == stage.output.slot);
-                    let counts = step.filter(|step| matches!(step.kind(), StepKind::Accumulate { .. }));
+                    let step =
+                        self.program.steps().iter().find(|step| step.output() == stage.output.slot);
+                    let counts =
+                        step.filter(|step| matches!(step.kind(), StepKind::Accumulate { .. }));
                     Some(counts.ok_or_else(|| internal("hardware::count_slots"))?.input())
                 }
                 _ => None,
@@ -216,7 +232,8 @@ impl Circuit {
 
     /// Returns the features by input of the program.
     fn program_inputs(&self, features: &[f64], n_samples: usize) -> Result<Vec<Vec<f64>>> {
-        let lens: Vec<usize> = self.program.inputs().iter().map(|&id| self.program.slot(id).len).collect();
+        let lens: Vec<usize> =
+            self.program.inputs().iter().map(|&id| self.program.slot(id).len).collect();
         if lens.iter().sum::<usize>() * n_samples != features.len() {
             return Err(internal("hardware::program_inputs"));
         }
@@ -233,7 +250,8 @@ impl Circuit {
 }
 
 impl Trace {
-    /// Returns the class of each sample after all cycles: the first of the greatest scores, which are compared in one unit.
+    /// Returns the class of each sample after all cycles: the first of the greatest scores, which
+    /// are compared in one unit.
     #[must_use]
     pub fn full_classes(&self, circuit: &Circuit) -> Vec<usize> {
         let Source::Stage(index) = circuit.output else { return Vec::new() };
@@ -260,7 +278,8 @@ fn top(scores: &[i64]) -> usize {
 fn words(link: &Link, data: &SlotData) -> Result<Vec<i64>> {
     match (link.word, data) {
         (Word::Threshold { width, .. }, SlotData::Words(words)) => {
-            let word = |&word: &u64| magnitude(word) as i64 | i64::from(is_negative(word)) << (width + 1);
+            let word =
+                |&word: &u64| magnitude(word) as i64 | i64::from(is_negative(word)) << (width + 1);
             Ok(words.iter().map(word).collect())
         }
         (Word::Integer { .. }, SlotData::Integer(values)) => Ok(values.clone()),

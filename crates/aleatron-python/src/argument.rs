@@ -172,7 +172,8 @@ fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     integer(value, name, "in [0, 2**63)")
 }
 
-/// An integer out of range is a wrong value; Python's own `OverflowError` says neither which nor how far.
+/// An integer out of range is a wrong value; Python's own `OverflowError` says neither which nor
+/// how far.
 fn integer<'py, T>(value: &Bound<'py, PyAny>, name: &str, range: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

@@ -1,9 +1,12 @@
 //! Arrays in and out.
 //!
-//! An exact `ndarray` of the right type in C order is borrowed as it is, and a list of floats read here. Everything else
-//! goes through `aleatron._arrays`, which knows NumPy's rules for strides, other types, the buffer protocol and DLPack.
+//! An exact `ndarray` of the right type in C order is borrowed as it is, and a list of floats read
+//! here. Everything else goes through `aleatron._arrays`, which knows NumPy's rules for strides,
+//! other types, the buffer protocol and DLPack.
 
-use numpy::{Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    Element, IntoPyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
+};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -24,7 +27,9 @@ impl Readable for f64 {
     const READER: &str = "as_float64";
 
     fn from_list(list: &Bound<'_, PyList>) -> Option<Vec<Self>> {
-        list.iter().map(|item| item.cast_exact::<PyFloat>().ok().map(|float| float.value())).collect()
+        list.iter()
+            .map(|item| item.cast_exact::<PyFloat>().ok().map(|float| float.value()))
+            .collect()
     }
 }
 
@@ -71,14 +76,16 @@ impl<'py, T: Readable> Input<'py, T> {
             let n = elements.len();
             return Ok(Self::List(elements, [n]));
         }
-        let converted = value.py().import("aleatron._arrays")?.call_method1(T::READER, (value, name))?;
+        let converted =
+            value.py().import("aleatron._arrays")?.call_method1(T::READER, (value, name))?;
         Ok(Self::Array(converted.cast::<PyArrayDyn<T>>()?.try_readonly()?))
     }
 
     /// Its elements in C order.
     pub(crate) fn slice(&self) -> PyResult<&[T]> {
         match self {
-            // `as_slice` takes Fortran order too, in which the elements would be in the wrong order.
+            // `as_slice` takes Fortran order too, in which the elements would be in the wrong
+            // order.
             Self::Array(array) if !array.is_c_contiguous() => {
                 Err(PyRuntimeError::new_err("the array's memory order changed during the call"))
             }
@@ -112,9 +119,10 @@ pub(crate) fn output<'py, T: Element>(
 
 /// An array of `numpy.empty`, whose memory holds anything.
 ///
-/// Nobody can read it: the one thing to do with it is [`Self::write`], which takes it, and hands it to Python only where the writer
-/// says that all of it was written. Writers of this crate are the engine's `…_into` functions, which write every element of their
-/// output and read none. Elements are numbers of which every pattern of bits is one.
+/// Nobody can read it: the one thing to do with it is [`Self::write`], which takes it, and hands it
+/// to Python only where the writer says that all of it was written. Writers of this crate are the
+/// engine's `…_into` functions, which write every element of their output and read none. Elements
+/// are numbers of which every pattern of bits is one.
 pub(crate) struct Unwritten<'py, T: Element>(Bound<'py, PyArrayDyn<T>>);
 
 impl<'py, T: Element> Unwritten<'py, T> {
@@ -126,7 +134,10 @@ impl<'py, T: Element> Unwritten<'py, T> {
     }
 
     /// The array, once `write` has written every element.
-    pub(crate) fn write(self, write: impl FnOnce(&mut [T]) -> PyResult<()>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn write(
+        self,
+        write: impl FnOnce(&mut [T]) -> PyResult<()>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         write(self.0.try_readwrite()?.as_slice_mut()?)?;
         Ok(self.0.into_any())
     }

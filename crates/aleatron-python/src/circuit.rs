@@ -13,7 +13,8 @@ use pyo3::types::{PyDict, PyList, PyString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The circuit of a network in integers; `Network.circuit` creates it. It computes what the engine computes, count by count.
+/// The circuit of a network in integers; `Network.circuit` creates it. It computes what the engine
+/// computes, count by count.
 ///
 /// Examples
 /// --------
@@ -75,7 +76,8 @@ impl Circuit {
         cost.map(|cost| cost.cycles).map_err(|error| crate::error::exception(error, &[]))
     }
 
-    /// Returns the description as JSON: thresholds, signs, sequences, widths, biases, multipliers, shifts and bounds, all in integers.
+    /// Returns the description as JSON: thresholds, signs, sequences, widths, biases, multipliers,
+    /// shifts and bounds, all in integers.
     fn to_json(&self) -> PyResult<String> {
         self.circuit.to_json().map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
@@ -95,10 +97,12 @@ impl Circuit {
     /// Returns
     /// -------
     /// dict
-    ///     "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage: its name, its operation, its outputs
-    ///     ("values": accumulators of a layer, thresholds behind a requantizer, scores), and for layers the counts ("counts"). Words of
-    ///     signed inputs have the sign above the threshold. With early termination, "early" has the stream cycles of each sample in the
-    ///     last layer ("cycles") and its class ("classes"); the stages are those of all cycles.
+    ///     "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage:
+    /// its name, its operation, its outputs     ("values": accumulators of a layer, thresholds
+    /// behind a requantizer, scores), and for layers the counts ("counts"). Words of     signed
+    /// inputs have the sign above the threshold. With early termination, "early" has the stream
+    /// cycles of each sample in the     last layer ("cycles") and its class ("classes"); the
+    /// stages are those of all cycles.
     ///
     /// Examples
     /// --------
@@ -137,7 +141,8 @@ impl Circuit {
             let dict_early = PyDict::new(py);
             let one = shape(early.classes.len());
             let one = if n.is_some() { &one[..1] } else { &[] };
-            let integers = |list: Vec<usize>| list.into_iter().map(|value| value as i64).collect::<Vec<_>>();
+            let integers =
+                |list: Vec<usize>| list.into_iter().map(|value| value as i64).collect::<Vec<_>>();
             dict_early.set_item("cycles", output(py, integers(early.cycles), one)?)?;
             dict_early.set_item("classes", output(py, integers(early.classes), one)?)?;
             dict.set_item("early", dict_early)?;
@@ -145,26 +150,34 @@ impl Circuit {
         Ok(dict)
     }
 
-    /// Writes the Verilog of the circuit, its README, Makefile and description below a folder, and the test benches if samples are given.
+    /// Writes the Verilog of the circuit, its README, Makefile and description below a folder, and
+    /// the test benches if samples are given.
     ///
     /// Parameters
     /// ----------
     /// folder
     ///     The folder, which is created if it is missing.
     /// x
-    ///     Features whose integers the test bench compares, a batch or one sample; None for no test bench.
+    ///     Features whose integers the test bench compares, a batch or one sample; None for no test
+    /// bench.
     ///
     /// Returns
     /// -------
     /// list of str
     ///     The paths of the files below the folder.
     #[pyo3(signature = (folder, x=None))]
-    fn write(&self, py: Python<'_>, folder: PathBuf, x: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        x: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<String>> {
         let trace = x.map(|x| self.run(x)).transpose()?;
         compute(py, &[], || {
             let design = Design::new(&self.circuit, &self.options)?;
             design.write(&folder)?;
-            let mut paths: Vec<String> = design.files().iter().map(|file| file.path.clone()).collect();
+            let mut paths: Vec<String> =
+                design.files().iter().map(|file| file.path.clone()).collect();
             if let Some((trace, _)) = &trace {
                 let bench = Bench::new(&self.circuit, &self.options, trace)?;
                 bench.write(&folder)?;
@@ -179,15 +192,16 @@ impl Circuit {
     /// Parameters
     /// ----------
     /// x
-    ///     Features, a batch or one sample, that the energy is for; None for inputs that take all values alike.
-    /// technology
+    ///     Features, a batch or one sample, that the energy is for; None for inputs that take all
+    /// values alike. technology
     ///     "generic" or "sky130".
     ///
     /// Returns
     /// -------
     /// dict
-    ///     "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate equivalents, "energy" of a sample in
-    ///     nanojoules, and both by part in "area_parts" and "energy_parts".
+    ///     "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate
+    /// equivalents, "energy" of a sample in     nanojoules, and both by part in "area_parts"
+    /// and "energy_parts".
     ///
     /// Examples
     /// --------
@@ -232,7 +246,9 @@ pub(crate) fn circuit_output(value: &Bound<'_, PyAny>) -> PyResult<Output> {
     match value.extract::<String>()?.to_ascii_lowercase().as_str() {
         "scores" => Ok(Output::Scores),
         "class" => Ok(Output::Class),
-        other => Err(PyValueError::new_err(format!("output is {other:?}, not \"scores\" or \"class\""))),
+        other => {
+            Err(PyValueError::new_err(format!("output is {other:?}, not \"scores\" or \"class\"")))
+        }
     }
 }
 
@@ -250,7 +266,9 @@ pub(crate) fn options(
         output,
         inputs: if non_negative { InputInterval::NonNegative } else { InputInterval::Signed },
         early_termination: early_margin
-            .map(|margin| Margin::new(margin).map_err(|error| PyValueError::new_err(error.to_string())))
+            .map(|margin| {
+                Margin::new(margin).map_err(|error| PyValueError::new_err(error.to_string()))
+            })
             .transpose()?,
         ..Options::default()
     })

@@ -1,4 +1,5 @@
-//! Releases the interpreter around computations, so that Python's other threads run while the engine computes, and polls for Ctrl-C.
+//! Releases the interpreter around computations, so that Python's other threads run while the
+//! engine computes, and polls for Ctrl-C.
 
 use crate::error::exception;
 use crate::interpreter::{attach, detached, is_over};
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// Tells a computation to end: after an exception, such as that of Ctrl-C, or because the interpreter ends.
+/// Tells a computation to end: after an exception, such as that of Ctrl-C, or because the
+/// interpreter ends.
 pub(crate) struct Interruption {
     /// The calling thread if it is the main one, the only thread that handles signals.
     main: Option<ThreadId>,
@@ -21,13 +23,15 @@ impl Interruption {
     /// Creates one for a computation of the calling thread.
     pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
         let threading = py.import(intern!(py, "threading"))?;
-        let main = threading.call_method0(intern!(py, "main_thread"))?.getattr(intern!(py, "ident"))?;
+        let main =
+            threading.call_method0(intern!(py, "main_thread"))?.getattr(intern!(py, "ident"))?;
         let own = threading.call_method0(intern!(py, "get_ident"))?;
         let main = main.eq(own)?.then(|| thread::current().id());
         Ok(Self { main, raised: Mutex::new(None), is_over: AtomicBool::new(false) })
     }
 
-    /// Returns whether the computation must end, after running the handlers of signals that have arrived.
+    /// Returns whether the computation must end, after running the handlers of signals that have
+    /// arrived.
     pub(crate) fn is_set(&self) -> bool {
         if self.main == Some(thread::current().id()) {
             self.attach(|py| py.check_signals());
@@ -37,7 +41,8 @@ impl Interruption {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Calls a function with the interpreter, and ends the computation if it raises or if the interpreter ends.
+    /// Calls a function with the interpreter, and ends the computation if it raises or if the
+    /// interpreter ends.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) -> PyResult<()>) {
         self.attach(call);
     }

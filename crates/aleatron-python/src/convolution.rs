@@ -13,8 +13,9 @@ use pyo3::types::{PyDict, PyType};
 
 /// A convolution of stochastic neurons over images or sequences.
 ///
-/// A pixel has one stream in a sample, used at every position and channel, and a weight one in the layer, as hardware shares them. Taps
-/// in the padding are left out. A sample is of shape (channels, rows, columns) or (channels, places), and outputs have the same axes.
+/// A pixel has one stream in a sample, used at every position and channel, and a weight one in the
+/// layer, as hardware shares them. Taps in the padding are left out. A sample is of shape
+/// (channels, rows, columns) or (channels, places), and outputs have the same axes.
 ///
 /// Parameters
 /// ----------
@@ -27,10 +28,10 @@ use pyo3::types::{PyDict, PyType};
 /// length, seed, polarity, device, generator, width, sharing
 ///     As for `DenseLayer`.
 /// stride, dilation
-///     Steps from one position to the next, and from one tap to the next: one number for all axes, or one each.
-/// padding
-///     What lies before the first and after the last place: a number, one for each axis, or a pair (before, after) for each.
-/// groups
+///     Steps from one position to the next, and from one tap to the next: one number for all axes,
+/// or one each. padding
+///     What lies before the first and after the last place: a number, one for each axis, or a pair
+/// (before, after) for each. groups
 ///     Groups of channels that do not see each other.
 ///
 /// Examples
@@ -52,7 +53,9 @@ pub(crate) struct ConvLayer {
 /// One number for all axes, or one each.
 fn sizes(value: &Bound<'_, PyAny>, name: &str, axes: usize) -> PyResult<[usize; 2]> {
     let wrong = || {
-        PyValueError::new_err(format!("{name} must be one size from 0 on, or one for each of {axes} axes"))
+        PyValueError::new_err(format!(
+            "{name} must be one size from 0 on, or one for each of {axes} axes"
+        ))
     };
     let given = match value.extract::<usize>() {
         Ok(size) => vec![size; axes],
@@ -82,7 +85,8 @@ fn paddings(value: &Bound<'_, PyAny>, axes: usize) -> PyResult<[[usize; 2]; 2]> 
                 pairs.push(match item.extract::<usize>() {
                     Ok(size) => [size, size],
                     Err(_) => {
-                        let (before, after) = item.extract::<(usize, usize)>().map_err(|_| wrong())?;
+                        let (before, after) =
+                            item.extract::<(usize, usize)>().map_err(|_| wrong())?;
                         [before, after]
                     }
                 });
@@ -159,7 +163,8 @@ impl ConvLayer {
     }
 
     fn weight_shape(&self) -> Vec<usize> {
-        let Convolution { out_channels, input, kernel: [rows, columns], groups, .. } = self.convolution;
+        let Convolution { out_channels, input, kernel: [rows, columns], groups, .. } =
+            self.convolution;
         let channels = input[0].checked_div(groups).unwrap_or(0);
         if self.axes == 1 {
             vec![out_channels, channels, columns]
@@ -208,7 +213,8 @@ impl ConvLayer {
             // The shape is at fault, which is said below.
             _ => [1, 1],
         };
-        let (zero, one) = (0_usize.into_pyobject(py)?.into_any(), 1_usize.into_pyobject(py)?.into_any());
+        let (zero, one) =
+            (0_usize.into_pyobject(py)?.into_any(), 1_usize.into_pyobject(py)?.into_any());
         let convolution = convolution(
             &input_shape,
             n_channels,
@@ -222,7 +228,8 @@ impl ConvLayer {
         Self::make(py, convolution, settings, None)
     }
 
-    /// A layer with given kernels of shape (n_channels, channels of a group, rows, columns) or (n_channels, channels of a group, places).
+    /// A layer with given kernels of shape (n_channels, channels of a group, rows, columns) or
+    /// (n_channels, channels of a group, places).
     ///
     /// Raises
     /// ------
@@ -232,8 +239,8 @@ impl ConvLayer {
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], input_shape=(1, 4), length=64, polarity="signed")
-    /// >>> edges([[0.0, 1.0, 1.0, 0.0]])
+    /// >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], input_shape=(1, 4), length=64,
+    /// polarity="signed") >>> edges([[0.0, 1.0, 1.0, 0.0]])
     /// array([[ 1.,  0., -1.]])
     #[classmethod]
     #[pyo3(
@@ -273,7 +280,8 @@ impl ConvLayer {
                 )));
             }
         };
-        let (zero, one) = (0_usize.into_pyobject(py)?.into_any(), 1_usize.into_pyobject(py)?.into_any());
+        let (zero, one) =
+            (0_usize.into_pyobject(py)?.into_any(), 1_usize.into_pyobject(py)?.into_any());
         let convolution = convolution(
             &input_shape,
             n_channels,
@@ -294,9 +302,11 @@ impl ConvLayer {
         Py::new(py, Self::make(py, convolution, settings, Some(&weights))?)
     }
 
-    /// The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns), without rows for sequences.
+    /// The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns),
+    /// without rows for sequences.
     ///
-    /// Assign a whole array to replace them; calls under way in other threads finish with the old ones.
+    /// Assign a whole array to replace them; calls under way in other threads finish with the old
+    /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         read_only(slf.py(), slf.as_super().layer().weights().to_vec(), &slf.weight_shape())
@@ -307,7 +317,9 @@ impl ConvLayer {
         let weights = Input::<f64>::read(weights, "weights")?;
         if weights.shape() != slf.weight_shape() {
             let [actual, expected] = [weights.shape(), &slf.weight_shape()].map(shape_text);
-            return Err(PyValueError::new_err(format!("weights have shape {actual}; expected {expected}")));
+            return Err(PyValueError::new_err(format!(
+                "weights have shape {actual}; expected {expected}"
+            )));
         }
         slf.as_super().replace(slf.py(), weights.slice()?, weights.shape())
     }
@@ -326,7 +338,8 @@ impl ConvLayer {
 
     fn __repr__(slf: PyRef<'_, Self>) -> String {
         let base = slf.as_super();
-        let Convolution { out_channels, kernel, stride, padding, dilation, groups, .. } = slf.convolution;
+        let Convolution { out_channels, kernel, stride, padding, dilation, groups, .. } =
+            slf.convolution;
         let mut text = format!(
             "ConvLayer(input_shape={}, n_channels={out_channels}, kernel_size={}",
             shape_text(&base.input),

@@ -2,7 +2,9 @@
 
 use crate::compute::compute_with_cancellation;
 use crate::layer::{StreamLayer, samples};
-use aleatron::backend::{DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder};
+use aleatron::backend::{
+    DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream, InputOrder,
+};
 use aleatron::{Device, SampleSeed};
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -59,7 +61,12 @@ mod memory {
         PyRuntimeError::new_err("this build of aleatron has no CUDA support")
     }
 
-    pub(super) fn zeros(_: Python<'_>, _: usize, _: usize, _: DeviceElement) -> PyResult<CudaMemory> {
+    pub(super) fn zeros(
+        _: Python<'_>,
+        _: usize,
+        _: usize,
+        _: DeviceElement,
+    ) -> PyResult<CudaMemory> {
         Err(not_built())
     }
 
@@ -79,7 +86,11 @@ impl CudaMemory {
         let element = match dtype {
             "uint64" => DeviceElement::U64,
             "float64" => DeviceElement::F64,
-            _ => return Err(PyValueError::new_err(format!("results are uint64 or float64, not {dtype}"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "results are uint64 or float64, not {dtype}"
+                )));
+            }
         };
         memory::zeros(py, place, len, element)
     }
@@ -123,15 +134,24 @@ impl Described {
     }
 
     /// The number and the type of the elements, which must be one of these types.
-    fn elements(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<(usize, DeviceElement)> {
+    fn elements(
+        &self,
+        name: &str,
+        elements: &[(&str, DeviceElement)],
+    ) -> PyResult<(usize, DeviceElement)> {
         let len = self.shape.iter().try_fold(1usize, |n, &size| n.checked_mul(size));
-        let Some(len) = len else { return Err(PyValueError::new_err(format!("{name} is too large"))) };
+        let Some(len) = len else {
+            return Err(PyValueError::new_err(format!("{name} is too large")));
+        };
         match elements.iter().find(|(code, _)| *code == self.dtype) {
             Some(&(_, element)) => Ok((len, element)),
             None => {
-                let names: Vec<String> = elements.iter().map(|(_, element)| element.to_string()).collect();
+                let names: Vec<String> =
+                    elements.iter().map(|(_, element)| element.to_string()).collect();
                 let (names, dtype) = (names.join(" or "), &self.dtype);
-                Err(PyTypeError::new_err(format!("{name} must be {names} on a CUDA device, not {dtype}")))
+                Err(PyTypeError::new_err(format!(
+                    "{name} must be {names} on a CUDA device, not {dtype}"
+                )))
             }
         }
     }
@@ -141,22 +161,33 @@ impl Described {
     /// The array as inputs.
     fn array(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArray<'_>> {
         let (len, element) = self.elements(name, elements)?;
-        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver is asked whether the memory is of the card and so
-        // large before anything reads it.
-        #[allow(unsafe_code, reason = "the one place where addresses of Python objects are trusted")]
+        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver is asked
+        // whether the memory is of the card and so large before anything reads it.
+        #[allow(
+            unsafe_code,
+            reason = "the one place where addresses of Python objects are trusted"
+        )]
         Ok(unsafe { DeviceArray::from_raw(self.address, len, element) })
     }
 
     /// The array as results.
-    fn array_mut(&mut self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArrayMut<'_>> {
+    fn array_mut(
+        &mut self,
+        name: &str,
+        elements: &[(&str, DeviceElement)],
+    ) -> PyResult<DeviceArrayMut<'_>> {
         let (len, element) = self.elements(name, elements)?;
         // SAFETY: as for `array`. The caller of Python hands the array over to be written.
-        #[allow(unsafe_code, reason = "the one place where addresses of Python objects are trusted")]
+        #[allow(
+            unsafe_code,
+            reason = "the one place where addresses of Python objects are trusted"
+        )]
         Ok(unsafe { DeviceArrayMut::from_raw(self.address, len, element) })
     }
 
-    /// When the array is complete. A handle of a stream is a number that Python objects name and the driver would follow: unless it is that of
-    /// a default stream, everything that the card was given to do is waited for instead.
+    /// When the array is complete. A handle of a stream is a number that Python objects name and
+    /// the driver would follow: unless it is that of a default stream, everything that the card
+    /// was given to do is waited for instead.
     fn order(&self) -> InputOrder<'static> {
         match self.stream {
             None => InputOrder::Ready,
@@ -178,7 +209,9 @@ fn after_both(a: InputOrder<'static>, b: InputOrder<'static>) -> InputOrder<'sta
 
 /// The place of the card that a layer is on, where `x` is in the memory of one and so is the layer.
 pub(crate) fn place_of(device: &Device, x: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    let Device::Cuda(place) = device.resolved().unwrap_or_else(|_| device.clone()) else { return Ok(None) };
+    let Device::Cuda(place) = device.resolved().unwrap_or_else(|_| device.clone()) else {
+        return Ok(None);
+    };
     // Most arguments are these, and none of them is on a card.
     if x.is_exact_instance_of::<PyUntypedArray>()
         || x.is_exact_instance_of::<PyList>()
@@ -186,7 +219,8 @@ pub(crate) fn place_of(device: &Device, x: &Bound<'_, PyAny>) -> PyResult<Option
     {
         return Ok(None);
     }
-    let is_on_card: bool = x.py().import("aleatron._cuda")?.call_method1("is_on_card", (x,))?.extract()?;
+    let is_on_card: bool =
+        x.py().import("aleatron._cuda")?.call_method1("is_on_card", (x,))?.extract()?;
     Ok(is_on_card.then_some(place))
 }
 
@@ -218,14 +252,17 @@ pub(crate) fn run<'py>(
         return Err(PyValueError::new_err("out is read-only"));
     }
     if to.shape != shape {
-        let (expected, actual) = (crate::array::shape_text(&shape), crate::array::shape_text(&to.shape));
+        let (expected, actual) =
+            (crate::array::shape_text(&shape), crate::array::shape_text(&to.shape));
         return Err(PyValueError::new_err(format!("out has shape {actual}, not {expected}")));
     }
     let code = if element == DeviceElement::U64 { "u8" } else { "f8" };
     let order = after_both(described.order(), to.order());
     let outputs = to.array_mut("out", &[(code, element)])?;
     let mut batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(seed), order };
-    compute_with_cancellation(py, &described.shape, |cancel| Ok(layer.count_on_device(&mut batch, cancel)?))?;
+    compute_with_cancellation(py, &described.shape, |cancel| {
+        Ok(layer.count_on_device(&mut batch, cancel)?)
+    })?;
     Ok(out)
 }
 
@@ -233,8 +270,8 @@ pub(crate) fn run<'py>(
 pub(crate) fn check_no_out(out: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     match out {
         None => Ok(()),
-        Some(_) => {
-            Err(PyTypeError::new_err("out is for layers on a CUDA device whose inputs are in its memory"))
-        }
+        Some(_) => Err(PyTypeError::new_err(
+            "out is for layers on a CUDA device whose inputs are in its memory",
+        )),
     }
 }

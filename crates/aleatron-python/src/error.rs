@@ -49,7 +49,8 @@ fn graph_exception(error: GraphError) -> PyErr {
     }
 }
 
-/// Returns the exception for a file that cannot be read or written: FileNotFoundError and its like by the number of the system.
+/// Returns the exception for a file that cannot be read or written: FileNotFoundError and its like
+/// by the number of the system.
 fn file_exception(path: &Path, source: &std::io::Error) -> PyErr {
     match source.raw_os_error() {
         Some(number) => PyOSError::new_err((number, io_text(source), path.to_path_buf())),
@@ -101,7 +102,8 @@ fn short(value: f64) -> String {
     if text.len() <= 24 { text } else { format!("{value:e}") }
 }
 
-/// The exception for a panic that reached the boundary: a fault of ours, but not one to end the process with.
+/// The exception for a panic that reached the boundary: a fault of ours, but not one to end the
+/// process with.
 pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");

@@ -16,7 +16,8 @@ use pyo3::types::PyType;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The result of an evaluation: accuracy or errors against length and generator. Print it for a table.
+/// The result of an evaluation: accuracy or errors against length and generator. Print it for a
+/// table.
 ///
 /// Examples
 /// --------
@@ -43,15 +44,18 @@ impl Evaluation {
         self.0.to_json().map_err(|error| exception(error, &[]))
     }
 
-    /// Returns one line of comma-separated values for each generator, length and seed, under a heading.
+    /// Returns one line of comma-separated values for each generator, length and seed, under a
+    /// heading.
     fn to_csv(&self) -> String {
         self.0.to_csv()
     }
 
-    /// One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
-    /// bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+    /// One dictionary for each generator and length, summed up over seeds: generator, length,
+    /// layers, samples_per_second, bit_macs_per_second; for classes accuracy (with its
+    /// interval), accuracies (of each seed), agreement, early, certain, confusion;
     /// cost (cycles, area and energy of the circuit, or the reason why there is none);
-    /// for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
+    /// for targets to_targets and to_float (each with mean_absolute, root_mean_square and
+    /// r_squared, which have a mean and its interval).
     #[getter]
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         dictionaries(py, &self.0.rows())
@@ -68,22 +72,28 @@ impl Evaluation {
         eval::report::evaluation(&self.0)
     }
 
-    /// Returns the shortest length from which on a generator stays within `points` percentage points of floating point, or
-    /// None where even the longest does not.
+    /// Returns the shortest length from which on a generator stays within `points` percentage
+    /// points of floating point, or None where even the longest does not.
     #[pyo3(signature = (generator, points=1.0))]
     fn shortest_within(&self, generator: &str, points: f64) -> PyResult<Option<usize>> {
-        self.0.shortest_within(&generator.to_ascii_lowercase(), points).map_err(|error| exception(error, &[]))
+        self.0
+            .shortest_within(&generator.to_ascii_lowercase(), points)
+            .map_err(|error| exception(error, &[]))
     }
 
     /// The accuracy in floating point; AttributeError for a regression.
     #[getter]
     fn float_accuracy(&self) -> PyResult<f64> {
-        let missing =
-            || PyAttributeError::new_err("a regression has no accuracy; its errors are in float_errors");
+        let missing = || {
+            PyAttributeError::new_err(
+                "a regression has no accuracy; its errors are in float_errors",
+            )
+        };
         self.0.float.classification().map(|float| float.accuracy).ok_or_else(missing)
     }
 
-    /// The errors of floating point against the targets: mean_absolute, root_mean_square and r_squared; None for a classification.
+    /// The errors of floating point against the targets: mean_absolute, root_mean_square and
+    /// r_squared; None for a classification.
     #[getter]
     fn float_errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         dictionaries(py, &self.0.float.regression())
@@ -131,7 +141,8 @@ pub(crate) fn dictionaries<'py>(
     py: Python<'py>,
     value: &impl serde::Serialize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    let text =
+        serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     py.import("json")?.call_method1("loads", (text,))
 }
 
@@ -149,13 +160,16 @@ impl<'py> FromPyObject<'_, 'py> for Labels {
         match &*text.extract::<String>()? {
             "classes" => Ok(Self::Classes),
             "targets" => Ok(Self::Targets),
-            other => Err(PyValueError::new_err(format!("labels are {other:?}, not classes or targets"))),
+            other => {
+                Err(PyValueError::new_err(format!("labels are {other:?}, not classes or targets")))
+            }
         }
     }
 }
 
-/// Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
-/// length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
+/// Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress`
+/// is called with (done, total, generator, length, seed) and ends the run by raising. Returns the
+/// evaluation as JSON, and the exception.
 #[pyfunction]
 #[pyo3(name = "_evaluate")]
 pub(crate) fn evaluate(
@@ -248,8 +262,9 @@ impl Reporter<'_> {
     }
 }
 
-/// Runs an evaluation without the interpreter, reports its progress and saves its state in `file`. It ends early if the report raises or
-/// after Ctrl-C. Returns the result so far, and the exception.
+/// Runs an evaluation without the interpreter, reports its progress and saves its state in `file`.
+/// It ends early if the report raises or after Ctrl-C. Returns the result so far, and the
+/// exception.
 pub(crate) fn with_progress<T: Send>(
     py: Python<'_>,
     file: Option<PathBuf>,
@@ -281,7 +296,8 @@ pub(crate) fn network_of(network: &Bound<'_, PyAny>) -> PyResult<Arc<aleatron::n
     }
 }
 
-/// Reads samples with classes, or with one target or several; x is flat, or has the shape of the network's input.
+/// Reads samples with classes, or with one target or several; x is flat, or has the shape of the
+/// network's input.
 pub(crate) fn dataset(
     network: &aleatron::network::Network,
     x: &Bound<'_, PyAny>,
@@ -299,7 +315,9 @@ pub(crate) fn dataset(
             _ => {
                 let shape = shape_text(y.shape());
                 let expected = format!("({n},) or ({n}, outputs)");
-                return Err(PyValueError::new_err(format!("y has shape {shape}; expected {expected}")));
+                return Err(PyValueError::new_err(format!(
+                    "y has shape {shape}; expected {expected}"
+                )));
             }
         };
         let (features, targets) = (x.slice()?.to_vec(), y.slice()?.to_vec());
@@ -308,7 +326,10 @@ pub(crate) fn dataset(
     }
     let y = Input::<i64>::read(y, "y")?;
     if y.shape() != [n] {
-        return Err(PyValueError::new_err(format!("y has shape {}; expected ({n},)", shape_text(y.shape()))));
+        return Err(PyValueError::new_err(format!(
+            "y has shape {}; expected ({n},)",
+            shape_text(y.shape())
+        )));
     }
     let label = |(sample, &class): (usize, &i64)| {
         usize::try_from(class).map_err(|_| {
@@ -325,11 +346,18 @@ pub(crate) fn dataset(
 /// The features and classes of the embedded digits.
 #[pyfunction]
 #[pyo3(name = "_digits")]
-pub(crate) fn digits<'py>(py: Python<'py>, part: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+pub(crate) fn digits<'py>(
+    py: Python<'py>,
+    part: &str,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let data = match part.to_ascii_lowercase().as_str() {
         "test" => Dataset::digits_test(),
         "train" => Dataset::digits_train(),
-        _ => return Err(PyValueError::new_err(format!("part is {part:?}, not \"test\" or \"train\""))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "part is {part:?}, not \"test\" or \"train\""
+            )));
+        }
     };
     let x = output(py, data.features().to_vec(), &[data.len(), data.n_features()])?;
     // Classes as signed integers: what comes of subtracting them is what users expect.

@@ -14,7 +14,8 @@ use std::str::FromStr;
 
 /// Reads names as values.
 fn parsed<T: FromStr<Err: std::fmt::Display>>(names: &[String]) -> PyResult<Vec<T>> {
-    let read = |name: &String| name.parse().map_err(|error| PyValueError::new_err(format!("{error}")));
+    let read =
+        |name: &String| name.parse().map_err(|error| PyValueError::new_err(format!("{error}")));
     names.iter().map(read).collect()
 }
 
@@ -46,7 +47,8 @@ impl Explorer {
         budget: usize,
     ) -> PyResult<Self> {
         let shared = networks.iter().map(network_of).collect::<PyResult<Vec<_>>>()?;
-        let first = shared.first().ok_or_else(|| PyValueError::new_err("give at least one network"))?;
+        let first =
+            shared.first().ok_or_else(|| PyValueError::new_err("give at least one network"))?;
         let data = dataset(first, x, y, labels, name)?;
         let space = DesignSpace {
             generators: parsed::<GeneratorName>(&generators)?,
@@ -61,8 +63,10 @@ impl Explorer {
         Ok(Self { networks, data, plan: plan.get().0.clone(), space })
     }
 
-    /// Explores designs. `progress` is called with (trials done, the most of them, "designs", longest length, 0) and ends the search by raising;
-    /// `known` is the result of an earlier exploration, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+    /// Explores designs. `progress` is called with (trials done, the most of them, "designs",
+    /// longest length, 0) and ends the search by raising; `known` is the result of an earlier
+    /// exploration, `file` the path to save the trials in. Returns the result as JSON, and the
+    /// exception.
     fn explore(
         &self,
         py: Python<'_>,
@@ -80,14 +84,17 @@ impl Explorer {
             };
             match eval::explore(networks, data, plan, space, known, cancel, report) {
                 Ok(found) => Ok((found, None)),
-                Err(Error::UnfinishedExploration { done, source }) => Ok((*done, Some((*source).into()))),
+                Err(Error::UnfinishedExploration { done, source }) => {
+                    Ok((*done, Some((*source).into())))
+                }
                 Err(error) => Err(error.into()),
             }
         })?;
         Ok((found.to_json().map_err(|error| exception(error, &[]))?, raised))
     }
 
-    /// Adds trials to an exploration, and returns it and the next trials that workers can run, all as JSON.
+    /// Adds trials to an exploration, and returns it and the next trials that workers can run, all
+    /// as JSON.
     fn advance(
         &self,
         py: Python<'_>,
@@ -98,7 +105,8 @@ impl Explorer {
         let mut known = read(known)?;
         for trial in &trials {
             let fault = |error: serde_json::Error| PyValueError::new_err(error.to_string());
-            let first = known.as_mut().ok_or_else(|| PyValueError::new_err("trials of no exploration"))?;
+            let first =
+                known.as_mut().ok_or_else(|| PyValueError::new_err("trials of no exploration"))?;
             first.trials.push(serde_json::from_str(trial).map_err(fault)?);
         }
         let ((found, pending), _) = with_progress(py, None, None, |cancel, _| {
@@ -111,8 +119,8 @@ impl Explorer {
     /// Runs one trial, and returns it with its scores, as JSON.
     fn run(&self, py: Python<'_>, trial: &str) -> PyResult<String> {
         let Self { networks, data, plan, space } = self;
-        let trial: PendingTrial =
-            serde_json::from_str(trial).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let trial: PendingTrial = serde_json::from_str(trial)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (made, _) = with_progress(py, None, None, |cancel, _| {
             Ok((eval::run_trial(networks, data, plan, space, &trial, cancel)?, None))
         })?;
@@ -128,7 +136,8 @@ fn to_json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Checks that text is an exploration, and returns it, its table of comma-separated values, and its page.
+/// Checks that text is an exploration, and returns it, its table of comma-separated values, and its
+/// page.
 #[pyfunction]
 #[pyo3(name = "_read_exploration")]
 pub(crate) fn read_exploration(text: &str) -> PyResult<(String, String, String)> {

@@ -9,8 +9,9 @@ use aleatron::generator::GeneratorName;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// Searches. `progress` is called with (trials done, the most of them, generator, longest length, 0) and ends the search by raising;
-/// `known` is the result of an earlier search, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+/// Searches. `progress` is called with (trials done, the most of them, generator, longest length,
+/// 0) and ends the search by raising; `known` is the result of an earlier search, `file` the path
+/// to save the trials in. Returns the result as JSON, and the exception.
 #[pyfunction]
 #[pyo3(name = "_find")]
 pub(crate) fn find(

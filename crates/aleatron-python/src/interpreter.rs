@@ -1,8 +1,8 @@
 //! Detaching from the interpreter and attaching again, also while it ends.
 //!
-//! A thread that attaches after the interpreter has ended is terminated by Python in the middle of Rust code, or crashes. So every
-//! attachment of this extension goes through this file: once the interpreter is about to end, threads other than the one that ends
-//! it stay detached.
+//! A thread that attaches after the interpreter has ended is terminated by Python in the middle of
+//! Rust code, or crashes. So every attachment of this extension goes through this file: once the
+//! interpreter is about to end, threads other than the one that ends it stay detached.
 
 use crate::error::panicked;
 use pyo3::prelude::*;
@@ -52,7 +52,8 @@ struct Permission;
 impl Permission {
     /// Returns `None` once the interpreter is about to end.
     fn get() -> Option<Self> {
-        // Counted first: either this thread sees that the interpreter ends, or `at_exit` sees this thread.
+        // Counted first: either this thread sees that the interpreter ends, or `at_exit` sees this
+        // thread.
         ATTACHING.fetch_add(1, Ordering::SeqCst);
         let permission = Self;
         (!is_over()).then_some(permission)
@@ -61,7 +62,8 @@ impl Permission {
 
 impl Drop for Permission {
     fn drop(&mut self) {
-        // A forked child has set the number to 0, also that of permissions which the forking thread held.
+        // A forked child has set the number to 0, also that of permissions which the forking thread
+        // held.
         let _ = ATTACHING.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
     }
 }
@@ -77,7 +79,8 @@ pub(crate) fn attach<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 
 /// Runs `task` without the interpreter; a panic becomes an exception.
 ///
-/// If the interpreter is about to end when the task is done, the calling thread sleeps until the process ends.
+/// If the interpreter is about to end when the task is done, the calling thread sleeps until the
+/// process ends.
 pub(crate) fn detached<T: Send>(py: Python<'_>, task: impl FnOnce() -> T + Send) -> PyResult<T> {
     let (result, permission) = py.detach(|| {
         let result = catch_unwind(AssertUnwindSafe(task));

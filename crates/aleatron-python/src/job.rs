@@ -118,7 +118,8 @@ impl Job {
         added.map_err(|error| exception(error, &[]))
     }
 
-    /// Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation.
+    /// Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it
+    /// is of another evaluation.
     fn add_file(&self, text: &str) -> PyResult<String> {
         let added = Journal::read(text).and_then(|finished| self.journal().merge(finished));
         added.map_err(|error| exception(error, &[]))?;
@@ -150,7 +151,8 @@ pub(crate) struct EvalProgram {
 
 #[pymethods]
 impl EvalProgram {
-    /// Reads the arguments, which start with the program's name; returns the exit code instead where there is nothing to run.
+    /// Reads the arguments, which start with the program's name; returns the exit code instead
+    /// where there is nothing to run.
     #[staticmethod]
     fn parse(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAny>> {
         let program = match compute(py, &[], || Ok(DistributedEval::parse(arguments)))? {
@@ -176,7 +178,13 @@ impl EvalProgram {
     }
 
     /// Writes and prints what was found, and what has failed, and returns the exit code.
-    fn finish(&self, py: Python<'_>, found: &str, failure: Option<String>, seconds: f64) -> PyResult<u8> {
+    fn finish(
+        &self,
+        py: Python<'_>,
+        found: &str,
+        failure: Option<String>,
+        seconds: f64,
+    ) -> PyResult<u8> {
         let elapsed = Duration::try_from_secs_f64(seconds);
         let elapsed = elapsed.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         compute(py, &[], || {

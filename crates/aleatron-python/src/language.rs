@@ -8,8 +8,8 @@ use crate::plan::EvaluationPlan;
 use crate::warning::warn;
 use aleatron::Cancel;
 use aleatron::eval::language::{
-    self, LanguageJournal, LanguagePlan, LanguageTaskResult, LanguageText, ModelOrigin, Sensitivity,
-    evaluate_language_model,
+    self, LanguageJournal, LanguagePlan, LanguageTaskResult, LanguageText, ModelOrigin,
+    Sensitivity, evaluate_language_model,
 };
 use aleatron::eval::{Error as EvalError, Task, whole_lines};
 use aleatron::transformer::{ModelSource, Precision, Transformer};
@@ -65,7 +65,8 @@ impl Request {
         Ok(Self { origin: ModelOrigin { model, precision, lora }, text, plan })
     }
 
-    /// Loads the model and reads the text. What can be known is checked before the weights are read.
+    /// Loads the model and reads the text. What can be known is checked before the weights are
+    /// read.
     fn load(&self) -> aleatron::eval::Result<(Transformer, LanguageText)> {
         self.plan.check(&self.origin.model.config()?)?;
         let model = self.origin.load()?;
@@ -77,8 +78,9 @@ impl Request {
     }
 }
 
-/// Evaluates a language model on the text of a file, or the one in the package on its own text. `progress` is called with (done, total,
-/// generator, length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
+/// Evaluates a language model on the text of a file, or the one in the package on its own text.
+/// `progress` is called with (done, total, generator, length, seed) and ends the run by raising.
+/// Returns the evaluation as JSON, and the exception.
 #[pyfunction]
 #[pyo3(name = "_evaluate_language_model")]
 pub(crate) fn evaluate_language(
@@ -112,12 +114,15 @@ pub(crate) fn evaluate_language(
     let name = request.origin.model.name();
     let (found, raised) = with_progress(py, None, progress, |cancel, reporter| {
         let (mut model, text) = request.load()?;
-        let found = evaluate_language_model(&name, &mut model, &text, &request.plan, None, cancel, |p| {
-            reporter.report((p.done, p.total, p.generator, p.length, p.seed));
-        });
+        let found =
+            evaluate_language_model(&name, &mut model, &text, &request.plan, None, cancel, |p| {
+                reporter.report((p.done, p.total, p.generator, p.length, p.seed));
+            });
         match found {
             Ok(found) => Ok((found, None)),
-            Err(EvalError::UnfinishedLanguage { done, source }) => Ok((*done, Some((*source).into()))),
+            Err(EvalError::UnfinishedLanguage { done, source }) => {
+                Ok((*done, Some((*source).into())))
+            }
             Err(error) => Err(error.into()),
         }
     })?;
@@ -246,11 +251,13 @@ impl LanguageJob {
 
     /// Adds the result of a task.
     fn add(&self, line: &str) -> PyResult<()> {
-        let added = LanguageTaskResult::from_line(line).and_then(|result| self.journal().add(result));
+        let added =
+            LanguageTaskResult::from_line(line).and_then(|result| self.journal().add(result));
         added.map_err(|error| exception(error, &[]))
     }
 
-    /// Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation.
+    /// Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it
+    /// is of another evaluation.
     fn add_file(&self, text: &str) -> PyResult<String> {
         let added = LanguageJournal::read(text).and_then(|finished| self.journal().merge(finished));
         added.map_err(|error| exception(error, &[]))?;

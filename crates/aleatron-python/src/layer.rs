@@ -18,17 +18,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What all layers of stochastic neurons have in common; make a `DenseLayer`, a `SparseLayer` or a `ConvLayer`.
+/// What all layers of stochastic neurons have in common; make a `DenseLayer`, a `SparseLayer` or a
+/// `ConvLayer`.
 ///
-/// A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two streams, counting
-/// ones adds the products: each output is a noisy dot product. The same seeds give the same bits on every machine and
-/// device, with any number of threads.
+/// A weight or an input is a stream of `length` bits whose share of ones is its value. AND
+/// multiplies two streams, counting ones adds the products: each output is a noisy dot product. The
+/// same seeds give the same bits on every machine and device, with any number of threads.
 ///
 /// Examples
 /// --------
 /// >>> import aleatron as al
-/// >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]), al.StreamLayer)
-/// True
+/// >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]),
+/// al.StreamLayer) True
 #[pyclass(module = "aleatron", frozen, subclass)]
 pub(crate) struct StreamLayer {
     pub(crate) settings: Settings,
@@ -76,7 +77,8 @@ impl Settings {
             .sharing(self.sharing)
     }
 
-    /// A layer with the given weights, or random ones; `shape` is that of the argument the weights come from.
+    /// A layer with the given weights, or random ones; `shape` is that of the argument the weights
+    /// come from.
     pub(crate) fn build(
         self,
         py: Python<'_>,
@@ -87,7 +89,13 @@ impl Settings {
         let builder = self.apply(topology);
         let layer = make(py, builder.clone(), weights, shape)?;
         let (input, output) = (vec![layer.spec().n_inputs()], vec![layer.spec().n_neurons()]);
-        Ok(StreamLayer { settings: self, input, output, builder, layer: RwLock::new(Arc::new(layer)) })
+        Ok(StreamLayer {
+            settings: self,
+            input,
+            output,
+            builder,
+            layer: RwLock::new(Arc::new(layer)),
+        })
     }
 }
 
@@ -124,10 +132,12 @@ impl StreamLayer {
         Ok(())
     }
 
-    /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array (n_neurons,) or (N, n_neurons); of a
-    /// convolution, samples and results have the axes of images.
+    /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array
+    /// (n_neurons,) or (N, n_neurons); of a convolution, samples and results have the axes of
+    /// images.
     ///
-    /// Where `x` and the layer are on a CUDA device, the results stay there, in `out` if it is given, and `element` says what they are.
+    /// Where `x` and the layer are on a CUDA device, the results stay there, in `out` if it is
+    /// given, and `element` says what they are.
     fn run<'py, T: Element + Send>(
         &self,
         x: &Bound<'py, PyAny>,
@@ -145,8 +155,9 @@ impl StreamLayer {
         let (shape, values) = (x.shape(), x.slice()?);
         let n_samples = samples("x", shape, &self.input)?;
         let batch = Batch::values(values, SampleSeed::new(seed));
-        let made =
-            compute_with_cancellation(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
+        let made = compute_with_cancellation(py, shape, |cancel| {
+            Ok(make(&layer, layer.count(&batch, cancel)?))
+        })?;
         output(py, made, &self.result_shape(n_samples))
     }
 
@@ -154,7 +165,8 @@ impl StreamLayer {
         n_samples.into_iter().chain(self.output.iter().copied()).collect()
     }
 
-    /// As [`Self::run`], on the packed streams of a sample (n_inputs, words) or a batch (N, n_inputs, words).
+    /// As [`Self::run`], on the packed streams of a sample (n_inputs, words) or a batch (N,
+    /// n_inputs, words).
     fn run_encoded<'py, T: Element + Send>(
         &self,
         streams: &Bound<'py, PyAny>,
@@ -168,8 +180,9 @@ impl StreamLayer {
         check_words(words, n_samples.unwrap_or(1) * spec.n_inputs(), spec.length())
             .map_err(|error| core_exception(error, shape))?;
         let batch = Batch::streams(words);
-        let made =
-            compute_with_cancellation(py, shape, |cancel| Ok(make(&layer, layer.count(&batch, cancel)?)))?;
+        let made = compute_with_cancellation(py, shape, |cancel| {
+            Ok(make(&layer, layer.count(&batch, cancel)?))
+        })?;
         output(py, made, &self.result_shape(n_samples))
     }
 }
@@ -192,14 +205,15 @@ pub(crate) fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Op
 
 #[pymethods]
 impl StreamLayer {
-    /// Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs); of a `ConvLayer`, samples have its
-    /// `input_shape`.
+    /// Computes outputs for one sample of shape (n_inputs,) or a batch of shape (N, n_inputs); of a
+    /// `ConvLayer`, samples have its `input_shape`.
     ///
-    /// Sample s of a batch draws its own streams, those of `seed` and s; call with other seeds for independent
-    /// repetitions. Streams of shared sequences do not depend on the seed.
+    /// Sample s of a batch draws its own streams, those of `seed` and s; call with other seeds for
+    /// independent repetitions. Streams of shared sequences do not depend on the seed.
     ///
-    /// A layer on a CUDA device takes arrays in the memory of that device (of torch, CuPy, JAX, or anything with `__dlpack__` or
-    /// `__cuda_array_interface__`) without a copy through the host, and returns a `CudaArray` there, or `out`.
+    /// A layer on a CUDA device takes arrays in the memory of that device (of torch, CuPy, JAX, or
+    /// anything with `__dlpack__` or `__cuda_array_interface__`) without a copy through the
+    /// host, and returns a `CudaArray` there, or `out`.
     #[pyo3(signature = (x, seed=44257, *, out=None))]
     fn __call__<'py>(
         &self,
@@ -228,7 +242,8 @@ impl StreamLayer {
         self.run(x, seed, out, DeviceElement::U64, |_, counts| counts)
     }
 
-    /// Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode` makes them.
+    /// Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode`
+    /// makes them.
     ///
     /// Encode once to use the same inputs with several layers.
     ///
@@ -302,7 +317,8 @@ impl StreamLayer {
         self.settings.device.to_string()
     }
 
-    /// Where a batch of `n_samples` runs, such as "cpu" or "gpu:0", or "auto" where the first such call has yet to measure it.
+    /// Where a batch of `n_samples` runs, such as "cpu" or "gpu:0", or "auto" where the first such
+    /// call has yet to measure it.
     ///
     /// Examples
     /// --------
@@ -330,9 +346,10 @@ impl StreamLayer {
 
 /// A dense layer of stochastic neurons: every neuron sees every input.
 ///
-/// A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two
-/// streams, counting ones adds the products: each output is a noisy dot product whose error falls with the square root
-/// of `length`. The same seeds give the same bits on every machine and device, with any number of threads.
+/// A weight or an input is a stream of `length` bits whose share of ones is its value. AND
+/// multiplies two streams, counting ones adds the products: each output is a noisy dot product
+/// whose error falls with the square root of `length`. The same seeds give the same bits on every
+/// machine and device, with any number of threads.
 ///
 /// Parameters
 /// ----------
@@ -341,14 +358,15 @@ impl StreamLayer {
 /// length
 ///     Bits per stream, at least 1; need not be a multiple of 64.
 /// seed
-///     Decides the random weights (uniform over the polarity's interval) and the bits of the weight streams.
-/// polarity
+///     Decides the random weights (uniform over the polarity's interval) and the bits of the weight
+/// streams. polarity
 ///     "unipolar" for values in [0, 1], "bipolar" for values in [-1, 1].
 /// device
-///     "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise RuntimeError where there is none; a list of such names, which work as one; or "auto"
-///     for wherever a batch of the size is faster, which its first call measures. The environment variable ALEATRON_DEVICE
-///     decides for "auto" where it is set, and ALEATRON_GPU or SC_GPU_ADAPTER names the GPU.
-/// generator, width, sharing
+///     "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise
+/// RuntimeError where there is none; a list of such names, which work as one; or "auto"
+///     for wherever a batch of the size is faster, which its first call measures. The environment
+/// variable ALEATRON_DEVICE     decides for "auto" where it is set, and ALEATRON_GPU or
+/// SC_GPU_ADAPTER names the GPU. generator, width, sharing
 ///     Where the bits come from, as for `Network.forward_streams`.
 ///
 /// Examples
@@ -392,7 +410,8 @@ impl DenseLayer {
         #[pyo3(from_py_with = sharing)] sharing: Sharing,
     ) -> PyResult<PyClassInitializer<Self>> {
         let settings = Settings { length, seed, polarity, device, generator, width, sharing };
-        let base = settings.build(py, aleatron::StreamLayer::dense(n_inputs, n_neurons), None, &[])?;
+        let base =
+            settings.build(py, aleatron::StreamLayer::dense(n_inputs, n_neurons), None, &[])?;
         Ok(PyClassInitializer::from(base).add_subclass(Self))
     }
 
@@ -409,8 +428,8 @@ impl DenseLayer {
     /// >>> layer = al.DenseLayer.from_weights([[0.5, -1.0]], length=4096, polarity="bipolar")
     /// >>> bool(abs(layer([-0.5, 0.25])[0] - (0.5 * -0.5 + -1.0 * 0.25)) < 0.1)
     /// True
-    /// >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], length=256, polarity="bipolar", generator="sobol")
-    /// >>> exact([-0.5, 0.25])
+    /// >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], length=256, polarity="bipolar",
+    /// generator="sobol") >>> exact([-0.5, 0.25])
     /// array([-0.5])
     /// >>> al.DenseLayer.from_weights([[0.5, 1.5]])
     /// Traceback (most recent call last):
@@ -449,8 +468,9 @@ impl DenseLayer {
         Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
     }
 
-    /// Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random ones where `weights` is (n, n_inputs)
-    /// instead. Copies by pickle are not made: they would be layers of their own, with other bits.
+    /// Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random
+    /// ones where `weights` is (n, n_inputs) instead. Copies by pickle are not made: they would
+    /// be layers of their own, with other bits.
     #[staticmethod]
     fn _part(
         py: Python<'_>,
@@ -467,7 +487,8 @@ impl DenseLayer {
     ) -> PyResult<Py<Self>> {
         let settings = Settings { length, seed, polarity, device, generator, width, sharing };
         let part = |n_inputs: usize, n: usize| {
-            aleatron::StreamLayer::dense(n_inputs, n_neurons).neurons(first..first.saturating_add(n))
+            aleatron::StreamLayer::dense(n_inputs, n_neurons)
+                .neurons(first..first.saturating_add(n))
         };
         let base = if let Ok((n, n_inputs)) = weights.extract::<(usize, usize)>() {
             settings.build(py, part(n_inputs, n), None, &[])?
@@ -486,11 +507,16 @@ impl DenseLayer {
 
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
+    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, layer) = (slf.py(), slf.as_super().layer());
-        read_only(py, layer.weights().to_vec(), &[layer.spec().n_neurons(), layer.spec().n_inputs()])
+        read_only(
+            py,
+            layer.weights().to_vec(),
+            &[layer.spec().n_neurons(), layer.spec().n_inputs()],
+        )
     }
 
     #[setter]
@@ -503,7 +529,12 @@ impl DenseLayer {
 
     fn __repr__(slf: PyRef<'_, Self>) -> String {
         let base = slf.as_super();
-        format!("DenseLayer(n_inputs={}, n_neurons={}, {})", base.n_inputs(), base.n_neurons(), base.settings)
+        format!(
+            "DenseLayer(n_inputs={}, n_neurons={}, {})",
+            base.n_inputs(),
+            base.n_neurons(),
+            base.settings
+        )
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
@@ -527,7 +558,8 @@ impl DenseLayer {
     }
 }
 
-/// A sparse layer of stochastic neurons: a neuron sees the inputs it is connected to, and costs no more than that.
+/// A sparse layer of stochastic neurons: a neuron sees the inputs it is connected to, and costs no
+/// more than that.
 ///
 /// A connection has the weight and the bits that the `DenseLayer` of the same seed has there.
 ///
@@ -556,13 +588,17 @@ fn connections_of(mask: &Bound<'_, PyAny>) -> PyResult<Arc<Connections>> {
     let mask = Input::<bool>::read(mask, "mask")?;
     let &[_, n_inputs] = mask.shape() else {
         let shape = shape_text(mask.shape());
-        return Err(PyValueError::new_err(format!("mask has shape {shape}, not (n_neurons, n_inputs)")));
+        return Err(PyValueError::new_err(format!(
+            "mask has shape {shape}, not (n_neurons, n_inputs)"
+        )));
     };
-    Connections::from_mask(mask.slice()?, n_inputs).map(Arc::new).map_err(|error| core_exception(error, &[]))
+    Connections::from_mask(mask.slice()?, n_inputs)
+        .map(Arc::new)
+        .map_err(|error| core_exception(error, &[]))
 }
 
-/// The weights at the connections of a whole matrix, all of which are checked, connected or not: a NaN anywhere is more
-/// likely a mistake than meant.
+/// The weights at the connections of a whole matrix, all of which are checked, connected or not: a
+/// NaN anywhere is more likely a mistake than meant.
 fn connected(
     weights: &Bound<'_, PyAny>,
     connections: &Connections,
@@ -573,7 +609,9 @@ fn connected(
     let check = polarity.check(weights.slice()?, aleatron::Quantity::Weight);
     check.map_err(|error| core_exception(error, weights.shape()))?;
     let rows = weights.slice()?.chunks_exact(connections.n_inputs()).enumerate();
-    Ok(rows.flat_map(|(j, row)| connections.inputs_of(j).iter().map(|&i| row[i as usize])).collect())
+    Ok(rows
+        .flat_map(|(j, row)| connections.inputs_of(j).iter().map(|&i| row[i as usize]))
+        .collect())
 }
 
 #[pymethods]
@@ -604,7 +642,8 @@ impl SparseLayer {
         Ok(PyClassInitializer::from(base).add_subclass(Self { connections }))
     }
 
-    /// A layer with given weights and mask, both of shape (n_neurons, n_inputs); weights outside the mask have no effect.
+    /// A layer with given weights and mask, both of shape (n_neurons, n_inputs); weights outside
+    /// the mask have no effect.
     ///
     /// Examples
     /// --------
@@ -641,9 +680,11 @@ impl SparseLayer {
         Py::new(py, PyClassInitializer::from(base).add_subclass(Self { connections }))
     }
 
-    /// The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no connection.
+    /// The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no
+    /// connection.
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
+    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (connections, layer) = (&slf.connections, slf.as_super().layer());
@@ -684,7 +725,10 @@ impl SparseLayer {
     fn __repr__(slf: PyRef<'_, Self>) -> String {
         let base = slf.as_super();
         let (n, m, connections) = (base.n_inputs(), base.n_neurons(), slf.connections.len());
-        format!("SparseLayer(n_inputs={n}, n_neurons={m}, n_connections={connections}, {})", base.settings)
+        format!(
+            "SparseLayer(n_inputs={n}, n_neurons={m}, n_connections={connections}, {})",
+            base.settings
+        )
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
@@ -713,7 +757,8 @@ fn check_shape(weights: &Input<'_, f64>, expected: [usize; 2]) -> PyResult<()> {
     Err(PyValueError::new_err(format!("weights have shape {actual}; expected {expected}")))
 }
 
-/// An array that cannot be written to: a copy that could would swallow `layer.weights[0, 0] = 1` without effect.
+/// An array that cannot be written to: a copy that could would swallow `layer.weights[0, 0] = 1`
+/// without effect.
 pub(crate) fn read_only<'py, T: Element>(
     py: Python<'py>,
     elements: Vec<T>,
@@ -724,7 +769,8 @@ pub(crate) fn read_only<'py, T: Element>(
     Ok(array)
 }
 
-/// How pickle makes a layer again: `from_weights` with its arrays, settings, and what else it was made with.
+/// How pickle makes a layer again: `from_weights` with its arrays, settings, and what else it was
+/// made with.
 pub(crate) fn rebuild<'py>(
     layer: &Bound<'py, PyAny>,
     base: &StreamLayer,
@@ -741,6 +787,7 @@ pub(crate) fn rebuild<'py>(
     keywords.set_item("width", width.to_string())?;
     keywords.set_item("sharing", sharing.name())?;
     let from_weights = layer.get_type().getattr("from_weights")?;
-    let call = py.import("functools")?.getattr("partial")?.call((from_weights,), Some(&keywords))?;
+    let call =
+        py.import("functools")?.getattr("partial")?.call((from_weights,), Some(&keywords))?;
     Ok((call, arrays))
 }

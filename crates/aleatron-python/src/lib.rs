@@ -1,8 +1,11 @@
-//! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and nothing else.
+//! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and
+//! nothing else.
 //!
-//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates exceptions, `interpreter.rs` and `compute.rs` release
-//! the interpreter around every computation, and `cuda.rs` takes arrays in device memory. The other modules hold the functions and classes of
-//! the package. Their doc comments are Python docstrings, whose examples `python/tests/test_docs.py` runs.
+//! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates
+//! exceptions, `interpreter.rs` and `compute.rs` release the interpreter around every computation,
+//! and `cuda.rs` takes arrays in device memory. The other modules hold the functions and classes of
+//! the package. Their doc comments are Python docstrings, whose examples
+//! `python/tests/test_docs.py` runs.
 #![deny(unsafe_code)]
 #![allow(
     clippy::doc_lazy_continuation,
@@ -82,8 +85,8 @@ mod _core {
     use crate::streams::{correlation, count_ones, encode, pack, unpack};
     #[pymodule_export]
     use crate::system::{
-        after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory, set_num_threads,
-        simd_tier,
+        after_fork, get_draw_memory, get_num_threads, gpus, run_program, set_draw_memory,
+        set_num_threads, simd_tier,
     };
 
     #[pymodule_export]
@@ -93,8 +96,8 @@ mod _core {
     #[pymodule_export]
     use crate::transformer::{Generation, Transformer};
 
-    /// Loads NumPy's interface, which fails while a Ctrl-C is pending, as it may be in the first call of a process, and registers the
-    /// end of the interpreter.
+    /// Loads NumPy's interface, which fails while a Ctrl-C is pending, as it may be in the first
+    /// call of a process, and registers the end of the interpreter.
     #[pymodule_init]
     fn initialize(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.py().import("numpy")?;

@@ -17,7 +17,8 @@ fn params(
     v_threshold: i16,
     refractory_period: u32,
 ) -> PyResult<LifParams> {
-    let params = LifParams::new(data_width, fraction).map_err(|error| core_exception(error, &[]))?;
+    let params =
+        LifParams::new(data_width, fraction).map_err(|error| core_exception(error, &[]))?;
     let params = params.with_rest(v_rest).with_reset(v_reset).with_threshold(v_threshold);
     Ok(params.with_refractory_period(refractory_period))
 }
@@ -39,12 +40,14 @@ fn vector<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Input<'py, i16
 
 /// Runs one fixed-point neuron from rest under a constant current.
 ///
-/// Potentials are integers of `data_width` bits, `fraction` of them after the point; see `FixedPointLif` for the step.
+/// Potentials are integers of `data_width` bits, `fraction` of them after the point; see
+/// `FixedPointLif` for the step.
 ///
 /// Returns
 /// -------
 /// spikes, voltages
-///     uint8 and int16 of shape (n_steps,): 1 where the neuron spiked, and the potential after each step.
+///     uint8 and int16 of shape (n_steps,): 1 where the neuron spiked, and the potential after each
+/// step.
 ///
 /// Examples
 /// --------
@@ -73,7 +76,8 @@ pub(crate) fn lif_run<'py>(
 ) -> PyResult<Trace<'py>> {
     let params = params(data_width, fraction, v_rest, v_reset, v_threshold, refractory_period)?;
     let drive = LifDrive { leak_k, gain_k, current, noise };
-    let run = |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_with(params, drive, n_steps, cancel)?);
+    let run =
+        |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_with(params, drive, n_steps, cancel)?);
     let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[n_steps])
 }
@@ -114,8 +118,9 @@ pub(crate) fn lif_run_multi<'py>(
     let drive = LifDrive { leak_k, gain_k, current: 0, noise };
     let currents = vector(currents, "currents")?;
     let slice = currents.slice()?;
-    let run =
-        |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_multi_with(params, drive, slice, n_steps, cancel)?);
+    let run = |cancel: Cancel<'_>| {
+        Ok(Cpu::current()?.lif_run_multi_with(params, drive, slice, n_steps, cancel)?)
+    };
     let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[slice.len(), n_steps])
 }
@@ -157,20 +162,23 @@ pub(crate) fn lif_run_varying<'py>(
     let noises = noises.map(|noises| vector(noises, "noises")).transpose()?;
     let noises = noises.as_ref().map(Input::slice).transpose()?;
     let slice = currents.slice()?;
-    let run =
-        |cancel: Cancel<'_>| Ok(Cpu::current()?.lif_run_varying_with(params, drive, slice, noises, cancel)?);
+    let run = |cancel: Cancel<'_>| {
+        Ok(Cpu::current()?.lif_run_varying_with(params, drive, slice, noises, cancel)?)
+    };
     let trace = compute_with_cancellation(py, &[], run)?;
     trace_out(py, trace, &[slice.len()])
 }
 
 /// One fixed-point neuron with its state.
 ///
-/// While its refractory counter runs, a step counts down, holds the potential at rest and stays silent. Else
+/// While its refractory counter runs, a step counts down, holds the potential at rest and stays
+/// silent. Else
 ///
-///     v' = wrap(v + wrap((v_rest - v) * leak_k >> fraction) + wrap(current * gain_k >> fraction) + noise)
+///     v' = wrap(v + wrap((v_rest - v) * leak_k >> fraction) + wrap(current * gain_k >> fraction) +
+/// noise)
 ///
-/// in two's complement of `data_width` bits; at or above `v_threshold` the neuron spikes, its potential becomes
-/// `v_reset` and its counter `refractory_period`.
+/// in two's complement of `data_width` bits; at or above `v_threshold` the neuron spikes, its
+/// potential becomes `v_reset` and its counter `refractory_period`.
 ///
 /// Examples
 /// --------
@@ -260,8 +268,14 @@ impl FixedPointLif {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let neuron = slf.get().state();
         let p = neuron.params();
-        let constants =
-            (p.data_width(), p.fraction(), p.v_rest(), p.v_reset(), p.v_threshold(), p.refractory_period());
+        let constants = (
+            p.data_width(),
+            p.fraction(),
+            p.v_rest(),
+            p.v_reset(),
+            p.v_threshold(),
+            p.refractory_period(),
+        );
         let arguments = (constants, neuron.v(), neuron.refractory_counter());
         Ok((slf.getattr("_in_state")?, arguments.into_pyobject(slf.py())?.into_any()))
     }

@@ -15,8 +15,8 @@ use aleatron::Device;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::hardware::Output;
 use aleatron::network::{
-    Activation, Arithmetic, Calibration, Graph, InputScale, Mode, NamedTensor, StreamConfig, ValueRange,
-    WeightScale,
+    Activation, Arithmetic, Calibration, Graph, InputScale, Mode, NamedTensor, StreamConfig,
+    ValueRange, WeightScale,
 };
 use aleatron_tensor::{DType, Tensor};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -26,13 +26,16 @@ use std::sync::Arc;
 
 /// A neural network, in floating point and as streams.
 ///
-/// A network is a graph of operations, read from an ONNX file, imported from torch or scikit-learn, or built of instances of
-/// `aleatron.Layer`. Its layers are its products with constant weights, dense layers and convolutions. Calling the network computes its
-/// scores in floating point with 32 bits. `forward_streams` computes them as a circuit would: every layer encodes its inputs as streams,
-/// counts, and turns the counts back into numbers, on which all other operations work; the next layer's inputs saturate. A network with
-/// one score tells two classes apart: 1 if the score is positive.
+/// A network is a graph of operations, read from an ONNX file, imported from torch or scikit-learn,
+/// or built of instances of `aleatron.Layer`. Its layers are its products with constant weights,
+/// dense layers and convolutions. Calling the network computes its scores in floating point with 32
+/// bits. `forward_streams` computes them as a circuit would: every layer encodes its inputs as
+/// streams, counts, and turns the counts back into numbers, on which all other operations work; the
+/// next layer's inputs saturate. A network with one score tells two classes apart: 1 if the score
+/// is positive.
 ///
-/// Samples are flat or have the shape of the network's input: x has shape (N, n_features) or (N, \*input_shape), or is one sample.
+/// Samples are flat or have the shape of the network's input: x has shape (N, n_features) or (N,
+/// \*input_shape), or is one sample.
 ///
 /// Parameters
 /// ----------
@@ -41,7 +44,8 @@ use std::sync::Arc;
 /// name
 ///     A name for reports.
 /// offset, scale
-///     Features become inputs as `(feature - offset) / scale`: one number for all features, or one for each.
+///     Features become inputs as `(feature - offset) / scale`: one number for all features, or one
+/// for each.
 ///
 /// Examples
 /// --------
@@ -79,8 +83,8 @@ impl Network {
         build(layers, name, [offset, scale]).map(Self::from)
     }
 
-    /// Returns one of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, "plain", or "cnn", a
-    /// convolutional network.
+    /// Returns one of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise
+    /// of counting, "plain", or "cnn", a convolutional network.
     #[staticmethod]
     #[pyo3(signature = (kind="noise-aware"))]
     fn digits(kind: &str) -> PyResult<Self> {
@@ -97,17 +101,19 @@ impl Network {
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Creates a network of dense layers from a torch-style state dict, or from a module that has one.
+    /// Creates a network of dense layers from a torch-style state dict, or from a module that has
+    /// one.
     ///
-    /// Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a layer, in the order given;
-    /// `hidden` is applied between layers. Call `calibrated` with training samples to set the scales of inputs.
+    /// Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a
+    /// layer, in the order given; `hidden` is applied between layers. Call `calibrated` with
+    /// training samples to set the scales of inputs.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al, numpy as np
     /// >>> rng = np.random.default_rng(0)
-    /// >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight": rng.normal(size=(3, 8))}
-    /// >>> al.Network.from_state_dict(state)
+    /// >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight":
+    /// rng.normal(size=(3, 8))} >>> al.Network.from_state_dict(state)
     /// Network("network", input 4, 3 outputs, 2 of 2 layers as streams)
     #[staticmethod]
     #[pyo3(signature = (state, hidden=None, name="network", offset=0.0, scale=1.0),
@@ -136,19 +142,21 @@ impl Network {
         });
         let tensors: Vec<NamedTensor> = tensors.collect::<PyResult<_>>()?;
         let hidden = hidden.map_or(Ok(Activation::Relu), read_activation)?;
-        let network = aleatron::network::Network::from_state_dict(name, [offset, scale], &tensors, hidden);
+        let network =
+            aleatron::network::Network::from_state_dict(name, [offset, scale], &tensors, hidden);
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Reads an ONNX file, such as one that `save` has written. The network has the name of the file.
+    /// Reads an ONNX file, such as one that `save` has written. The network has the name of the
+    /// file.
     ///
     /// Parameters
     /// ----------
     /// path
     ///     The path of the file.
     /// inputs
-    ///     Constants for inputs that are the same for all samples, by name: an array, or a number for all elements.
-    /// sizes
+    ///     Constants for inputs that are the same for all samples, by name: an array, or a number
+    /// for all elements. sizes
     ///     Numbers for symbolic sizes, by name, or by "INPUT.AXIS" for sizes without a name.
     /// output
     ///     The name of the value that holds the scores; the first output of the graph if not given.
@@ -169,11 +177,13 @@ impl Network {
         output: Option<String>,
     ) -> PyResult<Self> {
         let path = read_path(path, "path")?.into_pyobject(path.py())?;
-        let options = FileOptions { name: None, binary: None, polarity: None, inputs, sizes, output };
+        let options =
+            FileOptions { name: None, binary: None, polarity: None, inputs, sizes, output };
         options.read(&path.into_any()).map(Self::from)
     }
 
-    /// Writes the network as an ONNX file that `load` reads. How layers run is in the metadata of the file, which other programs ignore.
+    /// Writes the network as an ONNX file that `load` reads. How layers run is in the metadata of
+    /// the file, which other programs ignore.
     fn save(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
         let file = read_path(path, "path")?;
         compute(path.py(), &[], || Ok(self.network.save(&file)?))
@@ -181,8 +191,9 @@ impl Network {
 
     /// Reads an ONNX network from a path or from the bytes of a file.
     ///
-    /// Every product with constant weights is a layer that can run as streams, signed ones unless `polarity` or the file says otherwise;
-    /// everything else is computed in binary. Call `calibrated` with training samples to set the scales of inputs.
+    /// Every product with constant weights is a layer that can run as streams, signed ones unless
+    /// `polarity` or the file says otherwise; everything else is computed in binary. Call
+    /// `calibrated` with training samples to set the scales of inputs.
     ///
     /// Parameters
     /// ----------
@@ -191,10 +202,10 @@ impl Network {
     /// name
     ///     A name for reports; that of the file or the graph if not given.
     /// binary
-    ///     Names of layers that run in binary, as the first and the last often do. `layer_names` has all names.
-    /// polarity
-    ///     "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has written, otherwise "signed".
-    /// inputs, sizes, output
+    ///     Names of layers that run in binary, as the first and the last often do. `layer_names`
+    /// has all names. polarity
+    ///     "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has
+    /// written, otherwise "signed". inputs, sizes, output
     ///     As for `load`.
     ///
     /// Raises
@@ -202,13 +213,14 @@ impl Network {
     /// OSError
     ///     If the file cannot be read.
     /// ValueError
-    ///     If the bytes are not an ONNX file, or if operators are unknown; the message lists all of them.
+    ///     If the bytes are not an ONNX file, or if operators are unknown; the message lists all of
+    /// them.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits", binary="conv1")
-    /// >>> network
+    /// >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits",
+    /// binary="conv1") >>> network
     /// Network("digits", input 1x8x8, 10 outputs, 2 of 3 layers as streams)
     /// >>> x, y = al.load_digits()
     /// >>> network.score(x, y) == al.Network.digits("cnn").score(x, y)
@@ -232,8 +244,9 @@ impl Network {
 
     /// Writes the network as an ONNX file, or returns its bytes if no path is given.
     ///
-    /// The graph is written as it is after simplification: batch normalisations are part of the products before them. How layers run,
-    /// their polarities and their scales are in the metadata; `from_onnx` reads them, and other programs ignore them.
+    /// The graph is written as it is after simplification: batch normalisations are part of the
+    /// products before them. How layers run, their polarities and their scales are in the
+    /// metadata; `from_onnx` reads them, and other programs ignore them.
     ///
     /// Examples
     /// --------
@@ -261,12 +274,14 @@ impl Network {
         let x = Input::<f64>::read(x, "x")?;
         let n_samples = n_samples(network, x.shape())?;
         let features = x.slice()?;
-        let scores =
-            compute_with_cancellation(py, x.shape(), |cancel| Ok(network.forward_with(features, cancel)?))?;
+        let scores = compute_with_cancellation(py, x.shape(), |cancel| {
+            Ok(network.forward_with(features, cancel)?)
+        })?;
         output(py, scores, &score_shape(network, n_samples))
     }
 
-    /// Returns the class of each sample in floating point: that of the best score, or, of a single score, whether it is positive.
+    /// Returns the class of each sample in floating point: that of the best score, or, of a single
+    /// score, whether it is positive.
     ///
     /// Examples
     /// --------
@@ -283,26 +298,27 @@ impl Network {
         accuracy(&self.predict(x)?, y)
     }
 
-    /// Prepares the network to run as streams, bit for bit what a circuit with these generators would compute.
+    /// Prepares the network to run as streams, bit for bit what a circuit with these generators
+    /// would compute.
     ///
     /// Parameters
     /// ----------
     /// length
     ///     Bits per stream.
     /// generator
-    ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for weights as in "sobol:1+lfsr:77" or
-    ///     "bernoulli+sobol:2", or a list of one for each layer that runs as streams.
-    /// seed
+    ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for
+    /// weights as in "sobol:1+lfsr:77" or     "bernoulli+sobol:2", or a list of one for each
+    /// layer that runs as streams. seed
     ///     The seed of generators that have one.
     /// width, sharing
-    ///     Bits of shared sequences, or "auto" to fit them to the length if a generator needs its whole period; and how many
-    ///     there are: "all" for one pair, "input" for a pair per input, "stream" for one per stream.
-    /// layers
-    ///     Settings of single layers, by name: a dict of any of length, generator, width and sharing for each.
-    /// arithmetic
-    ///     How numbers are represented between layers: "float", or "integer" as in a circuit. ValueError lists the operations between two
-    ///     layers that integer arithmetic does not support.
-    /// clip
+    ///     Bits of shared sequences, or "auto" to fit them to the length if a generator needs its
+    /// whole period; and how many     there are: "all" for one pair, "input" for a pair per
+    /// input, "stream" for one per stream. layers
+    ///     Settings of single layers, by name: a dict of any of length, generator, width and
+    /// sharing for each. arithmetic
+    ///     How numbers are represented between layers: "float", or "integer" as in a circuit.
+    /// ValueError lists the operations between two     layers that integer arithmetic does not
+    /// support. clip
     ///     Whether features that a layer cannot encode saturate; otherwise they are errors.
     /// device
     ///     As for `DenseLayer`.
@@ -365,10 +381,11 @@ impl Network {
     /// output
     ///     What leaves the circuit: "scores", or "class" for the index of the greatest score.
     /// non_negative
-    ///     Whether features never become negative inputs, which saves area in layers of signed streams.
-    /// early_margin
-    ///     The lead of the best score, in standard deviations of the counting noise, at which the last layer stops before its streams end;
-    ///     None for all cycles. It needs output="class".
+    ///     Whether features never become negative inputs, which saves area in layers of signed
+    /// streams. early_margin
+    ///     The lead of the best score, in standard deviations of the counting noise, at which the
+    /// last layer stops before its streams end;     None for all cycles. It needs
+    /// output="class".
     ///
     /// Examples
     /// --------
@@ -402,7 +419,8 @@ impl Network {
     ) -> PyResult<Circuit> {
         let options = circuit_options(lanes, pipeline, output, non_negative, early_margin)?;
         let range = if clip { ValueRange::Saturate } else { ValueRange::Check };
-        let config = StreamConfig::new(length).generator(GeneratorName::Lfsr).width(width).sharing(sharing);
+        let config =
+            StreamConfig::new(length).generator(GeneratorName::Lfsr).width(width).sharing(sharing);
         let mut config = config.seed(seed).arithmetic(Arithmetic::Integer).range(range);
         read_generators(generator, &self.network, &mut config)?;
         for (name, settings) in layers.into_iter().flatten() {
@@ -414,7 +432,8 @@ impl Network {
 
     /// Computes scores as streams, bit for bit what a circuit with these generators would.
     ///
-    /// The first call encodes the weights, and the next ones with the same settings reuse them. See `streams` for the other parameters.
+    /// The first call encodes the weights, and the next ones with the same settings reuse them. See
+    /// `streams` for the other parameters.
     ///
     /// Parameters
     /// ----------
@@ -443,24 +462,37 @@ impl Network {
         #[pyo3(from_py_with = first_sample)] first_sample: u32,
         #[pyo3(from_py_with = device)] device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let streams =
-            self.streams(x.py(), length, generator, seed, width, sharing, layers, arithmetic, clip, device)?;
+        let streams = self.streams(
+            x.py(),
+            length,
+            generator,
+            seed,
+            width,
+            sharing,
+            layers,
+            arithmetic,
+            clip,
+            device,
+        )?;
         streams.__call__(x, first_sample)
     }
 
-    /// Returns the network with scales found on `x`, which must be training samples, not test samples.
+    /// Returns the network with scales found on `x`, which must be training samples, not test
+    /// samples.
     ///
-    /// Warns of layers whose inputs still saturate or use a small part of the interval of their streams.
+    /// Warns of layers whose inputs still saturate or use a small part of the interval of their
+    /// streams.
     ///
     /// Parameters
     /// ----------
     /// x
     ///     Features, a batch or one sample.
     /// percentile
-    ///     The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the others saturate, and the rest have
-    ///     finer steps. 1 for the largest input.
+    ///     The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the
+    /// others saturate, and the rest have     finer steps. 1 for the largest input.
     /// weights
-    ///     What weights are divided by: the largest of each "row" (neuron or output channel), or of the whole "tensor".
+    ///     What weights are divided by: the largest of each "row" (neuron or output channel), or of
+    /// the whole "tensor".
     ///
     /// Examples
     /// --------
@@ -481,7 +513,9 @@ impl Network {
             }
         };
         if !(percentile > 0.0 && percentile <= 1.0) {
-            return Err(PyValueError::new_err(format!("percentile is {percentile}, not in (0, 1]")));
+            return Err(PyValueError::new_err(format!(
+                "percentile is {percentile}, not in (0, 1]"
+            )));
         }
         let inputs = match percentile {
             1.0 => InputScale::Maximum,
@@ -520,25 +554,36 @@ impl Network {
     }
 
     /// Returns the network with "signed", "bipolar" or "unipolar" streams in every layer.
-    fn with_polarity(&self, #[pyo3(from_py_with = polarity)] polarity: aleatron::Polarity) -> PyResult<Self> {
+    fn with_polarity(
+        &self,
+        #[pyo3(from_py_with = polarity)] polarity: aleatron::Polarity,
+    ) -> PyResult<Self> {
         let network = (*self.network).clone().with_polarity(polarity);
         network.map(Self::from).map_err(|error| exception(error, &[]))
     }
 
-    /// Returns a table of the graph's nodes, as `aleatron inspect` prints it: operators, shapes, parameters, which nodes run as streams, and
-    /// their products of bits at a length.
+    /// Returns a table of the graph's nodes, as `aleatron inspect` prints it: operators, shapes,
+    /// parameters, which nodes run as streams, and their products of bits at a length.
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
     /// >>> print(al.Network.digits().inspect(64).splitlines()[-1])
-    /// 4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the largest value has 256 bytes
+    /// 4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the
+    /// largest value has 256 bytes
     #[pyo3(signature = (length=256))]
-    fn inspect(&self, py: Python<'_>, #[pyo3(from_py_with = length)] length: usize) -> PyResult<String> {
-        compute(py, &[], || Ok(self.network.inspect(aleatron::Length::new(length)?.bits())?.to_string()))
+    fn inspect(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = length)] length: usize,
+    ) -> PyResult<String> {
+        compute(py, &[], || {
+            Ok(self.network.inspect(aleatron::Length::new(length)?.bits())?.to_string())
+        })
     }
 
-    /// The layers, each an `aleatron.NetworkLayer`, in the order in which they run. Their arrays are read-only.
+    /// The layers, each an `aleatron.NetworkLayer`, in the order in which they run. Their arrays
+    /// are read-only.
     #[getter]
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.network.layers().iter().map(|layer| describe(py, layer)).collect()
@@ -580,7 +625,8 @@ impl Network {
         self.network.n_classes()
     }
 
-    /// The least and the greatest feature that the layers can encode; None if features do not reach a layer one by one.
+    /// The least and the greatest feature that the layers can encode; None if features do not reach
+    /// a layer one by one.
     #[getter]
     fn feature_interval(&self, py: Python<'_>) -> PyResult<Option<(f64, f64)>> {
         Ok(compute(py, &[], || Ok(self.network.feature_interval()?))?.map(Into::into))
@@ -613,7 +659,8 @@ impl Network {
     }
 }
 
-/// Returns how far two programs that compute an ONNX network in 32-bit floats may differ on `x`, for each score; None if no bound is known.
+/// Returns how far two programs that compute an ONNX network in 32-bit floats may differ on `x`,
+/// for each score; None if no bound is known.
 #[pyfunction]
 #[pyo3(name = "_rounding_bound")]
 pub(crate) fn rounding_bound<'py>(
@@ -627,7 +674,8 @@ pub(crate) fn rounding_bound<'py>(
         let graph = Graph::from_onnx(bytes).map_err(aleatron::EngineError::from)?;
         let narrow: Vec<f32> = features.iter().map(|&feature| feature as f32).collect();
         let input = Tensor::from_slice(&narrow, shape, &aleatron_tensor::Device::Cpu);
-        let input = input.and_then(|input| input.cast(DType::F32)).map_err(aleatron_graph::Error::from);
+        let input =
+            input.and_then(|input| input.cast(DType::F32)).map_err(aleatron_graph::Error::from);
         let bound = input.and_then(|input| graph.rounding_bound(&[input]));
         Ok(bound.map_err(aleatron::EngineError::from)?)
     })?;

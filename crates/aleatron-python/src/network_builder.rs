@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A network under construction: each node takes the output of the one before it. Samples have the given shape.
+/// A network under construction: each node takes the output of the one before it. Samples have the
+/// given shape.
 #[pyclass(module = "aleatron._core", frozen, name = "_NetworkBuilder")]
 pub(crate) struct NetworkBuilder(Mutex<Growing>);
 
@@ -34,7 +35,13 @@ impl Growing {
     }
 
     /// A constant in 32-bit floats.
-    fn constant(&mut self, name: &str, what: &str, values: &[f64], shape: &[usize]) -> PyResult<ValueId> {
+    fn constant(
+        &mut self,
+        name: &str,
+        what: &str,
+        values: &[f64],
+        shape: &[usize],
+    ) -> PyResult<ValueId> {
         let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
         let name = if name.is_empty() { what.to_owned() } else { format!("{name}.{what}") };
         if let Some(index) = narrow.iter().position(|value| !value.is_finite()) {
@@ -59,7 +66,9 @@ impl Growing {
         let values = Input::<f64>::read(value, what)?;
         if values.shape().len() != rank {
             let shape = shape_text(values.shape());
-            return Err(PyValueError::new_err(format!("{name}: {what} has shape {shape}, not {rank} axes")));
+            return Err(PyValueError::new_err(format!(
+                "{name}: {what} has shape {shape}, not {rank} axes"
+            )));
         }
         let shape = values.shape().to_vec();
         Ok((self.constant(name, what, values.slice()?, &shape)?, shape))
@@ -97,7 +106,12 @@ impl NetworkBuilder {
 
     /// Weights of shape (outputs, inputs) for the last axis, and a bias if there is one.
     #[pyo3(signature = (name, weight, bias))]
-    fn linear(&self, name: &str, weight: &Bound<'_, PyAny>, bias: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn linear(
+        &self,
+        name: &str,
+        weight: &Bound<'_, PyAny>,
+        bias: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let mut graph = self.growing();
         if graph.rank == 2 {
             let (weight, shape) = graph.array(name, "weight", weight, 2)?;
@@ -123,7 +137,8 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// Kernels of shape (outputs, channels of a group, sizes); padding is all beginnings, then all ends.
+    /// Kernels of shape (outputs, channels of a group, sizes); padding is all beginnings, then all
+    /// ends.
     #[pyo3(signature = (name, weight, bias, stride, padding, dilation, groups))]
     fn conv(
         &self,
@@ -143,7 +158,11 @@ impl NetworkBuilder {
             constants.push(graph.array(name, "bias", bias, 1)?.0);
         }
         let kernel = shape.iter().skip(2).map(|&size| size as i64).collect();
-        graph.add(name, Op::Conv { window: window(kernel, stride, padding, dilation), groups }, &constants);
+        graph.add(
+            name,
+            Op::Conv { window: window(kernel, stride, padding, dilation), groups },
+            &constants,
+        );
         Ok(())
     }
 
@@ -159,7 +178,9 @@ impl NetworkBuilder {
     ) -> PyResult<()> {
         let mut graph = self.growing();
         let mut constants = Vec::new();
-        for (what, value) in [("weight", weight), ("bias", bias), ("mean", mean), ("variance", variance)] {
+        for (what, value) in
+            [("weight", weight), ("bias", bias), ("mean", mean), ("variance", variance)]
+        {
             constants.push(graph.array(name, what, value, 1)?.0);
         }
         let op = Op::BatchNormalization { epsilon: epsilon as f32, momentum: 0.9, training: false };
@@ -195,7 +216,10 @@ impl NetworkBuilder {
     /// Limits elements to an interval.
     fn clip(&self, name: &str, low: f64, high: f64) -> PyResult<()> {
         let mut graph = self.growing();
-        let bounds = [graph.constant(name, "low", &[low], &[])?, graph.constant(name, "high", &[high], &[])?];
+        let bounds = [
+            graph.constant(name, "low", &[low], &[])?,
+            graph.constant(name, "high", &[high], &[])?,
+        ];
         graph.add(name, Op::Clip { low: None, high: None }, &bounds);
         Ok(())
     }
@@ -214,7 +238,11 @@ impl NetworkBuilder {
         graph.check_window(name, kernel.len())?;
         let rounding = if ceil { Rounding::Up } else { Rounding::Down };
         let window = window(kernel, stride, padding, dilation);
-        graph.add(name, Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding }, &[]);
+        graph.add(
+            name,
+            Op::Pool { pooling: Pooling::Max { column_major: false }, window, rounding },
+            &[],
+        );
         Ok(())
     }
 
@@ -232,7 +260,11 @@ impl NetworkBuilder {
         graph.check_window(name, kernel.len())?;
         let rounding = if ceil { Rounding::Up } else { Rounding::Down };
         let window = window(kernel, stride, padding, Vec::new());
-        graph.add(name, Op::Pool { pooling: Pooling::Average { count_padding }, window, rounding }, &[]);
+        graph.add(
+            name,
+            Op::Pool { pooling: Pooling::Average { count_padding }, window, rounding },
+            &[],
+        );
         Ok(())
     }
 

@@ -24,7 +24,8 @@ impl FileOptions<'_, '_> {
     /// Reads a network from a path or from bytes.
     pub(crate) fn read(self, model: &Bound<'_, PyAny>) -> PyResult<Network> {
         let py = model.py();
-        let (binary, polarity) = (names(self.binary)?, self.polarity.map(argument::polarity).transpose()?);
+        let (binary, polarity) =
+            (names(self.binary)?, self.polarity.map(argument::polarity).transpose()?);
         let bindings = bindings(self.inputs, self.sizes, self.output)?;
         let mut network = match read_bytes(model)? {
             Some(bytes) => compute(py, &[], || Ok(Network::from_onnx_with(&bytes, &bindings)?))?,
@@ -40,7 +41,8 @@ impl FileOptions<'_, '_> {
             network = network.with_polarity(polarity).map_err(|error| exception(error, &[]))?;
         }
         for name in binary {
-            network = network.with_mode(&name, Mode::Binary).map_err(|error| exception(error, &[]))?;
+            network =
+                network.with_mode(&name, Mode::Binary).map_err(|error| exception(error, &[]))?;
         }
         Ok(network)
     }
@@ -60,7 +62,8 @@ fn bindings(
             Err(_) if value.is_instance_of::<PyInt>() => InputValue::Fill(value.extract()?),
             Err(_) => {
                 let arrays = value.py().import("aleatron._arrays")?;
-                let array = arrays.call_method1("as_constant", (&value, format!("inputs[{name:?}]")))?;
+                let array =
+                    arrays.call_method1("as_constant", (&value, format!("inputs[{name:?}]")))?;
                 InputValue::Tensor(tensor_of(&array)?)
             }
         };

@@ -8,8 +8,8 @@ use aleatron::network::{Activation, Layer, Mode, Network, NetworkBuilder, Produc
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// Builds a network of instances of `aleatron.Layer`. Features become inputs as `(feature - offset) / scale`, with one offset and scale for
-/// all features or one for each.
+/// Builds a network of instances of `aleatron.Layer`. Features become inputs as `(feature - offset)
+/// / scale`, with one offset and scale for all features or one for each.
 pub(crate) fn build(
     layers: &Bound<'_, PyAny>,
     name: &str,
@@ -22,7 +22,9 @@ pub(crate) fn build(
         let class = layer.py().import("aleatron._network")?.getattr("Layer")?;
         if !layer.is_instance(&class)? {
             let kind = layer.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("layer {k} is a {kind}, not an aleatron.Layer")));
+            return Err(PyTypeError::new_err(format!(
+                "layer {k} is a {kind}, not an aleatron.Layer"
+            )));
         }
         let name_of: Option<String> = layer.getattr("name")?.extract()?;
         let name_of = name_of.unwrap_or_else(|| k.to_string());
@@ -45,7 +47,8 @@ pub(crate) fn build(
         let started = match builder {
             Some(builder) => builder,
             None => {
-                let [offset, scale] = [numbers(offset, "offset", 0.0)?, numbers(scale, "scale", 1.0)?];
+                let [offset, scale] =
+                    [numbers(offset, "offset", 0.0)?, numbers(scale, "scale", 1.0)?];
                 NetworkBuilder::new(name, &[n_inputs]).features(&offset, &scale)
             }
         };
@@ -76,9 +79,10 @@ fn numbers(value: Option<&Bound<'_, PyAny>>, name: &str, default: f64) -> PyResu
     }
     let values = values.slice()?;
     match values.iter().position(|value| !value.is_finite()) {
-        Some(index) => {
-            Err(PyValueError::new_err(format!("{name} at index {index} is {}, not finite", values[index])))
-        }
+        Some(index) => Err(PyValueError::new_err(format!(
+            "{name} at index {index} is {}, not finite",
+            values[index]
+        ))),
         None => Ok(values.to_vec()),
     }
 }

@@ -36,8 +36,11 @@ impl EvaluationPlan {
         fault_kind: Option<String>,
         fault_layers: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        if faults.is_none() && (fault_site.is_some() || fault_kind.is_some() || fault_layers.is_some()) {
-            let text = "fault_site, fault_kind and fault_layers have no effect without rates: give faults";
+        if faults.is_none()
+            && (fault_site.is_some() || fault_kind.is_some() || fault_layers.is_some())
+        {
+            let text =
+                "fault_site, fault_kind and fault_layers have no effect without rates: give faults";
             return Err(PyValueError::new_err(text));
         }
         let range = if clip { ValueRange::Saturate } else { ValueRange::Check };
@@ -46,7 +49,8 @@ impl EvaluationPlan {
             plan.lengths = lengths;
         }
         if let Some(generators) = generators {
-            let read = |name: &String| parse(name).map_err(|error: CoreError| exception(error, &[]));
+            let read =
+                |name: &String| parse(name).map_err(|error: CoreError| exception(error, &[]));
             plan.generators = generators.iter().map(read).collect::<PyResult<_>>()?;
         }
         if let Some(margins) = margins {

@@ -5,7 +5,8 @@ use aleatron::network::{Network, top_class};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Returns the number of samples of an argument; `None` for a single one. Samples are flat or have the shape of the network's input.
+/// Returns the number of samples of an argument; `None` for a single one. Samples are flat or have
+/// the shape of the network's input.
 pub(crate) fn n_samples(network: &Network, shape: &[usize]) -> PyResult<Option<usize>> {
     let (n, one) = (network.n_features(), network.input_shape());
     match shape {
@@ -44,10 +45,14 @@ pub(crate) fn score_shape(network: &Network, n_samples: Option<usize>) -> Vec<us
 }
 
 /// Returns the classes of scores as signed integers, which users can subtract.
-pub(crate) fn classes<'py>(n_outputs: usize, scores: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn classes<'py>(
+    n_outputs: usize,
+    scores: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = scores.py();
     let scores = Input::<f64>::read(scores, "scores")?;
-    let classes = scores.slice()?.chunks_exact(n_outputs.max(1)).map(|scores| top_class(scores) as i64);
+    let classes =
+        scores.slice()?.chunks_exact(n_outputs.max(1)).map(|scores| top_class(scores) as i64);
     let outer = &scores.shape()[..scores.shape().len() - 1];
     output(py, classes.collect(), outer)
 }

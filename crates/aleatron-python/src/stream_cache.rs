@@ -43,7 +43,8 @@ impl StreamCache {
                 return Ok(known);
             }
         }
-        let prepared = Arc::new(Prepared { streams: prepare(config)?, is_checked: AtomicBool::new(false) });
+        let prepared =
+            Arc::new(Prepared { streams: prepare(config)?, is_checked: AtomicBool::new(false) });
         let mut cached = cached();
         if cached.len() >= CACHED {
             cached.pop_front();

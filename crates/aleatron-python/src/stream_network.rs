@@ -18,9 +18,11 @@ use std::sync::Arc;
 /// The samples of the first call on which the inputs of layers are checked.
 const CHECKED: usize = 256;
 
-/// A network prepared to run as streams; `Network.streams` creates it. Its weights are encoded once.
+/// A network prepared to run as streams; `Network.streams` creates it. Its weights are encoded
+/// once.
 ///
-/// The first call warns of layers whose inputs saturate or use a small part of the interval of their streams.
+/// The first call warns of layers whose inputs saturate or use a small part of the interval of
+/// their streams.
 ///
 /// Examples
 /// --------
@@ -47,7 +49,8 @@ impl StreamNetwork {
         let x = Input::<f64>::read(x, "x")?;
         let n_samples = n_samples(network, x.shape())?;
         let features = x.slice()?;
-        let run = |cancel: Cancel<'_>| Ok(self.0.streams.run(features, first_sample, detail, cancel)?);
+        let run =
+            |cancel: Cancel<'_>| Ok(self.0.streams.run(features, first_sample, detail, cancel)?);
         let made = compute_with_cancellation(py, x.shape(), run)?;
         if self.0.is_first() {
             self.warn_of_inputs(py, features)?;
@@ -62,13 +65,19 @@ impl StreamNetwork {
         let batch = network.batch().unwrap_or(1);
         let n = (CHECKED.max(batch) / batch * batch).saturating_mul(network.n_features());
         let checked = &features[..features.len().min(n)];
-        warn(py, &compute_with_cancellation(py, &[], |cancel| Ok(network.input_warnings(checked, cancel)?))?)
+        warn(
+            py,
+            &compute_with_cancellation(py, &[], |cancel| {
+                Ok(network.input_warnings(checked, cancel)?)
+            })?,
+        )
     }
 }
 
 #[pymethods]
 impl StreamNetwork {
-    /// Computes scores for a batch or one sample. The first sample has the index `first_sample` among all.
+    /// Computes scores for a batch or one sample. The first sample has the index `first_sample`
+    /// among all.
     #[pyo3(signature = (x, first_sample=0))]
     pub(crate) fn __call__<'py>(
         &self,
@@ -100,8 +109,9 @@ impl StreamNetwork {
         accuracy(&self.predict(x, first_sample)?, y)
     }
 
-    /// Returns, for each layer that runs as streams, a dict of its name, its counts (uint64) and its outputs (float64), of shape
-    /// (n_neurons,) or (N, n_neurons). The outputs of a layer are those of the activation behind it.
+    /// Returns, for each layer that runs as streams, a dict of its name, its counts (uint64) and
+    /// its outputs (float64), of shape (n_neurons,) or (N, n_neurons). The outputs of a layer
+    /// are those of the activation behind it.
     ///
     /// Examples
     /// --------
@@ -122,7 +132,8 @@ impl StreamNetwork {
         let layers = self.network().layers();
         let describe = |made: LayerOutput| {
             let layer = layers.get(made.layer);
-            let layer = layer.ok_or_else(|| PyRuntimeError::new_err("output of an unknown layer"))?;
+            let layer =
+                layer.ok_or_else(|| PyRuntimeError::new_err("output of an unknown layer"))?;
             let shape = |len: usize| match n_samples {
                 Some(n) => vec![n, len.checked_div(n).unwrap_or(0)],
                 None => vec![len],
@@ -150,25 +161,27 @@ impl StreamNetwork {
         Ok(warnings.iter().map(ToString::to_string).collect())
     }
 
-    /// The integer arithmetic around each layer that runs as streams, for `arithmetic="integer"`: the widths of comparators and
-    /// accumulators, the fraction bits of the latter, biases, the value that 1 stands for in each row ("units"), and the multipliers and
-    /// right shifts before the comparators, one for each unit of the inputs. These are empty if the inputs are features. The list is
-    /// empty for "float".
+    /// The integer arithmetic around each layer that runs as streams, for `arithmetic="integer"`:
+    /// the widths of comparators and accumulators, the fraction bits of the latter, biases, the
+    /// value that 1 stands for in each row ("units"), and the multipliers and right shifts
+    /// before the comparators, one for each unit of the inputs. These are empty if the inputs are
+    /// features. The list is empty for "float".
     ///
     /// Examples
     /// --------
     /// >>> import aleatron as al
     /// >>> hidden, last = al.Network.digits().streams(64, arithmetic="integer").integers
     /// >>> sorted(hidden)
-    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths', 'multipliers', 'name', 'shifts', 'units']
-    /// >>> hidden["multipliers"].size, last["multipliers"].size
-    /// (0, 1)
+    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths',
+    /// 'multipliers', 'name', 'shifts', 'units'] >>> hidden["multipliers"].size,
+    /// last["multipliers"].size (0, 1)
     #[getter]
     fn integers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let layers = compute(py, &[], || Ok(self.0.streams.integer_layers()?))?;
         let describe = |integer: IntegerLayer| {
             let layer = self.network().layers().get(integer.layer);
-            let layer = layer.ok_or_else(|| PyRuntimeError::new_err("integers of an unknown layer"))?;
+            let layer =
+                layer.ok_or_else(|| PyRuntimeError::new_err("integers of an unknown layer"))?;
             let dict = PyDict::new(py);
             let n = integer.units.len();
             dict.set_item("name", &layer.name)?;
@@ -192,7 +205,8 @@ impl StreamNetwork {
         layers.into_iter().map(describe).collect()
     }
 
-    /// Returns whether both are one prepared network, as two calls of `Network.streams` with the same settings return.
+    /// Returns whether both are one prepared network, as two calls of `Network.streams` with the
+    /// same settings return.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Self>().is_ok_and(|other| Arc::ptr_eq(&other.get().0, &self.0))
     }
@@ -214,7 +228,9 @@ pub(crate) fn read_generators(
         return Ok(());
     }
     let Ok(values) = value.try_iter() else {
-        return Err(PyTypeError::new_err("generator must be a name, or a list of one for each layer"));
+        return Err(PyTypeError::new_err(
+            "generator must be a name, or a list of one for each layer",
+        ));
     };
     let names: Vec<&str> = network.stream_layers().map(|(_, layer)| layer.name.as_str()).collect();
     // One at a time: the length that a sequence claims is no number to allocate by.

@@ -1,4 +1,5 @@
-//! Functions on packed streams: `encode`, `pack`, `unpack`, the counting under `popcount`, and correlation.
+//! Functions on packed streams: `encode`, `pack`, `unpack`, the counting under `popcount`, and
+//! correlation.
 
 use crate::argument::{generator, length, polarity, seed, sharing, width};
 use crate::array::{Input, Unwritten, output, shape_text};
@@ -7,7 +8,9 @@ use crate::error::{core_exception, exception};
 use aleatron::correlation::Overlap;
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::threshold::thresholds;
-use aleatron::{BitStream, CoreError, Cpu, InputSource, Length, Polarity, Quantity, StreamAddress, memory};
+use aleatron::{
+    BitStream, CoreError, Cpu, InputSource, Length, Polarity, Quantity, StreamAddress, memory,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -16,9 +19,9 @@ const PIECE_WORDS: usize = 1 << 22;
 
 /// Encodes probabilities as packed streams of random bits.
 ///
-/// Stream bit k is bit k % 64 of word k // 64; bits past `length` are zero. A vector's element i is drawn as input i of
-/// sample 0, a matrix's row r as sample r, so the streams are those a layer draws for the same seed. Use different seeds
-/// for streams that must be independent of each other.
+/// Stream bit k is bit k % 64 of word k // 64; bits past `length` are zero. A vector's element i is
+/// drawn as input i of sample 0, a matrix's row r as sample r, so the streams are those a layer
+/// draws for the same seed. Use different seeds for streams that must be independent of each other.
 ///
 /// Parameters
 /// ----------
@@ -31,7 +34,8 @@ const PIECE_WORDS: usize = 1 << 22;
 /// polarity
 ///     "unipolar" or "bipolar".
 /// generator, width, sharing
-///     Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs, element i of a row being input i.
+///     Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs,
+/// element i of a row being input i.
 ///
 /// Returns
 /// -------
@@ -80,11 +84,13 @@ pub(crate) fn encode<'py>(
     let words_shape: Vec<usize> = shape.iter().copied().chain([length.words()]).collect();
     let resolved = width.resolve(&generator, length);
     generator.check_streams().map_err(|error| exception(error, &[]))?;
-    let encoding = generator.encoding(seed, resolved, sharing).map_err(|error| exception(error, &[]))?;
+    let encoding =
+        generator.encoding(seed, resolved, sharing).map_err(|error| exception(error, &[]))?;
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
     let array = Unwritten::<u64>::new(py, &words_shape)?;
-    // Whole rows at a time, or parts of a row that is too long: the address says where a piece starts.
+    // Whole rows at a time, or parts of a row that is too long: the address says where a piece
+    // starts.
     let streams = (PIECE_WORDS / length.words()).max(1);
     let whole_rows = streams / per_row * per_row;
     array.write(|words| {
@@ -101,17 +107,32 @@ pub(crate) fn encode<'py>(
             let columns = piece.len().min(per_row);
             compute(py, shape, || match encoding.input_source() {
                 InputSource::Sequences(shared) => {
-                    let thresholds = shared.width().thresholds(piece, polarity, Quantity::Probability)?;
+                    let thresholds =
+                        shared.width().thresholds(piece, polarity, Quantity::Probability)?;
                     let (first, period) = match shared.sharing {
                         Sharing::OneForAll => (shared.first, 1),
-                        Sharing::OnePerInput | Sharing::OnePerStream => (shared.input(unit)?, columns),
+                        Sharing::OnePerInput | Sharing::OnePerStream => {
+                            (shared.input(unit)?, columns)
+                        }
                     };
-                    Ok(Cpu::current()?.encode_sequences(&first, &thresholds, period, length, out)?)
+                    Ok(Cpu::current()?.encode_sequences(
+                        &first,
+                        &thresholds,
+                        period,
+                        length,
+                        out,
+                    )?)
                 }
                 InputSource::Bernoulli => {
                     let address = StreamAddress::input(seed, counter(unit)?, counter(row)?);
                     let thresholds = thresholds(piece, polarity, Quantity::Probability)?;
-                    Ok(Cpu::current()?.encode_rows_into(&thresholds, columns, length, address, out)?)
+                    Ok(Cpu::current()?.encode_rows_into(
+                        &thresholds,
+                        columns,
+                        length,
+                        address,
+                        out,
+                    )?)
                 }
             })?;
             start = end;
@@ -123,7 +144,8 @@ pub(crate) fn encode<'py>(
 /// A counter word.
 fn counter(index: usize) -> aleatron::Result<u32> {
     u32::try_from(index).map_err(|_| {
-        CoreError::TooLarge { what: Quantity::Row, actual: index as u128, limit: u32::MAX.into() }.into()
+        CoreError::TooLarge { what: Quantity::Row, actual: index as u128, limit: u32::MAX.into() }
+            .into()
     })
 }
 
@@ -135,8 +157,8 @@ fn check_memory(n: usize, length: Length) -> PyResult<()> {
 
 /// Packs bits along the last axis into uint64 words, least significant bit first.
 ///
-/// Any value but zero is a one. The result equals `numpy.packbits(bits, axis=-1, bitorder="little")` viewed as
-/// little-endian uint64, the last word filled up with zeros.
+/// Any value but zero is a one. The result equals `numpy.packbits(bits, axis=-1,
+/// bitorder="little")` viewed as little-endian uint64, the last word filled up with zeros.
 ///
 /// Examples
 /// --------
@@ -171,7 +193,8 @@ pub(crate) fn pack<'py>(bits: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
     Unwritten::new(py, &words_shape)?.write(pack)
 }
 
-/// Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and ones.
+/// Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and
+/// ones.
 ///
 /// Examples
 /// --------
@@ -190,8 +213,10 @@ pub(crate) fn unpack<'py>(
         return Err(PyValueError::new_err("words must have at least one axis"));
     };
     if length.div_ceil(64) > n_words {
-        let message =
-            format!("length is {length}, but streams of {n_words} words have {} bits", n_words * 64);
+        let message = format!(
+            "length is {length}, but streams of {n_words} words have {} bits",
+            n_words * 64
+        );
         return Err(PyValueError::new_err(message));
     }
     let bits_shape: Vec<usize> = outer.iter().copied().chain([length]).collect();
@@ -202,7 +227,9 @@ pub(crate) fn unpack<'py>(
                 return Ok(cpu.unpack_into(elements, bits)?);
             }
             if length > 0 {
-                for (words, bits) in elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length)) {
+                for (words, bits) in
+                    elements.chunks_exact(n_words).zip(bits.chunks_exact_mut(length))
+                {
                     cpu.unpack_into(words, bits)?;
                 }
             }
@@ -215,7 +242,10 @@ pub(crate) fn unpack<'py>(
 /// The ones of all words, or of each stream along the last axis.
 #[pyfunction]
 #[pyo3(name = "_count_ones", signature = (words, per_stream))]
-pub(crate) fn count_ones<'py>(words: &Bound<'py, PyAny>, per_stream: bool) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn count_ones<'py>(
+    words: &Bound<'py, PyAny>,
+    per_stream: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = words.py();
     let words = Input::<u64>::read(words, "words")?;
     let (shape, elements) = (words.shape(), words.slice()?);

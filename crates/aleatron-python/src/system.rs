@@ -6,22 +6,24 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// The name of the SIMD tier in use: the best of this machine, or the one the environment variable ALEATRON_TIER names.
+/// The name of the SIMD tier in use: the best of this machine, or the one the environment variable
+/// ALEATRON_TIER names.
 ///
 /// Examples
 /// --------
 /// >>> import aleatron as al
-/// >>> al.simd_tier() in {"avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon", "portable"}
-/// True
+/// >>> al.simd_tier() in {"avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon",
+/// "portable"} True
 #[pyfunction]
 pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
     compute(py, &[], aleatron::simd_tier)
 }
 
-/// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on small machines.
+/// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on
+/// small machines.
 ///
-/// May be called at any time, from any thread: calls under way finish on the threads they have. Results do not depend on
-/// it.
+/// May be called at any time, from any thread: calls under way finish on the threads they have.
+/// Results do not depend on it.
 ///
 /// Examples
 /// --------
@@ -32,7 +34,10 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
 /// >>> al.set_num_threads(0)
 #[pyfunction]
 #[pyo3(signature = (n))]
-pub(crate) fn set_num_threads(py: Python<'_>, #[pyo3(from_py_with = n_threads)] n: usize) -> PyResult<()> {
+pub(crate) fn set_num_threads(
+    py: Python<'_>,
+    #[pyo3(from_py_with = n_threads)] n: usize,
+) -> PyResult<()> {
     compute(py, &[], || Ok(aleatron::set_num_threads(n)?))
 }
 
@@ -42,11 +47,12 @@ pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
     compute(py, &[], || Ok(aleatron::get_num_threads()?))
 }
 
-/// Sets how many bytes of random draws are kept at most; 0 keeps none, and 64 MiB is what it begins with.
+/// Sets how many bytes of random draws are kept at most; 0 keeps none, and 64 MiB is what it begins
+/// with.
 ///
-/// A call with a seed that an earlier call of the same shape had draws the same random numbers again. From the second such
-/// call on they are kept, in 1.5 bytes for each stream bit of the inputs, and encoding takes a third of the time. Results
-/// do not depend on it.
+/// A call with a seed that an earlier call of the same shape had draws the same random numbers
+/// again. From the second such call on they are kept, in 1.5 bytes for each stream bit of the
+/// inputs, and encoding takes a third of the time. Results do not depend on it.
 ///
 /// Examples
 /// --------
@@ -73,7 +79,8 @@ pub(crate) fn get_draw_memory() -> usize {
     aleatron::get_draw_memory()
 }
 
-/// A forked child has none of its parent's threads and can use none of its drivers: it starts its own when it needs them.
+/// A forked child has none of its parent's threads and can use none of its drivers: it starts its
+/// own when it needs them.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]
 pub(crate) fn after_fork() {
@@ -81,7 +88,8 @@ pub(crate) fn after_fork() {
     aleatron::backend::after_fork();
 }
 
-/// Device, name, kind, interface and driver of each GPU that layers can use, the one of `device="gpu"` first.
+/// Device, name, kind, interface and driver of each GPU that layers can use, the one of
+/// `device="gpu"` first.
 #[pyfunction]
 #[pyo3(name = "_gpus")]
 pub(crate) fn gpus(py: Python<'_>) -> PyResult<Vec<[String; 5]>> {
@@ -90,14 +98,15 @@ pub(crate) fn gpus(py: Python<'_>) -> PyResult<Vec<[String; 5]>> {
         // A software adapter is used only when it is named.
         devices.retain(|device| device.is_default || !device.is_software);
         devices.sort_by_key(|device| !device.is_default);
-        let facts =
-            |d: aleatron::backend::DeviceInfo| [d.device.to_string(), d.name, d.kind, d.interface, d.driver];
+        let facts = |d: aleatron::backend::DeviceInfo| {
+            [d.device.to_string(), d.name, d.kind, d.interface, d.driver]
+        };
         Ok(devices.into_iter().map(facts).collect())
     })
 }
 
-/// Runs the `aleatron` program; `arguments` start with its name, `host` holds the versions it runs with. Returns the
-/// exit code.
+/// Runs the `aleatron` program; `arguments` start with its name, `host` holds the versions it runs
+/// with. Returns the exit code.
 #[pyfunction]
 #[pyo3(name = "_run_program")]
 pub(crate) fn run_program(

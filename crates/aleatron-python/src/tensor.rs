@@ -1,10 +1,12 @@
-//! Float tensors: what `aleatron.tensor` is built on. Functions, checks and documentation for users are in that package.
+//! Float tensors: what `aleatron.tensor` is built on. Functions, checks and documentation for users
+//! are in that package.
 
 use std::str::FromStr;
 
 use aleatron_tensor::{
-    AttentionOptions, BinaryOp, Causality, ConvOptions, DType, Device, Dims, Element, Error, Operand, Order,
-    PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar, Tensor as Inner, UnaryOp, autograd,
+    AttentionOptions, BinaryOp, Causality, ConvOptions, DType, Device, Dims, Element, Error,
+    Operand, Order, PadMode, Padding, PoolOptions, Reduction, Result, Rounding, Scalar,
+    Tensor as Inner, UnaryOp, autograd,
 };
 use half::f16;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
@@ -23,9 +25,10 @@ pub(crate) struct Tensor(Inner);
 fn exception(error: &Error) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::DType { .. } | Error::Promotion { .. } | Error::Scalar { .. } | Error::ReadAs { .. } => {
-            PyTypeError::new_err(text)
-        }
+        Error::DType { .. }
+        | Error::Promotion { .. }
+        | Error::Scalar { .. }
+        | Error::ReadAs { .. } => PyTypeError::new_err(text),
         Error::NotScalar { shape } => PyValueError::new_err(format!(
             "backward: the output has shape {shape:?}; reduce it to one element, or pass the gradient of its elements to backward"
         )),
@@ -86,7 +89,8 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             return Ok(Self(Scalar::Bool(value.is_true())));
         }
         if value.is_instance_of::<PyInt>() {
-            // Past 64 bits it is beside floats, of which it becomes one: Python has refused it beside integers.
+            // Past 64 bits it is beside floats, of which it becomes one: Python has refused it
+            // beside integers.
             let scalar = value.extract().map(Scalar::Int);
             return Ok(Self(scalar.or_else(|_| value.extract().map(Scalar::Float))?));
         }
@@ -152,12 +156,20 @@ impl Tensor {
             .or_else(|| read::<i64>(py, array, device))
             .or_else(|| read::<u8>(py, array, device))
             .or_else(|| read::<bool>(py, array, device))
-            .unwrap_or_else(|| Err(PyTypeError::new_err("an array of a type that tensors have is needed")))
+            .unwrap_or_else(|| {
+                Err(PyTypeError::new_err("an array of a type that tensors have is needed"))
+            })
     }
 
     /// A tensor of one value.
     #[staticmethod]
-    fn full(py: Python<'_>, shape: Vec<usize>, value: Number, dtype: &str, device: &str) -> PyResult<Self> {
+    fn full(
+        py: Python<'_>,
+        shape: Vec<usize>,
+        value: Number,
+        dtype: &str,
+        device: &str,
+    ) -> PyResult<Self> {
         let dtype = self::dtype(dtype)?;
         run(py, || Inner::full(&shape, value.0, dtype, &Device::named(device)?)).map(Self)
     }
@@ -279,7 +291,8 @@ impl Tensor {
     /// Enables or disables recording in this thread, and returns whether it was enabled.
     #[staticmethod]
     fn set_recording(enabled: bool) -> bool {
-        let recording = if enabled { autograd::Recording::Enabled } else { autograd::Recording::Disabled };
+        let recording =
+            if enabled { autograd::Recording::Enabled } else { autograd::Recording::Disabled };
         autograd::set_recording(recording) == autograd::Recording::Enabled
     }
 
@@ -314,7 +327,14 @@ impl Tensor {
     }
 
     /// A part of an axis.
-    fn slice(&self, py: Python<'_>, axis: isize, start: usize, end: usize, step: usize) -> PyResult<Self> {
+    fn slice(
+        &self,
+        py: Python<'_>,
+        axis: isize,
+        start: usize,
+        end: usize,
+        step: usize,
+    ) -> PyResult<Self> {
         let part = aleatron_tensor::Slice::from(start..end).step(step);
         run(py, || self.0.slice(axis, part)).map(Self)
     }
@@ -480,7 +500,8 @@ impl Tensor {
         bias: Option<Py<Self>>,
         epsilon: f32,
     ) -> PyResult<Self> {
-        let [weight, bias] = [&weight, &bias].map(|tensor| tensor.as_ref().map(|tensor| &tensor.get().0));
+        let [weight, bias] =
+            [&weight, &bias].map(|tensor| tensor.as_ref().map(|tensor| &tensor.get().0));
         run(py, || self.0.layer_norm(&axes, weight, bias, epsilon)).map(Self)
     }
 
@@ -535,7 +556,8 @@ impl Tensor {
         stride: [usize; 2],
         padding: [[usize; 2]; 2],
     ) -> PyResult<Self> {
-        let options = PoolOptions { kernel, stride, padding, dilation: [1, 1], rounding: Rounding::Down };
+        let options =
+            PoolOptions { kernel, stride, padding, dilation: [1, 1], rounding: Rounding::Down };
         match name {
             "max" => run(py, || self.0.max_pool2d(&options)).map(Self),
             "average" => run(py, || self.0.avg_pool2d(&options, Padding::Ignored)).map(Self),
@@ -554,8 +576,11 @@ impl Tensor {
         scale: Option<f64>,
     ) -> PyResult<Self> {
         let causality = if causal { Causality::FromFirst } else { Causality::None };
-        let options =
-            AttentionOptions { mask: mask.as_ref().map(|tensor| &tensor.get().0), causality, scale };
+        let options = AttentionOptions {
+            mask: mask.as_ref().map(|tensor| &tensor.get().0),
+            causality,
+            scale,
+        };
         run(py, || self.0.attention(&keys.0, &values.0, &options)).map(Self)
     }
 }

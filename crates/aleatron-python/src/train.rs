@@ -22,8 +22,8 @@ type EpochRow = (f64, f64, Option<ScorePair>);
 /// The network, the validation score before training, the epochs and the best one.
 type Trained = (Network, Option<ScorePair>, Vec<EpochRow>, usize);
 
-/// Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps, "epoch", epoch, 0) and ends the training by
-/// raising.
+/// Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps,
+/// "epoch", epoch, 0) and ends the training by raising.
 #[pyfunction]
 #[pyo3(name = "_train")]
 pub(crate) fn train(
@@ -53,7 +53,9 @@ pub(crate) fn train(
     let mut data = dataset(&network, x, y, labels, name)?;
     // Augmentation needs the axes of images.
     if shift > 0 || flip {
-        data = data.with_sample_shape(&network.input_shape()).map_err(|error| exception(error, &[]))?;
+        data = data
+            .with_sample_shape(&network.input_shape())
+            .map_err(|error| exception(error, &[]))?;
     }
     let faults = match plan.faults[..] {
         [rate] => {
@@ -63,18 +65,24 @@ pub(crate) fn train(
         _ => Vec::new(),
     };
     let config = |length: usize, generator| {
-        let config = StreamConfig::new(length).generator(generator).width(plan.width).sharing(plan.sharing);
-        let mut config = config.arithmetic(plan.arithmetic).range(plan.range).device(plan.device.clone());
+        let config =
+            StreamConfig::new(length).generator(generator).width(plan.width).sharing(plan.sharing);
+        let mut config =
+            config.arithmetic(plan.arithmetic).range(plan.range).device(plan.device.clone());
         config.layers = plan.layers.clone();
         config.faults(faults.clone())
     };
-    let pairs = plan.lengths.iter().flat_map(|&length| plan.generators.iter().map(move |&g| (length, g)));
+    let pairs =
+        plan.lengths.iter().flat_map(|&length| plan.generators.iter().map(move |&g| (length, g)));
     let forward = match through.to_ascii_lowercase().as_str() {
-        "streams" => Forward::Streams(pairs.map(|(length, generator)| config(length, generator)).collect()),
+        "streams" => {
+            Forward::Streams(pairs.map(|(length, generator)| config(length, generator)).collect())
+        }
         "noise" => Forward::Noise { lengths: plan.lengths.clone() },
         "float" => Forward::Float,
         _ => {
-            let text = format!("through is \"{through}\"; expected \"streams\", \"noise\" or \"float\"");
+            let text =
+                format!("through is \"{through}\"; expected \"streams\", \"noise\" or \"float\"");
             return Err(PyValueError::new_err(text));
         }
     };
@@ -91,7 +99,10 @@ pub(crate) fn train(
         batch,
         optimizer: kind.with_rate(rate),
         forward,
-        augmentation: Augmentation { shift, flip: if flip { Flip::Horizontal } else { Flip::Never } },
+        augmentation: Augmentation {
+            shift,
+            flip: if flip { Flip::Horizontal } else { Flip::Never },
+        },
         clip: clip_norm,
         validation,
         patience,
@@ -101,20 +112,28 @@ pub(crate) fn train(
     };
     let (trained, raised) = with_progress(py, None, progress, |cancel, reporter| {
         let mut per_epoch = 1;
-        let trained = train_with(&network, &data, &options, cancel, &mut |progress| match progress {
-            Progress::Start { steps, .. } => per_epoch = steps,
-            Progress::Step { epoch, step, .. } => {
-                reporter.report(((epoch - 1) * per_epoch + step, per_epoch * epochs, "epoch", epoch, 0));
-            }
-            _ => {}
-        })?;
+        let trained =
+            train_with(&network, &data, &options, cancel, &mut |progress| match progress {
+                Progress::Start { steps, .. } => per_epoch = steps,
+                Progress::Step { epoch, step, .. } => {
+                    reporter.report((
+                        (epoch - 1) * per_epoch + step,
+                        per_epoch * epochs,
+                        "epoch",
+                        epoch,
+                        0,
+                    ));
+                }
+                _ => {}
+            })?;
         Ok((trained, None))
     })?;
     if let Some(raised) = raised {
         return Err(PyErr::from_value(raised.into_bound(py)));
     }
     let pair = |score: Score| (score.loss, score.accuracy);
-    let epochs = trained.history.iter().map(|epoch| (epoch.loss, epoch.rate, epoch.validation.map(pair)));
+    let epochs =
+        trained.history.iter().map(|epoch| (epoch.loss, epoch.rate, epoch.validation.map(pair)));
     let epochs = epochs.collect();
     Ok((trained.network.into(), trained.before.map(pair), epochs, trained.best_epoch))
 }

@@ -1,12 +1,13 @@
-//! `Transformer`: language models from Hugging Face files, and the iterator over what they generate.
+//! `Transformer`: language models from Hugging Face files, and the iterator over what they
+//! generate.
 
 use crate::argument::{max_tokens, parse, seed, top_k};
 use crate::array::output;
 use crate::interpreter::detached;
 use crate::warning::warn;
 use aleatron::transformer::{
-    self, AdapterId, DeviceChoice, GenerateOptions, GenerationConfig, GenerationOverrides, GenerationState,
-    LoadOptions, ModelSource, Precision, TextStream, Tokenizer,
+    self, AdapterId, DeviceChoice, GenerateOptions, GenerationConfig, GenerationOverrides,
+    GenerationState, LoadOptions, ModelSource, Precision, TextStream, Tokenizer,
 };
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -38,7 +39,8 @@ type Shared = Arc<Mutex<Model>>;
 
 /// A decoder-only transformer from a folder of Hugging Face files, on a GPU or on the CPU.
 ///
-/// Llama-like, Qwen2-like and GPT-2-like models are known. Weights are kept as f32, f16 or int8 with a scale per row.
+/// Llama-like, Qwen2-like and GPT-2-like models are known. Weights are kept as f32, f16 or int8
+/// with a scale per row.
 ///
 /// Examples
 /// --------
@@ -61,7 +63,10 @@ pub(crate) struct Transformer {
 }
 
 /// Runs a task without the interpreter.
-fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> transformer::Result<T> + Send) -> PyResult<T> {
+fn run<T: Send>(
+    py: Python<'_>,
+    task: impl FnOnce() -> transformer::Result<T> + Send,
+) -> PyResult<T> {
     detached(py, task)?.map_err(exception)
 }
 
@@ -71,7 +76,9 @@ fn exception(error: transformer::Error) -> PyErr {
     let text = error.to_string();
     match error {
         E::File { .. } => PyOSError::new_err(text),
-        E::Cache { .. } | E::Core(aleatron::CoreError::Memory { .. }) => PyMemoryError::new_err(text),
+        E::Cache { .. } | E::Core(aleatron::CoreError::Memory { .. }) => {
+            PyMemoryError::new_err(text)
+        }
         #[cfg(feature = "gpu")]
         E::Device(_) => PyRuntimeError::new_err(text),
         E::Cpu(_) | E::NoGpuSupport => PyRuntimeError::new_err(text),
@@ -86,17 +93,17 @@ fn tokens(value: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     for item in value.try_iter().map_err(|_| wrong())? {
         let id: i64 = item?.call_method0("__index__").map_err(|_| wrong())?.extract()?;
         let place = ids.len();
-        ids.push(
-            u32::try_from(id)
-                .map_err(|_| PyValueError::new_err(format!("token {place} is {id}, not in [0, 2**32)")))?,
-        );
+        ids.push(u32::try_from(id).map_err(|_| {
+            PyValueError::new_err(format!("token {place} is {id}, not in [0, 2**32)"))
+        })?);
     }
     Ok(ids)
 }
 
 #[pymethods]
 impl Transformer {
-    /// Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the model in the package.
+    /// Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the
+    /// model in the package.
     ///
     /// Parameters
     /// ----------
@@ -124,8 +131,9 @@ impl Transformer {
         let model = run(py, || transformer::Transformer::load(&source, &options))?;
         let generation = model.generation().clone();
         let warnings = generation.unsupported.iter();
-        let warnings = warnings
-            .map(|option| format!("generation_config.json: {option} is not supported and has no effect"));
+        let warnings = warnings.map(|option| {
+            format!("generation_config.json: {option} is not supported and has no effect")
+        });
         warn(py, &warnings.collect::<Vec<_>>())?;
         Ok(Self {
             device: model.device(),
@@ -158,8 +166,8 @@ impl Transformer {
 
     /// Continues a list of tokens: returns an iterator over the new ones.
     ///
-    /// Options of sampling that are None are those of the model's generation_config.json, as in Hugging Face
-    /// transformers; without the file, the choice is greedy.
+    /// Options of sampling that are None are those of the model's generation_config.json, as in
+    /// Hugging Face transformers; without the file, the choice is greedy.
     ///
     /// Parameters
     /// ----------
@@ -174,8 +182,8 @@ impl Transformer {
     /// top_p
     ///     Keeps the most probable tokens whose probabilities add up to this.
     /// repetition_penalty
-    ///     Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
-    /// seed
+    ///     Divides positive logits of tokens that the text contains already and multiplies negative
+    /// ones; 1 for none. seed
     ///     The seed of random choices; None for a new one in each call.
     /// lora
     ///     The folder of a LoRA adapter.
@@ -227,9 +235,19 @@ impl Transformer {
         lora: Option<PathBuf>,
     ) -> PyResult<String> {
         let prompt = self.encode(text)?;
-        let generation =
-            self.generate(py, prompt, max_tokens, temperature, top_k, top_p, repetition_penalty, seed, lora)?;
-        let tokenizer = self.tokenizer.as_ref().ok_or_else(|| exception(transformer::Error::NoTokenizer))?;
+        let generation = self.generate(
+            py,
+            prompt,
+            max_tokens,
+            temperature,
+            top_k,
+            top_p,
+            repetition_penalty,
+            seed,
+            lora,
+        )?;
+        let tokenizer =
+            self.tokenizer.as_ref().ok_or_else(|| exception(transformer::Error::NoTokenizer))?;
         let (mut stream, mut result) = (TextStream::default(), String::new());
         while let Some(token) = generation.__next__(py)? {
             py.check_signals()?;
@@ -251,7 +269,8 @@ impl Transformer {
         tokenizer.and_then(|tokenizer| tokenizer.decode(&tokens)).map_err(exception)
     }
 
-    /// The defaults of `generate`: those of generation_config.json, or those of Hugging Face transformers.
+    /// The defaults of `generate`: those of generation_config.json, or those of Hugging Face
+    /// transformers.
     #[getter]
     fn generation_config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let config = PyDict::new(py);

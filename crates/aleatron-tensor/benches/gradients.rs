@@ -36,7 +36,9 @@ impl LeNet {
     }
 
     fn forward(&self, images: &Tensor) -> Result<Tensor> {
-        let [c1, b1, c2, b2, w3, b3, w4, b4, w5, b5] = &self.parameters[..] else { panic!("ten parameters") };
+        let [c1, b1, c2, b2, w3, b3, w4, b4, w5, b5] = &self.parameters[..] else {
+            panic!("ten parameters")
+        };
         let pool = PoolOptions::new([2, 2]);
         let padded = ConvOptions { padding: [[2, 2]; 2], ..ConvOptions::default() };
         let x = images.conv2d(c1, Some(b1), &padded)?.relu()?.max_pool2d(&pool)?;
@@ -86,7 +88,8 @@ fn run(device: &Device) -> Result<()> {
     let labels: Vec<i32> = (0..BATCH as i32).map(|i| i * 7 % 10).collect();
     let labels = Tensor::from_slice(&labels, &[BATCH, 1], device)?;
     let mut network = LeNet::new(device)?;
-    let forward = measure(200, || autograd::no_grad(|| network.forward(&images)?.to_vec::<f32>()).map(drop))?;
+    let forward =
+        measure(200, || autograd::no_grad(|| network.forward(&images)?.to_vec::<f32>()).map(drop))?;
     report(&format!("LeNet-5, batch {BATCH}, forward"), forward);
     let step = measure(200, || network.step(&images, &labels)?.item::<f32>().map(drop))?;
     report(&format!("LeNet-5, batch {BATCH}, training step"), step);
@@ -121,8 +124,12 @@ fn layers(device: &Device) -> Result<()> {
     type Layer = fn(&Tensor) -> Result<Tensor>;
     let cases: [(&str, &[usize], Layer); 6] = [
         ("relu 64x6x28x28", &[BATCH, 6, 28, 28], |x| x.relu()),
-        ("max_pool2d 64x6x28x28, 2x2", &[BATCH, 6, 28, 28], |x| x.max_pool2d(&PoolOptions::new([2, 2]))),
-        ("max_pool2d 64x16x10x10, 2x2", &[BATCH, 16, 10, 10], |x| x.max_pool2d(&PoolOptions::new([2, 2]))),
+        ("max_pool2d 64x6x28x28, 2x2", &[BATCH, 6, 28, 28], |x| {
+            x.max_pool2d(&PoolOptions::new([2, 2]))
+        }),
+        ("max_pool2d 64x16x10x10, 2x2", &[BATCH, 16, 10, 10], |x| {
+            x.max_pool2d(&PoolOptions::new([2, 2]))
+        }),
         ("matmul 64x400, 400x120", &[BATCH, 400], |x| {
             x.matmul(&Tensor::ones(&[400, 120], DType::F32, &x.device())?)
         }),
@@ -134,14 +141,18 @@ fn layers(device: &Device) -> Result<()> {
         report(&format!("{name}, forward"), measure(100, || layer(&x)?.record())?);
         let g = layer(&x)?;
         let x = x.requires_grad()?;
-        report(&format!("{name}, forward and backward"), measure(100, || layer(&x)?.backward_with(&g))?);
+        report(
+            &format!("{name}, forward and backward"),
+            measure(100, || layer(&x)?.backward_with(&g))?,
+        );
     }
     Ok(())
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|i| arguments.get(i + 1));
+    let value =
+        |name: &str| arguments.iter().position(|a| a == name).and_then(|i| arguments.get(i + 1));
     if let Some(threads) = value("--threads") {
         aleatron_cpu::threads::set_num_threads(threads.parse().unwrap()).unwrap();
     }

@@ -1,11 +1,13 @@
-//! How fast elementwise operations, reductions, normalisation and small operations are, device-resident.
+//! How fast elementwise operations, reductions, normalisation and small operations are,
+//! device-resident.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_bench -- [--case NAME]... [--device cpu|gpu] [--quick]
 //! ```
-//! Cases: `sum`, `relu`, `fused`, `rows`, `small`, `first`, `layout`, and `memory` for the CPU. `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are
-//! no performance. `--quick` shrinks sizes. Results are checked before they are measured. Products, convolutions and attention are in
-//! `tensor_kernels`.
+//! Cases: `sum`, `relu`, `fused`, `rows`, `small`, `first`, `layout`, and `memory` for the CPU.
+//! `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are
+//! no performance. `--quick` shrinks sizes. Results are checked before they are measured. Products,
+//! convolutions and attention are in `tensor_kernels`.
 
 #![allow(
     clippy::unwrap_used,
@@ -90,7 +92,8 @@ fn values(n: usize, device: &Device) -> Tensor {
         .unwrap()
 }
 
-/// The shortest of several times of each function, taken in turns: another program may slow all of them down for a while.
+/// The shortest of several times of each function, taken in turns: another program may slow all of
+/// them down for a while.
 fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     let mut best = [f64::MAX; N];
     for _ in 0..15 {
@@ -103,7 +106,8 @@ fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     best
 }
 
-/// Sums and elementwise operations of the CPU beside reading and copying the same memory with as many threads.
+/// Sums and elementwise operations of the CPU beside reading and copying the same memory with as
+/// many threads.
 fn memory(n: usize) {
     use aleatron_cpu::{Cpu, Tier, threads};
     let pool = threads::current().unwrap();
@@ -111,7 +115,8 @@ fn memory(n: usize) {
     let device = Device::Cpu;
     let x = values(n, &device);
     // In memory as tensors have it: on huge pages.
-    let buffer = || aleatron_cpu::WordBuffer::zeroed(n / 2, aleatron_core::Quantity::Words).unwrap();
+    let buffer =
+        || aleatron_cpu::WordBuffer::zeroed(n / 2, aleatron_core::Quantity::Words).unwrap();
     let (mut words, mut to) = (buffer(), buffer());
     words.fill(1);
     let bytes = 4.0 * n as f64;
@@ -163,7 +168,11 @@ fn main() {
             row(&format!("max of {n}"), time(&device, || x.max_all()), 4.0 * n as f64);
             row(&format!("argmax of {n}"), time(&device, || x.argmax_all()), 4.0 * n as f64);
             let square = x.reshape(&[n / 1024, 1024]).unwrap();
-            row(&format!("sum of rows of 1024, {n}"), time(&device, || square.sum(1)), 4.0 * n as f64);
+            row(
+                &format!("sum of rows of 1024, {n}"),
+                time(&device, || square.sum(1)),
+                4.0 * n as f64,
+            );
             row(&format!("sum of columns, {n}"), time(&device, || square.sum(0)), 4.0 * n as f64);
             // One result waited for, beside an empty submission.
             let one = values(4096, &device);
@@ -176,7 +185,11 @@ fn main() {
                 }
                 best
             };
-            println!("sum and read: {:.1} us for {n}, {:.1} us for 4096", wait(&x) * 1e6, wait(&one) * 1e6);
+            println!(
+                "sum and read: {:.1} us for {n}, {:.1} us for 4096",
+                wait(&x) * 1e6,
+                wait(&one) * 1e6
+            );
         }
     }
     if options.has("memory") && !device.is_gpu() {
@@ -186,7 +199,11 @@ fn main() {
         for n in [mi(1), mi(16), mi(64)] {
             let x = values(n, &device);
             row(&format!("relu of {n}"), time(&device, || x.relu()), 8.0 * n as f64);
-            row(&format!("add of {n}"), time(&device, || x.add(&x.flip(0)?.flip(0)?)), 8.0 * n as f64);
+            row(
+                &format!("add of {n}"),
+                time(&device, || x.add(&x.flip(0)?.flip(0)?)),
+                8.0 * n as f64,
+            );
             let h = x.cast(DType::F16).unwrap();
             record(&h);
             row(&format!("relu of {n}, 16 bits"), time(&device, || h.relu()), 4.0 * n as f64);
@@ -225,7 +242,11 @@ fn main() {
             time(&device, || x.layer_norm(&[1], Some(&scale), Some(&scale), 1e-5)),
             bytes,
         );
-        row("rms_norm of rows of 1024", time(&device, || x.rms_norm(&[1], Some(&scale), 1e-5)), bytes);
+        row(
+            "rms_norm of rows of 1024",
+            time(&device, || x.rms_norm(&[1], Some(&scale), 1e-5)),
+            bytes,
+        );
         row("cumsum of rows of 1024", time(&device, || x.cumsum(1)), bytes);
         let few = x.slice(0, ..(n / 1024).min(1024)).unwrap();
         row(

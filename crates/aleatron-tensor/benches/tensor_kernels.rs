@@ -1,10 +1,12 @@
-//! How fast products, convolutions and attention are, device-resident, with every plan beside the automatic one.
+//! How fast products, convolutions and attention are, device-resident, with every plan beside the
+//! automatic one.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_kernels -- [--case NAME]... [--sweep] [--quick]
 //! ```
-//! Cases: `matmul`, `batched`, `half`, `gemv`, `conv`, `attention`, `cpu`. `ALEATRON_GPU` or `SC_GPU_ADAPTER` names the adapter; the figures of a
-//! software adapter are no performance. `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some places against
+//! Cases: `matmul`, `batched`, `half`, `gemv`, `conv`, `attention`, `cpu`. `ALEATRON_GPU` or
+//! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are no performance.
+//! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some places against
 //! 64-bit sums before it is measured. `benchmarks/torch_tensor.py` prints the same rows for torch.
 
 #![allow(
@@ -68,10 +70,11 @@ fn random(n: usize, seed: u32) -> Vec<f32> {
 
 /// The shortest time of an operation that takes its own result, of batches of several.
 ///
-/// Each call needs the result of the one before. Calls that do not would overlap on the device, and a product of few workgroups would
-/// seem several times as fast as it is for whoever waits for it.
+/// Each call needs the result of the one before. Calls that do not would overlap on the device, and
+/// a product of few workgroups would seem several times as fast as it is for whoever waits for it.
 ///
-/// Clocks fall while the host prepares or checks operands, so a quarter of a second of calls goes before.
+/// Clocks fall while the host prepares or checks operands, so a quarter of a second of calls goes
+/// before.
 fn time(device: &Device, first: &Tensor, operation: impl Fn(&Tensor) -> Result<Tensor>) -> f64 {
     let mut best = f64::MAX;
     let mut repeats = 1;
@@ -124,8 +127,15 @@ fn name_of(plan: MatmulPlan) -> String {
         MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
         MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
         MatmulPlan::Cooperative(tile) => {
-            let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared } =
-                tile;
+            let CooperativeTile {
+                rows,
+                columns,
+                depth,
+                subgroup_rows,
+                subgroup_columns,
+                buffers,
+                shared,
+            } = tile;
             format!(
                 "{rows}x{columns}x{depth} by {subgroup_rows}x{subgroup_columns}, {buffers} buffers of {shared:?}"
             )
@@ -144,7 +154,8 @@ fn wrong(got: &[f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], half: bool) -
             sum += product;
             absolute += product.abs();
         }
-        let bound = (k as f64 + 8.0) * 6e-8 * absolute + if half { sum.abs() / 2048.0 + 1e-7 } else { 0.0 };
+        let bound =
+            (k as f64 + 8.0) * 6e-8 * absolute + if half { sum.abs() / 2048.0 + 1e-7 } else { 0.0 };
         wrong += usize::from((f64::from(got[r * n + c]) - sum).abs() > bound);
     }
     wrong
@@ -213,9 +224,12 @@ fn batched(options: &Options, device: &Device) {
 
 fn half(options: &Options, device: &Device) {
     for n in [1024, 2048, 4096].map(|n| options.size(n)) {
-        let round = |x: Vec<f32>| -> Vec<f32> { x.into_iter().map(|x| f16::from_f32(x).to_f32()).collect() };
+        let round = |x: Vec<f32>| -> Vec<f32> {
+            x.into_iter().map(|x| f16::from_f32(x).to_f32()).collect()
+        };
         let (a, b) = (round(random(n * n, 5)), round(weights(n * n, 6, n)));
-        let of = |x: &[f32]| Tensor::from_slice(x, &[n, n], device).unwrap().cast(DType::F16).unwrap();
+        let of =
+            |x: &[f32]| Tensor::from_slice(x, &[n, n], device).unwrap().cast(DType::F16).unwrap();
         let (left, right) = (of(&a), of(&b));
         for tensor in [&left, &right] {
             tensor.to_vec::<f16>().unwrap();
@@ -295,7 +309,8 @@ fn conv(options: &Options, device: &Device) {
         let flops = 2.0 * (images * out * size * size * channels * kernel * kernel) as f64;
         for plan in plans {
             let seconds = time(device, &image, |x| x.conv2d_as(&weight, Some(&bias), &shape, plan));
-            let name = format!("f32 conv {channels}>{out} {kernel}x{kernel} {size}x{size} b{images}");
+            let name =
+                format!("f32 conv {channels}>{out} {kernel}x{kernel} {size}x{size} b{images}");
             row(&name, &name_of(plan), seconds, flops, 0);
         }
     }
@@ -305,7 +320,8 @@ fn attention(options: &Options, device: &Device) {
     let (heads, length) = (32, 128);
     for n in [512, 2048].map(|n| options.size(n)) {
         let of = |seed| {
-            Tensor::from_slice(&random(heads * n * length, seed), &[heads, n, length], device).unwrap()
+            Tensor::from_slice(&random(heads * n * length, seed), &[heads, n, length], device)
+                .unwrap()
         };
         let (q, k, v) = (of(12), of(13), of(14));
         let seconds = time(device, &q, |q| q.attention(&k, &v, &AttentionOptions::default()));
@@ -335,12 +351,28 @@ fn cpu(options: &Options) {
             // SAFETY: the slices have n rows of n elements.
             unsafe {
                 let (a, b) = (a.as_ptr(), b.as_ptr());
-                matrixmultiply::sgemm(n, n, n, 1.0, a, step, 1, b, step, 1, 0.0, out.as_mut_ptr(), step, 1);
+                matrixmultiply::sgemm(
+                    n,
+                    n,
+                    n,
+                    1.0,
+                    a,
+                    step,
+                    1,
+                    b,
+                    step,
+                    1,
+                    0.0,
+                    out.as_mut_ptr(),
+                    step,
+                    1,
+                );
             }
             best = best.min(start.elapsed().as_secs_f64());
         }
         row(&format!("cpu matmul {n}"), "the crate alone, one thread", best, flops, 0);
-        // In turns, half of the rows on each thread: another program may slow both down for a while.
+        // In turns, half of the rows on each thread: another program may slow both down for a
+        // while.
         let threads = aleatron_cpu::threads::get_num_threads().unwrap();
         let rows = n.div_ceil(threads);
         let (mut crate_best, mut own_best) = (f64::MAX, f64::MAX);
@@ -354,7 +386,9 @@ fn cpu(options: &Options) {
                         // SAFETY: the slices have m and n rows of n elements.
                         unsafe {
                             let out = out.as_mut_ptr();
-                            matrixmultiply::sgemm(m, n, n, 1.0, a, step, 1, b, step, 1, 0.0, out, step, 1);
+                            matrixmultiply::sgemm(
+                                m, n, n, 1.0, a, step, 1, b, step, 1, 0.0, out, step, 1,
+                            );
                         }
                     });
                 }

@@ -1,4 +1,5 @@
-//! Explicit batches: commands that are recorded together and sent together, over handles of one batch.
+//! Explicit batches: commands that are recorded together and sent together, over handles of one
+//! batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,8 +29,9 @@ struct Value {
 
 /// Records operations on one GPU and sends them together.
 ///
-/// Nothing reaches the device before [`Self::execute`], chains of elementwise operations become one kernel, and nothing waits but reads.
-/// Handles of another batch, or of this one before [`Self::reset`], are refused.
+/// Nothing reaches the device before [`Self::execute`], chains of elementwise operations become one
+/// kernel, and nothing waits but reads. Handles of another batch, or of this one before
+/// [`Self::reset`], are refused.
 ///
 /// ```no_run
 /// use aleatron_tensor::{Device, GpuCommandBatch};
@@ -74,7 +76,14 @@ impl GpuCommandBatch {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         device.hold();
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, round: 0, device: device.clone(), values: Vec::new(), operations: 0, is_held: true }
+        Self {
+            id,
+            round: 0,
+            device: device.clone(),
+            values: Vec::new(),
+            operations: 0,
+            is_held: true,
+        }
     }
 
     fn let_go(&mut self) {
@@ -156,7 +165,8 @@ impl GpuCommandBatch {
     /// Records anything that tensors can do.
     ///
     /// # Errors
-    /// [`Error::Handle`] for a handle of another batch or of an earlier round, or what the operation says.
+    /// [`Error::Handle`] for a handle of another batch or of an earlier round, or what the
+    /// operation says.
     pub fn apply<const N: usize>(
         &mut self,
         ids: [BufferId; N],
@@ -201,7 +211,8 @@ impl GpuCommandBatch {
         self.apply([x], |[x]| x.mul(factor))
     }
 
-    /// Records the sum of the products of two tensors of one shape: one number, however many there are.
+    /// Records the sum of the products of two tensors of one shape: one number, however many there
+    /// are.
     ///
     /// # Errors
     /// As [`Self::apply`]; [`Error::Shapes`] for two shapes.
@@ -218,7 +229,14 @@ impl GpuCommandBatch {
     ///
     /// # Errors
     /// As [`Self::apply`]; [`Error::Reshape`] for another number of elements.
-    pub fn matmul(&mut self, x: BufferId, y: BufferId, m: usize, k: usize, n: usize) -> Result<BufferId> {
+    pub fn matmul(
+        &mut self,
+        x: BufferId,
+        y: BufferId,
+        m: usize,
+        k: usize,
+        n: usize,
+    ) -> Result<BufferId> {
         self.apply([x, y], |[x, y]| x.reshape(&[m, k])?.matmul(&y.reshape(&[k, n])?)?.flatten(0, 1))
     }
 
@@ -259,7 +277,8 @@ impl GpuCommandBatch {
         Ok(())
     }
 
-    /// As [`Self::execute`]; what is returned can be awaited, and is ready when all of it is done. `None` where nothing was left to send.
+    /// As [`Self::execute`]; what is returned can be awaited, and is ready when all of it is done.
+    /// `None` where nothing was left to send.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -271,7 +290,8 @@ impl GpuCommandBatch {
     /// Reads a value, which is computed first where it was not.
     ///
     /// # Errors
-    /// [`Error::Handle`] for a handle of another batch or of an earlier round, else as [`Tensor::to_vec`].
+    /// [`Error::Handle`] for a handle of another batch or of an earlier round, else as
+    /// [`Tensor::to_vec`].
     pub fn read<T: Element>(&self, id: BufferId) -> Result<Vec<T>> {
         self.value(id)?.tensor.to_vec()
     }
@@ -284,7 +304,8 @@ impl GpuCommandBatch {
         self.value(id)?.tensor.start_read()
     }
 
-    /// Forgets all values and begins a new round: handles of the last one are stale, and its memory is used again.
+    /// Forgets all values and begins a new round: handles of the last one are stale, and its memory
+    /// is used again.
     pub fn reset(&mut self) {
         self.values.clear();
         self.operations = 0;

@@ -1,8 +1,8 @@
 //! Element types: which there are, how they combine, and how Rust values become elements.
 //!
-//! Two tensors combine where their types are of one kind: booleans with booleans, integers with integers, floats with floats.
-//! The result has the wider of the two types ([`DType::promote`]). A number beside a tensor takes the type of the tensor,
-//! where it can ([`Scalar::to_dtype`]).
+//! Two tensors combine where their types are of one kind: booleans with booleans, integers with
+//! integers, floats with floats. The result has the wider of the two types ([`DType::promote`]). A
+//! number beside a tensor takes the type of the tensor, where it can ([`Scalar::to_dtype`]).
 
 use std::fmt;
 
@@ -23,7 +23,8 @@ pub enum DType {
     I32,
     /// Signed 64-bit integers. GPUs without such integers do not take them.
     I64,
-    /// 16-bit floats. Operations compute in 32 bits and round to the nearest 16-bit float, ties to even.
+    /// 16-bit floats. Operations compute in 32 bits and round to the nearest 16-bit float, ties to
+    /// even.
     F16,
     /// 32-bit floats.
     F32,
@@ -44,7 +45,8 @@ pub enum Kind {
 
 impl DType {
     /// Every type.
-    pub const ALL: [Self; 7] = [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32, Self::F64];
+    pub const ALL: [Self; 7] =
+        [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32, Self::F64];
 
     /// The bytes of an element.
     #[must_use]
@@ -67,7 +69,8 @@ impl DType {
         }
     }
 
-    /// Returns the type that floats of this type are computed in: 64-bit floats in 64 bits, others in 32.
+    /// Returns the type that floats of this type are computed in: 64-bit floats in 64 bits, others
+    /// in 32.
     #[must_use]
     pub(crate) const fn computed(self) -> Self {
         match self {
@@ -82,8 +85,8 @@ impl DType {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// The type of the combination of two types: the wider one of two of one kind. `None` for two of different kinds, which do
-    /// not combine without a cast.
+    /// The type of the combination of two types: the wider one of two of one kind. `None` for two
+    /// of different kinds, which do not combine without a cast.
     ///
     /// ```
     /// use aleatron_tensor::DType;
@@ -194,8 +197,8 @@ impl Scalar {
         }
     }
 
-    /// The number as an element. A float is rounded to the nearest one of the type, an integer may become a float; nothing
-    /// else changes its kind.
+    /// The number as an element. A float is rounded to the nearest one of the type, an integer may
+    /// become a float; nothing else changes its kind.
     ///
     /// # Errors
     /// [`Error::Scalar`] for a number of another kind or an integer that the type cannot hold.
@@ -207,16 +210,21 @@ impl Scalar {
             (Self::Int(value), DType::U8) => {
                 Constant { dtype, bits: integer(value, u8::try_from(value).is_ok())? as u64 }
             }
-            (Self::Int(value), DType::I32) => {
-                Constant { dtype, bits: integer(value, i32::try_from(value).is_ok())? as u32 as u64 }
-            }
+            (Self::Int(value), DType::I32) => Constant {
+                dtype,
+                bits: integer(value, i32::try_from(value).is_ok())? as u32 as u64,
+            },
             (Self::Int(value), DType::I64) => Constant { dtype, bits: value as u64 },
             (Self::Int(value), DType::F64) => Constant::double(value as f64),
             (Self::Float(value), DType::F64) => Constant::double(value),
             (Self::Int(value), DType::F32) => Constant::float(value as f32, dtype),
-            (Self::Int(value), DType::F16) => Constant::float(f16::from_f64(value as f64).to_f32(), dtype),
+            (Self::Int(value), DType::F16) => {
+                Constant::float(f16::from_f64(value as f64).to_f32(), dtype)
+            }
             (Self::Float(value), DType::F32) => Constant::float(value as f32, dtype),
-            (Self::Float(value), DType::F16) => Constant::float(f16::from_f64(value).to_f32(), dtype),
+            (Self::Float(value), DType::F16) => {
+                Constant::float(f16::from_f64(value).to_f32(), dtype)
+            }
             _ => return Err(refused()),
         })
     }
@@ -254,7 +262,8 @@ scalar!(f64, Float);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Constant {
     dtype: DType,
-    /// The bits of an `f64` for 64-bit floats, of an `f32` for other floats, of an integer otherwise; what is above them is zero.
+    /// The bits of an `f64` for 64-bit floats, of an `f32` for other floats, of an integer
+    /// otherwise; what is above them is zero.
     bits: u64,
 }
 

@@ -211,7 +211,9 @@ pub enum Error {
         available: Option<u64>,
     },
     /// A handle of a batch that is not this one, or of an earlier round of it.
-    #[error("handle {index} of batch {owner}, round {round}, used in batch {user}, round {current}")]
+    #[error(
+        "handle {index} of batch {owner}, round {round}, used in batch {user}, round {current}"
+    )]
     Handle {
         /// The number of the handle.
         index: usize,
@@ -380,7 +382,9 @@ impl CustomError {
 impl From<aleatron_core::Error> for Error {
     fn from(error: aleatron_core::Error) -> Self {
         match error {
-            aleatron_core::Error::Memory { bytes, available, .. } => Self::Memory { bytes, available },
+            aleatron_core::Error::Memory { bytes, available, .. } => {
+                Self::Memory { bytes, available }
+            }
             other => Self::Cpu(other.into()),
         }
     }

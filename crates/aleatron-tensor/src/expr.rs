@@ -1,7 +1,8 @@
-//! Elementwise expressions: what the CPU evaluates block by block, and what one kernel computes on a GPU.
+//! Elementwise expressions: what the CPU evaluates block by block, and what one kernel computes on
+//! a GPU.
 //!
-//! An [`Expr`] is a [`Program`], which says what is computed, over leaves and constants. Programs are values: equal ones are one
-//! kernel.
+//! An [`Expr`] is a [`Program`], which says what is computed, over leaves and constants. Programs
+//! are values: equal ones are one kernel.
 
 use crate::dtype::{Constant, DType};
 use crate::op::{BinaryOp, UnaryOp};
@@ -50,7 +51,10 @@ impl Program {
 
     /// The steps that compute.
     pub(crate) fn operations(&self) -> usize {
-        self.steps.iter().filter(|(node, _)| !matches!(node, Node::Leaf(_) | Node::Constant(_))).count()
+        self.steps
+            .iter()
+            .filter(|(node, _)| !matches!(node, Node::Leaf(_) | Node::Constant(_)))
+            .count()
     }
 }
 
@@ -88,7 +92,8 @@ impl<L: Clone + PartialEq> Expr<L> {
         })
     }
 
-    /// Takes over all of another expression; what both have is there once. Gives the place of its result.
+    /// Takes over all of another expression; what both have is there once. Gives the place of its
+    /// result.
     fn absorb(&mut self, other: &Self) -> Place {
         let mut places = Vec::with_capacity(other.program.steps.len());
         for &(node, dtype) in &other.program.steps {
@@ -171,12 +176,21 @@ mod tests {
         assert_eq!(twice.program.steps.len(), 3);
         assert_eq!(twice.leaves, ["a"]);
         // Doubling thirty times is thirty additions.
-        let many = (0..30).fold(twice.clone(), |sum, _| sum.clone().binary(BinaryOp::Add, &sum, DType::F32));
+        let many = (0..30)
+            .fold(twice.clone(), |sum, _| sum.clone().binary(BinaryOp::Add, &sum, DType::F32));
         assert_eq!((many.program.operations(), many.leaves.len()), (32, 1));
         let one = Expr::constant(Scalar::Float(1.0).to_dtype(DType::F32).unwrap());
         let two = Expr::constant(Scalar::Float(2.0).to_dtype(DType::F32).unwrap());
-        let sum = leaf("b").binary(BinaryOp::Add, &one, DType::F32).binary(BinaryOp::Mul, &two, DType::F32);
-        let both = sum.binary(BinaryOp::Mul, &leaf("b").binary(BinaryOp::Add, &one, DType::F32), DType::F32);
+        let sum = leaf("b").binary(BinaryOp::Add, &one, DType::F32).binary(
+            BinaryOp::Mul,
+            &two,
+            DType::F32,
+        );
+        let both = sum.binary(
+            BinaryOp::Mul,
+            &leaf("b").binary(BinaryOp::Add, &one, DType::F32),
+            DType::F32,
+        );
         assert_eq!((both.leaves.len(), both.constants.len(), both.program.operations()), (1, 2, 3));
         assert_eq!(both.program.dtype(), DType::F32);
     }

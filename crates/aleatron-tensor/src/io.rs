@@ -21,8 +21,9 @@
 //!
 //! # Types
 //!
-//! Every type of a tensor is stored as it is. Files of other programs may hold types that tensors do not have; those whose values fit a wider
-//! type are converted exactly (bf16 to f32; i8, i16 and u16 to i32; u32 to i64), the others are an error.
+//! Every type of a tensor is stored as it is. Files of other programs may hold types that tensors
+//! do not have; those whose values fit a wider type are converted exactly (bf16 to f32; i8, i16 and
+//! u16 to i32; u32 to i64), the others are an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +54,8 @@ pub fn save(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Resul
 /// Reads every tensor of a safetensors file onto a device.
 ///
 /// # Errors
-/// [`Error::File`] for a file that cannot be read, is not valid, or holds a type that tensors do not have; else as [`Tensor::to_device`].
+/// [`Error::File`] for a file that cannot be read, is not valid, or holds a type that tensors do
+/// not have; else as [`Tensor::to_device`].
 pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|error| file_error(path, &error))?;
@@ -88,9 +90,10 @@ impl Tensor {
         let mut tensors = load(path, device)?;
         match (tensors.len(), tensors.pop_first()) {
             (1, Some((_, tensor))) => Ok(tensor),
-            (n, _) => {
-                Err(file_error(path, &format!("the file holds {n} tensors, not 1; read it with io::load")))
-            }
+            (n, _) => Err(file_error(
+                path,
+                &format!("the file holds {n} tensors, not 1; read it with io::load"),
+            )),
         }
     }
 }
@@ -107,7 +110,8 @@ fn write<'a>(tensors: impl Iterator<Item = (&'a str, &'a Tensor)>, path: &Path) 
         let Storage::Cpu(storage) = tensor.storage() else {
             return Err(Error::internal("io::write, tensor on a GPU"));
         };
-        let view = TensorView::new(stored_type(tensor.dtype()), tensor.shape().to_vec(), storage.bytes());
+        let view =
+            TensorView::new(stored_type(tensor.dtype()), tensor.shape().to_vec(), storage.bytes());
         Ok((*name, view.map_err(|error| file_error(path, &error))?))
     });
     let views = views.collect::<Result<Vec<_>>>()?;
@@ -177,13 +181,20 @@ mod tests {
 
     #[test]
     fn types_of_other_programs_are_widened_or_refused() {
-        let read =
-            |dtype, bytes: &[u8], n: usize| read_tensor(&TensorView::new(dtype, vec![n], bytes).unwrap());
+        let read = |dtype, bytes: &[u8], n: usize| {
+            read_tensor(&TensorView::new(dtype, vec![n], bytes).unwrap())
+        };
         let x = read(Dtype::BF16, &[0x80, 0x3f, 0x00, 0xc0], 2).unwrap();
         assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, -2.0]);
         assert_eq!(read(Dtype::I8, &[0xff, 1], 2).unwrap().to_vec::<i32>().unwrap(), [-1, 1]);
-        assert_eq!(read(Dtype::U32, &[0xff; 4], 1).unwrap().to_vec::<i64>().unwrap(), [4_294_967_295]);
-        assert_eq!(read(Dtype::BOOL, &[0, 1, 2], 3).unwrap().to_vec::<bool>().unwrap(), [false, true, true]);
+        assert_eq!(
+            read(Dtype::U32, &[0xff; 4], 1).unwrap().to_vec::<i64>().unwrap(),
+            [4_294_967_295]
+        );
+        assert_eq!(
+            read(Dtype::BOOL, &[0, 1, 2], 3).unwrap().to_vec::<bool>().unwrap(),
+            [false, true, true]
+        );
         assert!(matches!(read(Dtype::U64, &[0; 8], 1), Err(Error::Name { .. })));
     }
 }

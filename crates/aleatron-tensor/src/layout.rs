@@ -1,7 +1,9 @@
-//! How a tensor lies in its storage: shape, strides and offset, and the views that change nothing but these.
+//! How a tensor lies in its storage: shape, strides and offset, and the views that change nothing
+//! but these.
 //!
-//! A [`Layout`] is only ever made from a valid one by checked steps, so every index it can produce lies inside the storage it
-//! was made for. Strides are in elements and may be 0 (an axis that is broadcast) or negative (one that is flipped).
+//! A [`Layout`] is only ever made from a valid one by checked steps, so every index it can produce
+//! lies inside the storage it was made for. Strides are in elements and may be 0 (an axis that is
+//! broadcast) or negative (one that is flipped).
 
 use crate::error::{Error, Limit, Result};
 
@@ -82,10 +84,15 @@ pub(crate) fn axes(op: &'static str, named: &[isize], rank: usize) -> Result<Vec
 ///
 /// # Errors
 /// [`Error::Shapes`] where two sizes differ and none is 1.
-pub(crate) fn broadcast_shapes(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
+pub(crate) fn broadcast_shapes(
+    op: &'static str,
+    left: &[usize],
+    right: &[usize],
+) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
-    let size =
-        |shape: &[usize], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |place| shape[place]);
+    let size = |shape: &[usize], i: usize| {
+        (i + shape.len()).checked_sub(rank).map_or(1, |place| shape[place])
+    };
     (0..rank)
         .map(|i| match (size(left, i), size(right, i)) {
             (a, b) if a == b => Ok(a),
@@ -113,7 +120,12 @@ impl Layout {
     pub fn strided(shape: &[usize], strides: &[isize], offset: usize, len: usize) -> Result<Self> {
         elements(shape)?;
         if strides.len() != shape.len() {
-            return Err(Error::argument("strided", "strides", strides, "one for each axis is needed"));
+            return Err(Error::argument(
+                "strided",
+                "strides",
+                strides,
+                "one for each axis is needed",
+            ));
         }
         let layout = Self { shape: shape.to_vec(), strides: strides.to_vec(), offset };
         let [mut low, mut high] = [offset as i128; 2];
@@ -172,7 +184,8 @@ impl Layout {
         self.shape.contains(&0)
     }
 
-    /// Whether the elements follow each other in row-major order without gaps, from wherever the offset is.
+    /// Whether the elements follow each other in row-major order without gaps, from wherever the
+    /// offset is.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1usize;
@@ -288,7 +301,12 @@ impl Layout {
     /// Without an axis of size 1.
     pub(crate) fn squeeze(&self, axis: usize) -> Result<Self> {
         if self.shape[axis] != 1 {
-            return Err(Error::argument("squeeze", "size of the axis", self.shape[axis], "it must be 1"));
+            return Err(Error::argument(
+                "squeeze",
+                "size of the axis",
+                self.shape[axis],
+                "it must be 1",
+            ));
         }
         let mut squeezed = self.clone();
         squeezed.shape.remove(axis);
@@ -310,7 +328,9 @@ impl Layout {
         let refused = || Error::shapes(op, &self.shape, shape);
         let missing = shape.len().checked_sub(self.rank()).ok_or_else(refused)?;
         let mut strides = vec![0; missing];
-        for ((&own, &stride), &wanted) in self.shape.iter().zip(&self.strides).zip(&shape[missing..]) {
+        for ((&own, &stride), &wanted) in
+            self.shape.iter().zip(&self.strides).zip(&shape[missing..])
+        {
             strides.push(match own {
                 own if own == wanted => stride,
                 1 => 0,
@@ -376,8 +396,10 @@ impl Layout {
     /// # Errors
     /// [`Error::Memory`] where there is no room: a broadcast view has any number of elements.
     pub(crate) fn place_list(&self) -> Result<Vec<usize>> {
-        let mut list =
-            aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
+        let mut list = aleatron_core::memory::with_capacity(
+            self.len() as u128,
+            aleatron_core::Quantity::Words,
+        )?;
         list.extend(self.places());
         Ok(list)
     }
@@ -385,7 +407,13 @@ impl Layout {
     /// The places of all elements in row-major order.
     pub(crate) fn places(&self) -> Places {
         let (dims, [strides]) = collapse([self]);
-        Places { at: vec![0; dims.len()], place: self.offset as isize, left: self.len(), dims, strides }
+        Places {
+            at: vec![0; dims.len()],
+            place: self.offset as isize,
+            left: self.len(),
+            dims,
+            strides,
+        }
     }
 }
 
@@ -436,8 +464,8 @@ pub(crate) fn check_axis_length(n: usize) -> Result<()> {
     Err(Error::TooLarge { what: Limit::AxisLength, actual: n as u128, limit })
 }
 
-/// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they form one run in every
-/// layout. Never empty: a single element is an axis of size 1.
+/// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they
+/// form one run in every layout. Never empty: a single element is an axis of size 1.
 pub(crate) fn collapse<const N: usize>(layouts: [&Layout; N]) -> (Vec<usize>, [Vec<isize>; N]) {
     let (dims, mut strides) = collapse_all(&layouts);
     // There are as many lists of strides as layouts.
@@ -457,7 +485,9 @@ pub(crate) fn collapse_all(layouts: &[&Layout]) -> (Vec<usize>, Vec<Vec<isize>>)
         let merges = !dims.is_empty()
             && layouts.iter().zip(&strides).all(|(layout, own)| {
                 own.last().is_some_and(|&outer| {
-                    layout.strides[axis].checked_mul(size as isize).is_some_and(|step| step == outer)
+                    layout.strides[axis]
+                        .checked_mul(size as isize)
+                        .is_some_and(|step| step == outer)
                 })
             });
         if merges && let Some(last) = dims.last_mut() {

@@ -1,7 +1,8 @@
 //! Float tensors on CPUs and on any GPU.
 //!
-//! A [`Tensor`] is immutable; views of it copy nothing, and every operation takes them, on the CPU and on GPUs alike. A result stays where its
-//! arguments are. On GPUs, chains of elementwise operations become one kernel, commands are sent together, and only reads wait.
+//! A [`Tensor`] is immutable; views of it copy nothing, and every operation takes them, on the CPU
+//! and on GPUs alike. A result stays where its arguments are. On GPUs, chains of elementwise
+//! operations become one kernel, commands are sent together, and only reads wait.
 //!
 //! ```
 //! use aleatron_tensor::{Device, Tensor};
@@ -13,8 +14,9 @@
 //! # Ok::<(), aleatron_tensor::Error>(())
 //! ```
 //!
-//! Rules for NaN, infinity, rounding, empty tensors and the order of sums are in the guide, `docs/tensors.md`, and beside the operations:
-//! elementwise ones in [`op`], reductions at [`Reduction`].
+//! Rules for NaN, infinity, rounding, empty tensors and the order of sums are in the guide,
+//! `docs/tensors.md`, and beside the operations: elementwise ones in [`op`], reductions at
+//! [`Reduction`].
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(feature = "gpu"),

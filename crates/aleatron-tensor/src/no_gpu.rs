@@ -1,7 +1,8 @@
 //! The interface of `gpu/` in builds without the cargo feature `gpu`.
 //!
-//! No value of [`GpuDevice`] can be created here, so the functions that take one are never called: the compiler checks that their bodies are
-//! unreachable. Operations therefore match on devices in the same way in every build, and enabling the feature only adds items.
+//! No value of [`GpuDevice`] can be created here, so the functions that take one are never called:
+//! the compiler checks that their bodies are unreachable. Operations therefore match on devices in
+//! the same way in every build, and enabling the feature only adds items.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::storage::CpuStorage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Never {}
 
-/// A GPU that holds tensors. No value exists in this build: it was compiled without the cargo feature `gpu`.
+/// A GPU that holds tensors. No value exists in this build: it was compiled without the cargo
+/// feature `gpu`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuDevice(Never);
 
@@ -48,7 +50,8 @@ impl fmt::Display for GpuDevice {
     }
 }
 
-/// Elements on a GPU. No value exists in this build: it was compiled without the cargo feature `gpu`.
+/// Elements on a GPU. No value exists in this build: it was compiled without the cargo feature
+/// `gpu`.
 #[derive(Debug)]
 pub struct GpuStorage(Never);
 

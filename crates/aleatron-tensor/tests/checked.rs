@@ -1,14 +1,15 @@
-//! Kernels are compiled without run-time checks where their indices are known to be inside. With the checks they must give the same
-//! bits, on the same inputs: a check that changes a result has caught an index outside. Other test files compare both with exact
-//! results; here every family of kernels is run on views, with sizes that fit no workgroup.
+//! Kernels are compiled without run-time checks where their indices are known to be inside. With
+//! the checks they must give the same bits, on the same inputs: a check that changes a result has
+//! caught an index outside. Other test files compare both with exact results; here every family of
+//! kernels is run on views, with sizes that fit no workgroup.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
 use aleatron_device::Checks;
 use aleatron_tensor::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, DType, Device, Interpolation, Order,
-    PadMode, Padding, PoolOptions, ResizeAxis, ResizeOptions, Result, Tensor,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, DType, Device, Interpolation,
+    Order, PadMode, Padding, PoolOptions, ResizeAxis, ResizeOptions, Result, Tensor,
 };
 use common::{checked_gpu, gpu};
 
@@ -46,7 +47,10 @@ fn assert_equal(what: &str, operation: impl Fn(&Device) -> Result<Vec<Tensor>>) 
     });
     for (i, (plain, checked)) in plain.iter().zip(&checked).enumerate() {
         let differs = plain.iter().zip(checked).position(|(a, b)| a != b);
-        assert!(plain.len() == checked.len() && differs.is_none(), "{what}, result {i}: element {differs:?}");
+        assert!(
+            plain.len() == checked.len() && differs.is_none(),
+            "{what}, result {i}: element {differs:?}"
+        );
     }
 }
 
@@ -88,13 +92,16 @@ fn products_and_attention() {
         let mut all = Vec::new();
         for dtype in DTYPES {
             for [m, k, n] in [[1, 70, 33], [33, 65, 130], [3, 1030, 7]] {
-                let (x, y) = (input(&[2, m, k], dtype, 4, device)?, input(&[k, n], dtype, 5, device)?);
+                let (x, y) =
+                    (input(&[2, m, k], dtype, 4, device)?, input(&[k, n], dtype, 5, device)?);
                 all.push(x.matmul(&y)?);
             }
             for [queries, keys] in [[1, 300], [33, 65]] {
                 let q = input(&[3, queries, 20], dtype, 6, device)?;
-                let (k, v) =
-                    (input(&[3, keys, 20], dtype, 7, device)?, input(&[3, keys, 12], dtype, 8, device)?);
+                let (k, v) = (
+                    input(&[3, keys, 20], dtype, 7, device)?,
+                    input(&[3, keys, 12], dtype, 8, device)?,
+                );
                 let causality = Causality::FromFirst;
                 all.push(q.attention(&k, &v, &AttentionOptions::default())?);
                 all.push(q.attention(
@@ -116,13 +123,18 @@ fn images() {
             let x = input(&[2, 6, 13, 17], dtype, 9, device)?;
             for groups in [1, 3] {
                 let weight = input(&[12, 6 / groups, 3, 2], dtype, 10, device)?;
-                let options =
-                    ConvOptions { stride: [2, 1], padding: [[1, 2], [0, 1]], dilation: [1, 2], groups };
+                let options = ConvOptions {
+                    stride: [2, 1],
+                    padding: [[1, 2], [0, 1]],
+                    dilation: [1, 2],
+                    groups,
+                };
                 all.push(x.conv2d(&weight, None, &options)?);
             }
             let weight = input(&[6, 4, 3, 3], dtype, 11, device)?;
             all.push(x.conv_transpose2d(&weight, None, &ConvTransposeOptions::default())?);
-            let window = PoolOptions { stride: [2, 3], padding: [[1, 1]; 2], ..PoolOptions::new([3, 3]) };
+            let window =
+                PoolOptions { stride: [2, 3], padding: [[1, 1]; 2], ..PoolOptions::new([3, 3]) };
             all.extend([x.max_pool2d(&window)?, x.avg_pool2d(&window, Padding::default())?]);
             let sizes = [ResizeAxis::new(2, 29), ResizeAxis::new(3, 5)];
             all.push(x.resize(&sizes, &ResizeOptions::new(Interpolation::Linear))?);
@@ -139,7 +151,11 @@ fn places_and_pieces() {
             let x = input(&[21, 34], dtype, 12, device)?;
             let rows = Tensor::from_slice(&[20, 0, 7, 7, 3], &[5], device)?;
             all.extend([x.index_select(0, &rows)?, Tensor::concat(&[&x, &x.flip(1)?], 0)?]);
-            all.extend([x.pad(&[(2, 3), (1, 5)], PadMode::Reflect)?, x.tile(&[2, 3])?, x.t()?.contiguous()?]);
+            all.extend([
+                x.pad(&[(2, 3), (1, 5)], PadMode::Reflect)?,
+                x.tile(&[2, 3])?,
+                x.t()?.contiguous()?,
+            ]);
             let places: Vec<i32> = (0..2 * 34).map(|i| i * 5 % 21).collect();
             let places = Tensor::from_slice(&places, &[2, 34], device)?;
             all.push(x.gather(0, &places)?);

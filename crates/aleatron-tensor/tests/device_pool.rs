@@ -19,8 +19,11 @@ fn sharded_products_are_those_of_one_device() {
     assert_eq!((pool.len(), pool.is_empty(), pool.iter().len()), (3, false, 3));
     let one = Device::Gpu(pool.get(0).unwrap().clone());
     for rows in [0, 1, 2, 3, 10, 131] {
-        let left = Tensor::from_slice(&draw.floats(rows * 40, -1.0, 1.0), &[rows, 40], &Device::Cpu).unwrap();
-        let right = Tensor::from_slice(&draw.floats(40 * 24, -1.0, 1.0), &[40, 24], &Device::Cpu).unwrap();
+        let left =
+            Tensor::from_slice(&draw.floats(rows * 40, -1.0, 1.0), &[rows, 40], &Device::Cpu)
+                .unwrap();
+        let right =
+            Tensor::from_slice(&draw.floats(40 * 24, -1.0, 1.0), &[40, 24], &Device::Cpu).unwrap();
         let got = pool.matmul(&left, &right).unwrap();
         assert_eq!((got.shape(), got.device()), (&[rows, 24][..], Device::Cpu));
         let want = left.to_device(&one).unwrap().matmul(&right.to_device(&one).unwrap()).unwrap();
@@ -33,9 +36,11 @@ fn batches_are_shared_out_in_order() {
     let mut draw = Draw::new(62);
     let pool = pool(2);
     let batch =
-        Tensor::from_slice(&draw.floats(5 * 2 * 6 * 6, -1.0, 1.0), &[5, 2, 6, 6], &Device::Cpu).unwrap();
+        Tensor::from_slice(&draw.floats(5 * 2 * 6 * 6, -1.0, 1.0), &[5, 2, 6, 6], &Device::Cpu)
+            .unwrap();
     let weight =
-        Tensor::from_slice(&draw.floats(3 * 2 * 3 * 3, -1.0, 1.0), &[3, 2, 3, 3], &Device::Cpu).unwrap();
+        Tensor::from_slice(&draw.floats(3 * 2 * 3 * 3, -1.0, 1.0), &[3, 2, 3, 3], &Device::Cpu)
+            .unwrap();
     let convolve = |device: &Device, part: &Tensor| {
         part.conv2d(&weight.to_device(device)?, None, &ConvOptions::default())?.relu()
     };

@@ -1,11 +1,12 @@
-//! Views of more than 2^32 elements, which broadcasting makes without memory: results are right, or an error names the size.
+//! Views of more than 2^32 elements, which broadcasting makes without memory: results are right, or
+//! an error names the size.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
 use aleatron_tensor::{
-    AttentionOptions, ConvOptions, DType, Device, Dims, Error, Layout, Padding, PoolOptions, Reduction,
-    Result, Tensor,
+    AttentionOptions, ConvOptions, DType, Device, Dims, Error, Layout, Padding, PoolOptions,
+    Reduction, Result, Tensor,
 };
 use common::gpu;
 
@@ -25,15 +26,20 @@ fn reductions_of_repeated_element_are_exact() {
         let two = Tensor::full(&[1], 2.0, DType::F32, &device).unwrap();
         for n in [1usize << 32, (1 << 32) + 2, HUGE, 3 << 32] {
             let x = two.broadcast_to(&[n]).unwrap();
-            let of = |reduction| x.reduce(reduction, &[], Dims::Drop).unwrap().item::<f32>().unwrap();
+            let of =
+                |reduction| x.reduce(reduction, &[], Dims::Drop).unwrap().item::<f32>().unwrap();
             assert_eq!(of(Reduction::Sum), 2.0 * n as f32, "{n} on {device}");
             assert_eq!(of(Reduction::Mean), 2.0, "{n} on {device}");
             assert_eq!([of(Reduction::Max), of(Reduction::Min)], [2.0; 2]);
             assert_eq!(of(Reduction::Prod), f32::INFINITY);
             assert_eq!(x.var_all(0.0).unwrap().item::<f32>().unwrap(), 0.0);
             let log = of(Reduction::LogSumExp);
-            // The shift is exact, and so is the sum; ln and the addition round by an ulp and a half of less than 32.
-            assert!((f64::from(log) - (2.0 + (n as f64).ln())).abs() < 1.5 * 2f64.powi(-19), "{log}");
+            // The shift is exact, and so is the sum; ln and the addition round by an ulp and a half
+            // of less than 32.
+            assert!(
+                (f64::from(log) - (2.0 + (n as f64).ln())).abs() < 1.5 * 2f64.powi(-19),
+                "{log}"
+            );
             let any = x.any_all().unwrap().item::<bool>().unwrap();
             assert!(any && x.all_all().unwrap().item::<bool>().unwrap());
         }
@@ -48,7 +54,10 @@ fn reductions_of_repeated_element_are_exact() {
 fn integer_sums_and_products_of_repeated_elements_wrap() {
     for device in devices() {
         let n = (1usize << 32) + 5;
-        let x = Tensor::from_slice(&[7i32, -3], &[2, 1], &device).unwrap().broadcast_to(&[2, n]).unwrap();
+        let x = Tensor::from_slice(&[7i32, -3], &[2, 1], &device)
+            .unwrap()
+            .broadcast_to(&[2, n])
+            .unwrap();
         // Modulo 2^32 there are 5 copies.
         assert_eq!(x.sum(1).unwrap().to_vec::<i32>().unwrap(), [35, -15]);
         assert_eq!(x.sum_all().unwrap().item::<i32>().unwrap(), 20);
@@ -63,11 +72,13 @@ fn integer_sums_and_products_of_repeated_elements_wrap() {
         let expected = [power(7, n), power(-3i32 as u32, n)];
         assert_eq!(x.prod(1).unwrap().to_vec::<i32>().unwrap(), expected);
         if device.supports(DType::I64) {
-            let wide = Tensor::from_slice(&[-3i64], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
+            let wide =
+                Tensor::from_slice(&[-3i64], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
             let sum = wide.sum_all().unwrap();
             assert_eq!(sum.item::<i64>().unwrap(), -3 * n as i64);
         }
-        let bytes = Tensor::from_slice(&[200u8], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
+        let bytes =
+            Tensor::from_slice(&[200u8], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
         assert_eq!(bytes.sum_all().unwrap().item::<i32>().unwrap(), 1000);
     }
 }
@@ -100,7 +111,9 @@ fn places_count_the_copies_of_broadcast_axes() {
         let plain = x.contiguous().unwrap();
         for axes in [&[][..], &[0, 1], &[1, 2], &[0, 2], &[1, 3], &[2, 3], &[0, 1, 2, 3]] {
             for reduction in [Reduction::ArgMax, Reduction::ArgMin] {
-                let of = |x: &Tensor| x.reduce(reduction, axes, Dims::Drop).unwrap().to_vec::<i32>().unwrap();
+                let of = |x: &Tensor| {
+                    x.reduce(reduction, axes, Dims::Drop).unwrap().to_vec::<i32>().unwrap()
+                };
                 assert_eq!(of(&x), of(&plain), "{reduction:?} over {axes:?} on {device}");
             }
         }
@@ -115,7 +128,10 @@ fn places_count_the_copies_of_broadcast_axes() {
 fn reductions_of_broadcast_views_match_their_copies() {
     for device in devices() {
         for dtype in [DType::F32, DType::F16] {
-            let x = Tensor::randn_seeded(&[3, 1, 4, 1], 5, DType::F32, &device).unwrap().cast(dtype).unwrap();
+            let x = Tensor::randn_seeded(&[3, 1, 4, 1], 5, DType::F32, &device)
+                .unwrap()
+                .cast(dtype)
+                .unwrap();
             let x = x.broadcast_to(&[3, 6, 4, 2]).unwrap();
             let plain = x.contiguous().unwrap();
             for axes in [&[][..], &[0], &[1], &[3], &[1, 3], &[0, 1, 2]] {
@@ -127,12 +143,19 @@ fn reductions_of_broadcast_views_match_their_copies() {
                             (result.dtype(), result.shape().to_vec(), values)
                         };
                         let (own, copied) = (of(&x), of(&plain));
-                        assert_eq!((own.0, &own.1), (copied.0, &copied.1), "{reduction:?} {axes:?}");
+                        assert_eq!(
+                            (own.0, &own.1),
+                            (copied.0, &copied.1),
+                            "{reduction:?} {axes:?}"
+                        );
                         for (own, copied) in own.2.iter().zip(&copied.2) {
                             // 144 elements below 4: sums are off by less than 2 * 144 * 576 / 2^24.
                             let bound = if dtype == DType::F16 { 0.25 } else { 0.01 };
                             let is_close = (own - copied).abs() <= bound * own.abs().max(1.0);
-                            assert!(is_close, "{reduction:?} {axes:?} on {device}: {own} and {copied}");
+                            assert!(
+                                is_close,
+                                "{reduction:?} {axes:?} on {device}: {own} and {copied}"
+                            );
                         }
                     }
                     let [own, copied] = [&x, &plain].map(|x| {
@@ -147,7 +170,8 @@ fn reductions_of_broadcast_views_match_their_copies() {
                         .unwrap()
                     });
                     for (own, copied) in own.iter().zip(&copied) {
-                        let is_close = (own - copied).abs() <= 0.01 || (own.is_nan() && copied.is_nan());
+                        let is_close =
+                            (own - copied).abs() <= 0.01 || (own.is_nan() && copied.is_nan());
                         assert!(is_close, "var {axes:?} on {device}: {own} and {copied}");
                     }
                 }
@@ -176,14 +200,30 @@ fn operations_over_more_elements_than_fit_are_refused() {
         assert_refused("product", &device, view(&[n, 2, 2, 2]).matmul(&view(&[n, 2, 2, 2])));
         let batch = one.reshape(&[1, 1, 1]).unwrap().broadcast_to(&[n, 1, 1]).unwrap();
         assert_refused("batched product", &device, batch.matmul(&batch));
-        assert_refused("row times column", &device, view(&[1, 1, n, 1]).matmul(&view(&[1, 1, 1, n])));
+        assert_refused(
+            "row times column",
+            &device,
+            view(&[1, 1, n, 1]).matmul(&view(&[1, 1, 1, n])),
+        );
         let keys = view(&[1, 1, 2, 4]);
         let queries = view(&[1, n, 2, 4]);
-        assert_refused("attention", &device, queries.attention(&keys, &keys, &AttentionOptions::default()));
+        assert_refused(
+            "attention",
+            &device,
+            queries.attention(&keys, &keys, &AttentionOptions::default()),
+        );
         let image = view(&[n, 1, 4, 4]);
-        assert_refused("conv2d", &device, image.conv2d(&view(&[1, 1, 2, 2]), None, &ConvOptions::default()));
+        assert_refused(
+            "conv2d",
+            &device,
+            image.conv2d(&view(&[1, 1, 2, 2]), None, &ConvOptions::default()),
+        );
         assert_refused("max_pool2d", &device, image.max_pool2d(&PoolOptions::new([2, 2])));
-        assert_refused("avg_pool2d", &device, image.avg_pool2d(&PoolOptions::new([2, 2]), Padding::Ignored));
+        assert_refused(
+            "avg_pool2d",
+            &device,
+            image.avg_pool2d(&PoolOptions::new([2, 2]), Padding::Ignored),
+        );
         let row = view(&[1, 1, n, 4]);
         for (what, result) in [
             ("softmax", row.softmax(&[3])),
@@ -196,7 +236,8 @@ fn operations_over_more_elements_than_fit_are_refused() {
         ] {
             assert_refused(what, &device, result);
         }
-        let indices = Tensor::from_slice(&[0i32], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
+        let indices =
+            Tensor::from_slice(&[0i32], &[1], &device).unwrap().broadcast_to(&[n]).unwrap();
         assert_refused("index_select", &device, view(&[1, 1, 1, 4]).index_select(3, &indices));
     }
 }
@@ -206,12 +247,15 @@ fn common_axis_past_32_bits_is_refused_on_gpus() {
     let device = gpu();
     let one = floats(&[1.0], &[1, 1], &device);
     for k in [1usize << 32, (1 << 32) + 1, 1 << 40] {
-        let product = one.broadcast_to(&[1, k]).unwrap().matmul(&one.broadcast_to(&[k, 1]).unwrap());
+        let product =
+            one.broadcast_to(&[1, k]).unwrap().matmul(&one.broadcast_to(&[k, 1]).unwrap());
         let error = product.unwrap_err().to_string();
         assert!(error.contains("common axis") && error.contains(&k.to_string()), "{error}");
     }
-    let (query, many) = (one.broadcast_to(&[1, 4]).unwrap(), one.broadcast_to(&[1 << 32, 4]).unwrap());
-    let error = query.attention(&many, &many, &AttentionOptions::default()).unwrap_err().to_string();
+    let (query, many) =
+        (one.broadcast_to(&[1, 4]).unwrap(), one.broadcast_to(&[1 << 32, 4]).unwrap());
+    let error =
+        query.attention(&many, &many, &AttentionOptions::default()).unwrap_err().to_string();
     assert!(error.contains("4294967296"), "{error}");
 }
 
@@ -220,7 +264,8 @@ fn common_axis_past_32_bits_is_refused_on_gpus() {
 fn gather_along_broadcast_axis_takes_every_index() {
     for device in devices() {
         let x = floats(&[1.0, 2.0], &[2, 1], &device).broadcast_to(&[2, (1 << 31) + 9]).unwrap();
-        let at = |indices: &Tensor| x.index_select(1, indices).and_then(|found| found.to_vec::<f32>());
+        let at =
+            |indices: &Tensor| x.index_select(1, indices).and_then(|found| found.to_vec::<f32>());
         if device.supports(DType::I64) {
             let indices = Tensor::from_slice(&[0i64, (1 << 31) + 8, -1], &[3], &device).unwrap();
             assert_eq!(at(&indices).unwrap(), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], "{device}");
@@ -231,7 +276,9 @@ fn gather_along_broadcast_axis_takes_every_index() {
         match at(&narrow) {
             Ok(found) => assert_eq!(found, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], "{device}"),
             // Kernels count from the end with the integers of the indices.
-            Err(error) => assert!(device.is_gpu() && error.to_string().contains("2147483657"), "{error}"),
+            Err(error) => {
+                assert!(device.is_gpu() && error.to_string().contains("2147483657"), "{error}")
+            }
         }
     }
 }
@@ -247,6 +294,9 @@ fn layouts_beyond_addresses_neither_panic_nor_reach_outside() {
         (&[2, 2], &[isize::MAX, isize::MAX], 0),
         (&[2], &[isize::MIN], 0),
     ] {
-        assert!(matches!(Layout::strided(shape, strides, offset, usize::MAX), Err(Error::Argument { .. })));
+        assert!(matches!(
+            Layout::strided(shape, strides, offset, usize::MAX),
+            Err(Error::Argument { .. })
+        ));
     }
 }

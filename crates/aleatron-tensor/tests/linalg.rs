@@ -1,9 +1,12 @@
-//! Linear algebra against definitions: products of factors, orthogonality, known eigenvalues, exact determinants.
+//! Linear algebra against definitions: products of factors, orthogonality, known eigenvalues, exact
+//! determinants.
 //!
-//! Bounds are first-order ones for backward stable algorithms (Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition): the factors
-//! of an n x n matrix multiply to A + E with |E| <= c n eps |A| in the Frobenius norm for orthogonal factorizations (section 19.3) and for
-//! Cholesky's (section 10.1), and |A x - b| <= 3 n^2 eps g |A| |x| for Gaussian elimination with a growth factor g (section 9.3). C holds c, and
-//! the growth factor, which is below 8 for the matrices here.
+//! Bounds are first-order ones for backward stable algorithms (Higham, Accuracy and Stability of
+//! Numerical Algorithms, 2nd edition): the factors of an n x n matrix multiply to A + E with |E| <=
+//! c n eps |A| in the Frobenius norm for orthogonal factorizations (section 19.3) and for
+//! Cholesky's (section 10.1), and |A x - b| <= 3 n^2 eps g |A| |x| for Gaussian elimination with a
+//! growth factor g (section 9.3). C holds c, and the growth factor, which is below 8 for the
+//! matrices here.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -39,7 +42,8 @@ fn values(x: &Tensor) -> Vec<f64> {
     wide(x).to_vec().unwrap()
 }
 
-/// The Frobenius norm of all elements, in 64 bits, scaled so that squares neither overflow nor underflow.
+/// The Frobenius norm of all elements, in 64 bits, scaled so that squares neither overflow nor
+/// underflow.
 fn norm(x: &Tensor) -> f64 {
     let values = values(x);
     let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
@@ -50,7 +54,8 @@ fn norm(x: &Tensor) -> f64 {
     }
 }
 
-/// A product in 64 bits, whose own error is far below that of 32-bit factors and of the order of that of 64-bit ones.
+/// A product in 64 bits, whose own error is far below that of 32-bit factors and of the order of
+/// that of 64-bit ones.
 fn product(factors: &[&Tensor]) -> Tensor {
     let mut all = wide(factors[0]);
     for factor in &factors[1..] {
@@ -87,7 +92,8 @@ const TYPES: [DType; 2] = [DType::F32, DType::F64];
 
 /// Factors such that squares of elements overflow or underflow the type.
 fn scales(dtype: DType) -> [f64; 5] {
-    let powers = if dtype == DType::F32 { [0, -100, 100, -115, 120] } else { [0, -700, 700, -960, 1015] };
+    let powers =
+        if dtype == DType::F32 { [0, -100, 100, -115, 120] } else { [0, -700, 700, -960, 1015] };
     powers.map(|power| 2f64.powi(power))
 }
 
@@ -97,16 +103,25 @@ fn qr_factors_are_orthonormal_and_triangular_and_multiply_to_the_matrix() {
         for (seed, [rows, columns]) in (1..).zip(SHAPES) {
             for scale in scales(dtype) {
                 let a = random(seed, &[rows, columns], dtype).mul(scale).unwrap();
-                for (factors, inner) in [(Factors::Thin, rows.min(columns)), (Factors::Full, rows)] {
+                for (factors, inner) in [(Factors::Thin, rows.min(columns)), (Factors::Full, rows)]
+                {
                     let qr = a.qr(factors).unwrap();
-                    assert_eq!((qr.q.shape(), qr.r.shape()), (&[rows, inner][..], &[inner, columns][..]));
+                    assert_eq!(
+                        (qr.q.shape(), qr.r.shape()),
+                        (&[rows, inner][..], &[inner, columns][..])
+                    );
                     assert_eq!((qr.q.dtype(), qr.r.dtype()), (dtype, dtype));
                     assert_orthonormal_columns(&qr.q);
                     let r = values(&qr.r);
-                    assert!((0..inner * columns).all(|i| i / columns <= i % columns || r[i] == 0.0));
+                    assert!(
+                        (0..inner * columns).all(|i| i / columns <= i % columns || r[i] == 0.0)
+                    );
                     let error = distance(&product(&[&qr.q, &qr.r]), &a);
                     let bound = C * rows.max(columns) as f64 * eps(dtype) * norm(&a);
-                    assert!(error <= bound, "{dtype} {rows}x{columns} {scale:e}: {error:e} > {bound:e}");
+                    assert!(
+                        error <= bound,
+                        "{dtype} {rows}x{columns} {scale:e}: {error:e} > {bound:e}"
+                    );
                 }
             }
         }
@@ -121,22 +136,32 @@ fn svd_factors_are_orthonormal_and_ordered_and_multiply_to_the_matrix() {
                 let a = random(seed, &[rows, columns], dtype).mul(scale).unwrap();
                 let short = rows.min(columns);
                 let full = a.svd(Factors::Full).unwrap();
-                assert_eq!((full.u.shape(), full.vt.shape()), (&[rows, rows][..], &[columns, columns][..]));
+                assert_eq!(
+                    (full.u.shape(), full.vt.shape()),
+                    (&[rows, rows][..], &[columns, columns][..])
+                );
                 assert_orthonormal_columns(&full.u);
                 assert_orthonormal_columns(&full.vt.t().unwrap());
                 let svd = a.svd(Factors::Thin).unwrap();
-                assert_eq!((svd.u.shape(), svd.vt.shape()), (&[rows, short][..], &[short, columns][..]));
+                assert_eq!(
+                    (svd.u.shape(), svd.vt.shape()),
+                    (&[rows, short][..], &[short, columns][..])
+                );
                 let s = values(&svd.s);
                 assert!(s.iter().all(|&s| s >= 0.0) && s.is_sorted_by(|a, b| a >= b), "{s:?}");
                 let error = distance(&product(&[&svd.u, &diagonal(&svd.s), &svd.vt]), &a);
                 let bound = C * rows.max(columns) as f64 * eps(dtype) * norm(&a);
-                assert!(error <= bound, "{dtype} {rows}x{columns} {scale:e}: {error:e} > {bound:e}");
+                assert!(
+                    error <= bound,
+                    "{dtype} {rows}x{columns} {scale:e}: {error:e} > {bound:e}"
+                );
             }
         }
     }
 }
 
-/// The n x n matrix with 2 on the diagonal and -1 beside it has the eigenvalues 2 - 2 cos(k pi / (n + 1)).
+/// The n x n matrix with 2 on the diagonal and -1 beside it has the eigenvalues 2 - 2 cos(k pi / (n
+/// + 1)).
 fn laplacian(n: usize, dtype: DType) -> Tensor {
     let mut values = vec![0.0f64; n * n];
     for i in 0..n {
@@ -163,10 +188,12 @@ fn eigh_finds_known_eigenvalues_and_orthonormal_vectors() {
                     &product(&[&found.vectors, &diagonal(&found.values)]),
                 );
                 assert!(error <= bound, "{dtype} {n} {scale:e}: {error:e} > {bound:e}");
-                // Eigenvalues of a symmetric matrix move by no more than the norm of what is added (Weyl).
+                // Eigenvalues of a symmetric matrix move by no more than the norm of what is added
+                // (Weyl).
                 for (k, value) in (1..).zip(values(&found.values)) {
-                    let exact =
-                        scale * (2.0 - 2.0 * (std::f64::consts::PI * f64::from(k) / (n as f64 + 1.0)).cos());
+                    let exact = scale
+                        * (2.0
+                            - 2.0 * (std::f64::consts::PI * f64::from(k) / (n as f64 + 1.0)).cos());
                     assert!(
                         (value - exact).abs() <= bound,
                         "{dtype} {n} {scale:e}: {value:e} is not {exact:e}"
@@ -196,7 +223,8 @@ fn cholesky_factor_is_lower_triangular_and_multiplies_to_the_matrix() {
             let l = a.cholesky().unwrap();
             let all = values(&l);
             assert!(
-                (0..n * n).all(|i| i / n >= i % n || all[i] == 0.0) && (0..n).all(|i| all[i * n + i] > 0.0)
+                (0..n * n).all(|i| i / n >= i % n || all[i] == 0.0)
+                    && (0..n).all(|i| all[i * n + i] > 0.0)
             );
             let error = distance(&product(&[&l, &l.t().unwrap()]), &a);
             let bound = C * n as f64 * eps(dtype) * norm(&a);
@@ -212,18 +240,23 @@ fn solutions_and_inverses_have_small_residuals() {
             let (a, b) = (random(21, &[n, n], dtype), random(22, &[n, 3], dtype));
             let relative = 3.0 * (n * n) as f64 * eps(dtype) * C;
             let x = a.solve(&b).unwrap();
-            let (error, bound) = (distance(&product(&[&a, &x]), &b), relative * norm(&a) * norm(&x));
+            let (error, bound) =
+                (distance(&product(&[&a, &x]), &b), relative * norm(&a) * norm(&x));
             assert!(error <= bound, "solve {dtype} {n}: {error:e} > {bound:e}");
             let inverse = a.inv().unwrap();
-            let (error, bound) =
-                (distance(&product(&[&a, &inverse]), &identity(n)), relative * norm(&a) * norm(&inverse));
+            let (error, bound) = (
+                distance(&product(&[&a, &inverse]), &identity(n)),
+                relative * norm(&a) * norm(&inverse),
+            );
             assert!(error <= bound, "inv {dtype} {n}: {error:e} > {bound:e}");
             // A vector is a column.
             let column = b.select(1, 0).unwrap();
             let alone = a.solve(&column).unwrap();
             assert_eq!(alone.shape(), [n]);
-            let error =
-                distance(&product(&[&a, &alone.unsqueeze(1).unwrap()]), &column.unsqueeze(1).unwrap());
+            let error = distance(
+                &product(&[&a, &alone.unsqueeze(1).unwrap()]),
+                &column.unsqueeze(1).unwrap(),
+            );
             assert!(error <= relative * norm(&a) * norm(&alone), "vector {dtype} {n}: {error:e}");
         }
     }
@@ -239,8 +272,10 @@ fn exact_det(matrix: &[Vec<i64>]) -> i64 {
 
 fn minor(matrix: &[Vec<i64>], row: usize, column: usize) -> Vec<Vec<i64>> {
     let rows = matrix.iter().enumerate().filter(|(i, _)| *i != row);
-    rows.map(|(_, values)| values.iter().enumerate().filter(|(j, _)| *j != column).map(|(_, &v)| v).collect())
-        .collect()
+    rows.map(|(_, values)| {
+        values.iter().enumerate().filter(|(j, _)| *j != column).map(|(_, &v)| v).collect()
+    })
+    .collect()
 }
 
 #[test]
@@ -248,14 +283,16 @@ fn determinants_of_integer_matrices_are_within_the_bound_of_exact_ones() {
     for dtype in TYPES {
         for n in 1..=6usize {
             for seed in 0..20 {
-                let word =
-                    |i: usize| i64::from(philox4x32([i as u32, 1, 0, 0], [seed, n as u32])[0] % 19) - 9;
+                let word = |i: usize| {
+                    i64::from(philox4x32([i as u32, 1, 0, 0], [seed, n as u32])[0] % 19) - 9
+                };
                 let matrix: Vec<Vec<i64>> =
                     (0..n).map(|i| (0..n).map(|j| word(i * n + j)).collect()).collect();
                 let flat: Vec<f64> = matrix.iter().flatten().map(|&value| value as f64).collect();
                 let a = of(&flat, &[n, n]).cast(dtype).unwrap();
                 let got = values(&a.det().unwrap())[0];
-                // det(A + E) - det(A) is the scalar product of E and the cofactors, up to second order.
+                // det(A + E) - det(A) is the scalar product of E and the cofactors, up to second
+                // order.
                 let cofactors: f64 = (0..n * n)
                     .map(|i| (exact_det(&minor(&matrix, i / n, i % n)) as f64).powi(2))
                     .sum::<f64>()
@@ -276,7 +313,10 @@ fn determinants_of_integer_matrices_are_within_the_bound_of_exact_ones() {
 fn determinants_of_permutations_and_diagonals_are_exact() {
     let swapped = of(&[0.0f32, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0], &[3, 3]);
     let cycle = of(&[0.0f32, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0], &[3, 3]);
-    assert_eq!((swapped.det().unwrap().item(), cycle.det().unwrap().item()), (Ok(-1.0f32), Ok(1.0f32)));
+    assert_eq!(
+        (swapped.det().unwrap().item(), cycle.det().unwrap().item()),
+        (Ok(-1.0f32), Ok(1.0f32))
+    );
     assert_eq!(of(&[1.0f64, 2.0, 2.0, 4.0], &[2, 2]).det().unwrap().item(), Ok(0.0f64));
     assert_eq!(of(&[0.0f64; 9], &[3, 3]).det().unwrap().item(), Ok(0.0f64));
     // Pivots whose partial products overflow and underflow.
@@ -295,9 +335,15 @@ fn norms_follow_their_definitions() {
     let a = of(&[0.0f64, -3.0, 5.0, 0.0], &[2, 2]);
     let norm = |x: &Tensor, norm| values(&x.matrix_norm(norm).unwrap());
     assert_eq!(norm(&a, MatrixNorm::Frobenius), [34f64.sqrt()]);
-    assert_eq!((norm(&a, MatrixNorm::Spectral), norm(&a, MatrixNorm::Nuclear)), (vec![5.0], vec![8.0]));
+    assert_eq!(
+        (norm(&a, MatrixNorm::Spectral), norm(&a, MatrixNorm::Nuclear)),
+        (vec![5.0], vec![8.0])
+    );
     let b = of(&[1.0f32, -2.0, 3.0, 4.0, 5.0, -6.0], &[2, 3]);
-    assert_eq!((norm(&b, MatrixNorm::One), norm(&b, MatrixNorm::Infinity)), (vec![9.0], vec![15.0]));
+    assert_eq!(
+        (norm(&b, MatrixNorm::One), norm(&b, MatrixNorm::Infinity)),
+        (vec![9.0], vec![15.0])
+    );
     assert_eq!(norm(&of(&[0.0f32; 4], &[2, 2]), MatrixNorm::Frobenius), [0.0]);
     for power in [700, -700] {
         let extreme = of(&[3.0 * 2f64.powi(power), 4.0 * 2f64.powi(power)], &[1, 2]);
@@ -316,7 +362,8 @@ fn batches_equal_single_matrices() {
             batch.svd(Factors::Thin).unwrap().s,
             symmetric.eigh().unwrap().values,
         ];
-        let (inv, det, cholesky) = (batch.inv().unwrap(), batch.det().unwrap(), definite.cholesky().unwrap());
+        let (inv, det, cholesky) =
+            (batch.inv().unwrap(), batch.det().unwrap(), definite.cholesky().unwrap());
         let right = random(32, &[3, 4, 2], dtype);
         let solved = batch.solve(&right).unwrap();
         assert_eq!(
@@ -332,14 +379,23 @@ fn batches_equal_single_matrices() {
             assert_eq!(values(&of(&inv)), values(&one.inv().unwrap()));
             assert_eq!(values(&of(&det)), values(&one.det().unwrap()));
             assert_eq!(values(&of(&cholesky)), values(&of(&definite).cholesky().unwrap()));
-            assert_eq!(values(&of(&solved)), values(&one.solve(&right.select(0, j).unwrap()).unwrap()));
+            assert_eq!(
+                values(&of(&solved)),
+                values(&one.solve(&right.select(0, j).unwrap()).unwrap())
+            );
         }
         // A view is the matrix that it shows.
         let turned = batch.transpose(-1, -2).unwrap();
-        assert_eq!(values(&turned.inv().unwrap()), values(&turned.contiguous().unwrap().inv().unwrap()));
+        assert_eq!(
+            values(&turned.inv().unwrap()),
+            values(&turned.contiguous().unwrap().inv().unwrap())
+        );
     }
     let none = Tensor::zeros(&[0, 3, 3], DType::F64, &Device::Cpu).unwrap();
-    assert_eq!((none.inv().unwrap().shape(), none.det().unwrap().shape()), (&[0, 3, 3][..], &[0][..]));
+    assert_eq!(
+        (none.inv().unwrap().shape(), none.det().unwrap().shape()),
+        (&[0, 3, 3][..], &[0][..])
+    );
 }
 
 type Operation = fn(&Tensor) -> Result<(), Error>;
@@ -365,7 +421,10 @@ fn wrong_matrices_are_errors() {
         let refused = |x: &Tensor| operation(x).unwrap_err().to_string();
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let text = refused(&one(value));
-            assert!(text.contains(name) && text.contains("element 2") && text.contains("finite"), "{text}");
+            assert!(
+                text.contains(name) && text.contains("element 2") && text.contains("finite"),
+                "{text}"
+            );
         }
         for shape in [[0, 0], [2, 0], [0, 2]] {
             let empty = operation(&Tensor::zeros(&shape, DType::F32, &Device::Cpu).unwrap());
@@ -412,7 +471,10 @@ fn singular_indefinite_and_overflowing_matrices_are_named() {
     assert_eq!(fault(column.qr(Factors::Thin).map(|qr| qr.r)), (0, MatrixFault::Overflow));
     assert_eq!(fault(column.svd(Factors::Thin).map(|svd| svd.s)), (0, MatrixFault::Overflow));
     let text = singular.inv().unwrap_err().to_string();
-    assert!(text.contains("inv") && text.contains("matrix 1") && text.contains("singular"), "{text}");
+    assert!(
+        text.contains("inv") && text.contains("matrix 1") && text.contains("singular"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -425,7 +487,9 @@ fn sizes_and_types_that_do_not_match_are_errors() {
     let three = a.broadcast_to(&[3, 3, 3]).unwrap();
     assert!(matches!(three.solve(&batches), Err(Error::Shapes { .. })));
     // A broadcast column whose full factor would take 8 * 2^62 bytes.
-    let column =
-        Tensor::ones(&[1, 1], DType::F64, &Device::Cpu).unwrap().broadcast_to(&[1 << 31, 1]).unwrap();
+    let column = Tensor::ones(&[1, 1], DType::F64, &Device::Cpu)
+        .unwrap()
+        .broadcast_to(&[1 << 31, 1])
+        .unwrap();
     assert!(column.qr(Factors::Full).unwrap_err().is_out_of_memory());
 }

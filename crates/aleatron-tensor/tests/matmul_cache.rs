@@ -28,7 +28,8 @@ fn any_number_of_rows_has_one_result() {
             assert_eq!(some, all[..m * columns], "{m} rows by {rows} x {columns}");
         }
         for (i, &x) in all[..columns].iter().enumerate() {
-            let want: f64 = (0..rows).map(|k| f64::from(input[k]) * f64::from(weight[k * columns + i])).sum();
+            let want: f64 =
+                (0..rows).map(|k| f64::from(input[k]) * f64::from(weight[k * columns + i])).sum();
             assert!((f64::from(x) - want).abs() < rows as f64 * 1e-7, "{x} {want}");
         }
     }
@@ -63,8 +64,14 @@ fn lengths_that_do_not_fit_are_refused() {
     assert!(matches!(cache.upload_weight("w", &[1.0; 5], 2, 3), Err(Error::Elements { .. })));
     cache.upload_weight("w", &[1.0; 6], 2, 3).unwrap();
     let mut output = [0.0; 3];
-    assert!(matches!(cache.matmul_cached("w", &[1.0; 3], &mut output, 1), Err(Error::Elements { .. })));
-    assert!(matches!(cache.matmul_cached("w", &[1.0; 4], &mut output, 2), Err(Error::Elements { .. })));
+    assert!(matches!(
+        cache.matmul_cached("w", &[1.0; 3], &mut output, 1),
+        Err(Error::Elements { .. })
+    ));
+    assert!(matches!(
+        cache.matmul_cached("w", &[1.0; 4], &mut output, 2),
+        Err(Error::Elements { .. })
+    ));
     assert!(matches!(
         cache.matmul_cached("w", &[1.0; 2], &mut output, usize::MAX),
         Err(Error::Elements { .. })

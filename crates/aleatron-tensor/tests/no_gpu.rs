@@ -1,4 +1,5 @@
-//! A build without the cargo feature `gpu`: tensors on the CPU, and an error for every way to ask for a GPU.
+//! A build without the cargo feature `gpu`: tensors on the CPU, and an error for every way to ask
+//! for a GPU.
 #![cfg(not(feature = "gpu"))]
 
 use aleatron_tensor::{DType, Device, Error, Order, Tensor, Work};
@@ -18,7 +19,10 @@ fn gpu_device_without_the_feature_is_an_error_that_names_it() {
 #[test]
 fn automatic_device_without_the_feature_is_the_cpu() {
     let auto = Device::auto();
-    assert_eq!((auto.device(), auto.device_for(Work::Elements(1 << 40))), (Device::Cpu, Device::Cpu));
+    assert_eq!(
+        (auto.device(), auto.device_for(Work::Elements(1 << 40))),
+        (Device::Cpu, Device::Cpu)
+    );
     assert!(auto.to_string().contains("cargo feature `gpu`"), "{auto}");
 }
 

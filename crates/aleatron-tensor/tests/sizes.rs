@@ -40,10 +40,14 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
     let x = pattern(n, &device).contiguous().unwrap();
     let y = x.add(1.0).unwrap();
     for place in [0, (32 << 20) - 1, 32 << 20, (32 << 20) + 1, n - 1] {
-        assert_eq!(y.slice(0, place..place + 1).unwrap().item::<f32>().unwrap(), (place % 1000 + 1) as f32);
+        assert_eq!(
+            y.slice(0, place..place + 1).unwrap().item::<f32>().unwrap(),
+            (place % 1000 + 1) as f32
+        );
     }
     // Small bindings: everything is bound in parts.
-    let small = own_gpu(&ContextOptions { max_binding_bytes: Some(1 << 12), ..ContextOptions::default() });
+    let small =
+        own_gpu(&ContextOptions { max_binding_bytes: Some(1 << 12), ..ContextOptions::default() });
     let x = pattern(2500, &small).contiguous().unwrap();
     let want: Vec<f32> = (0..2500).map(|i| (i % 1000) as f32).collect();
     assert_eq!(x.to_vec::<f32>().unwrap(), want);
@@ -58,10 +62,13 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
 fn too_much_is_an_error_after_which_everything_goes_on() {
     for device in [Device::Cpu, gpu()] {
         for shape in [&[1usize << 40][..], &[usize::MAX], &[1 << 30, 1 << 20], &[1 << 62, 8]] {
-            let refused =
-                Tensor::ones(shape, DType::F32, &device).and_then(|x| x.contiguous()?.to_vec::<f32>());
+            let refused = Tensor::ones(shape, DType::F32, &device)
+                .and_then(|x| x.contiguous()?.to_vec::<f32>());
             assert!(
-                matches!(&refused, Err(Error::Memory { .. } | Error::TooLarge { .. } | Error::Device(_))),
+                matches!(
+                    &refused,
+                    Err(Error::Memory { .. } | Error::TooLarge { .. } | Error::Device(_))
+                ),
                 "{shape:?} on {device}: {:?}",
                 refused.map(|_| ())
             );

@@ -4,14 +4,17 @@
 use aleatron_tensor::Error;
 use aleatron_tensor::compat::trueno::runtime::{block_on, sync_available};
 use aleatron_tensor::compat::trueno::{
-    BufferId, GpuBackend, GpuCommandBatch, GpuDevice, GpuDevicePool, GpuMatmulCache, MaxOp, MemoryLayout,
-    MinOp, PartitionView, PipelineCache, ReduceOp, SumOp, TILE_SIZE, TensorView, TileInfo, shaders,
-    tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial, tiled_sum_2d,
+    BufferId, GpuBackend, GpuCommandBatch, GpuDevice, GpuDevicePool, GpuMatmulCache, MaxOp,
+    MemoryLayout, MinOp, PartitionView, PipelineCache, ReduceOp, SumOp, TILE_SIZE, TensorView,
+    TileInfo, shaders, tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial,
+    tiled_sum_2d,
 };
 
-/// Every test uses the GPU that the environment names. No adapter is a failure: these tests must run.
+/// Every test uses the GPU that the environment names. No adapter is a failure: these tests must
+/// run.
 fn named_adapter() {
-    let is_named = ["SC_GPU_ADAPTER", "ALEATRON_GPU"].iter().any(|name| std::env::var_os(name).is_some());
+    let is_named =
+        ["SC_GPU_ADAPTER", "ALEATRON_GPU"].iter().any(|name| std::env::var_os(name).is_some());
     assert!(is_named, "name an adapter: SC_GPU_ADAPTER=llvmpipe");
     assert!(GpuDevice::is_available());
 }
@@ -21,10 +24,13 @@ fn devices_are_listed_and_opened() {
     named_adapter();
     let device = GpuDevice::new().unwrap();
     assert_eq!(block_on(GpuDevice::new_async()).unwrap(), device);
-    assert!(block_on(GpuDevice::is_available_async()) && GpuBackend::is_available() && sync_available());
+    assert!(
+        block_on(GpuDevice::is_available_async()) && GpuBackend::is_available() && sync_available()
+    );
     let adapters = GpuDevice::list_adapters();
     assert_eq!(block_on(GpuDevice::list_adapters_async()), adapters);
-    let (index, name, interface) = adapters.into_iter().find(|(_, name, _)| name == device.name()).unwrap();
+    let (index, name, interface) =
+        adapters.into_iter().find(|(_, name, _)| name == device.name()).unwrap();
     assert_eq!(GpuDevice::new_with_adapter_index(index).unwrap().name(), name);
     assert!(!interface.is_empty());
     assert!(block_on(GpuDevice::new_with_adapter_index_async(9999)).is_err());
@@ -45,15 +51,24 @@ fn backend_takes_slices_and_returns_vectors() {
     assert_eq!(backend.elu(&[0.0, 2.0], 0.5).unwrap(), [0.0, 2.0]);
     assert_eq!(backend.clip(&[-2.0, 0.5, 2.0], -1.0, 1.0).unwrap(), [-1.0, 0.5, 1.0]);
     assert_eq!(backend.sigmoid(&[0.0]).unwrap(), [0.5]);
-    assert_eq!((backend.swish(&[0.0]).unwrap(), backend.gelu(&[0.0]).unwrap()), (vec![0.0], vec![0.0]));
+    assert_eq!(
+        (backend.swish(&[0.0]).unwrap(), backend.gelu(&[0.0]).unwrap()),
+        (vec![0.0], vec![0.0])
+    );
     assert_eq!(backend.log_softmax(&[3.0]).unwrap(), [0.0]);
     assert_eq!(backend.matmul(&[1.0, 2.0], &[3.0, 4.0], 1, 2, 1).unwrap(), [11.0]);
     assert!(matches!(backend.matmul(&[1.0], &[3.0, 4.0], 1, 2, 1), Err(Error::Elements { .. })));
     // Relative accuracy near 0.
     let tiny = backend.tanh(&[3e-8, 1e-5]).unwrap();
-    assert!((f64::from(tiny[0]) / 3e-8 - 1.0).abs() < 1e-6 && (f64::from(tiny[1]) / 1e-5 - 1.0).abs() < 1e-6);
+    assert!(
+        (f64::from(tiny[0]) / 3e-8 - 1.0).abs() < 1e-6
+            && (f64::from(tiny[1]) / 1e-5 - 1.0).abs() < 1e-6
+    );
     assert_eq!(backend.softmax(&[1.0, 1.0, 1.0, 1.0]).unwrap(), [0.25; 4]);
-    assert_eq!(backend.convolve2d(&[1.0, 2.0, 3.0, 4.0], &[1.0, 1.0], [2, 2], [1, 2]).unwrap(), [3.0, 7.0]);
+    assert_eq!(
+        backend.convolve2d(&[1.0, 2.0, 3.0, 4.0], &[1.0, 1.0], [2, 2], [1, 2]).unwrap(),
+        [3.0, 7.0]
+    );
     let data: Vec<f32> = (0..35).map(|x| x as f32).collect();
     assert_eq!(backend.tiled_sum_2d_gpu(&data, 7, 5).unwrap(), 595.0);
     assert_eq!(backend.tiled_min_2d_gpu(&data, 7, 5).unwrap(), 0.0);
@@ -124,7 +139,10 @@ impl ReduceOp for Product {
 fn matrices_are_reduced_by_tiles() {
     let data: Vec<f32> = (0..35).map(|x| x as f32).collect();
     assert_eq!(tiled_sum_2d(&data, 7, 5).unwrap(), 595.0);
-    assert_eq!((tiled_max_2d(&data, 7, 5).unwrap(), tiled_min_2d(&data, 7, 5).unwrap()), (34.0, 0.0));
+    assert_eq!(
+        (tiled_max_2d(&data, 7, 5).unwrap(), tiled_min_2d(&data, 7, 5).unwrap()),
+        (34.0, 0.0)
+    );
     assert!(tiled_sum_2d(&data[..30], 7, 5).is_err());
     assert_eq!(tiled_reduce_2d::<SumOp>(&data, 7, 5).unwrap(), 595.0);
     assert_eq!(tiled_reduce_2d::<Product>(&[2.0, 3.0, 4.0, 5.0], 2, 2).unwrap(), 120.0);
@@ -139,7 +157,10 @@ fn matrices_are_reduced_by_tiles() {
         &aleatron_tensor::Device::gpu().unwrap(),
     );
     let refused = aleatron_tensor::tiles::tiled_reduce_2d::<Product>(&x.unwrap());
-    assert!(matches!(refused, Err(Error::Unsupported { what, .. }) if what.contains("WGSL")), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::Unsupported { what, .. }) if what.contains("WGSL")),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -155,7 +176,9 @@ fn views_are_partitioned_into_tiles() {
 #[test]
 fn shader_sources_are_public() {
     assert!(shaders::EXPONENTIALS.contains("fn m_exp"));
-    for source in [shaders::BASIC, shaders::LOGARITHMS, shaders::ERROR_FUNCTION, shaders::TRIGONOMETRY] {
+    for source in
+        [shaders::BASIC, shaders::LOGARITHMS, shaders::ERROR_FUNCTION, shaders::TRIGONOMETRY]
+    {
         assert!(source.contains("fn "));
     }
 }

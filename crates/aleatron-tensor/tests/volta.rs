@@ -1,13 +1,18 @@
-//! Everything that Volta's document of its GPU support shows, with other imports: the example, the tests, and each function.
+//! Everything that Volta's document of its GPU support shows, with other imports: the example, the
+//! tests, and each function.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use aleatron_tensor::compat::volta;
-use aleatron_tensor::compat::volta::gpu::{GpuBuffer, GpuContext, GpuKernels, MatMulParams, ReduceParams};
+use aleatron_tensor::compat::volta::gpu::{
+    GpuBuffer, GpuContext, GpuKernels, MatMulParams, ReduceParams,
+};
 use aleatron_tensor::compat::volta::{Device, RawTensor, Storage, TensorOps};
 
-/// Every test uses the GPU that the environment names. No adapter is a failure: these tests must run.
+/// Every test uses the GPU that the environment names. No adapter is a failure: these tests must
+/// run.
 fn named_adapter() {
-    let is_named = ["SC_GPU_ADAPTER", "ALEATRON_GPU"].iter().any(|name| std::env::var_os(name).is_some());
+    let is_named =
+        ["SC_GPU_ADAPTER", "ALEATRON_GPU"].iter().any(|name| std::env::var_os(name).is_some());
     assert!(is_named, "name an adapter: SC_GPU_ADAPTER=llvmpipe");
     assert!(volta::is_gpu_available());
 }
@@ -33,7 +38,8 @@ fn usage_example_runs() {
     // Each call draws other numbers.
     assert_ne!(a.storage().unwrap().to_vec(), b.storage().unwrap().to_vec());
     let product = a.matmul(&b).storage().unwrap().to_vec();
-    // Both within 101 u of sums of 100 products of normal floats, whose magnitudes add up to less than 250.
+    // Both within 101 u of sums of 100 products of normal floats, whose magnitudes add up to less
+    // than 250.
     for (x, y) in c_cpu.storage().unwrap().to_vec().iter().zip(&product) {
         assert!((x - y).abs() < 2.0 * 101.0 * 250.0 / 16_777_216.0, "{x} {y}");
     }
@@ -84,7 +90,10 @@ fn kernels_compute_every_documented_operation() {
     }
     let product = GpuKernels::matmul(&a, &b, 2, 2, 2).unwrap();
     assert_eq!(product.to_vec(), vec![19.0, 22.0, 43.0, 50.0]);
-    assert_eq!(GpuKernels::sum(&GpuBuffer::from_slice(&vec![1.0; 1 << 20]).unwrap()), Some(1_048_576.0));
+    assert_eq!(
+        GpuKernels::sum(&GpuBuffer::from_slice(&vec![1.0; 1 << 20]).unwrap()),
+        Some(1_048_576.0)
+    );
     // Unknown names and sizes that do not match give nothing instead of a panic.
     assert!(GpuKernels::binary_op(&a, &b, "plus").is_none());
     assert!(GpuKernels::binary_op(&a, &b, "equal").is_none());
@@ -229,7 +238,11 @@ mod raw {
         ] {
             let result = GpuBuffer::zeros(600).unwrap();
             run(pipeline, &[a.buffer(), b.buffer(), result.buffer()], [3, 1]);
-            assert_eq!(result.to_vec(), GpuKernels::binary_op(&a, &b, op).unwrap().to_vec(), "{op}");
+            assert_eq!(
+                result.to_vec(),
+                GpuKernels::binary_op(&a, &b, op).unwrap().to_vec(),
+                "{op}"
+            );
         }
         for (op, pipeline) in [
             ("neg", &pipelines.neg),
@@ -261,7 +274,10 @@ mod raw {
             (0..k).map(|j| f64::from(data[i / n * k + j]) * f64::from(data[j * n + i % n])).sum()
         };
         for (i, value) in product.to_vec().into_iter().enumerate() {
-            assert!((f64::from(value) - exact(i)).abs() <= 31.0 * exact(i) / 16_777_216.0, "{i}: {value}");
+            assert!(
+                (f64::from(value) - exact(i)).abs() <= 31.0 * exact(i) / 16_777_216.0,
+                "{i}: {value}"
+            );
         }
     }
 

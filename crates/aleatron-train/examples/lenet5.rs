@@ -1,11 +1,13 @@
-//! Trains LeNet-5 on images of digits in floating point, then through short streams, and prints the accuracies.
+//! Trains LeNet-5 on images of digits in floating point, then through short streams, and prints the
+//! accuracies.
 //!
 //! ```text
 //! cargo run --release -p aleatron-train --example lenet5 -- digits.npz [SEEDS]
 //! ```
 //!
-//! The file holds images `x` (n, 28, 28) in 0..1 and classes `y`. A fifth of the images is the test set, on which no choice within a run depends. docs/training.md
-//! tells where such images are, and has the results.
+//! The file holds images `x` (n, 28, 28) in 0..1 and classes `y`. A fifth of the images is the test
+//! set, on which no choice within a run depends. docs/training.md tells where such images are, and
+//! has the results.
 
 use std::error::Error;
 use std::time::Instant;
@@ -25,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().ok_or("usage: lenet5 digits.npz [SEEDS]")?;
     let seeds: u64 = arguments.next().map_or(Ok(1), |text| text.parse())?;
     let all = Dataset::read(&path)?.with_sample_shape(&[1, 28, 28])?;
-    // Settings were chosen on the first fifth: test images are others, and those of the fifth are trained on.
+    // Settings were chosen on the first fifth: test images are others, and those of the fifth are
+    // trained on.
     let (rest, seen) = split(all.len(), 0.2, 0)?;
     let (kept, test) = split(rest.len(), 0.25, 1)?;
     let test: Vec<usize> = test.into_iter().map(|k| rest[k]).collect();
@@ -37,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let start = Instant::now();
         let optimizer = OptimizerKind::Adam(AdamOptions { rate: 2e-3, ..AdamOptions::default() });
         let options = TrainOptions { epochs: 15, optimizer, seed, ..TrainOptions::default() };
-        let network = train(&Network::random(NetworkShape::Lenet5, seed)?, &data, &options)?.network;
+        let network =
+            train(&Network::random(NetworkShape::Lenet5, seed)?, &data, &options)?.network;
         let float = accuracy(&network.predict(test.features())?, &test);
         println!(
             "{seed:>4}  {:<14}{:>8}{:>8}{float:>7.2}{:>9.1}",
@@ -48,12 +52,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
         for (generator, length, epochs) in TARGETS {
             let start = Instant::now();
-            let config = StreamConfig::new(length).generator(generator.parse()?).range(ValueRange::Saturate);
+            let config =
+                StreamConfig::new(length).generator(generator.parse()?).range(ValueRange::Saturate);
             let configs = std::slice::from_ref(&config);
-            let (network, _) = calibrate_for(&network, &data, configs, WeightScale::PerRow, Cancel::NEVER)?;
+            let (network, _) =
+                calibrate_for(&network, &data, configs, WeightScale::PerRow, Cancel::NEVER)?;
             let before = streams(&network, &config, &test)?;
             let forward = Forward::Streams(vec![config.clone()]);
-            let options = TrainOptions { epochs, optimizer, forward, seed, ..TrainOptions::default() };
+            let options =
+                TrainOptions { epochs, optimizer, forward, seed, ..TrainOptions::default() };
             let trained = train(&network, &data, &options)?.network;
             let after = streams(&trained, &config, &test)?;
             let name = format!("{generator} {length}");
@@ -65,7 +72,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the percentage of images whose class is right as streams.
-fn streams(network: &Network, config: &StreamConfig, test: &Dataset) -> Result<f64, Box<dyn Error>> {
+fn streams(
+    network: &Network,
+    config: &StreamConfig,
+    test: &Dataset,
+) -> Result<f64, Box<dyn Error>> {
     Ok(accuracy(&network.to_streams(config)?.predict(test.features(), 0)?, test))
 }
 

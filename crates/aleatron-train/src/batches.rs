@@ -46,23 +46,28 @@ pub fn shuffled(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
 fn shuffled_for(draw: Draw, n: usize, seed: u64, epoch: u64) -> Vec<usize> {
     let own = seed_of(seed, epoch);
     let mut order: Vec<usize> = (0..n).collect();
-    // Fisher and Yates: a position is exchanged with one at or before it. The product of a 32-bit word and a bound of at most 2^32 keeps
-    // the bias of a choice below 2^-32 n.
+    // Fisher and Yates: a position is exchanged with one at or before it. The product of a 32-bit
+    // word and a bound of at most 2^32 keeps the bias of a choice below 2^-32 n.
     for last in (1..n).rev() {
-        let draw =
-            u128::from(word(own, draw, last as u64, 0)) << 32 | u128::from(word(own, draw, last as u64, 1));
+        let draw = u128::from(word(own, draw, last as u64, 0)) << 32
+            | u128::from(word(own, draw, last as u64, 1));
         order.swap(last, (draw * (last as u128 + 1) >> 64) as usize);
     }
     order
 }
 
-/// Splits the indices `0..n` at random: a share for validation, the rest for training. Each part is in ascending order.
+/// Splits the indices `0..n` at random: a share for validation, the rest for training. Each part is
+/// in ascending order.
 ///
 /// # Errors
 /// [`Error::Option`] for a share outside [0, 1), or one that leaves no sample for training.
 pub fn split(n: usize, share: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)> {
     if !(0.0..1.0).contains(&share) {
-        return Err(Error::option("validation share", share, "it must be at least 0 and less than 1"));
+        return Err(Error::option(
+            "validation share",
+            share,
+            "it must be at least 0 and less than 1",
+        ));
     }
     let held = (n as f64 * share).round() as usize;
     if held >= n {
@@ -105,8 +110,13 @@ impl Augmentation {
             return Ok(());
         }
         let Some([rows, columns]) = image(shape).map(|[_, rows, columns]| [rows, columns]) else {
-            let expected = "samples must be images: rows and columns, or channels, rows and columns";
-            return Err(Error::option("augmentation of samples of shape", format!("{shape:?}"), expected));
+            let expected =
+                "samples must be images: rows and columns, or channels, rows and columns";
+            return Err(Error::option(
+                "augmentation of samples of shape",
+                format!("{shape:?}"),
+                expected,
+            ));
         };
         if self.shift >= rows.min(columns) {
             return Err(Error::option("shift", self.shift, "it must be smaller than the image"));
@@ -115,7 +125,14 @@ impl Augmentation {
     }
 
     /// Changes one sample in place; `index` is that of the sample in the data set.
-    pub(crate) fn apply(self, sample: &mut [f64], shape: &[usize], seed: u64, epoch: u64, index: usize) {
+    pub(crate) fn apply(
+        self,
+        sample: &mut [f64],
+        shape: &[usize],
+        seed: u64,
+        epoch: u64,
+        index: usize,
+    ) {
         let Some([channels, rows, columns]) = image(shape) else { return };
         let own = seed_of(seed, epoch);
         let moved = |part: u32| {
@@ -124,7 +141,8 @@ impl Augmentation {
             (draw * span >> 32) as isize - self.shift as isize
         };
         let (down, right) = (moved(0), moved(1));
-        let is_flipped = self.flip == Flip::Horizontal && word(own, Draw::Flip, index as u64, 0) & 1 == 1;
+        let is_flipped =
+            self.flip == Flip::Horizontal && word(own, Draw::Flip, index as u64, 0) & 1 == 1;
         if down == 0 && right == 0 && !is_flipped {
             return;
         }
@@ -133,7 +151,8 @@ impl Augmentation {
             for row in 0..rows {
                 for column in 0..columns {
                     let from = row.checked_add_signed(-down).filter(|&row| row < rows);
-                    let across = column.checked_add_signed(-right).filter(|&column| column < columns);
+                    let across =
+                        column.checked_add_signed(-right).filter(|&column| column < columns);
                     let value = match (from, across) {
                         (Some(row), Some(column)) => {
                             let column = if is_flipped { columns - 1 - column } else { column };
@@ -175,7 +194,8 @@ mod tests {
         assert_ne!(shuffled(100, 3, 1), shuffled(100, 4, 1));
     }
 
-    /// Of 3,000 shuffles of three, each order has 500 with a deviation of 20.4: five deviations are 102.
+    /// Of 3,000 shuffles of three, each order has 500 with a deviation of 20.4: five deviations are
+    /// 102.
     #[test]
     fn shuffles_of_three_are_uniform() {
         let mut counts = std::collections::HashMap::new();
@@ -193,7 +213,11 @@ mod tests {
         let mut all = [training, validation].concat();
         all.sort_unstable();
         assert_eq!(all, (0..10).collect::<Vec<_>>());
-        assert!(split(10, 1.0, 1).is_err() && split(10, f64::NAN, 1).is_err() && split(1, 0.9, 1).is_err());
+        assert!(
+            split(10, 1.0, 1).is_err()
+                && split(10, f64::NAN, 1).is_err()
+                && split(1, 0.9, 1).is_err()
+        );
         assert_eq!(split(3, 0.0, 1).unwrap().1, Vec::<usize>::new());
     }
 

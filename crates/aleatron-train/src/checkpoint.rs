@@ -1,8 +1,9 @@
 //! Checkpoints: files from which training resumes with the same bits.
 //!
-//! A checkpoint is one safetensors file with parameters (`parameter.NAME`), the best parameters so far (`best.NAME`), the state of the optimizer
-//! (`optimizer.NAME`) and, as JSON in a tensor of bytes, a record: the history and a fingerprint of the settings. Random numbers are functions of the
-//! seed, the epoch and the sample, so that no generator state is needed.
+//! A checkpoint is one safetensors file with parameters (`parameter.NAME`), the best parameters so
+//! far (`best.NAME`), the state of the optimizer (`optimizer.NAME`) and, as JSON in a tensor of
+//! bytes, a record: the history and a fingerprint of the settings. Random numbers are functions of
+//! the seed, the epoch and the sample, so that no generator state is needed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +59,9 @@ impl<R: Serialize + DeserializeOwned> Checkpoint<R> {
         for (prefix, all) in
             [("parameter", &self.parameters), ("best", &self.best), ("optimizer", &self.optimizer)]
         {
-            tensors.extend(all.iter().map(|(name, tensor)| (format!("{prefix}.{name}"), tensor.clone())));
+            tensors.extend(
+                all.iter().map(|(name, tensor)| (format!("{prefix}.{name}"), tensor.clone())),
+            );
         }
         let text = serde_json::to_vec(&self.record).map_err(|error| fault(path, error))?;
         tensors.insert(RECORD.to_owned(), Tensor::from_slice(&text, &[text.len()], &Device::Cpu)?);
@@ -75,14 +78,19 @@ impl<R: Serialize + DeserializeOwned> Checkpoint<R> {
                 record = Some(serde_json::from_slice(&bytes).map_err(|error| fault(path, error))?);
                 continue;
             }
-            let part =
-                ["parameter.", "best.", "optimizer."].iter().position(|prefix| name.starts_with(prefix));
+            let part = ["parameter.", "best.", "optimizer."]
+                .iter()
+                .position(|prefix| name.starts_with(prefix));
             let Some((part, (_, rest))) = part.zip(name.split_once('.')) else {
-                return Err(fault(path, format!("tensor \"{name}\" does not belong to a checkpoint")));
+                return Err(fault(
+                    path,
+                    format!("tensor \"{name}\" does not belong to a checkpoint"),
+                ));
             };
             parts[part].insert(rest.to_owned(), tensor);
         }
-        let record = record.ok_or_else(|| fault(path, "the file is not a checkpoint of a training"))?;
+        let record =
+            record.ok_or_else(|| fault(path, "the file is not a checkpoint of a training"))?;
         if record["format"] != FORMAT {
             let found = &record["format"];
             return Err(fault(

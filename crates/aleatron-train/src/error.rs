@@ -32,7 +32,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// A label is not one of the classes of the network.
-    #[error("the label of sample {sample} is {label}, but the network has {classes} classes, counted from 0")]
+    #[error(
+        "the label of sample {sample} is {label}, but the network has {classes} classes, counted from 0"
+    )]
     Label {
         /// The sample.
         sample: usize,
@@ -42,7 +44,9 @@ pub enum Error {
         classes: usize,
     },
     /// The network has no parameters that can be trained.
-    #[error("network \"{network}\" has no trainable parameters: it has no layer with constant weights")]
+    #[error(
+        "network \"{network}\" has no trainable parameters: it has no layer with constant weights"
+    )]
     NoParameters {
         /// The network.
         network: String,
@@ -141,7 +145,11 @@ fn unwrap_graph(error: aleatron_graph::Error) -> std::result::Result<Error, alea
 }
 
 impl Error {
-    pub(crate) fn option(option: &'static str, value: impl ToString, expected: &'static str) -> Self {
+    pub(crate) fn option(
+        option: &'static str,
+        value: impl ToString,
+        expected: &'static str,
+    ) -> Self {
         Self::Option { option, value: value.to_string(), expected }
     }
 

@@ -1,4 +1,5 @@
-//! The forward pass of a network with gradients: in floating point, through streams, or with their noise.
+//! The forward pass of a network with gradients: in floating point, through streams, or with their
+//! noise.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,12 +20,14 @@ pub enum Forward {
     /// In floating point.
     #[default]
     Float,
-    /// Through its streams, bit for bit as in an evaluation: generators, comparator widths, saturation and inter-layer arithmetic included.
-    /// Steps take the configurations in turn. Generators with a seed get a new one in each step, and so do faults: permanent ones are
+    /// Through its streams, bit for bit as in an evaluation: generators, comparator widths,
+    /// saturation and inter-layer arithmetic included. Steps take the configurations in turn.
+    /// Generators with a seed get a new one in each step, and so do faults: permanent ones are
     /// those of another circuit in each step.
     Streams(Vec<StreamConfig>),
-    /// In floating point with noise of the variance that Bernoulli streams of these lengths have; steps take the lengths in turn. This is
-    /// cheaper than [`Self::Streams`] and knows no saturation beyond that of the inputs, no quantization and no sequences.
+    /// In floating point with noise of the variance that Bernoulli streams of these lengths have;
+    /// steps take the lengths in turn. This is cheaper than [`Self::Streams`] and knows no
+    /// saturation beyond that of the inputs, no quantization and no sequences.
     Noise {
         /// Bits per stream.
         lengths: Vec<usize>,
@@ -55,7 +58,8 @@ impl Forward {
         }
     }
 
-    /// Returns the configurations that the result of training is evaluated with; none for floating point.
+    /// Returns the configurations that the result of training is evaluated with; none for floating
+    /// point.
     pub(crate) fn configs(&self) -> Vec<StreamConfig> {
         match self {
             Self::Float => Vec::new(),
@@ -125,7 +129,8 @@ impl Model {
         Ok(self.network.with_parameters(&values)?)
     }
 
-    /// Moves weights of unipolar layers that became negative back to 0: their streams have no negative values.
+    /// Moves weights of unipolar layers that became negative back to 0: their streams have no
+    /// negative values.
     pub(crate) fn project(&self) -> Result<()> {
         for layer in self.network.layers() {
             if layer.mode != Mode::Streams || layer.polarity != Polarity::Unipolar {
@@ -133,7 +138,9 @@ impl Model {
             }
             let node = &self.network.graph().nodes()[layer.node];
             let weights = node.inputs.get(1).copied().flatten();
-            if let Some((_, _, parameter)) = self.parameters.iter().find(|(id, _, _)| Some(*id) == weights) {
+            if let Some((_, _, parameter)) =
+                self.parameters.iter().find(|(id, _, _)| Some(*id) == weights)
+            {
                 let value = parameter.tensor().detach();
                 parameter.set(&value.maximum(0.0)?)?;
             }
@@ -141,8 +148,8 @@ impl Model {
         Ok(())
     }
 
-    /// Computes the scores `[n, outputs]` of samples, with gradients to the parameters. `step` selects the configuration and the seed of
-    /// random streams.
+    /// Computes the scores `[n, outputs]` of samples, with gradients to the parameters. `step`
+    /// selects the configuration and the seed of random streams.
     pub(crate) fn scores(
         &self,
         features: &[f64],
@@ -180,10 +187,14 @@ impl Model {
                 let output = streams.run(features, 0, detail, cancel)?;
                 let specs: HashMap<usize, _> = streams.layers()?.into_iter().collect();
                 for layer in output.layers {
-                    let spec =
-                        specs.get(&layer.layer).ok_or_else(|| Error::internal("train::Model::scores"))?;
+                    let spec = specs
+                        .get(&layer.layer)
+                        .ok_or_else(|| Error::internal("train::Model::scores"))?;
                     let values = network.decode_layer(layer.layer, &spec.spec, &layer.counts)?;
-                    pass.values.insert(layer.layer, values.into_iter().map(|value| value as f32).collect());
+                    pass.values.insert(
+                        layer.layer,
+                        values.into_iter().map(|value| value as f32).collect(),
+                    );
                 }
                 exact = Some(output.scores);
             }
@@ -191,11 +202,15 @@ impl Model {
         let constants = self.values();
         pass.parameters = constants.keys().copied().collect();
         let outputs = self.runner.run_replacing(inputs, &constants, &mut pass)?;
-        let scores = outputs.into_iter().next().ok_or_else(|| Error::internal("train::Model::scores"))?;
+        let scores =
+            outputs.into_iter().next().ok_or_else(|| Error::internal("train::Model::scores"))?;
         let scores = scores.reshape(&[n_samples, self.network.n_outputs()])?;
         match exact {
-            // What the engine computed, whatever rounding integer arithmetic did behind the last layer.
-            Some(exact) => straight_through(&scores, exact.into_iter().map(|value| value as f32).collect()),
+            // What the engine computed, whatever rounding integer arithmetic did behind the last
+            // layer.
+            Some(exact) => {
+                straight_through(&scores, exact.into_iter().map(|value| value as f32).collect())
+            }
             None => Ok(scores),
         }
     }
@@ -218,7 +233,12 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Computes a layer on inputs that saturate, as its streams do.
-    fn layer(&self, index: usize, node: &Node, inputs: &[Option<Tensor>]) -> Result<Option<Vec<Tensor>>> {
+    fn layer(
+        &self,
+        index: usize,
+        node: &Node,
+        inputs: &[Option<Tensor>],
+    ) -> Result<Option<Vec<Tensor>>> {
         let layer = &self.model.network.layers()[index];
         let Some(Some(x)) = inputs.first() else { return Ok(None) };
         let [low, high] = layer.polarity.interval().map(|bound| bound * layer.input_scale);
@@ -229,16 +249,18 @@ impl Pass<'_> {
         if let (Some((length, seed)), Some(output)) = (self.noise, outputs.first_mut()) {
             let deviation = autograd::no_grad(|| self.deviation(layer, node, &inputs, length))?;
             let seed = seed_of(seed, index as u64);
-            let noise = Tensor::randn_seeded(output.shape(), seed, output.dtype(), &output.device())?;
+            let noise =
+                Tensor::randn_seeded(output.shape(), seed, output.dtype(), &output.device())?;
             *output = output.add(&noise.mul(&deviation)?)?;
         }
         Ok(Some(outputs))
     }
 
-    /// Computes the standard deviation of the outputs of a layer whose streams are independent Bernoulli streams.
+    /// Computes the standard deviation of the outputs of a layer whose streams are independent
+    /// Bernoulli streams.
     ///
-    /// A product of unipolar or signed streams with values u and v is a bit (with a sign) of probability |uv|, whose variance is
-    /// |uv| - (uv)^2; that of bipolar streams has the variance 1 - (uv)^2. A neuron adds `length` independent bits of each product and divides
+    /// A product of unipolar or signed streams with values u and v is a bit (with a sign) of
+    /// probability |uv|, whose variance is |uv| - (uv)^2; that of bipolar streams has the variance 1 - (uv)^2. A neuron adds `length` independent bits of each product and divides
     /// by the length.
     fn deviation(
         &self,
@@ -248,7 +270,9 @@ impl Pass<'_> {
         length: usize,
     ) -> Result<Tensor> {
         let missing = || Error::internal("train::Pass::deviation");
-        let (Some(Some(x)), Some(Some(w))) = (inputs.first(), inputs.get(1)) else { return Err(missing()) };
+        let (Some(Some(x)), Some(Some(w))) = (inputs.first(), inputs.get(1)) else {
+            return Err(missing());
+        };
         // The product itself multiplies by alpha once; the square needs it twice.
         let alpha = if let Op::Gemm { alpha, .. } = &node.op { f64::from(*alpha) } else { 1.0 };
         let of = |x: Tensor, w: Tensor| -> Result<Tensor> {
@@ -273,7 +297,8 @@ impl Pass<'_> {
         Ok(ones.sub(&squares)?.maximum(0.0)?.div(length as f64)?.sqrt()?)
     }
 
-    /// Returns the value that a product of 1 stands for, for each output, broadcastable to the outputs.
+    /// Returns the value that a product of 1 stands for, for each output, broadcastable to the
+    /// outputs.
     fn row_scales(&self, layer: &Layer, outputs: &Tensor) -> Result<Tensor> {
         let rows: Vec<f32> = (0..layer.product.n_rows())
             .map(|row| (layer.input_scale * layer.weight_scale(row)) as f32)
@@ -300,12 +325,19 @@ impl Observer for Pass<'_> {
     ) -> aleatron_graph::Result<Option<Vec<Tensor>>> {
         self.cancel.check()?;
         match self.model.layers.get(&index) {
-            Some(&layer) if self.clips => self.layer(layer, node, inputs).map_err(Error::into_graph),
+            Some(&layer) if self.clips => {
+                self.layer(layer, node, inputs).map_err(Error::into_graph)
+            }
             _ => Ok(None),
         }
     }
 
-    fn made(&mut self, index: usize, node: &Node, outputs: &mut [Tensor]) -> aleatron_graph::Result<()> {
+    fn made(
+        &mut self,
+        index: usize,
+        node: &Node,
+        outputs: &mut [Tensor],
+    ) -> aleatron_graph::Result<()> {
         if let Some(layer) = self.model.outputs.get(&index)
             && let (Some(values), Some(output)) = (self.values.remove(layer), outputs.first_mut())
         {

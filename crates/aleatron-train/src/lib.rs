@@ -1,12 +1,15 @@
 //! Training of networks, in floating point and through their bitstreams.
 //!
-//! - [`train`]: fine-tunes any [`Network`](aleatron_engine::network::Network) for given stream lengths and generators. The forward pass is the
-//!   engine's, bit for bit what evaluation computes; gradients pass straight through the streams;
+//! - [`train`]: fine-tunes any [`Network`](aleatron_engine::network::Network) for given stream
+//!   lengths and generators. The forward pass is the engine's, bit for bit what evaluation
+//!   computes; gradients pass straight through the streams;
 //! - [`module`]: layers to build models from, with the parameter names of torch;
 //! - [`loss`], [`optimizer`], [`schedule`]: losses, SGD and Adam, learning rates;
 //! - [`batches`]: shuffled batches of a data set, with augmentation;
-//! - `lora`, behind the cargo feature `transformer`: fine-tuning of language models by low-rank adapters;
-//! - checkpoints: files from which training resumes with the same bits ([`TrainOptions::checkpoint`]).
+//! - `lora`, behind the cargo feature `transformer`: fine-tuning of language models by low-rank
+//!   adapters;
+//! - checkpoints: files from which training resumes with the same bits
+//!   ([`TrainOptions::checkpoint`]).
 //!
 //! ```
 //! use aleatron_data::Dataset;
@@ -40,7 +43,9 @@ mod train;
 pub use error::{Error, Result};
 pub use forward::Forward;
 pub use loss::Loss;
-pub use optimizer::{Adam, AdamOptions, Decay, Optimizer, OptimizerKind, Sgd, SgdOptions, clip_grad_norm};
+pub use optimizer::{
+    Adam, AdamOptions, Decay, Optimizer, OptimizerKind, Sgd, SgdOptions, clip_grad_norm,
+};
 pub use parameter::Parameter;
 pub use schedule::Schedule;
 pub use score::{Score, calibrate_for};

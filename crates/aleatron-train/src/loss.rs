@@ -39,10 +39,15 @@ pub enum Loss {
 /// ```
 ///
 /// # Errors
-/// [`Error::Tensor`] for other shapes or types, and for labels outside the classes; [`Error::Option`] for a smoothing outside [0, 1).
+/// [`Error::Tensor`] for other shapes or types, and for labels outside the classes;
+/// [`Error::Option`] for a smoothing outside [0, 1).
 pub fn cross_entropy(scores: &Tensor, labels: &Tensor, smoothing: f64) -> Result<Tensor> {
     if !(0.0..1.0).contains(&smoothing) {
-        return Err(Error::option("label smoothing", smoothing, "it must be at least 0 and less than 1"));
+        return Err(Error::option(
+            "label smoothing",
+            smoothing,
+            "it must be at least 0 and less than 1",
+        ));
     }
     let log = scores.log_softmax(&[-1])?;
     let chosen = log.gather(-1, &labels.unsqueeze(-1)?)?.mean_all()?.neg()?;
@@ -53,7 +58,8 @@ pub fn cross_entropy(scores: &Tensor, labels: &Tensor, smoothing: f64) -> Result
     Ok(chosen.mul(1.0 - smoothing)?.add(&spread.mul(smoothing)?)?)
 }
 
-/// Computes the mean cross entropy of the sigmoid of scores and targets in [0, 1] of the same shape.
+/// Computes the mean cross entropy of the sigmoid of scores and targets in [0, 1] of the same
+/// shape.
 ///
 /// # Errors
 /// [`Error::Tensor`] for shapes that do not fit.
@@ -82,7 +88,8 @@ pub fn mean_absolute(outputs: &Tensor, targets: &Tensor) -> Result<Tensor> {
 /// Computes the Huber loss: half the squared error up to `delta`, linear beyond it.
 ///
 /// # Errors
-/// [`Error::Tensor`] for shapes that do not fit, [`Error::Option`] for a `delta` that is not positive.
+/// [`Error::Tensor`] for shapes that do not fit, [`Error::Option`] for a `delta` that is not
+/// positive.
 pub fn huber(outputs: &Tensor, targets: &Tensor, delta: f64) -> Result<Tensor> {
     if !(delta > 0.0 && delta.is_finite()) {
         return Err(Error::option("delta of the Huber loss", delta, "it must be positive"));
@@ -98,7 +105,11 @@ impl Loss {
     pub(crate) fn check(self) -> Result<()> {
         match self {
             Self::CrossEntropy { smoothing } if !(0.0..1.0).contains(&smoothing) => {
-                Err(Error::option("label smoothing", smoothing, "it must be at least 0 and less than 1"))
+                Err(Error::option(
+                    "label smoothing",
+                    smoothing,
+                    "it must be at least 0 and less than 1",
+                ))
             }
             Self::Huber { delta } if !(delta > 0.0 && delta.is_finite()) => {
                 Err(Error::option("delta of the Huber loss", delta, "it must be positive"))
@@ -116,24 +127,31 @@ impl Loss {
             Self::Automatic => 0.0,
             Self::CrossEntropy { smoothing } => smoothing,
             Self::MeanSquared | Self::MeanAbsolute | Self::Huber { .. } => {
-                let expected = "labels are trained with cross entropy; use it, or targets instead of labels";
+                let expected =
+                    "labels are trained with cross entropy; use it, or targets instead of labels";
                 return Err(Error::option("loss", format!("{self:?}"), expected));
             }
         };
         let device = scores.device();
         if scores.shape().last() == Some(&1) {
-            let targets: Vec<f32> = labels.iter().map(|&label| if label == 0 { 0.0 } else { 1.0 }).collect();
+            let targets: Vec<f32> =
+                labels.iter().map(|&label| if label == 0 { 0.0 } else { 1.0 }).collect();
             let targets = Tensor::from_slice(&targets, scores.shape(), &device)?;
-            return binary_cross_entropy(scores, &targets.mul(1.0 - smoothing)?.add(0.5 * smoothing)?);
+            return binary_cross_entropy(
+                scores,
+                &targets.mul(1.0 - smoothing)?.add(0.5 * smoothing)?,
+            );
         }
-        let narrow: Vec<i32> = labels.iter().map(|&label| i32::try_from(label).unwrap_or(i32::MAX)).collect();
+        let narrow: Vec<i32> =
+            labels.iter().map(|&label| i32::try_from(label).unwrap_or(i32::MAX)).collect();
         cross_entropy(scores, &Tensor::from_slice(&narrow, &[labels.len()], &device)?, smoothing)
     }
 
     /// Computes the loss of outputs for targets of the same shape.
     ///
     /// # Errors
-    /// [`Error::Option`] for a loss that targets do not have, [`Error::Tensor`] for shapes that do not fit.
+    /// [`Error::Option`] for a loss that targets do not have, [`Error::Tensor`] for shapes that do
+    /// not fit.
     pub fn of_targets(self, outputs: &Tensor, targets: &Tensor) -> Result<Tensor> {
         match self {
             Self::Automatic | Self::MeanSquared => mean_squared(outputs, targets),
@@ -147,7 +165,8 @@ impl Loss {
     }
 }
 
-/// Returns whether a tensor holds floating-point numbers that are all finite; it is read from its device.
+/// Returns whether a tensor holds floating-point numbers that are all finite; it is read from its
+/// device.
 pub(crate) fn finite(tensor: &Tensor) -> Result<f64> {
     Ok(tensor.cast(DType::F32)?.item::<f32>()?.into())
 }

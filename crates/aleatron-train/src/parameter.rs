@@ -6,7 +6,8 @@ use aleatron_tensor::Tensor;
 
 use crate::{Error, Result};
 
-/// A tensor that training changes, shared between the model that reads it and the optimizer that updates it.
+/// A tensor that training changes, shared between the model that reads it and the optimizer that
+/// updates it.
 ///
 /// ```
 /// use aleatron_tensor::{DType, Device, Tensor};

@@ -27,7 +27,8 @@ pub enum Schedule {
         /// The share at the end.
         floor: f64,
     },
-    /// The rate falls along half a cosine from 1 to a share of itself, after rising over the first steps.
+    /// The rate falls along half a cosine from 1 to a share of itself, after rising over the first
+    /// steps.
     Cosine {
         /// Steps in which the rate rises.
         warmup: usize,
@@ -57,7 +58,9 @@ impl Schedule {
         let share = (step - warmup) as f64 / total.saturating_sub(warmup).max(1) as f64;
         let share = share.min(1.0);
         match self {
-            Self::Cosine { .. } => floor + (1.0 - floor) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos()),
+            Self::Cosine { .. } => {
+                floor + (1.0 - floor) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+            }
             _ => floor + (1.0 - floor) * (1.0 - share),
         }
     }

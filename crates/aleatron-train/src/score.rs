@@ -1,8 +1,11 @@
-//! The quality of a network on some samples of a data set, and the scales of inputs that are best for given streams.
+//! The quality of a network on some samples of a data set, and the scales of inputs that are best
+//! for given streams.
 
 use aleatron_core::Cancel;
 use aleatron_data::{Dataset, LabelKind};
-use aleatron_engine::network::{Calibration, InputScale, Network, StreamConfig, WeightScale, top_class};
+use aleatron_engine::network::{
+    Calibration, InputScale, Network, StreamConfig, WeightScale, top_class,
+};
 use aleatron_engine::stream::Detail;
 use aleatron_tensor::{Device, Tensor, autograd};
 use serde::{Deserialize, Serialize};
@@ -22,7 +25,8 @@ impl Score {
     /// Returns whether this score is better: by accuracy, among equals by loss.
     pub(crate) fn is_better_than(&self, other: &Self) -> bool {
         let accuracy = |score: &Self| score.accuracy.unwrap_or(0.0);
-        accuracy(self) > accuracy(other) || accuracy(self) == accuracy(other) && self.loss < other.loss
+        accuracy(self) > accuracy(other)
+            || accuracy(self) == accuracy(other) && self.loss < other.loss
     }
 }
 
@@ -53,10 +57,13 @@ impl Samples<'_> {
             }
             LabelKind::Numbers => {
                 let (all, width) = (self.data.targets(), self.data.n_targets());
-                let targets =
-                    self.indices.iter().flat_map(|&sample| &all[sample * width..(sample + 1) * width]);
+                let targets = self
+                    .indices
+                    .iter()
+                    .flat_map(|&sample| &all[sample * width..(sample + 1) * width]);
                 let targets: Vec<f32> = targets.map(|&target| target as f32).collect();
-                let targets = Tensor::from_slice(&targets, &[self.indices.len(), width], &scores.device())?;
+                let targets =
+                    Tensor::from_slice(&targets, &[self.indices.len(), width], &scores.device())?;
                 self.loss.of_targets(scores, &targets)
             }
         }
@@ -72,7 +79,9 @@ impl Samples<'_> {
         let features = self.features()?;
         let mut runs = Vec::new();
         for config in configs {
-            runs.push(network.to_streams(config)?.run(&features, 0, Detail::default(), cancel)?.scores);
+            runs.push(
+                network.to_streams(config)?.run(&features, 0, Detail::default(), cancel)?.scores,
+            );
         }
         if configs.is_empty() {
             runs.push(network.forward_with(&features, cancel)?);
@@ -84,7 +93,11 @@ impl Samples<'_> {
             let tensor = Tensor::from_vec(narrow, &[self.indices.len(), n_outputs], &Device::Cpu)?;
             loss += crate::loss::finite(&autograd::no_grad(|| self.loss(&tensor))?)?;
             let labels = self.indices.iter().filter_map(|&sample| self.data.labels().get(sample));
-            right += scores.chunks_exact(n_outputs).zip(labels).filter(|(s, l)| top_class(s) == **l).count();
+            right += scores
+                .chunks_exact(n_outputs)
+                .zip(labels)
+                .filter(|(s, l)| top_class(s) == **l)
+                .count();
         }
         let n = (runs.len() * self.indices.len()).max(1) as f64;
         let accuracy = (self.data.label_kind() == LabelKind::Classes).then(|| right as f64 / n);
@@ -98,8 +111,9 @@ const SHARES: [f64; 6] = [1.0, 0.999, 0.99, 0.97, 0.95, 0.9];
 /// Samples that scales are found with.
 const SAMPLES: usize = 512;
 
-/// Calibrates a network for given streams: tries several percentiles of the inputs of layers as their scales and returns the network with the
-/// best score on the first samples of the data, and the percentile. Short streams need finer steps more than they need the largest inputs.
+/// Calibrates a network for given streams: tries several percentiles of the inputs of layers as
+/// their scales and returns the network with the best score on the first samples of the data, and
+/// the percentile. Short streams need finer steps more than they need the largest inputs.
 ///
 /// # Errors
 /// As [`Network::calibrated`] and [`Network::to_streams`].
@@ -111,7 +125,8 @@ pub fn calibrate_for(
     cancel: Cancel<'_>,
 ) -> Result<(Network, f64)> {
     let n = data.len().min(SAMPLES);
-    let n = network.batch().map_or(n, |batch| (n / batch).max(1).saturating_mul(batch).min(data.len()));
+    let n =
+        network.batch().map_or(n, |batch| (n / batch).max(1).saturating_mul(batch).min(data.len()));
     let indices: Vec<usize> = (0..n).collect();
     let samples = Samples { data, indices: &indices, loss: Loss::Automatic };
     let features = samples.features()?;

@@ -38,7 +38,8 @@ pub struct TrainOptions {
     pub augmentation: Augmentation,
     /// The largest norm of the gradients of a step, if it is limited.
     pub clip: Option<f64>,
-    /// The share of the samples that is not trained on, by which the best epoch is chosen. With 0, the last epoch is the result.
+    /// The share of the samples that is not trained on, by which the best epoch is chosen. With 0,
+    /// the last epoch is the result.
     pub validation: f64,
     /// Ends training after so many epochs without a better validation score.
     pub patience: Option<usize>,
@@ -46,7 +47,8 @@ pub struct TrainOptions {
     pub seed: u64,
     /// Where gradients are computed. Streams run on the device of their configuration.
     pub device: Device,
-    /// A file that is written after every epoch. If it exists and belongs to the same training, that goes on from there.
+    /// A file that is written after every epoch. If it exists and belongs to the same training,
+    /// that goes on from there.
     pub checkpoint: Option<PathBuf>,
 }
 
@@ -79,7 +81,8 @@ pub struct Epoch {
     pub loss: f64,
     /// The learning rate of its last step.
     pub rate: f64,
-    /// The score of the validation samples after it, as the network is trained to run; none without such samples.
+    /// The score of the validation samples after it, as the network is trained to run; none
+    /// without such samples.
     pub validation: Option<Score>,
 }
 
@@ -92,7 +95,8 @@ pub struct Trained {
     pub before: Option<Score>,
     /// All epochs.
     pub history: Vec<Epoch>,
-    /// The epoch of the result, counted from 1; 0 if no epoch was better than the network that was given.
+    /// The epoch of the result, counted from 1; 0 if no epoch was better than the network that was
+    /// given.
     pub best_epoch: usize,
 }
 
@@ -123,8 +127,9 @@ pub enum Progress<'a> {
 /// Trains a network on samples with labels or targets.
 ///
 /// # Errors
-/// [`Error::Option`] for options outside their range, [`Error::Data`] for samples that do not fit the network, [`Error::NoGradient`] with the
-/// node that cannot be differentiated, [`Error::NotFinite`] if training diverges, [`Error::Engine`] if the network cannot run so.
+/// [`Error::Option`] for options outside their range, [`Error::Data`] for samples that do not fit
+/// the network, [`Error::NoGradient`] with the node that cannot be differentiated,
+/// [`Error::NotFinite`] if training diverges, [`Error::Engine`] if the network cannot run so.
 pub fn train(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<Trained> {
     train_with(network, data, options, Cancel::NEVER, &mut |_| {})
 }
@@ -165,13 +170,19 @@ fn check(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<()
         LabelKind::Classes => {
             let classes = network.n_classes();
             data.check_classes(classes)?;
-            if let Some((sample, &label)) = data.labels().iter().enumerate().find(|(_, l)| **l >= classes) {
+            if let Some((sample, &label)) =
+                data.labels().iter().enumerate().find(|(_, l)| **l >= classes)
+            {
                 return Err(Error::Label { sample, label, classes });
             }
         }
         LabelKind::Numbers if data.n_targets() != network.n_outputs() => {
             let value = format!("{} for {} outputs", data.n_targets(), network.n_outputs());
-            return Err(Error::option("number of targets", value, "there must be one for each output"));
+            return Err(Error::option(
+                "number of targets",
+                value,
+                "there must be one for each output",
+            ));
         }
         _ => {}
     }
@@ -244,7 +255,10 @@ impl<'a> Run<'a> {
     }
 
     fn parameters(&self) -> BTreeMap<String, Tensor> {
-        self.model.named().map(|(name, parameter)| (name.to_owned(), parameter.tensor().detach())).collect()
+        self.model
+            .named()
+            .map(|(name, parameter)| (name.to_owned(), parameter.tensor().detach()))
+            .collect()
     }
 
     fn steps(&self) -> usize {
@@ -258,7 +272,9 @@ impl<'a> Run<'a> {
     /// Returns whether the last epochs brought no better score.
     fn is_exhausted(&self) -> bool {
         let since = self.history.len().saturating_sub(self.best_epoch);
-        self.options.patience.is_some_and(|patience| !self.validation.is_empty() && since >= patience.max(1))
+        self.options
+            .patience
+            .is_some_and(|patience| !self.validation.is_empty() && since >= patience.max(1))
     }
 
     /// Runs one epoch and records it.
@@ -285,7 +301,13 @@ impl<'a> Run<'a> {
                     index,
                 );
             }
-            let scores = self.model.scores(&features, &options.forward, options.seed, done as u64, cancel)?;
+            let scores = self.model.scores(
+                &features,
+                &options.forward,
+                options.seed,
+                done as u64,
+                cancel,
+            )?;
             let loss = chosen.loss(&scores)?;
             let value = loss::finite(&loss)?;
             let fault = |what, value| Error::NotFinite { what, value, epoch, step: step + 1 };
@@ -324,7 +346,8 @@ impl<'a> Run<'a> {
             return Ok(None);
         }
         let configs = self.options.forward.configs();
-        let samples = Samples { data: self.data, indices: &self.validation, loss: self.options.loss };
+        let samples =
+            Samples { data: self.data, indices: &self.validation, loss: self.options.loss };
         samples.score(&self.model.network()?, &configs, cancel).map(Some)
     }
 
@@ -341,7 +364,8 @@ impl<'a> Run<'a> {
     /// Writes the checkpoint, if there is one.
     fn save(&self, before: Option<Score>) -> Result<()> {
         let Some(path) = &self.options.checkpoint else { return Ok(()) };
-        let record = Record::new(self.fingerprint.clone(), self.history.clone(), before, self.best_epoch);
+        let record =
+            Record::new(self.fingerprint.clone(), self.history.clone(), before, self.best_epoch);
         let checkpoint = Checkpoint {
             parameters: self.parameters(),
             best: self.best.clone(),
@@ -384,7 +408,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns a hash of everything that decides the result of a training, except for the device and the file of the checkpoint.
+/// Returns a hash of everything that decides the result of a training, except for the device and
+/// the file of the checkpoint.
 fn fingerprint(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<String> {
     let mut digest = Digest::default();
     let settings = TrainOptions { checkpoint: None, device: Device::Cpu, ..options.clone() };

@@ -191,18 +191,19 @@ impl Config {
         let map = parse_object(text, path)?;
         let options = Options::new(&map, "");
         options.ignore(IRRELEVANT);
-        let config = match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
-            "llama" => Self::llama(&options, &LLAMA)?,
-            "mistral" => {
-                // These layers have no biases, whatever the file says.
-                options.only("attention_bias", |value| value.as_bool() == Some(false))?;
-                options.only("mlp_bias", |value| value.as_bool() == Some(false))?;
-                Self::llama(&options, &MISTRAL)?
-            }
-            "qwen2" => Self::llama(&options, &QWEN2)?,
-            "gpt2" => Self::gpt2(&options)?,
-            other => return Err(options.fault("model_type", &Value::from(other))),
-        };
+        let config =
+            match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
+                "llama" => Self::llama(&options, &LLAMA)?,
+                "mistral" => {
+                    // These layers have no biases, whatever the file says.
+                    options.only("attention_bias", |value| value.as_bool() == Some(false))?;
+                    options.only("mlp_bias", |value| value.as_bool() == Some(false))?;
+                    Self::llama(&options, &MISTRAL)?
+                }
+                "qwen2" => Self::llama(&options, &QWEN2)?,
+                "gpt2" => Self::gpt2(&options)?,
+                other => return Err(options.fault("model_type", &Value::from(other))),
+            };
         options.finish()?;
         config.check()?;
         Ok(config)
@@ -212,7 +213,8 @@ impl Config {
         let (hidden, heads) =
             (options.required_size("hidden_size")?, options.required_size("num_attention_heads")?);
         let layers = options.required_size("num_hidden_layers")?;
-        let max_positions = options.size("max_position_embeddings")?.unwrap_or(family.max_positions);
+        let max_positions =
+            options.size("max_position_embeddings")?.unwrap_or(family.max_positions);
         options.only("hidden_act", |value| matches!(value.as_str(), Some("silu" | "swish")))?;
         let biases = match family.architecture {
             Architecture::Qwen2 => Biases { qkv: true, ..Biases::default() },
@@ -324,10 +326,13 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the positions that a token of this layer attends to, its own included; `None` without a sliding window.
+    /// Returns the positions that a token of this layer attends to, its own included; `None`
+    /// without a sliding window.
     #[must_use]
     pub fn window(&self, layer: usize) -> Option<usize> {
-        self.sliding_window.filter(|window| layer >= window.first_layer).map(|window| window.positions)
+        self.sliding_window
+            .filter(|window| layer >= window.first_layer)
+            .map(|window| window.positions)
     }
 
     /// The width of all queries.
@@ -360,8 +365,8 @@ impl Config {
     /// The weights of all matrices but the embedding, which no token reads as a whole.
     #[must_use]
     pub fn matrix_weights(&self) -> u64 {
-        let layer =
-            self.hidden as u64 * (self.qkv_rows() + self.query_width() + self.up_rows() + self.inner) as u64;
+        let layer = self.hidden as u64
+            * (self.qkv_rows() + self.query_width() + self.up_rows() + self.inner) as u64;
         layer * self.layers as u64 + self.vocabulary as u64 * self.hidden as u64
     }
 

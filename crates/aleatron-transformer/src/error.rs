@@ -37,7 +37,8 @@ pub enum Error {
         /// The option.
         option: String,
     },
-    /// A configuration has an option, or a value of one, that is not known here: ignoring it could change results.
+    /// A configuration has an option, or a value of one, that is not known here: ignoring it could
+    /// change results.
     #[error("option \"{option}\": {value} is not supported")]
     UnknownOption {
         /// The option.
@@ -197,7 +198,8 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
-    /// A step without a prefill that it could go on from, or the tokens of more steps than were submitted.
+    /// A step without a prefill that it could go on from, or the tokens of more steps than were
+    /// submitted.
     #[error("no step in flight: call prefill, then submit_step, before take_step")]
     NoStep,
     /// A linear product that runs outside of the pass failed.
@@ -209,7 +211,9 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The linear products of this device cannot run elsewhere.
-    #[error("linear products on {device} cannot be replaced or observed; load the model on the device cpu")]
+    #[error(
+        "linear products on {device} cannot be replaced or observed; load the model on the device cpu"
+    )]
     NoLinearProducts {
         /// The device.
         device: String,
@@ -247,7 +251,9 @@ pub enum Error {
         known: String,
     },
     /// A correction of an adapter that does not fit.
-    #[error("the correction of \"{module}\" has {actual} elements in {matrix} instead of {expected}")]
+    #[error(
+        "the correction of \"{module}\" has {actual} elements in {matrix} instead of {expected}"
+    )]
     CorrectionSize {
         /// The module.
         module: String,

@@ -16,8 +16,8 @@ use crate::transformer::GenerateOptions;
 pub struct GenerationConfig {
     /// The tokens that end a text.
     pub end_tokens: Vec<u32>,
-    /// The way tokens are chosen, with seed 0. The temperature is 0 unless the file requests sampling; `top_k` and
-    /// `top_p` apply to callers that choose another temperature as well.
+    /// The way tokens are chosen, with seed 0. The temperature is 0 unless the file requests
+    /// sampling; `top_k` and `top_p` apply to callers that choose another temperature as well.
     pub sampling: Sampling,
     /// The factor of [`GenerateOptions::repetition_penalty`].
     pub repetition_penalty: f32,
@@ -38,7 +38,8 @@ pub struct GenerationOverrides {
     pub repetition_penalty: Option<f32>,
 }
 
-/// Options that change no token: special tokens at other positions, lengths, caches, what is returned, versions.
+/// Options that change no token: special tokens at other positions, lengths, caches, what is
+/// returned, versions.
 const IRRELEVANT: &[&str] = &[
     "_from_model_config",
     "bos_token_id",
@@ -81,19 +82,22 @@ const NEUTRAL: &[(&str, f64)] = &[
 const DEFAULT: Sampling = Sampling { temperature: 0.0, top_k: 50, top_p: 1.0, seed: 0 };
 
 impl GenerationConfig {
-    /// Returns the defaults of a folder without `generation_config.json`: the end tokens of `config.json`, and the token
-    /// with the largest logit; those of Hugging Face transformers for callers that choose a temperature.
+    /// Returns the defaults of a folder without `generation_config.json`: the end tokens of
+    /// `config.json`, and the token with the largest logit; those of Hugging Face transformers
+    /// for callers that choose a temperature.
     #[must_use]
     pub fn of_config(config: &Config) -> Self {
         let end_tokens = config.end_tokens.clone();
         Self { end_tokens, sampling: DEFAULT, repetition_penalty: 1.0, unsupported: Vec::new() }
     }
 
-    /// Reads `generation_config.json`. It replaces the end tokens of `config.json`, even if it gives none.
+    /// Reads `generation_config.json`. It replaces the end tokens of `config.json`, even if it
+    /// gives none.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::Format`] for a file that cannot be read, [`Error::UnknownOption`] for a value of another
-    /// type, [`Error::Sampling`] for one out of range.
+    /// [`Error::File`] or [`Error::Format`] for a file that cannot be read,
+    /// [`Error::UnknownOption`] for a value of another type, [`Error::Sampling`] for one out of
+    /// range.
     pub fn read(path: &Path) -> Result<Self> {
         let map = read_object(path)?;
         let options = Options::new(&map, "");
@@ -107,7 +111,8 @@ impl GenerationConfig {
         let sampling = read_sampling(&options)?;
         let repetition_penalty = options.number("repetition_penalty")?.unwrap_or(1.0) as f32;
         RepetitionPenalty::check(repetition_penalty)?;
-        let unsupported = options.unread().map(|(name, value)| format!("{name}: {value}")).collect();
+        let unsupported =
+            options.unread().map(|(name, value)| format!("{name}: {value}")).collect();
         Ok(Self { end_tokens, sampling, repetition_penalty, unsupported })
     }
 
@@ -125,7 +130,9 @@ fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
     let given = options.number("temperature")?.unwrap_or(1.0) as f32;
     let top_p = options.number("top_p")?.unwrap_or(1.0) as f32;
     let top_k = match options.size("top_k")? {
-        Some(top_k) => u32::try_from(top_k).map_err(|_| options.fault("top_k", &Value::from(top_k)))?,
+        Some(top_k) => {
+            u32::try_from(top_k).map_err(|_| options.fault("top_k", &Value::from(top_k)))?
+        }
         // Null stands for all tokens.
         None if options.has("top_k") => 0,
         None => DEFAULT.top_k,
@@ -133,7 +140,11 @@ fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
     let temperature = match options.flag("do_sample")? {
         Some(true) if given <= 0.0 => {
             let (option, value) = ("temperature", given.to_string());
-            return Err(Error::Sampling { option, value, range: "above 0, though do_sample is true" });
+            return Err(Error::Sampling {
+                option,
+                value,
+                range: "above 0, though do_sample is true",
+            });
         }
         Some(true) => given,
         _ => DEFAULT.temperature,

@@ -1,13 +1,16 @@
 //! Decoder-only transformers from Hugging Face files, resident on a GPU or on the CPU's cores.
 //!
-//! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for batches, caches and adapters:
-//!   [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU, with one interface.
-//! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices, [`lora`] what adapters add.
+//! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for
+//!   batches, caches and adapters: [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU,
+//!   with one interface.
+//! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices,
+//!   [`lora`] what adapters add.
 //! - [`products`] lets something else compute or observe the linear products of a pass.
 //! - [`ModelSource`] is a folder, or the small model in the program.
 //! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
 //!
-//! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in `cpu/dot.rs`.
+//! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in
+//! `cpu/dot.rs`.
 #![deny(unsafe_code)]
 
 pub mod config;
@@ -40,4 +43,6 @@ pub use products::{LinearId, LinearProduct, LinearProducts, ProductOutcome, Toke
 pub use sampling::Sampling;
 pub use source::ModelSource;
 pub use tokenizer::{TextStream, Tokenizer};
-pub use transformer::{DeviceChoice, GenerateOptions, Generation, GenerationState, LoadOptions, Transformer};
+pub use transformer::{
+    DeviceChoice, GenerateOptions, Generation, GenerationState, LoadOptions, Transformer,
+};

@@ -1,4 +1,5 @@
-//! LoRA adapters in PEFT's files: low-rank corrections of projections, which can be switched without touching the weights.
+//! LoRA adapters in PEFT's files: low-rank corrections of projections, which can be switched
+//! without touching the weights.
 
 mod create;
 
@@ -68,7 +69,8 @@ impl LowRank {
     }
 }
 
-/// The corrections of one matrix of a pass, whose projections may each have one: `b * (a * x)`, the scale included in `b`.
+/// The corrections of one matrix of a pass, whose projections may each have one: `b * (a * x)`, the
+/// scale included in `b`.
 #[derive(Debug, Clone)]
 pub struct QkvLoRA {
     /// The sum of the ranks.
@@ -184,7 +186,9 @@ impl Adapter {
     pub fn stacked(&self, config: &Config, layer: usize, slot: Slot) -> Option<QkvLoRA> {
         let found: Vec<(Rows, &LowRank)> = projections(config, slot)
             .iter()
-            .filter_map(|&projection| Some((Rows::of(config, projection), self.part(layer, projection)?)))
+            .filter_map(|&projection| {
+                Some((Rows::of(config, projection), self.part(layer, projection)?))
+            })
             .collect();
         let rank: usize = found.iter().map(|(_, part)| part.rank).sum();
         if rank == 0 {

@@ -94,7 +94,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Returns the options that were never read, without those that are null or false, which request nothing.
+    /// Returns the options that were never read, without those that are null or false, which
+    /// request nothing.
     pub(crate) fn unread(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let asked = self.asked.borrow().clone();
         let inert = |value: &Value| matches!(value, Value::Null | Value::Bool(false));

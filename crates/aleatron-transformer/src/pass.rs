@@ -56,8 +56,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// [`Error::NoSequence`], or [`Error::Cache`] where the cache cannot grow.
     fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId>;
 
-    /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it is part of, as
-    /// [`Self::close`] and [`Self::use_adapter`] do.
+    /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it
+    /// is part of, as [`Self::close`] and [`Self::use_adapter`] do.
     ///
     /// # Errors
     /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
@@ -84,18 +84,19 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// Appends tokens to sequences and returns logits, vocabulary by vocabulary.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoSequence`] and the like, before anything is changed; or what the device reports.
+    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoSequence`] and the like, before anything is
+    /// changed; or what the device reports.
     fn forward(&mut self, segments: &[Segment<'_>], logits: Logits) -> Result<Vec<f32>>;
 
-    /// Appends tokens to sequences and chooses the token that follows each. The token is not appended:
-    /// [`Self::submit_step`] does that.
+    /// Appends tokens to sequences and chooses the token that follows each. The token is not
+    /// appended: [`Self::submit_step`] does that.
     ///
     /// # Errors
     /// As [`Self::forward`], [`Error::Sampling`], [`Error::NotFinite`].
     fn prefill(&mut self, segments: &[Segment<'_>], sampling: &Sampling) -> Result<Vec<u32>>;
 
-    /// Appends to each sequence of the last prefill or step the token chosen for it and chooses the next, without waiting for
-    /// it: [`Self::take_step`] does.
+    /// Appends to each sequence of the last prefill or step the token chosen for it and chooses the
+    /// next, without waiting for it: [`Self::take_step`] does.
     ///
     /// # Errors
     /// As [`Self::prefill`].
@@ -107,14 +108,15 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// As [`Self::prefill`].
     fn take_step(&mut self) -> Result<Vec<u32>>;
 
-    /// Changes with every call of [`Self::prefill`] and [`Self::forward`], and where a series of steps is ended otherwise: what
-    /// steps can go on from is the last prefill only.
+    /// Changes with every call of [`Self::prefill`] and [`Self::forward`], and where a series of
+    /// steps is ended otherwise: what steps can go on from is the last prefill only.
     fn epoch(&self) -> u64;
 
     /// How many steps are best submitted ahead of the one that is taken.
     fn look_ahead(&self) -> usize;
 
-    /// Lets something else execute or observe the linear products of all calls from now on; `None` ends this.
+    /// Lets something else execute or observe the linear products of all calls from now on; `None`
+    /// ends this.
     ///
     /// # Errors
     /// [`Error::NoLinearProducts`] on a GPU.
@@ -122,7 +124,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
         Err(unsupported(self.device()))
     }
 
-    /// Sets the number of a sequence, which linear products are told; a new sequence has 0, a fork that of its original.
+    /// Sets the number of a sequence, which linear products are told; a new sequence has 0, a fork
+    /// that of its original.
     ///
     /// # Errors
     /// [`Error::NoSequence`], or [`Error::NoLinearProducts`] on a GPU.
@@ -130,10 +133,12 @@ pub trait ForwardPass: std::fmt::Debug + Send {
         Err(unsupported(self.device()))
     }
 
-    /// Returns the matrix of a linear product as the pass uses it, in 32-bit floats, one row per output.
+    /// Returns the matrix of a linear product as the pass uses it, in 32-bit floats, one row per
+    /// output.
     ///
     /// # Errors
-    /// [`Error::NoLinearProducts`] on a GPU, [`Error::UnknownProduct`], [`aleatron_core::Error::Memory`].
+    /// [`Error::NoLinearProducts`] on a GPU, [`Error::UnknownProduct`],
+    /// [`aleatron_core::Error::Memory`].
     fn linear_weights(&self, _: LinearId) -> Result<Vec<f32>> {
         Err(unsupported(self.device()))
     }
@@ -194,7 +199,10 @@ impl Sequences {
     }
 
     pub(crate) fn get_mut(&mut self, id: SequenceId) -> Result<&mut Sequence> {
-        self.slots.get_mut(id.0).and_then(Option::as_mut).ok_or(Error::NoSequence { sequence: id.0 })
+        self.slots
+            .get_mut(id.0)
+            .and_then(Option::as_mut)
+            .ok_or(Error::NoSequence { sequence: id.0 })
     }
 
     pub(crate) fn cut_back(&mut self, id: SequenceId, keep: usize) -> Result<()> {

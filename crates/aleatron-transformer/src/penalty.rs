@@ -1,4 +1,5 @@
-//! The repetition penalty. It depends on the whole text, so the host applies it to the logits of each step.
+//! The repetition penalty. It depends on the whole text, so the host applies it to the logits of
+//! each step.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ pub(crate) struct RepetitionPenalty {
 }
 
 impl RepetitionPenalty {
-    /// Creates the state of texts that begin with `prompts`; `None` for a factor of 1, which changes nothing.
+    /// Creates the state of texts that begin with `prompts`; `None` for a factor of 1, which
+    /// changes nothing.
     pub(crate) fn new(factor: f32, prompts: &[&[u32]]) -> Option<Self> {
         let seen = || prompts.iter().map(|prompt| prompt.iter().copied().collect()).collect();
         (factor != 1.0).then(|| Self { factor, seen: seen() })
@@ -27,7 +29,8 @@ impl RepetitionPenalty {
         Err(Error::Sampling { option: "repetition_penalty", value: factor.to_string(), range })
     }
 
-    /// Divides the positive logits of the tokens of a text by the factor and multiplies the negative ones with it.
+    /// Divides the positive logits of the tokens of a text by the factor and multiplies the
+    /// negative ones with it.
     pub(crate) fn apply(&self, text: usize, logits: &mut [f32]) {
         for &token in self.seen.get(text).into_iter().flatten() {
             if let Some(logit) = logits.get_mut(token as usize) {

@@ -1,9 +1,11 @@
-//! Linear products that run outside of a pass: the interface of an executor or observer, and the names of the products.
+//! Linear products that run outside of a pass: the interface of an executor or observer, and the
+//! names of the products.
 //!
-//! A pass multiplies activations with a matrix four times in each layer and once in the head. [`LinearProducts`] receives the
-//! inputs of every such product together with the position of each row in its text. It may compute the product, on any
-//! hardware and in any arithmetic, or decline it, in which case the pass computes it in floating point. Biases, adapters,
-//! attention, norms and activations stay in the pass.
+//! A pass multiplies activations with a matrix four times in each layer and once in the head.
+//! [`LinearProducts`] receives the inputs of every such product together with the position of each
+//! row in its text. It may compute the product, on any hardware and in any arithmetic, or decline
+//! it, in which case the pass computes it in floating point. Biases, adapters, attention, norms and
+//! activations stay in the pass.
 
 use std::fmt;
 
@@ -29,7 +31,8 @@ impl LinearId {
     /// Returns the linear products of a model in the order in which a pass computes them.
     #[must_use]
     pub fn all(config: &Config) -> Vec<Self> {
-        let layers = (0..config.layers).flat_map(|layer| Slot::ALL.map(|slot| Self::Layer { layer, slot }));
+        let layers =
+            (0..config.layers).flat_map(|layer| Slot::ALL.map(|slot| Self::Layer { layer, slot }));
         layers.chain([Self::Head]).collect()
     }
 
@@ -52,7 +55,8 @@ impl LinearId {
     }
 }
 
-/// Writes the name of the product: `layers.0.qkv`, `layers.0.output`, `layers.0.up`, `layers.0.down` or `head`.
+/// Writes the name of the product: `layers.0.qkv`, `layers.0.output`, `layers.0.up`,
+/// `layers.0.down` or `head`.
 impl fmt::Display for LinearId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (layer, slot) = match self {
@@ -69,10 +73,13 @@ impl fmt::Display for LinearId {
     }
 }
 
-/// The position of a token: which text, and where in it. It depends neither on the batch nor on the cache.
+/// The position of a token: which text, and where in it. It depends neither on the batch nor on the
+/// cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenPosition {
-    /// The number of the text, by [`ForwardPass::set_sequence_number`](crate::ForwardPass::set_sequence_number); 0 by default.
+    /// The number of the text, by
+    /// [`ForwardPass::set_sequence_number`](crate::ForwardPass::set_sequence_number); 0 by
+    /// default.
     pub sequence: u64,
     /// The index of the token in the text.
     pub position: usize,
@@ -100,8 +107,8 @@ pub enum ProductOutcome {
 
 /// Executes or observes the linear products of a pass.
 pub trait LinearProducts: fmt::Debug + Send + Sync {
-    /// Writes the products of all rows of inputs with the matrix, without its bias, one row of outputs per row of inputs; or
-    /// declines.
+    /// Writes the products of all rows of inputs with the matrix, without its bias, one row of
+    /// outputs per row of inputs; or declines.
     ///
     /// # Errors
     /// [`Error::Product`] if the product cannot be computed.

@@ -1,11 +1,13 @@
-//! Rotary positions: the frequencies of each scaling variant, and tables of their sines and cosines.
+//! Rotary positions: the frequencies of each scaling variant, and tables of their sines and
+//! cosines.
 
 use std::f64::consts::PI;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// How the frequencies of rotary positions are stretched for contexts longer than those of the training.
+/// How the frequencies of rotary positions are stretched for contexts longer than those of the
+/// training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum RopeScaling {
@@ -16,8 +18,8 @@ pub enum RopeScaling {
         /// The factor.
         factor: f64,
     },
-    /// Not at all up to the positions of the training; beyond them a sequence is refused, since its cached keys would have to
-    /// be rotated again.
+    /// Not at all up to the positions of the training; beyond them a sequence is refused, since its
+    /// cached keys would have to be rotated again.
     Dynamic,
     /// Low ones by a factor, high ones not, and those between in part, as Llama 3 does.
     Llama3 {
@@ -57,7 +59,8 @@ pub struct Rope {
 impl Rope {
     /// Reads the options of a configuration, in the form of either generation of files.
     pub(crate) fn read(options: &Options<'_>, max_positions: usize) -> Result<Self> {
-        let (old_theta, old_scaling) = (options.number("rope_theta")?, options.object("rope_scaling")?);
+        let (old_theta, old_scaling) =
+            (options.number("rope_theta")?, options.object("rope_scaling")?);
         let parameters = options.object("rope_parameters")?;
         if let (Some(_), Some(value)) = (parameters, old_scaling.and(options.get("rope_scaling"))) {
             let option = "rope_scaling".to_owned();
@@ -98,13 +101,23 @@ impl Rope {
                 RopeScaling::Dynamic
             }
             "llama3" => {
-                let low_freq_factor = positive("low_freq_factor", rope.required_number("low_freq_factor")?)?;
+                let low_freq_factor =
+                    positive("low_freq_factor", rope.required_number("low_freq_factor")?)?;
                 let high_freq_factor = rope.required_number("high_freq_factor")?;
                 if high_freq_factor <= low_freq_factor {
-                    return Err(bad("high_freq_factor", high_freq_factor, "is not above low_freq_factor"));
+                    return Err(bad(
+                        "high_freq_factor",
+                        high_freq_factor,
+                        "is not above low_freq_factor",
+                    ));
                 }
                 let (factor, original_positions) = (factor()?, original()?);
-                RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions }
+                RopeScaling::Llama3 {
+                    factor,
+                    low_freq_factor,
+                    high_freq_factor,
+                    original_positions,
+                }
             }
             "yarn" => {
                 let factor = factor()?;
@@ -138,7 +151,12 @@ impl Rope {
         let frequency = |i: usize| match self.scaling {
             RopeScaling::None | RopeScaling::Dynamic => plain(i),
             RopeScaling::Linear { factor } => plain(i) / factor,
-            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
+            RopeScaling::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_positions,
+            } => {
                 let turns = original_positions * plain(i) / (2.0 * PI);
                 if turns < low_freq_factor {
                     plain(i) / factor
@@ -171,7 +189,8 @@ impl Rope {
         }
     }
 
-    /// Cosine and sine of each pair of dimensions at positions `first` to `first + count`, interleaved.
+    /// Cosine and sine of each pair of dimensions at positions `first` to `first + count`,
+    /// interleaved.
     #[must_use]
     pub fn table(&self, head_dim: usize, first: usize, count: usize) -> Vec<f32> {
         let (frequencies, factor) = (self.frequencies(head_dim), self.attention_factor());
@@ -188,7 +207,11 @@ impl Rope {
 }
 
 fn bad(option: &str, value: f64, reason: &str) -> Error {
-    Error::BadOption { option: option.to_owned(), value: value.to_string(), reason: reason.to_owned() }
+    Error::BadOption {
+        option: option.to_owned(),
+        value: value.to_string(),
+        reason: reason.to_owned(),
+    }
 }
 
 fn positive(option: &str, value: f64) -> Result<f64> {

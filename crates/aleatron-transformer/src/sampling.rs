@@ -9,9 +9,11 @@ use crate::error::{Error, Result};
 pub struct Sampling {
     /// What logits are divided by; 0 takes the token with the largest logit, the first of several.
     pub temperature: f32,
-    /// Only so many tokens with the largest logits, and those as large as the last of them; 0 for all.
+    /// Only so many tokens with the largest logits, and those as large as the last of them; 0 for
+    /// all.
     pub top_k: u32,
-    /// Only the tokens with the largest logits whose probabilities add up to this, and those as large as the last of them.
+    /// Only the tokens with the largest logits whose probabilities add up to this, and those as
+    /// large as the last of them.
     pub top_p: f32,
     /// The seed: the same one, prompt and device give the same text.
     pub seed: u64,
@@ -28,7 +30,11 @@ impl Sampling {
     pub fn check(&self) -> Result<()> {
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
             let value = self.temperature.to_string();
-            return Err(Error::Sampling { option: "temperature", value, range: "a finite number from 0 on" });
+            return Err(Error::Sampling {
+                option: "temperature",
+                value,
+                range: "a finite number from 0 on",
+            });
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             let value = self.top_p.to_string();
@@ -37,7 +43,8 @@ impl Sampling {
         Ok(())
     }
 
-    /// The random number of a step, in [0, 1): a function of the seed, the position and the number of the sequence alone.
+    /// The random number of a step, in [0, 1): a function of the seed, the position and the number
+    /// of the sequence alone.
     #[must_use]
     pub fn draw(&self, position: u32, row: u32) -> f32 {
         let word = philox4x32([position, row, 0, 0x7472_6e73], key(self.seed))[0];
@@ -46,7 +53,8 @@ impl Sampling {
 
     /// The token chosen from logits; `None` where none is finite.
     ///
-    /// A threshold on logits is found by bisection over their bits, so that equal logits are kept or dropped together.
+    /// A threshold on logits is found by bisection over their bits, so that equal logits are kept
+    /// or dropped together.
     #[must_use]
     pub fn choose(&self, logits: &[f32], position: u32, row: u32) -> Option<u32> {
         let (mut best, mut largest) = (None, f32::NEG_INFINITY);
@@ -67,13 +75,15 @@ impl Sampling {
         let kept = |threshold: u32| logits.iter().filter(move |&&logit| order(logit) >= threshold);
         let mut threshold = order(f32::MIN);
         if self.top_k > 0 {
-            threshold = largest_where(threshold, |t| kept(t).count() as u64 >= u64::from(self.top_k));
+            threshold =
+                largest_where(threshold, |t| kept(t).count() as u64 >= u64::from(self.top_k));
         }
         if self.top_p < 1.0 {
             let total: f32 = kept(threshold).map(|&logit| mass(logit)).sum();
             let wanted = self.top_p * total;
             let lowest = threshold;
-            threshold = largest_where(lowest, |t| kept(t).map(|&logit| mass(logit)).sum::<f32>() >= wanted);
+            threshold =
+                largest_where(lowest, |t| kept(t).map(|&logit| mass(logit)).sum::<f32>() >= wanted);
         }
         let total: f32 = kept(threshold).map(|&logit| mass(logit)).sum();
         let target = self.draw(position, row) * total;
@@ -101,7 +111,8 @@ fn order(x: f32) -> u32 {
     }
 }
 
-/// The largest threshold from `lowest` on for which `holds`, which is true up to some threshold and false from there.
+/// The largest threshold from `lowest` on for which `holds`, which is true up to some threshold and
+/// false from there.
 fn largest_where(lowest: u32, holds: impl Fn(u32) -> bool) -> u32 {
     let mut threshold = 0;
     for bit in (0..32).rev() {

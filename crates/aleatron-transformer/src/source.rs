@@ -93,6 +93,10 @@ impl ModelSource {
             Self::Folder(folder) => folder.join("generation_config.json"),
             Self::Embedded => return Ok(GenerationConfig::of_config(config)),
         };
-        if path.exists() { GenerationConfig::read(&path) } else { Ok(GenerationConfig::of_config(config)) }
+        if path.exists() {
+            GenerationConfig::read(&path)
+        } else {
+            Ok(GenerationConfig::of_config(config))
+        }
     }
 }

@@ -14,13 +14,15 @@ impl Tokenizer {
     /// # Errors
     /// What is wrong with the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let bytes =
+            std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Self::parse(&bytes, path)
     }
 
     /// Reads the bytes of a `tokenizer.json`; the path is for messages.
     pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
-        let tokenizer = tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| Error::format(path, e))?;
+        let tokenizer =
+            tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| Error::format(path, e))?;
         Ok(Self(Box::new(tokenizer)))
     }
 
@@ -29,17 +31,21 @@ impl Tokenizer {
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        let encoding = self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
+        let encoding =
+            self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Returns the tokens of a text, with those that begin one, and the byte of the text at which each ends.
+    /// Returns the tokens of a text, with those that begin one, and the byte of the text at which
+    /// each ends.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
     pub fn encode_with_ends(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>)> {
-        let encoding = self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
-        // A token without text, such as the one that begins a text, ends where the token before it ends.
+        let encoding =
+            self.0.encode(text, true).map_err(|e| Error::Tokenizer { reason: e.to_string() })?;
+        // A token without text, such as the one that begins a text, ends where the token before it
+        // ends.
         let ends = encoding.get_offsets().iter().scan(0, |last, &(_, end)| {
             *last = end.max(*last).min(text.len());
             Some(*last)
@@ -56,7 +62,8 @@ impl Tokenizer {
     }
 }
 
-/// Text of tokens as they come: a character may take several of them, and a space may depend on the token before.
+/// Text of tokens as they come: a character may take several of them, and a space may depend on the
+/// token before.
 #[derive(Debug, Default)]
 pub struct TextStream {
     tokens: Vec<u32>,
@@ -76,7 +83,8 @@ impl TextStream {
         // Bytes that may be the beginning of a character are shown as this one.
         let complete = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
         let new = self.show(complete);
-        // Decoding all tokens again and again would take longer and longer: a few before the last give the same.
+        // Decoding all tokens again and again would take longer and longer: a few before the last
+        // give the same.
         if complete.len() == text.len() && self.tokens.len() - self.start > 64 {
             self.start = self.tokens.len() - 8;
             self.shown = tokenizer.decode(&self.tokens[self.start..])?;

@@ -41,9 +41,10 @@ impl FromStr for DeviceChoice {
             "gpu" => Ok(Self::Gpu(None)),
             _ => match text.strip_prefix("gpu:").and_then(|index| index.parse().ok()) {
                 Some(index) => Ok(Self::Gpu(Some(index))),
-                None => {
-                    Err(Error::UnknownOption { option: "device".to_owned(), value: format!("\"{text}\"") })
-                }
+                None => Err(Error::UnknownOption {
+                    option: "device".to_owned(),
+                    value: format!("\"{text}\""),
+                }),
             },
         }
     }
@@ -78,8 +79,9 @@ pub struct GenerateOptions {
     pub max_tokens: usize,
     /// How each is chosen.
     pub sampling: Sampling,
-    /// The factor that makes tokens of the text, its prompt included, less likely: positive logits are divided by it,
-    /// negative ones multiplied with it. 1 changes nothing. With any other factor, tokens are chosen on the host.
+    /// The factor that makes tokens of the text, its prompt included, less likely: positive logits
+    /// are divided by it, negative ones multiplied with it. 1 changes nothing. With any other
+    /// factor, tokens are chosen on the host.
     pub repetition_penalty: f32,
     /// An adapter.
     pub adapter: Option<AdapterId>,
@@ -106,7 +108,8 @@ impl GenerateOptions {
     }
 }
 
-/// At most 128 tokens, each with the largest logit. [`GenerationConfig::options`] gives the defaults of a model.
+/// At most 128 tokens, each with the largest logit. [`GenerationConfig::options`] gives the
+/// defaults of a model.
 impl Default for GenerateOptions {
     fn default() -> Self {
         Self { max_tokens: 128, sampling: Sampling::GREEDY, repetition_penalty: 1.0, adapter: None }
@@ -123,8 +126,8 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// Loads a folder of Hugging Face files: `config.json`, `.safetensors` files, and `generation_config.json` and
-    /// `tokenizer.json` if they exist.
+    /// Loads a folder of Hugging Face files: `config.json`, `.safetensors` files, and
+    /// `generation_config.json` and `tokenizer.json` if they exist.
     ///
     /// ```no_run
     /// use aleatron_transformer::{GenerateOptions, LoadOptions, Transformer};
@@ -152,9 +155,14 @@ impl Transformer {
         let generation = source.generation(&config)?;
         config.end_tokens.clone_from(&generation.end_tokens);
         let files = TensorFiles::open_model(source, &config)?;
-        let merged = options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
-        let loader =
-            Loader { config: &config, source: &files, precision: options.precision, merged: merged.as_ref() };
+        let merged =
+            options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;
+        let loader = Loader {
+            config: &config,
+            source: &files,
+            precision: options.precision,
+            merged: merged.as_ref(),
+        };
         let tokenizer = source.tokenizer()?;
         let pass = open_pass(&loader, options.device)?;
         Ok(Self { pass, tokenizer, precision: options.precision, generation })
@@ -167,7 +175,8 @@ impl Transformer {
     pub fn random(config: &Config, seed: u64, options: &LoadOptions) -> Result<Self> {
         let source = RandomTensors { seed };
         let loader = Loader { config, source: &source, precision: options.precision, merged: None };
-        let (pass, generation) = (open_pass(&loader, options.device)?, GenerationConfig::of_config(config));
+        let (pass, generation) =
+            (open_pass(&loader, options.device)?, GenerationConfig::of_config(config));
         Ok(Self { pass, tokenizer: None, precision: options.precision, generation })
     }
 
@@ -235,7 +244,11 @@ impl Transformer {
     ///
     /// # Errors
     /// As [`Self::forward`], and [`Error::Sampling`].
-    pub fn generate<'a>(&'a mut self, prompt: &[u32], options: &GenerateOptions) -> Result<Generation<'a>> {
+    pub fn generate<'a>(
+        &'a mut self,
+        prompt: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<Generation<'a>> {
         let state = GenerationState::start(self, &[prompt], options)?;
         Ok(Generation { model: self, state })
     }
@@ -289,7 +302,11 @@ impl GenerationState {
     ///
     /// # Errors
     /// As [`Transformer::generate`].
-    pub fn start(model: &mut Transformer, prompts: &[&[u32]], options: &GenerateOptions) -> Result<Self> {
+    pub fn start(
+        model: &mut Transformer,
+        prompts: &[&[u32]],
+        options: &GenerateOptions,
+    ) -> Result<Self> {
         options.check()?;
         let (pass, mut sequences) = (&mut *model.pass, Vec::new());
         let mut penalty = RepetitionPenalty::new(options.repetition_penalty, prompts);
@@ -300,7 +317,8 @@ impl GenerationState {
                 pass.use_adapter(sequence, options.adapter)?;
             }
             let pairs = sequences.iter().zip(prompts);
-            let segments: Vec<_> = pairs.map(|(&sequence, &tokens)| Segment { sequence, tokens }).collect();
+            let segments: Vec<_> =
+                pairs.map(|(&sequence, &tokens)| Segment { sequence, tokens }).collect();
             append(pass, &segments, &options.sampling, penalty.as_mut())
         })();
         let first = match started {
@@ -328,7 +346,8 @@ impl GenerationState {
         })
     }
 
-    /// The next token of each text, nothing for those that have ended; nothing at all once all have.
+    /// The next token of each text, nothing for those that have ended; nothing at all once all
+    /// have.
     ///
     /// # Errors
     /// What the device reports.
@@ -342,8 +361,11 @@ impl GenerationState {
             None => self.step(&mut *model.pass)?,
         };
         self.remaining -= 1;
-        let handed =
-            tokens.iter().zip(&self.ended).map(|(&token, &ended)| (!ended).then_some(token)).collect();
+        let handed = tokens
+            .iter()
+            .zip(&self.ended)
+            .map(|(&token, &ended)| (!ended).then_some(token))
+            .collect();
         for (token, ended) in tokens.iter().zip(&mut self.ended) {
             *ended |= self.end_tokens.contains(token);
         }
@@ -353,8 +375,8 @@ impl GenerationState {
 
     fn step(&mut self, pass: &mut dyn ForwardPass) -> Result<Vec<u32>> {
         if pass.epoch() != self.epoch || self.penalty.is_some() {
-            // Something else ran meanwhile: the steps on their way are lost, and the last token is read again. Steps with a
-            // penalty wait for the token before.
+            // Something else ran meanwhile: the steps on their way are lost, and the last token is
+            // read again. Steps with a penalty wait for the token before.
             self.on_their_way = 0;
             for (&sequence, &len) in self.sequences.iter().zip(&self.lengths) {
                 pass.cut_back(sequence, len)?;
@@ -385,7 +407,8 @@ impl GenerationState {
     }
 }
 
-/// Appends tokens to sequences and chooses the token that follows each: on the device, or with a penalty on the host.
+/// Appends tokens to sequences and chooses the token that follows each: on the device, or with a
+/// penalty on the host.
 fn append(
     pass: &mut dyn ForwardPass,
     segments: &[Segment<'_>],
@@ -396,7 +419,9 @@ fn append(
     let mut logits = pass.forward(segments, Logits::Last)?;
     let vocabulary = pass.config().vocabulary;
     let mut tokens = Vec::with_capacity(segments.len());
-    for (text, (segment, logits)) in segments.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
+    for (text, (segment, logits)) in
+        segments.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate()
+    {
         penalty.apply(text, logits);
         let position = pass.len(segment.sequence)? as u32;
         let chosen = sampling.choose(logits, position, text as u32);

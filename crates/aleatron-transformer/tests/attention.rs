@@ -1,4 +1,5 @@
-//! Attention over long contexts, which GPUs cut into parts: against f64, within the bound that `common/reference.rs` derives.
+//! Attention over long contexts, which GPUs cut into parts: against f64, within the bound that
+//! `common/reference.rs` derives.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -14,7 +15,8 @@ use common::{devices, rounding};
 const SEED: u64 = 5;
 const VOCABULARY: usize = 24;
 
-/// Around the positions that one workgroup has alone, those at which parts double, and the room a cache begins with.
+/// Around the positions that one workgroup has alone, those at which parts double, and the room a
+/// cache begins with.
 const CONTEXTS: [usize; 7] = [128, 129, 255, 256, 257, 300, 513];
 
 /// A small model: layers, heads, heads of keys, the width of a head.
@@ -50,7 +52,8 @@ impl Pair {
     fn new(config: &Config, device: DeviceChoice, precision: Precision) -> Self {
         let options = LoadOptions { device, precision, ..LoadOptions::default() };
         let model = Transformer::random(config, SEED, &options).unwrap();
-        let loader = Loader { config, source: &RandomTensors { seed: SEED }, precision, merged: None };
+        let loader =
+            Loader { config, source: &RandomTensors { seed: SEED }, precision, merged: None };
         Self { model, reference: Reference::new(&loader, None), device, precision }
     }
 }
@@ -64,7 +67,9 @@ fn pairs(shapes: &[[usize; 4]]) -> Vec<Pair> {
                 DeviceChoice::Cpu => &[Precision::F32],
                 _ => &[Precision::F32, Precision::F16],
             };
-            all.extend(precisions.iter().map(|&precision| Pair::new(&config(shape), device, precision)));
+            all.extend(
+                precisions.iter().map(|&precision| Pair::new(&config(shape), device, precision)),
+            );
         }
     }
     all
@@ -126,7 +131,9 @@ fn batches_of_different_contexts() {
         let sequences: Vec<_> = lengths.iter().map(|_| pass.open().unwrap()).collect();
         let segments = |range: fn(usize) -> std::ops::Range<usize>| -> Vec<Segment<'_>> {
             let texts = sequences.iter().zip(&texts);
-            texts.map(|(&sequence, text)| Segment { sequence, tokens: &text[range(text.len())] }).collect()
+            texts
+                .map(|(&sequence, text)| Segment { sequence, tokens: &text[range(text.len())] })
+                .collect()
         };
         pass.forward(&segments(|len| 0..len - 1), Logits::Last).unwrap();
         let logits = pass.forward(&segments(|len| len - 1..len), Logits::Last).unwrap();
@@ -144,7 +151,8 @@ fn steps_past_the_room_of_the_cache() {
     for Pair { mut model, reference, device, precision } in pairs(&[[2, 8, 2, 8]]) {
         let (prompts, steps) = ([text(252, 3), text(9, 4)], 10);
         let pass = model.pass();
-        let segments = prompts.each_ref().map(|tokens| Segment { sequence: pass.open().unwrap(), tokens });
+        let segments =
+            prompts.each_ref().map(|tokens| Segment { sequence: pass.open().unwrap(), tokens });
         let mut chosen = vec![pass.prefill(&segments, &Sampling::GREEDY).unwrap()];
         while chosen.len() < steps {
             pass.submit_step().unwrap();

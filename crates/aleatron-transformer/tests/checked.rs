@@ -1,5 +1,6 @@
-//! Kernels are compiled without run-time checks where their indices are known to be inside. With the checks they must give the same
-//! bits: a check that changes a result has caught an index outside.
+//! Kernels are compiled without run-time checks where their indices are known to be inside. With
+//! the checks they must give the same bits: a check that changes a result has caught an index
+//! outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(feature = "gpu")]
 
@@ -72,7 +73,9 @@ fn products_of_any_number_of_rows_and_long_contexts() {
 #[test]
 fn every_family_with_adapters_and_sampling() {
     let tokens = [5, 6, 7, 40, 100];
-    for (name, adapters) in [("llama", &["llama-lora"][..]), ("gpt2", &["gpt2-lora"]), ("qwen2", &[])] {
+    for (name, adapters) in
+        [("llama", &["llama-lora"][..]), ("gpt2", &["gpt2-lora"]), ("qwen2", &[])]
+    {
         let (config, files) = files(name);
         for precision in [Precision::F32, Precision::F16] {
             let results = both(&config, &files, precision).map(|mut pass| {
@@ -80,12 +83,16 @@ fn every_family_with_adapters_and_sampling() {
                 let mut all = logits(&mut pass, plain, &tokens);
                 for adapter in adapters {
                     let adapter = Adapter::read(&folder(adapter), &config).unwrap();
-                    let (id, adapted) = (pass.load_adapter(&adapter).unwrap(), pass.open().unwrap());
+                    let (id, adapted) =
+                        (pass.load_adapter(&adapter).unwrap(), pass.open().unwrap());
                     pass.use_adapter(adapted, Some(id)).unwrap();
                     all.extend(logits(&mut pass, adapted, &tokens));
                 }
                 let sampling = Sampling { temperature: 1.5, top_k: 40, top_p: 0.9, seed: 9 };
-                all.extend(pass.prefill(&[Segment { sequence: plain, tokens: &tokens }], &sampling).unwrap());
+                all.extend(
+                    pass.prefill(&[Segment { sequence: plain, tokens: &tokens }], &sampling)
+                        .unwrap(),
+                );
                 for _ in 0..5 {
                     pass.submit_step().unwrap();
                     all.extend(pass.take_step().unwrap());

@@ -5,8 +5,8 @@ mod common;
 
 use aleatron_transformer::weights::random::sized;
 use aleatron_transformer::{
-    Adapter, Config, DeviceChoice, Error, GenerateOptions, LoadOptions, Logits, Precision, Sampling, Segment,
-    Transformer,
+    Adapter, Config, DeviceChoice, Error, GenerateOptions, LoadOptions, Logits, Precision,
+    Sampling, Segment, Transformer,
 };
 use common::{Copy, devices, edit, folder, load};
 use safetensors::tensor::{Dtype, TensorView, serialize};
@@ -23,9 +23,9 @@ fn tensors(path: &Path, change: impl FnOnce(&mut Vec<(String, Dtype, Vec<usize>,
         .map(|(name, view)| (name, view.dtype(), view.shape().to_vec(), view.data().to_vec()))
         .collect();
     change(&mut all);
-    let views = all
-        .iter()
-        .map(|(name, dtype, shape, data)| (name, TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    let views = all.iter().map(|(name, dtype, shape, data)| {
+        (name, TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
     std::fs::write(path, serialize(views, None).unwrap()).unwrap();
 }
 
@@ -40,7 +40,9 @@ fn missing_extra_and_misshaped_tensors_are_named() {
 
     let copy = Copy::of("llama", "extra");
     let path = copy.0.join("model.safetensors");
-    tensors(&path, |all| all.push(("model.layers.2.x".to_owned(), Dtype::F32, vec![1], vec![0; 4])));
+    tensors(&path, |all| {
+        all.push(("model.layers.2.x".to_owned(), Dtype::F32, vec![1], vec![0; 4]))
+    });
     assert!(matches!(copy.load(), Err(Error::ExtraTensor { name }) if name == "model.layers.2.x"));
 
     let copy = Copy::of("gpt2", "shape");
@@ -71,7 +73,12 @@ fn unknown_options_are_named() {
         ("llama", "model_type", json!("mamba"), "model_type"),
         ("llama", "hidden_act", json!("relu"), "hidden_act"),
         ("llama", "final_logit_softcapping", json!(30.0), "final_logit_softcapping"),
-        ("llama-yarn", "rope_parameters", json!({"rope_type": "longrope"}), "rope_parameters.rope_type"),
+        (
+            "llama-yarn",
+            "rope_parameters",
+            json!({"rope_type": "longrope"}),
+            "rope_parameters.rope_type",
+        ),
         (
             "llama-linear",
             "rope_parameters",
@@ -103,9 +110,10 @@ fn unknown_options_are_named() {
 
 #[test]
 fn rotary_positions_are_described_once() {
-    for (option, value) in
-        [("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})), ("rope_theta", json!(500.0))]
-    {
+    for (option, value) in [
+        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})),
+        ("rope_theta", json!(500.0)),
+    ] {
         let copy = Copy::of("llama", option);
         copy.config(|config| config[option] = value);
         let error = copy.load();
@@ -154,7 +162,8 @@ fn broken_files_and_folders_are_errors() {
         Err(Error::File { .. })
     ));
     let copy = Copy::of("llama", "broken");
-    std::fs::write(copy.0.join("model.safetensors"), b"\xff\xff\xff\xff\xff\xff\xff\xff{}").unwrap();
+    std::fs::write(copy.0.join("model.safetensors"), b"\xff\xff\xff\xff\xff\xff\xff\xff{}")
+        .unwrap();
     assert!(matches!(copy.load(), Err(Error::Format { .. })));
     std::fs::write(copy.0.join("model.safetensors"), b"").unwrap();
     assert!(matches!(copy.load(), Err(Error::Format { .. })));
@@ -189,7 +198,10 @@ fn calls_are_checked_before_anything_changes() {
             model.forward(&[3, 131], None),
             Err(Error::Token { index: 1, value: 131, vocabulary: 131 })
         ));
-        assert!(matches!(model.forward(&[3; 257], None), Err(Error::TooLong { positions: 257, limit: 256 })));
+        assert!(matches!(
+            model.forward(&[3; 257], None),
+            Err(Error::TooLong { positions: 257, limit: 256 })
+        ));
         for (sampling, named) in [
             (Sampling { temperature: f32::NAN, ..Sampling::GREEDY }, "temperature"),
             (Sampling { temperature: -1.0, ..Sampling::GREEDY }, "temperature"),

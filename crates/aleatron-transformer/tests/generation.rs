@@ -4,8 +4,8 @@
 mod common;
 
 use aleatron_transformer::{
-    DeviceChoice, Error, GenerateOptions, GenerationOverrides, GenerationState, Precision, Sampling,
-    Transformer,
+    DeviceChoice, Error, GenerateOptions, GenerationOverrides, GenerationState, Precision,
+    Sampling, Transformer,
 };
 use common::{Copy, devices, greedy, load};
 use serde_json::{Value, json};
@@ -62,14 +62,18 @@ fn sampling_defaults_are_those_of_hugging_face() {
     let sampling = |file: Value| with(&file, "sampling").unwrap().generation().sampling;
     let of = |temperature, top_k, top_p| Sampling { temperature, top_k, top_p, seed: 0 };
     assert_eq!(sampling(json!({})), of(0.0, 50, 1.0));
-    // Without do_sample, the temperature has no effect; the others apply to callers that choose one.
+    // Without do_sample, the temperature has no effect; the others apply to callers that choose
+    // one.
     assert_eq!(sampling(json!({"temperature": 0.5, "top_k": 3, "top_p": 0.5})), of(0.0, 3, 0.5));
     assert_eq!(sampling(json!({"do_sample": false, "temperature": 0.0})), of(0.0, 50, 1.0));
     assert_eq!(sampling(json!({"do_sample": true})), of(1.0, 50, 1.0));
     assert_eq!(sampling(json!({"do_sample": true, "top_k": null})), of(1.0, 0, 1.0));
     let all = json!({"do_sample": true, "temperature": 0.5, "top_k": 20, "top_p": 0.75});
     assert_eq!(sampling(all), of(0.5, 20, 0.75));
-    assert_eq!(load("llama", DeviceChoice::Cpu, Precision::F32).generation().sampling, of(0.0, 50, 1.0));
+    assert_eq!(
+        load("llama", DeviceChoice::Cpu, Precision::F32).generation().sampling,
+        of(0.0, 50, 1.0)
+    );
 }
 
 #[test]
@@ -79,7 +83,8 @@ fn options_of_a_call_are_the_models_unless_given() {
     });
     let model = with(&file, "options").unwrap();
     let sampling = Sampling { temperature: 0.5, top_k: 20, top_p: 0.75, seed: 9 };
-    let defaults = GenerateOptions { sampling, repetition_penalty: 1.25, ..GenerateOptions::default() };
+    let defaults =
+        GenerateOptions { sampling, repetition_penalty: 1.25, ..GenerateOptions::default() };
     let options = |given| model.generation().options(&given, 9);
     let none = GenerationOverrides::default();
     assert_eq!(options(none), defaults);
@@ -94,7 +99,8 @@ fn options_of_a_call_are_the_models_unless_given() {
     assert_eq!(options(penalty), GenerateOptions { repetition_penalty: 1.0, ..defaults });
 }
 
-/// Chooses the largest logit after dividing positive logits of earlier tokens by the penalty and multiplying negative ones.
+/// Chooses the largest logit after dividing positive logits of earlier tokens by the penalty and
+/// multiplying negative ones.
 fn penalized(model: &mut Transformer, prompt: &[u32], penalty: f32, n: usize) -> Vec<u32> {
     let mut text = prompt.to_vec();
     for _ in 0..n {
@@ -121,14 +127,18 @@ fn repetition_penalty_matches_its_definition_on_every_device() {
         for penalty in [1.0, 1.3, 0.7] {
             let expected = penalized(&mut model, &[3, 4, 5], penalty, 8);
             let end = expected.iter().position(|token| *token == 2).map_or(8, |end| end + 1);
-            let options =
-                GenerateOptions { max_tokens: 8, repetition_penalty: penalty, ..GenerateOptions::default() };
+            let options = GenerateOptions {
+                max_tokens: 8,
+                repetition_penalty: penalty,
+                ..GenerateOptions::default()
+            };
             let tokens: Vec<u32> =
                 model.generate(&[3, 4, 5], &options).unwrap().map(|token| token.unwrap()).collect();
             assert_eq!(tokens, expected[..end], "{device} {penalty}");
             texts.push(tokens);
         }
-        // The plain text repeats no token, so that only a penalty that favours repetition changes it.
+        // The plain text repeats no token, so that only a penalty that favours repetition changes
+        // it.
         assert_ne!(texts[0], texts[2], "{device}");
     }
 }
@@ -136,7 +146,8 @@ fn repetition_penalty_matches_its_definition_on_every_device() {
 #[test]
 fn repetition_penalty_counts_each_text_of_a_batch_for_itself() {
     let mut model = load("llama", DeviceChoice::Cpu, Precision::F32);
-    let options = GenerateOptions { max_tokens: 12, repetition_penalty: 1.5, ..GenerateOptions::default() };
+    let options =
+        GenerateOptions { max_tokens: 12, repetition_penalty: 1.5, ..GenerateOptions::default() };
     let prompts: [&[u32]; 2] = [&[3, 4, 5], &[9, 8, 7, 6, 100]];
     let mut alone = prompts.map(|prompt| {
         model.generate(prompt, &options).unwrap().map(|token| token.unwrap()).collect::<Vec<_>>()
@@ -163,7 +174,9 @@ fn unsupported_generation_options_are_listed() {
     let model = with(&file, "unsupported").unwrap();
     assert_eq!(model.generation().unsupported, ["min_length: 5", "suppress_tokens: [1,2]"]);
     assert_eq!(model.generation().repetition_penalty, 1.05);
-    assert!(with(&json!({"min_length": 0}), "neutral").unwrap().generation().unsupported.is_empty());
+    assert!(
+        with(&json!({"min_length": 0}), "neutral").unwrap().generation().unsupported.is_empty()
+    );
 }
 
 #[test]

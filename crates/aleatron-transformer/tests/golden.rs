@@ -1,4 +1,5 @@
-//! Models and adapters against what Hugging Face transformers and peft give for them, within the bounds of `common/reference.rs`.
+//! Models and adapters against what Hugging Face transformers and peft give for them, within the
+//! bounds of `common/reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -6,7 +7,8 @@ mod common;
 use aleatron_transformer::lora::{Projection, targets};
 use aleatron_transformer::weights::Loader;
 use aleatron_transformer::{
-    Adapter, AdapterOptions, AlphaScaling, Error, LoadOptions, Logits, Precision, Segment, Transformer,
+    Adapter, AdapterOptions, AlphaScaling, Error, LoadOptions, Logits, Precision, Segment,
+    Transformer,
 };
 use common::reference::{Reference, Trace};
 use common::rounding::Rounding;
@@ -66,7 +68,8 @@ fn greedy_tokens_are_those_of_hugging_face() {
 fn adapters_give_what_peft_does_merged_or_not() {
     for (name, base) in ADAPTERS {
         let (golden, plain) = (Golden::read(name), Golden::read(base));
-        let [adapted, original] = [Some(name), None].map(|adapter| reference(base, Precision::F32, adapter));
+        let [adapted, original] =
+            [Some(name), None].map(|adapter| reference(base, Precision::F32, adapter));
         for device in devices() {
             let rows = golden.tokens.len();
             let rounding = rounding(device, Precision::F32, rows);
@@ -76,7 +79,8 @@ fn adapters_give_what_peft_does_merged_or_not() {
             let adapter = model.load_adapter(&folder(name)).unwrap();
             let logits = model.forward(&golden.tokens, Some(adapter)).unwrap();
             assert_logits(&trace, &logits, rows, &format!("{name} on {device}"));
-            let options = LoadOptions { device, precision: Precision::F32, merge: Some(folder(name)) };
+            let options =
+                LoadOptions { device, precision: Precision::F32, merge: Some(folder(name)) };
             let mut merged = Transformer::from_pretrained(&folder(base), &options).unwrap();
             let logits = merged.forward(&golden.tokens, None).unwrap();
             assert_logits(&trace, &logits, rows, &format!("{name}, merged, on {device}"));
@@ -84,7 +88,12 @@ fn adapters_give_what_peft_does_merged_or_not() {
             assert_eq!(text, golden.greedy, "{name} on {device}");
             // The model itself is as it was.
             let logits = model.forward(&plain.tokens, None).unwrap();
-            assert_logits(&original.read(&plain.tokens, rounding), &logits, plain.tokens.len(), base);
+            assert_logits(
+                &original.read(&plain.tokens, rounding),
+                &logits,
+                plain.tokens.len(),
+                base,
+            );
         }
     }
 }
@@ -96,7 +105,8 @@ fn sequences_of_one_batch_use_different_adapters() {
     let goldens = names.map(|name| Golden::read(name.unwrap_or("llama")));
     for device in devices() {
         let mut model = load("llama", device, Precision::F32);
-        let adapters = names.map(|name| name.map(|name| model.load_adapter(&folder(name)).unwrap()));
+        let adapters =
+            names.map(|name| name.map(|name| model.load_adapter(&folder(name)).unwrap()));
         let pass = model.pass();
         let sequences = adapters.map(|adapter| {
             let sequence = pass.open().unwrap();
@@ -157,13 +167,15 @@ fn bounds_of_other_languages_are_these() {
     }
 }
 
-/// The files of an adapter that was read and written are equal to the first in everything that changes a result.
+/// The files of an adapter that was read and written are equal to the first in everything that
+/// changes a result.
 #[test]
 fn adapters_survive_writing_and_reading() {
     for (name, base) in ADAPTERS {
         let (config, _) = files(base);
         let read = Adapter::read(&folder(name), &config).unwrap();
-        let path = std::env::temp_dir().join(format!("aleatron-{}-written-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("aleatron-{}-written-{name}", std::process::id()));
         read.save(&path, &config).unwrap();
         let again = Adapter::read(&path, &config).unwrap();
         let parts = |adapter: &Adapter| {
@@ -175,7 +187,8 @@ fn adapters_survive_writing_and_reading() {
         assert!(!parts(&read).is_empty());
         assert_eq!(parts(&read), parts(&again), "{name}");
         let described = |folder: &std::path::Path| -> serde_json::Value {
-            serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json")).unwrap()).unwrap()
+            serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json")).unwrap())
+                .unwrap()
         };
         assert_eq!(described(&folder(name)), described(&path));
         // Nothing else is left in the folder.
@@ -198,8 +211,8 @@ fn new_adapters_have_the_described_corrections() {
     };
     let new = Adapter::create(&config, &options, 1).unwrap();
     let found: Vec<_> = new.parts().map(|(layer, projection, _)| (layer, projection)).collect();
-    let expected =
-        (0..config.layers).flat_map(|layer| [(layer, Projection::Value), (layer, Projection::Down)]);
+    let expected = (0..config.layers)
+        .flat_map(|layer| [(layer, Projection::Value), (layer, Projection::Down)]);
     assert_eq!(found, expected.collect::<Vec<_>>());
     for (_, projection, part) in new.parts() {
         let [rows, columns] = projection.shape(&config);
@@ -213,7 +226,12 @@ fn new_adapters_have_the_described_corrections() {
     assert_eq!(again.dropout(), 0.25);
     assert!(again.parts().all(|(_, _, part)| (part.rank, part.scale) == (4, 3.0)));
     let standard = AdapterOptions { scaling: AlphaScaling::Standard, ..options.clone() };
-    assert!(Adapter::create(&config, &standard, 1).unwrap().parts().all(|(_, _, part)| part.scale == 1.5));
+    assert!(
+        Adapter::create(&config, &standard, 1)
+            .unwrap()
+            .parts()
+            .all(|(_, _, part)| part.scale == 1.5)
+    );
 
     assert_eq!(targets(&config, &["all"]).unwrap().len(), 7);
     let (gpt2, _) = files("gpt2");
@@ -229,7 +247,10 @@ fn new_adapters_have_the_described_corrections() {
         AdapterOptions { dropout: 1.0, ..options.clone() },
         AdapterOptions { targets: Vec::new(), ..options.clone() },
     ] {
-        assert!(matches!(Adapter::create(&config, &bad, 1), Err(Error::BadOption { .. })), "{bad:?}");
+        assert!(
+            matches!(Adapter::create(&config, &bad, 1), Err(Error::BadOption { .. })),
+            "{bad:?}"
+        );
     }
     let mut changed = new.clone();
     let part = new.part(0, Projection::Value).unwrap();

@@ -5,14 +5,15 @@ mod common;
 
 use aleatron_transformer::weights::Loader;
 use aleatron_transformer::{
-    DeviceChoice, Error, GenerateOptions, LinearId, LinearProduct, LinearProducts, Logits, Precision,
-    ProductOutcome, Sampling, Segment, TokenPosition,
+    DeviceChoice, Error, GenerateOptions, LinearId, LinearProduct, LinearProducts, Logits,
+    Precision, ProductOutcome, Sampling, Segment, TokenPosition,
 };
 use common::reference::Reference;
 use common::{Golden, MODELS, devices, files, greedy, load, rounding};
 use std::sync::{Arc, Mutex};
 
-/// Two ways through one model on one device: the same bits on the CPU, which sums in one order, else each within its bound of f64.
+/// Two ways through one model on one device: the same bits on the CPU, which sums in one order,
+/// else each within its bound of f64.
 #[track_caller]
 fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     if device == DeviceChoice::Cpu {
@@ -25,7 +26,8 @@ fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 
 #[track_caller]
 fn assert_within(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     let (config, files) = files(name);
-    let loader = Loader { config: &config, source: &files, precision: Precision::F32, merged: None };
+    let loader =
+        Loader { config: &config, source: &files, precision: Precision::F32, merged: None };
     let reference = Reference::new(&loader, None);
     let trace = reference.read(tokens, rounding(device, Precision::F32, tokens.len()));
     for logits in ways {
@@ -72,16 +74,23 @@ fn a_cache_cut_back_goes_on_as_a_fresh_one() {
         let other: Vec<u32> = golden.tokens.iter().map(|token| (token + 40) % 131).collect();
         pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::Last).unwrap();
         pass.forward(&[Segment { sequence, tokens: &other }], Logits::Last).unwrap();
-        assert!(matches!(pass.cut_back(sequence, 23), Err(Error::CutBack { len: 22, keep: 23, .. })));
+        assert!(matches!(
+            pass.cut_back(sequence, 23),
+            Err(Error::CutBack { len: 22, keep: 23, .. })
+        ));
         pass.cut_back(sequence, 4).unwrap();
         let copy = pass.fork(sequence).unwrap();
-        let again = pass.forward(&[Segment { sequence, tokens: &golden.tokens[4..] }], Logits::All).unwrap();
+        let again = pass
+            .forward(&[Segment { sequence, tokens: &golden.tokens[4..] }], Logits::All)
+            .unwrap();
         // The copy is unharmed by what its original went on to.
-        let copied =
-            pass.forward(&[Segment { sequence: copy, tokens: &golden.tokens[4..] }], Logits::All).unwrap();
+        let copied = pass
+            .forward(&[Segment { sequence: copy, tokens: &golden.tokens[4..] }], Logits::All)
+            .unwrap();
         assert_eq!(copied, again);
         pass.cut_back(sequence, 0).unwrap();
-        let fresh = pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::All).unwrap();
+        let fresh =
+            pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::All).unwrap();
         // The rows that were kept are those of the fresh text.
         let kept = [&fresh[..4 * 131], &again].concat();
         assert_same("llama", device, &golden.tokens, [&fresh, &kept]);
@@ -99,9 +108,12 @@ fn a_cache_grows_without_losing_what_it_holds() {
         let whole = model.forward(&tokens, None).unwrap();
         let pass = model.pass();
         let (first, sequence) = (pass.open().unwrap(), pass.open().unwrap());
-        let mut parts = pass.forward(&[Segment { sequence, tokens: &tokens[..100] }], Logits::All).unwrap();
+        let mut parts =
+            pass.forward(&[Segment { sequence, tokens: &tokens[..100] }], Logits::All).unwrap();
         let more: Vec<_> = (0..20).map(|_| pass.open().unwrap()).collect();
-        parts.extend(pass.forward(&[Segment { sequence, tokens: &tokens[100..] }], Logits::All).unwrap());
+        parts.extend(
+            pass.forward(&[Segment { sequence, tokens: &tokens[100..] }], Logits::All).unwrap(),
+        );
         assert_same("llama", device, &tokens, [&parts, &whole]);
         let late = Segment { sequence, tokens: &[3] };
         assert!(matches!(
@@ -122,8 +134,10 @@ fn a_batch_of_different_lengths_equals_its_sequences_alone() {
             let alone: Vec<Vec<u32>> =
                 prompts.iter().map(|prompt| greedy(model.pass(), prompt, 12)).collect();
             let pass = model.pass();
-            let segments: Vec<_> =
-                prompts.iter().map(|&tokens| Segment { sequence: pass.open().unwrap(), tokens }).collect();
+            let segments: Vec<_> = prompts
+                .iter()
+                .map(|&tokens| Segment { sequence: pass.open().unwrap(), tokens })
+                .collect();
             let mut steps = vec![pass.prefill(&segments, &Sampling::GREEDY).unwrap()];
             for _ in 1..12 {
                 pass.submit_step().unwrap();
@@ -143,7 +157,8 @@ fn sampling_repeats_with_its_seed_and_keeps_to_its_options() {
         let golden = Golden::read("llama");
         let mut model = load("llama", device, Precision::F32);
         let mut sample = |sampling: Sampling| -> Vec<u32> {
-            let options = GenerateOptions { max_tokens: 24, sampling, ..GenerateOptions::default() };
+            let options =
+                GenerateOptions { max_tokens: 24, sampling, ..GenerateOptions::default() };
             model.generate(&golden.tokens, &options).unwrap().map(|token| token.unwrap()).collect()
         };
         let free = Sampling { temperature: 3.0, top_k: 0, top_p: 1.0, seed: 7 };
@@ -163,11 +178,21 @@ fn generations_may_alternate() {
         let mut model = load("qwen2", device, Precision::F32);
         let options = GenerateOptions { max_tokens: 10, ..GenerateOptions::default() };
         let alone: Vec<Vec<u32>> = [7, 11]
-            .map(|len| model.generate(&golden.tokens[..len], &options).unwrap().map(|t| t.unwrap()).collect())
+            .map(|len| {
+                model
+                    .generate(&golden.tokens[..len], &options)
+                    .unwrap()
+                    .map(|t| t.unwrap())
+                    .collect()
+            })
             .into();
         let mut states = [7, 11].map(|len| {
-            aleatron_transformer::GenerationState::start(&mut model, &[&golden.tokens[..len]], &options)
-                .unwrap()
+            aleatron_transformer::GenerationState::start(
+                &mut model,
+                &[&golden.tokens[..len]],
+                &options,
+            )
+            .unwrap()
         });
         let mut texts = [Vec::new(), Vec::new()];
         for _ in 0..11 {
@@ -199,7 +224,8 @@ impl LinearProducts for Executor {
             outputs.fill(f32::NAN);
             return Ok(ProductOutcome::Declined);
         }
-        let (_, weights) = self.weights.iter().find(|(linear, _)| *linear == product.linear).unwrap();
+        let (_, weights) =
+            self.weights.iter().find(|(linear, _)| *linear == product.linear).unwrap();
         let n = product.inputs.len() / product.positions.len();
         let m = outputs.len() / product.positions.len();
         for (k, out) in outputs.iter_mut().enumerate() {
@@ -218,7 +244,8 @@ fn linear_products_outside_of_the_pass_give_its_logits() {
         let float = model.forward(&golden.tokens, None).unwrap();
         let all = LinearId::all(model.config());
         let pass = model.pass();
-        let weights = all.iter().map(|&linear| (linear, pass.linear_weights(linear).unwrap())).collect();
+        let weights =
+            all.iter().map(|&linear| (linear, pass.linear_weights(linear).unwrap())).collect();
         let executor = Arc::new(Executor { weights, seen: Mutex::default() });
         pass.set_linear_products(Some(Arc::clone(&executor) as _)).unwrap();
         let sequence = pass.open().unwrap();

@@ -1,12 +1,14 @@
-//! Products of matrices with 1 to 33 rows of activations, whose kernels differ: against f64, within the bound that
-//! `common/reference.rs` derives.
+//! Products of matrices with 1 to 33 rows of activations, whose kernels differ: against f64, within
+//! the bound that `common/reference.rs` derives.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use aleatron_transformer::weights::Loader;
 use aleatron_transformer::weights::random::{RandomTensors, sized};
-use aleatron_transformer::{Config, CpuForwardPass, DeviceChoice, ForwardPass, Logits, Precision, Segment};
+use aleatron_transformer::{
+    Config, CpuForwardPass, DeviceChoice, ForwardPass, Logits, Precision, Segment,
+};
 use common::reference::Reference;
 use common::rounding;
 
@@ -46,15 +48,21 @@ fn check(sizes: [usize; 3], rows: impl Iterator<Item = usize> + Clone) {
     let config = config(sizes);
     let vocabulary = config.vocabulary;
     for precision in [Precision::F32, Precision::F16, Precision::Int8] {
-        let loader =
-            Loader { config: &config, source: &RandomTensors { seed: SEED }, precision, merged: None };
+        let loader = Loader {
+            config: &config,
+            source: &RandomTensors { seed: SEED },
+            precision,
+            merged: None,
+        };
         let reference = Reference::new(&loader, None);
         for (device, mut pass) in passes(&loader) {
             let sequence = pass.open().unwrap();
             for rows in rows.clone() {
-                let tokens: Vec<u32> = (0..rows).map(|i| ((i * i + rows) % vocabulary) as u32).collect();
+                let tokens: Vec<u32> =
+                    (0..rows).map(|i| ((i * i + rows) % vocabulary) as u32).collect();
                 pass.cut_back(sequence, 0).unwrap();
-                let logits = pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::All).unwrap();
+                let logits =
+                    pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::All).unwrap();
                 let trace = reference.read(&tokens, rounding(device, precision, rows));
                 for row in [0, rows / 2, rows - 1] {
                     let logits = &logits[row * vocabulary..][..vocabulary];

@@ -1,4 +1,5 @@
-//! Texts and tokens: `qwen2` has a byte-level `tokenizer.json`, in which most characters beyond ASCII are several tokens.
+//! Texts and tokens: `qwen2` has a byte-level `tokenizer.json`, in which most characters beyond
+//! ASCII are several tokens.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -73,7 +74,8 @@ fn a_generated_text_is_that_of_its_tokens() {
     let mut model = load("qwen2", DeviceChoice::Cpu, Precision::F32);
     let prompt = model.tokenizer().unwrap().encode("the cat").unwrap();
     let options = GenerateOptions { max_tokens: 100, ..GenerateOptions::default() };
-    let tokens: Vec<u32> = model.generate(&prompt, &options).unwrap().map(|token| token.unwrap()).collect();
+    let tokens: Vec<u32> =
+        model.generate(&prompt, &options).unwrap().map(|token| token.unwrap()).collect();
     let tokenizer = model.tokenizer().unwrap();
     let (mut stream, mut text) = (TextStream::default(), String::new());
     for &token in &tokens {
@@ -88,7 +90,10 @@ fn a_generated_text_is_that_of_its_tokens() {
 fn a_missing_or_broken_tokenizer_is_named() {
     let model = load("llama", DeviceChoice::Cpu, Precision::F32);
     let error = model.tokenizer().unwrap_err();
-    assert!(matches!(error, Error::NoTokenizer) && error.to_string().contains("tokenizer.json"), "{error}");
+    assert!(
+        matches!(error, Error::NoTokenizer) && error.to_string().contains("tokenizer.json"),
+        "{error}"
+    );
 
     let path = std::env::temp_dir().join(format!("aleatron-{}-tokenizer", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
@@ -97,7 +102,8 @@ fn a_missing_or_broken_tokenizer_is_named() {
     }
     for broken in ["", "{", "{}", r#"{"version": "1.0", "model": {"type": "BPE", "vocab": 3}}"#] {
         std::fs::write(path.join("tokenizer.json"), broken).unwrap();
-        let options = aleatron_transformer::LoadOptions { device: DeviceChoice::Cpu, ..Default::default() };
+        let options =
+            aleatron_transformer::LoadOptions { device: DeviceChoice::Cpu, ..Default::default() };
         let error = Transformer::from_pretrained(&path, &options).unwrap_err();
         assert!(error.to_string().contains("tokenizer.json"), "{broken:?}: {error}");
     }

@@ -1,4 +1,5 @@
-//! Sliding windows of attention: against full attention, against f64 within a derived bound, and as files describe them.
+//! Sliding windows of attention: against full attention, against f64 within a derived bound, and as
+//! files describe them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -63,16 +64,19 @@ fn window_matches_masked_reference_on_every_device() {
                 let mut model = model(&config, device, precision);
                 let logits = model.forward(&tokens, None).unwrap();
                 for row in [0, positions - 1, positions, positions + 1, 299] {
-                    let what = format!("{device}, window {positions} from layer {first_layer}, prompt");
+                    let what =
+                        format!("{device}, window {positions} from layer {first_layer}, prompt");
                     let logits = &logits[row * VOCABULARY..][..VOCABULARY];
                     trace.assert_row(row, logits, (row % 7..VOCABULARY).step_by(7), &what);
                 }
                 // One token after a context that is longer than the window.
                 let pass = model.pass();
                 let sequence = pass.open().unwrap();
-                pass.forward(&[Segment { sequence, tokens: &tokens[..299] }], Logits::Last).unwrap();
-                let logits =
-                    pass.forward(&[Segment { sequence, tokens: &tokens[299..] }], Logits::Last).unwrap();
+                pass.forward(&[Segment { sequence, tokens: &tokens[..299] }], Logits::Last)
+                    .unwrap();
+                let logits = pass
+                    .forward(&[Segment { sequence, tokens: &tokens[299..] }], Logits::Last)
+                    .unwrap();
                 let what = format!("{device}, window {positions} from layer {first_layer}, step");
                 trace.assert_row(299, &logits, (0..VOCABULARY).step_by(5), &what);
             }
@@ -86,8 +90,9 @@ fn positions_inside_the_window_equal_full_attention_and_later_ones_differ() {
         let windowed = config(positions, 0);
         let full = Config { sliding_window: None, ..windowed.clone() };
         let tokens = text(300);
-        let logits = [&windowed, &full]
-            .map(|config| model(config, DeviceChoice::Cpu, Precision::F32).forward(&tokens, None).unwrap());
+        let logits = [&windowed, &full].map(|config| {
+            model(config, DeviceChoice::Cpu, Precision::F32).forward(&tokens, None).unwrap()
+        });
         for (row, [windowed, full]) in logits[0]
             .chunks_exact(VOCABULARY)
             .zip(logits[1].chunks_exact(VOCABULARY))
@@ -103,7 +108,9 @@ fn positions_inside_the_window_equal_full_attention_and_later_ones_differ() {
 fn window_of_later_layers_leaves_earlier_layers_full() {
     let tokens = text(40);
     let logits = [0, 1, 2].map(|first_layer| {
-        model(&config(5, first_layer), DeviceChoice::Cpu, Precision::F32).forward(&tokens, None).unwrap()
+        model(&config(5, first_layer), DeviceChoice::Cpu, Precision::F32)
+            .forward(&tokens, None)
+            .unwrap()
     });
     let full = Config { sliding_window: None, ..config(5, 0) };
     let full = model(&full, DeviceChoice::Cpu, Precision::F32).forward(&tokens, None).unwrap();
@@ -126,7 +133,9 @@ fn steps_past_the_window_match_a_prompt_of_the_same_tokens() {
         let pass = model.pass();
         let mut tokens = text(10);
         let sequence = pass.open().unwrap();
-        tokens.extend(pass.prefill(&[Segment { sequence, tokens: &tokens }], &Sampling::GREEDY).unwrap());
+        tokens.extend(
+            pass.prefill(&[Segment { sequence, tokens: &tokens }], &Sampling::GREEDY).unwrap(),
+        );
         while tokens.len() < 160 {
             pass.submit_step().unwrap();
             tokens.extend(pass.take_step().unwrap());
@@ -147,7 +156,8 @@ fn steps_past_the_window_match_a_prompt_of_the_same_tokens() {
     }
 }
 
-/// Reads the configuration of a golden model as another family, with options changed; null removes none of them.
+/// Reads the configuration of a golden model as another family, with options changed; null removes
+/// none of them.
 fn read(model_type: &str, changes: &[(&str, Option<Value>)], test: &str) -> Result<Config, Error> {
     let golden = if model_type == "qwen2" { "qwen2" } else { "llama" };
     let copy = Copy::of(golden, test);
@@ -167,19 +177,30 @@ fn read(model_type: &str, changes: &[(&str, Option<Value>)], test: &str) -> Resu
 #[test]
 fn mistral_window_follows_the_defaults_of_hugging_face() {
     let window = |positions| Some(SlidingWindow { positions, first_layer: 0 });
-    for (given, expected) in [(None, window(4096)), (Some(json!(null)), None), (Some(json!(7)), window(7))] {
-        let config = read("mistral", &[("sliding_window", given.clone())], "mistral-window").unwrap();
+    for (given, expected) in
+        [(None, window(4096)), (Some(json!(null)), None), (Some(json!(7)), window(7))]
+    {
+        let config =
+            read("mistral", &[("sliding_window", given.clone())], "mistral-window").unwrap();
         assert_eq!(config.sliding_window, expected, "{given:?}");
         assert_eq!([config.window(0), config.window(1)], [expected.map(|w| w.positions); 2]);
     }
     let zero = read("mistral", &[("sliding_window", Some(json!(0)))], "mistral-zero");
-    assert!(matches!(&zero, Err(Error::BadOption { option, .. }) if option == "sliding window"), "{zero:?}");
+    assert!(
+        matches!(&zero, Err(Error::BadOption { option, .. }) if option == "sliding window"),
+        "{zero:?}"
+    );
     let full = Some(json!(["full_attention", "full_attention"]));
     let changes = [("layer_types", full), ("sliding_window", Some(json!(7)))];
     let listed = read("mistral", &changes, "mistral-types");
-    assert!(matches!(&listed, Err(Error::BadOption { option, .. }) if option == "layer_types"), "{listed:?}");
+    assert!(
+        matches!(&listed, Err(Error::BadOption { option, .. }) if option == "layer_types"),
+        "{listed:?}"
+    );
     let biased = read("mistral", &[("attention_bias", Some(json!(true)))], "mistral-bias");
-    assert!(matches!(&biased, Err(Error::UnknownOption { option, .. }) if option == "attention_bias"));
+    assert!(
+        matches!(&biased, Err(Error::UnknownOption { option, .. }) if option == "attention_bias")
+    );
 }
 
 #[test]
@@ -218,7 +239,8 @@ fn qwen2_window_is_used_only_if_the_file_says_so() {
         assert_eq!(config.sliding_window, expected, "{changes:?}");
     }
     // A list that contradicts the other options, or that is not understood.
-    for kinds in [["full_attention", "sliding_attention"], ["chunked_attention", "full_attention"]] {
+    for kinds in [["full_attention", "sliding_attention"], ["chunked_attention", "full_attention"]]
+    {
         let error = read("qwen2", &[("layer_types", types(kinds))], "qwen2-types").unwrap_err();
         assert!(error.to_string().contains("layer_types"), "{error}");
     }
@@ -228,7 +250,8 @@ fn qwen2_window_is_used_only_if_the_file_says_so() {
 
 #[test]
 fn missing_options_have_the_defaults_of_their_family() {
-    let removed = [("num_key_value_heads", None), ("max_position_embeddings", None), ("eos_token_id", None)];
+    let removed =
+        [("num_key_value_heads", None), ("max_position_embeddings", None), ("eos_token_id", None)];
     let of = |family: &str, heads: usize| {
         let mut changes = removed.to_vec();
         changes.push(("num_attention_heads", Some(json!(heads))));

@@ -5,7 +5,8 @@ mod support;
 
 use aleatron::conformance::trace_words;
 use aleatron::{
-    Cpu, Length, LifDrive, LifParams, Polarity, Pool, Quantity, StreamAddress, Tier, reference, threshold,
+    Cpu, Length, LifDrive, LifParams, Polarity, Pool, Quantity, StreamAddress, Tier, reference,
+    threshold,
 };
 use aleatron_cpu::ceiling::needed_draws;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ fn main() {
     let one = Cpu::new(tier, Arc::new(Pool::new(1).unwrap()));
     let all = Cpu::current().unwrap();
 
-    // Packing reads a byte per bit, unpacking writes one: both are held against touching those bytes alone.
+    // Packing reads a byte per bit, unpacking writes one: both are held against touching those
+    // bytes alone.
     let bits: Vec<u8> = (0..BITS).map(|k| (k * k >> 3) as u8 & 1).collect();
     let packed = one.pack(&bits);
     assert_eq!(one.unpack(&packed, BITS).unwrap(), bits);
@@ -44,7 +46,8 @@ fn main() {
         }),
     );
 
-    let words: Vec<u64> = (0..WORDS as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let words: Vec<u64> =
+        (0..WORDS as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     assert_eq!(all.popcount(&words), words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>());
     table.case(
         "popcount 1 Mi words, 1 thread",
@@ -62,7 +65,8 @@ fn main() {
     // Encoding against making just the Philox words it cannot do without.
     let length = Length::new(1024).unwrap();
     let address = StreamAddress::input(44257, 0, 0);
-    let values: Vec<f64> = (0..1000).map(|i| f64::from(i * 7919 % 1000) / 1000.0 + 0.0003).collect();
+    let values: Vec<f64> =
+        (0..1000).map(|i| f64::from(i * 7919 % 1000) / 1000.0 + 0.0003).collect();
     let inputs = threshold::thresholds(&values, Polarity::Unipolar, Quantity::Value).unwrap();
     let streams = one.encode(&inputs, length, address).unwrap();
     for i in [0, 1, 500, 999] {

@@ -1,4 +1,5 @@
-//! Convolutions against dense layers of as many products, tables against bits, and signed layers against unipolar ones.
+//! Convolutions against dense layers of as many products, tables against bits, and signed layers
+//! against unipolar ones.
 //!
 //! `cargo bench --bench conv_bench`; an argument keeps the cases whose name has it.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -8,7 +9,8 @@ mod support;
 use aleatron::backend::CountMethod;
 use aleatron::conformance::{Case, LayerCase, Reference};
 use aleatron::{
-    Convolution, Cpu, LayerBuilder, Polarity, Pool, SampleSeed, StreamLayer, Tier, Weights, set_num_threads,
+    Convolution, Cpu, LayerBuilder, Polarity, Pool, SampleSeed, StreamLayer, Tier, Weights,
+    set_num_threads,
 };
 use std::sync::Arc;
 use support::{Ceiling, Table, Timing, keep, rate};
@@ -24,7 +26,8 @@ fn main() {
     for threads in [1, cores] {
         set_num_threads(threads).unwrap();
         let cpu = Cpu::new(Tier::current().unwrap(), Arc::new(Pool::new(threads).unwrap()));
-        let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        let threads =
+            if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         for polarity in Polarity::ALL {
             let dense = StreamLayer::dense(1000, 500).length(1024).polarity(polarity);
             batch(
@@ -61,7 +64,8 @@ fn main() {
     table.print(&format!("Convolutions and signed layers on {}", Tier::current().unwrap()));
 }
 
-/// A batch whose seed was used before; the ceiling ANDs, counts and adds registers that are never loaded.
+/// A batch whose seed was used before; the ceiling ANDs, counts and adds registers that are never
+/// loaded.
 fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_samples: usize) {
     if !table.wants(name) {
         return;
@@ -80,7 +84,12 @@ fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_sample
         name,
         rate(64.0 * pairs as f64, "bit-MAC/s"),
         || keep(layer.counts_batch(&x, SEED).unwrap()),
-        Some(Ceiling { name: "counting registers", work: &mut work, scale, timing: Timing::InTurns }),
+        Some(Ceiling {
+            name: "counting registers",
+            work: &mut work,
+            scale,
+            timing: Timing::InTurns,
+        }),
     );
 }
 

@@ -1,11 +1,12 @@
-//! Dense layers: single samples against the memory they stream, batches against the registers' counting rate.
+//! Dense layers: single samples against the memory they stream, batches against the registers'
+//! counting rate.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
 
 use aleatron::{
-    Cpu, Length, Polarity, Pool, Quantity, StreamLayer, Tier, encode_inputs, reference, set_num_threads,
-    threshold,
+    Cpu, Length, Polarity, Pool, Quantity, StreamLayer, Tier, encode_inputs, reference,
+    set_num_threads, threshold,
 };
 use aleatron_core::StreamMatrix;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ fn main() {
     table.print(&format!("Dense layers, L = {LENGTH}, on {}", Tier::current().unwrap()));
 }
 
-/// One sample, probabilities in, counts out; the ceiling reads the weights and does nothing with them.
+/// One sample, probabilities in, counts out; the ceiling reads the weights and does nothing with
+/// them.
 fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     let name = format!("{n_inputs}->{n_neurons}, one sample, {}", threads(cpu));
     if !table.wants(&name) {
@@ -46,7 +48,8 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     let streams = layer.weight_streams().unwrap();
     let bytes = 8.0 * streams.words().len() as f64;
     // As a layer has them: aligned, on huge pages.
-    let mut weights = aleatron_cpu::WordBuffer::zeroed(streams.words().len(), Quantity::Weights).unwrap();
+    let mut weights =
+        aleatron_cpu::WordBuffer::zeroed(streams.words().len(), Quantity::Weights).unwrap();
     weights.copy_from_slice(streams.words());
     drop(streams);
     let mut seed = SEED;
@@ -80,7 +83,8 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
     let pairs = layer.spec().weight_words() * n_samples;
     let ceiling_words = pairs / 16;
     let streams =
-        encode_inputs(&x, n_inputs, Length::new(LENGTH).unwrap(), Polarity::Unipolar, SEED).unwrap();
+        encode_inputs(&x, n_inputs, Length::new(LENGTH).unwrap(), Polarity::Unipolar, SEED)
+            .unwrap();
     let scale = pairs as f64 / (ceiling_words * cpu.threads()) as f64;
     let mut work = || keep(cpu.ceiling_count(ceiling_words));
     table.case(
@@ -123,7 +127,12 @@ fn next(seed: &mut u64) -> u64 {
 fn construct(table: &mut Table) {
     let name = "construct 1000->500";
     if table.wants(name) {
-        table.case(name, rate(1000.0 * 500.0 * LENGTH as f64, "bit/s"), || keep(layer(1000, 500)), None);
+        table.case(
+            name,
+            rate(1000.0 * 500.0 * LENGTH as f64, "bit/s"),
+            || keep(layer(1000, 500)),
+            None,
+        );
     }
 }
 
@@ -147,7 +156,8 @@ fn check(layer: &StreamLayer, x: &[f64]) {
     let (spec, one) = (layer.spec(), layer.spec().neurons(0..1).unwrap());
     let first = layer.weight_streams().unwrap().words()[..spec.sample_words()].to_vec();
     let weights = StreamMatrix::from_words(first, spec.n_inputs(), spec.length()).unwrap();
-    let inputs = encode_inputs(x, spec.n_inputs(), spec.length(), Polarity::Unipolar, SEED).unwrap();
+    let inputs =
+        encode_inputs(x, spec.n_inputs(), spec.length(), Polarity::Unipolar, SEED).unwrap();
     let thresholds = threshold::thresholds(x, Polarity::Unipolar, Quantity::Value).unwrap();
     let address = aleatron::StreamAddress::input(SEED, 0, 0);
     assert_eq!(inputs.stream(0).unwrap(), reference::encode(thresholds[0], spec.length(), address));

@@ -45,9 +45,11 @@ impl Case {
         if !table.wants(&name) {
             return None;
         }
-        let values = |n: usize| (0..n).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect::<Vec<_>>();
+        let values =
+            |n: usize| (0..n).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect::<Vec<_>>();
         let (weights, inputs) = (values(n_inputs * n_neurons), values(n_inputs * n_samples));
-        let builder = StreamLayer::dense(n_inputs, n_neurons).bipolar().length(length).weights(&weights);
+        let builder =
+            StreamLayer::dense(n_inputs, n_neurons).bipolar().length(length).weights(&weights);
         let builder = builder.generator(GeneratorName::SOBOL).sharing(self.sharing);
         let [tables, bits] = [CountMethod::Tables, CountMethod::Bits]
             .map(|method| builder.clone().method(method).build().unwrap());
@@ -55,7 +57,8 @@ impl Case {
         assert_eq!(counts(&tables), counts(&bits));
 
         let macs = || rate((n_inputs * n_neurons * length * n_samples) as f64, "bit-MAC/s");
-        let by_tables = table.case(&format!("{name}, tables"), macs(), || keep(counts(&tables)), None);
+        let by_tables =
+            table.case(&format!("{name}, tables"), macs(), || keep(counts(&tables)), None);
         let by_bits = table.case(&format!("{name}, bits"), macs(), || keep(counts(&bits)), None);
         if self.n_samples == 1 {
             let build = || keep(builder.clone().build().unwrap());

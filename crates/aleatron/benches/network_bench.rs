@@ -5,7 +5,9 @@ mod support;
 
 use aleatron::arithmetic::{Pool, PoolKind};
 use aleatron::data::Dataset;
-use aleatron::network::{Activation, Arithmetic, Network, NetworkBuilder, StreamConfig, StreamNetwork};
+use aleatron::network::{
+    Activation, Arithmetic, Network, NetworkBuilder, StreamConfig, StreamNetwork,
+};
 use aleatron::{Convolution, Polarity, SampleSeed, StreamLayer, Tier, get_num_threads};
 use aleatron_core::program::ProgramLayer;
 use support::{Ceiling, Table, Timing, keep, rate};
@@ -16,13 +18,23 @@ fn main() {
     let aware = Network::digits_noise_aware().unwrap();
     let large = random(&[784, 512, 512, 10]);
     let images = pooled();
-    let features: Vec<f64> = (0..784 * 64).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect();
-    for (generator, length) in [("bernoulli", 64), ("bernoulli", 1024), ("sobol", 64), ("sobol", 1024)] {
+    let features: Vec<f64> =
+        (0..784 * 64).map(|k| (k * 7919 % 1999) as f64 / 999.0 - 1.0).collect();
+    for (generator, length) in
+        [("bernoulli", 64), ("bernoulli", 1024), ("sobol", 64), ("sobol", 1024)]
+    {
         for arithmetic in Arithmetic::ALL {
-            let config =
-                StreamConfig::new(length).generator(generator.parse().unwrap()).arithmetic(arithmetic);
+            let config = StreamConfig::new(length)
+                .generator(generator.parse().unwrap())
+                .arithmetic(arithmetic);
             let name = format!("{generator}, L = {length}, {arithmetic}");
-            case(&mut table, &format!("64-64-10 x 1, {name}"), &aware, &config, &digits.features()[..64]);
+            case(
+                &mut table,
+                &format!("64-64-10 x 1, {name}"),
+                &aware,
+                &config,
+                &digits.features()[..64],
+            );
             case(
                 &mut table,
                 &format!("64-64-10 x 256, {name}"),
@@ -31,7 +43,13 @@ fn main() {
                 &digits.features()[..64 * 256],
             );
             case(&mut table, &format!("784-512-512-10 x 64, {name}"), &large, &config, &features);
-            case(&mut table, &format!("28x28 with pools x 64, {name}"), &images, &config, &features);
+            case(
+                &mut table,
+                &format!("28x28 with pools x 64, {name}"),
+                &images,
+                &config,
+                &features,
+            );
         }
     }
     let tier = Tier::current().unwrap();
@@ -52,7 +70,8 @@ fn random(sizes: &[usize]) -> Network {
     for (k, pair) in sizes.windows(2).enumerate() {
         let scale = if k == 0 { 1.0 } else { 30.0 };
         builder = builder.dense(&k.to_string(), pair[0], &weights(pair[0] * pair[1]), &[]);
-        builder = builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
+        builder =
+            builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
     }
     builder.build().unwrap()
 }
@@ -60,10 +79,12 @@ fn random(sizes: &[usize]) -> Network {
 /// Builds a network of images of 28 by 28: two convolutions with pools, and a dense layer.
 fn pooled() -> Network {
     let mut builder = NetworkBuilder::new("pooled", &[1, 28, 28]);
-    for (name, image, channels, scale) in [("0", [1, 28, 28], 8, 1.0), ("1", [8, 12, 12], 16, 10.0)] {
+    for (name, image, channels, scale) in [("0", [1, 28, 28], 8, 1.0), ("1", [8, 12, 12], 16, 10.0)]
+    {
         let convolution = Convolution::conv2d(image, channels, [5, 5]);
         builder = builder.convolution(name, convolution, &weights(image[0] * channels * 25), &[]);
-        builder = builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
+        builder =
+            builder.polarity(Polarity::Bipolar).input_scale(scale).activation(Activation::Relu);
         builder = builder.pool(Pool::new(PoolKind::Max, [2, 2]));
     }
     let builder = builder.dense("2", 256, &weights(2560), &[]);

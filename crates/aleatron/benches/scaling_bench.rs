@@ -1,4 +1,5 @@
-//! How time grows with the length of streams, the size of a layer, the batch and the threads: linearly, or the table shows it.
+//! How time grows with the length of streams, the size of a layer, the batch and the threads:
+//! linearly, or the table shows it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -26,10 +27,20 @@ fn main() {
         set_num_threads(threads).unwrap();
         case(&mut table, &format!("512->256 x 64, {threads} of {cores} cores"), 512, 256, 1024, 64);
     }
-    table.print(&format!("Scaling on {} (one thread where none is named)", Tier::current().unwrap()));
+    table.print(&format!(
+        "Scaling on {} (one thread where none is named)",
+        Tier::current().unwrap()
+    ));
 }
 
-fn case(table: &mut Table, name: &str, n_inputs: usize, n_neurons: usize, length: usize, n_samples: usize) {
+fn case(
+    table: &mut Table,
+    name: &str,
+    n_inputs: usize,
+    n_neurons: usize,
+    length: usize,
+    n_samples: usize,
+) {
     if !table.wants(name) {
         return;
     }

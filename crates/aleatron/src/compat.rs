@@ -45,7 +45,10 @@ impl GpuDenseLayer {
     ) -> Result<Self, EngineError> {
         let builder = StreamLayer::dense(n_inputs, n_neurons).length(length).seed(seed);
         let layer = builder.device(Device::Gpu(None)).max_batch(max_batch).build()?;
-        let name = crate::backend::devices().into_iter().find(|info| info.is_default).map(|info| info.name);
+        let name = crate::backend::devices()
+            .into_iter()
+            .find(|info| info.is_default)
+            .map(|info| info.name);
         Ok(Self { layer, name: name.unwrap_or_default() })
     }
 
@@ -53,21 +56,27 @@ impl GpuDenseLayer {
     ///
     /// # Errors
     /// As [`StreamLayer::forward`].
-    pub fn forward_gpu(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>, EngineError> {
+    pub fn forward_gpu(
+        &self,
+        values: &[f64],
+        seed: impl Into<SampleSeed>,
+    ) -> Result<Vec<f64>, EngineError> {
         self.layer.forward(values, seed)
     }
 
     /// The values of `n_samples` samples, row-major of samples by neurons.
     ///
     /// # Errors
-    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] where there are not just `n_samples`.
+    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] where there are not just
+    /// `n_samples`.
     pub fn forward_batch_gpu(
         &self,
         values: &[f64],
         n_samples: usize,
         seed: impl Into<SampleSeed>,
     ) -> Result<Vec<f64>, EngineError> {
-        let (expected, actual) = (n_samples.saturating_mul(self.layer.spec().n_inputs()), values.len());
+        let (expected, actual) =
+            (n_samples.saturating_mul(self.layer.spec().n_inputs()), values.len());
         if expected != actual {
             return Err(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into());
         }
@@ -86,7 +95,8 @@ impl GpuDenseLayer {
         &self.layer
     }
 
-    /// Whether there is a GPU to run on: a hardware one, or the one that `ALEATRON_GPU` or `SC_GPU_ADAPTER` names.
+    /// Whether there is a GPU to run on: a hardware one, or the one that `ALEATRON_GPU` or
+    /// `SC_GPU_ADAPTER` names.
     #[must_use]
     pub fn is_gpu_available() -> bool {
         crate::backend::devices().iter().any(|info| info.is_default)

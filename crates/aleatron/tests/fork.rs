@@ -18,7 +18,10 @@ fn forked_process_has_only_the_cpu() {
     // Layers built before and after the fork count the same.
     assert_eq!(layer.counts(&x, 7).unwrap(), expected);
     for device in [Device::Cpu, Device::Auto] {
-        assert_eq!(builder.clone().device(device).build().unwrap().counts(&x, 7).unwrap(), expected);
+        assert_eq!(
+            builder.clone().device(device).build().unwrap().counts(&x, 7).unwrap(),
+            expected
+        );
     }
     for device in ["gpu", "cuda:0", "cpu,gpu"] {
         let error = open(&device.parse().unwrap()).unwrap_err();

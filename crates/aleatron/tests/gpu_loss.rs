@@ -1,4 +1,5 @@
-//! A lost device, in a process of its own: the shared device of every other test would be lost with it.
+//! A lost device, in a process of its own: the shared device of every other test would be lost with
+//! it.
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]
 
@@ -44,8 +45,10 @@ fn layers_and_evaluations_survive_a_lost_device() {
         ..Plan::default()
     };
     let on_gpu = plan(Device::Gpu(Some(index())));
-    let found = evaluate(&network, &data, &on_gpu, None, Cancel::NEVER, |_| context().destroy()).unwrap();
-    let expected = evaluate(&network, &data, &plan(Device::Cpu), None, Cancel::NEVER, |_| ()).unwrap();
+    let found =
+        evaluate(&network, &data, &on_gpu, None, Cancel::NEVER, |_| context().destroy()).unwrap();
+    let expected =
+        evaluate(&network, &data, &plan(Device::Cpu), None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_complete());
     for (found, expected) in found.cells.iter().zip(&expected.cells) {
         assert_eq!(found.figures, expected.figures);

@@ -1,7 +1,8 @@
 //! Calls and layers leak no memory, on the CPU and on a GPU.
 //!
-//! The tests measure the resident memory of the process, `/proc/self/statm`. An allocator retains some freed memory, so that tests
-//! measure after a warm-up and fail if the growth is a quarter of that of the smallest leak.
+//! The tests measure the resident memory of the process, `/proc/self/statm`. An allocator retains
+//! some freed memory, so that tests measure after a warm-up and fail if the growth is a quarter of
+//! that of the smallest leak.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
@@ -69,7 +70,8 @@ fn calls_leak_no_memory() {
 #[test]
 fn layers_leak_no_memory() {
     let _alone = alone();
-    let grown = growth(CALLS, |seed| drop(StreamLayer::dense(4, 3).length(64).seed(seed).build().unwrap()));
+    let grown =
+        growth(CALLS, |seed| drop(StreamLayer::dense(4, 3).length(64).seed(seed).build().unwrap()));
     assert!(grown < CALLS * SMALLEST / 4, "{grown} bytes in {CALLS} layers");
 }
 
@@ -86,7 +88,9 @@ mod gpu {
             named => named,
         };
         let info = adapter::find(&choice).unwrap_or_else(|error| {
-            panic!("{error}\nGPU tests need an adapter: apt-get install mesa-vulkan-drivers libvulkan1")
+            panic!(
+                "{error}\nGPU tests need an adapter: apt-get install mesa-vulkan-drivers libvulkan1"
+            )
         });
         Device::Gpu(Some(info.index))
     }
@@ -124,7 +128,10 @@ mod gpu {
             (0..LAYERS).for_each(|seed| make(seed, used));
             let grown = resident().saturating_sub(before);
             // Leaked, they would take the bytes of all of them.
-            assert!(grown < LAYERS * LAYER_BYTES / 20, "{used:?}: {grown} bytes in {LAYERS} layers");
+            assert!(
+                grown < LAYERS * LAYER_BYTES / 20,
+                "{used:?}: {grown} bytes in {LAYERS} layers"
+            );
         }
     }
 }

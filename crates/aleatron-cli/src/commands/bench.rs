@@ -1,5 +1,5 @@
-//! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are timed; transformers are in
-//! `transformer.rs`.
+//! `aleatron bench`: dense layers on the CPU and on the GPU, checked to be equal before they are
+//! timed; transformers are in `transformer.rs`.
 
 use super::names::read_name;
 use super::{Failure, Outcome, read_length};
@@ -113,8 +113,11 @@ fn gpu(options: &GpuOptions) -> Outcome {
         let (mut row, cpu, x) = measure(size, options.common.length)?;
         let expected = cpu.counts_batch(&x, SEED)?;
         let builder = size.layer(options.common.length).weights(cpu.weights());
-        let layer =
-            builder.clone().device(options.device.clone()).max_batch(size.n_samples.max(1)).build()?;
+        let layer = builder
+            .clone()
+            .device(options.device.clone())
+            .max_batch(size.n_samples.max(1))
+            .build()?;
         if layer.counts_batch(&x, SEED)? != expected {
             output::line(format!("{}: {} differs from the CPU", row.layer, options.device))?;
             return Ok(Verdict::Bad);
@@ -129,7 +132,8 @@ fn gpu(options: &GpuOptions) -> Outcome {
         rows.push(row);
     }
     if !options.common.json {
-        let name = describe(&options.device).map_or_else(|| options.device.to_string(), |info| info.name);
+        let name =
+            describe(&options.device).map_or_else(|| options.device.to_string(), |info| info.name);
         output::line(format!("GPU: {name}"))?;
     }
     report(&rows, &options.common)
@@ -140,7 +144,8 @@ fn profile(layer: &StreamLayer, x: &[f64]) -> Result<String, EngineError> {
     // The first runs warm up.
     layer.profile(x, SEED)?;
     layer.profile(x, SEED)?;
-    let mut table = format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
+    let mut table =
+        format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
     for KernelTime { name, launches, time, bytes } in layer.profile(x, SEED)? {
         let (us, megabytes) = (time.as_secs_f64() * 1e6, bytes as f64 / 1e6);
         let rate = if us > 0.0 { 1e3 * megabytes / us } else { 0.0 };

@@ -13,16 +13,20 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct BindingOptions {
-    /// A constant for an input: NAME=NUMBER for all of its elements, or NAME=FILE.npy. May be given several times.
+    /// A constant for an input: NAME=NUMBER for all of its elements, or NAME=FILE.npy. May be
+    /// given several times.
     #[arg(long = "input", value_name = "NAME=VALUE", value_parser = read_input)]
     inputs: Vec<(String, String)>,
-    /// Constants for several inputs: an .npz file with an array for each, by the name of the input.
+    /// Constants for several inputs: an .npz file with an array for each, by the name of the
+    /// input.
     #[arg(long, value_name = "FILE")]
     feed: Option<PathBuf>,
-    /// Sizes of inputs that the file leaves open, by name: batch=1,height=640, or INPUT.AXIS=SIZE for sizes without a name.
+    /// Sizes of inputs that the file leaves open, by name: batch=1,height=640, or INPUT.AXIS=SIZE
+    /// for sizes without a name.
     #[arg(long = "shape", value_name = "NAME=SIZE,...", value_delimiter = ',', value_parser = read_size)]
     sizes: Vec<(String, usize)>,
-    /// The output that holds the scores, or any other value of the graph; the first output if not given.
+    /// The output that holds the scores, or any other value of the graph; the first output if not
+    /// given.
     #[arg(long, value_name = "NAME")]
     output: Option<String>,
 }
@@ -46,7 +50,10 @@ fn read_size(text: &str) -> Result<(String, usize), String> {
 impl BindingOptions {
     /// Returns whether none of the options is given.
     pub(crate) fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.feed.is_none() && self.sizes.is_empty() && self.output.is_none()
+        self.inputs.is_empty()
+            && self.feed.is_none()
+            && self.sizes.is_empty()
+            && self.output.is_none()
     }
 
     /// Reads the constants and returns the choices.
@@ -80,7 +87,9 @@ impl BindingOptions {
 fn constant_file(name: &str, value: &str) -> Result<InputValue, Failure> {
     let path = Path::new(value);
     if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("npy")) {
-        return Err(Failure::Usage(format!("--input {name}={value}: use a number or an .npy file")));
+        return Err(Failure::Usage(format!(
+            "--input {name}={value}: use a number or an .npy file"
+        )));
     }
     tensor(&Array::read_npy(path)?, path)
 }
@@ -92,7 +101,10 @@ fn tensor(array: &Array, path: &Path) -> Result<InputValue, Failure> {
         return Ok(InputValue::Tensor(Tensor::from_slice(&values, &array.shape, &Device::Cpu)?));
     }
     if let Some(value) = array.values.iter().find(|value| value.abs() > MAX_EXACT) {
-        let text = format!("{}: {value} is beyond 2^53, the largest constant that is exact", path.display());
+        let text = format!(
+            "{}: {value} is beyond 2^53, the largest constant that is exact",
+            path.display()
+        );
         return Err(Failure::Work(text));
     }
     let values: Vec<i64> = array.values.iter().map(|&value| value as i64).collect();

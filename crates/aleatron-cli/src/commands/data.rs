@@ -3,15 +3,17 @@
 use super::Failure;
 use super::names::read_name;
 use aleatron::data::{
-    ClassNames, CsvOptions, Dataset, Error as DataError, Header, LabelColumn, LabelKind, Layout, ReadOptions,
+    ClassNames, CsvOptions, Dataset, Error as DataError, Header, LabelColumn, LabelKind, Layout,
+    ReadOptions,
 };
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct DataOptions {
-    /// Labelled samples, as .npz with arrays of features and labels, as .csv, as .npy with --labels, or as a folder with a folder of PNG images
-    /// for each class; the embedded digits if not given.
+    /// Labelled samples, as .npz with arrays of features and labels, as .csv, as .npy with
+    /// --labels, or as a folder with a folder of PNG images for each class; the embedded
+    /// digits if not given.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// The labels of the samples of an .npy file, as another one.
@@ -26,7 +28,8 @@ pub(crate) struct DataOptions {
     /// All classes in the order of the network, for labels and folders that are names.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     classes: Option<Vec<String>>,
-    /// The order of the axes of images in .npy and .npz files: nchw (channels first) or nhwc (channels last, which are transposed).
+    /// The order of the axes of images in .npy and .npz files: nchw (channels first) or nhwc
+    /// (channels last, which are transposed).
     #[arg(long, value_name = "ORDER", default_value_t = Layout::ChannelsFirst)]
     layout: Layout,
     /// Divide all features by this number, such as 255 for images of bytes.
@@ -35,7 +38,8 @@ pub(crate) struct DataOptions {
     /// Whether the first line of a .csv file names its columns: auto, yes or no.
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = read_name::<Header>)]
     header: Header,
-    /// The column of a .csv file that holds the labels: its name, or its index from 0 on, or from the end with -1.
+    /// The column of a .csv file that holds the labels: its name, or its index from 0 on, or from
+    /// the end with -1.
     #[arg(long, value_name = "COLUMN", default_value = "-1", allow_hyphen_values = true)]
     label: LabelColumn,
 }
@@ -57,7 +61,9 @@ impl DataOptions {
         let reads = |endings: &[&str]| {
             let is = |file: &&Path| {
                 let ending = file.extension().and_then(|ending| ending.to_str());
-                ending.is_some_and(|ending| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+                ending.is_some_and(|ending| {
+                    endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
+                })
             };
             self.data.as_deref().into_iter().chain(calibrate).any(|file| is(&file))
         };
@@ -115,8 +121,8 @@ impl DataOptions {
         Dataset::read_with(path, &self.options(kind)).map_err(explain)
     }
 
-    /// Reads samples to calibrate with, whose labels do not matter. Names of arrays are those of the data, so the usual names are tried if an
-    /// archive lacks them.
+    /// Reads samples to calibrate with, whose labels do not matter. Names of arrays are those of
+    /// the data, so the usual names are tried if an archive lacks them.
     pub(crate) fn read_inputs(&self, path: &Path, kind: LabelKind) -> Result<Dataset, Failure> {
         let options = ReadOptions { classes: None, ..self.options(kind) };
         let read = match Dataset::read_inputs(path, &options) {
@@ -135,7 +141,8 @@ pub(crate) fn class_note(data: &Dataset) -> Option<String> {
         ClassNames::Numbers => return None,
         ClassNames::Listed(names) | ClassNames::Sorted(names) => names,
     };
-    let classes: Vec<String> = names.iter().enumerate().map(|(k, name)| format!("{k} = {name}")).collect();
+    let classes: Vec<String> =
+        names.iter().enumerate().map(|(k, name)| format!("{k} = {name}")).collect();
     Some(format!("classes: {}", classes.join(", ")))
 }
 

@@ -12,7 +12,9 @@ use super::{Failure, Outcome, read_positive};
 use crate::invocation::Invocation;
 use crate::{interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
-use aleatron::eval::{Error as EvalError, Evaluation, Job, Plan, Progress, add_costs, evaluate, plural};
+use aleatron::eval::{
+    Error as EvalError, Evaluation, Job, Plan, Progress, add_costs, evaluate, plural,
+};
 use aleatron::network::{Network, ValueRange};
 use aleatron::{Cancel, CoreError, EngineError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -33,8 +35,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
-    /// The task of the network: classification (labels are classes, and accuracy is measured) or regression (labels are numbers, one for each
-    /// output, and mean errors are measured).
+    /// The task of the network: classification (labels are classes, and accuracy is measured) or
+    /// regression (labels are numbers, one for each output, and mean errors are measured).
     #[arg(
         long,
         value_name = "TASK",
@@ -47,19 +49,22 @@ pub(crate) struct Arguments {
     data: DataOptions,
     #[command(flatten)]
     plan: PlanOptions,
-    /// Search for the shortest streams of each layer that lose at most this many percentage points of accuracy, or for regression hundredths of
-    /// R², between the least and the greatest of the lengths given.
+    /// Search for the shortest streams of each layer that lose at most this many percentage points
+    /// of accuracy, or for regression hundredths of R², between the least and the greatest of
+    /// the lengths given.
     #[arg(long, value_name = "POINTS", conflicts_with_all = ["csv", "shard"], help_heading = "Search")]
     find: Option<f64>,
     /// The most trials of --find.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find", help_heading = "Search")]
     budget: usize,
-    /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
+    /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv)
+    /// into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     #[command(flatten)]
     earlier: EarlierOptions,
-    /// Run one of N shards of the work, such as 2/8, and write it into the folder of the report; `aleatron merge` puts them together.
+    /// Run one of N shards of the work, such as 2/8, and write it into the folder of the report;
+    /// `aleatron merge` puts them together.
     #[arg(long, value_name = "I/N", requires = "report", conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     shard: Option<Shard>,
     #[command(flatten)]
@@ -103,7 +108,8 @@ impl Subject {
     }
 }
 
-/// Adds the losses of nodes, which the page shows, to an evaluation; a cancelled one stays as it is.
+/// Adds the losses of nodes, which the page shows, to an evaluation; a cancelled one stays as it
+/// is.
 fn with_losses(
     subject: &Subject,
     mut found: Evaluation,
@@ -115,7 +121,9 @@ fn with_losses(
     let Subject { network, data, plan, .. } = subject;
     match aleatron::eval::find_losses(network, data, plan, &mut found, cancel) {
         Ok(()) | Err(EvalError::Core(CoreError::Cancelled)) => Ok(found),
-        Err(source) => Err(EvalError::Unfinished { done: Box::new(found), source: Box::new(source) }),
+        Err(source) => {
+            Err(EvalError::Unfinished { done: Box::new(found), source: Box::new(source) })
+        }
     }
 }
 
@@ -176,14 +184,20 @@ impl Distributed {
         let subject = arguments.subject()?;
         let earlier = arguments.earlier.earlier();
         let report = arguments.report.as_deref();
-        let report = report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
+        let report =
+            report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
         let (warnings, notes) = (subject.warnings.clone(), subject.notes.clone());
         let job = arguments.job(subject)?;
         Ok(Self { arguments, job, report, warnings, notes })
     }
 
     /// Writes and prints an evaluation, and reports the failure that ended it.
-    pub(crate) fn finish(&self, found: &Evaluation, failure: Option<String>, elapsed: Duration) -> Outcome {
+    pub(crate) fn finish(
+        &self,
+        found: &Evaluation,
+        failure: Option<String>,
+        elapsed: Duration,
+    ) -> Outcome {
         let mut found = found.clone();
         self.job.add_costs(&mut found);
         add_warnings(&mut found, &self.warnings);
@@ -214,7 +228,8 @@ impl Arguments {
     fn evaluate(&self, subject: &Subject, invocation: &Invocation) -> Outcome {
         let earlier = self.earlier.earlier();
         let report = self.report.as_deref();
-        let report = report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
+        let report =
+            report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
         let checkpoint = report.as_ref().and_then(|report| report.checkpoint.clone());
         interrupt::watch();
         let (bar, start) = (progress_bar(), Instant::now());
@@ -280,7 +295,9 @@ impl Arguments {
                 return Err(Failure::Usage("--find cannot be combined with --faults".to_owned()));
             }
             Some(_) if self.plan.generators.len() > 1 => {
-                return Err(Failure::Usage("--find: give one generator with --generators".to_owned()));
+                return Err(Failure::Usage(
+                    "--find: give one generator with --generators".to_owned(),
+                ));
             }
             _ => {}
         }
@@ -360,7 +377,9 @@ pub(crate) fn progress_bar() -> ProgressBar {
         ProgressDrawTarget::hidden()
     };
     let bar = ProgressBar::with_draw_target(Some(0), target);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed_precise}  {msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed_precise}  {msg}")
+    {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));

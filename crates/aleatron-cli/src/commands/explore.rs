@@ -10,7 +10,8 @@ use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
-    CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, plural, report,
+    CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, plural,
+    report,
 };
 use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -23,7 +24,8 @@ const JSON_NAME: &str = "explore.json";
 const PAGE_NAME: &str = "explore.html";
 const CSV_NAME: &str = "explore.csv";
 
-/// Options of this command that `aleatron rtl` does not have or takes from the design, and those of them without a value.
+/// Options of this command that `aleatron rtl` does not have or takes from the design, and those of
+/// them without a value.
 const OWN_OPTIONS: [&str; 18] = [
     "--variant",
     "--task",
@@ -53,7 +55,8 @@ const FLAGS: [&str; 5] = ["--clip", "--resume", "--force", "--json", "--csv"];
 pub(crate) struct Arguments {
     #[command(flatten)]
     network: NetworkOptions,
-    /// A variant of the network to explore beside it, such as the same network trained for short streams. May be given several times.
+    /// A variant of the network to explore beside it, such as the same network trained for short
+    /// streams. May be given several times.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     variant: Vec<PathBuf>,
     /// The task of the network: classification or regression.
@@ -67,8 +70,8 @@ pub(crate) struct Arguments {
     task: Task,
     #[command(flatten)]
     data: DataOptions,
-    /// The generators of streams, and binary circuits to compare with: int8 multiplies integers of 8 bits. Bernoulli streams have no
-    /// hardware.
+    /// The generators of streams, and binary circuits to compare with: int8 multiplies integers of
+    /// 8 bits. Bernoulli streams have no hardware.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
         default_values_t = DesignSpace::default().generators, help_heading = "Designs")]
     generators: Vec<GeneratorName>,
@@ -90,13 +93,15 @@ pub(crate) struct Arguments {
     /// Seeds for generators that have one.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = Plan::default().seeds, help_heading = "Search")]
     seeds: usize,
-    /// Show and refine designs that lose at most this many percentage points of accuracy, or for regression hundredths of R².
+    /// Show and refine designs that lose at most this many percentage points of accuracy, or for
+    /// regression hundredths of R².
     #[arg(long, value_name = "POINTS", default_value_t = DesignSpace::default().loss, help_heading = "Search")]
     loss: f64,
     /// The most trials; a trial runs the samples, or a share of them, through the network.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = DesignSpace::default().budget, help_heading = "Search")]
     budget: usize,
-    /// A fault rate to measure scores with: the probability that a bit of a site flips, from 1e-9 to 0.5.
+    /// A fault rate to measure scores with: the probability that a bit of a site flips, from 1e-9
+    /// to 0.5.
     #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>, help_heading = "Faults")]
     faults: Option<FaultRate>,
     /// The sites of faults, as for eval; several are joined by +.
@@ -112,7 +117,8 @@ pub(crate) struct Arguments {
     /// Where to run: auto, cpu, gpu, cuda. It changes times and nothing else.
     #[arg(long, default_value_t, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
-    /// Write a page (explore.html), the full result (explore.json) and a table (explore.csv) into this folder.
+    /// Write a page (explore.html), the full result (explore.json) and a table (explore.csv) into
+    /// this folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -234,7 +240,8 @@ impl Arguments {
     fn rtl_command(&self, found: &Exploration, design: &Design, invocation: &Invocation) -> String {
         let mut options = design.rtl_options(&found.layers);
         // The first network is among the arguments of this run; a variant takes its place.
-        if let Some(path) = design.streams.network.checked_sub(1).and_then(|k| self.variant.get(k)) {
+        if let Some(path) = design.streams.network.checked_sub(1).and_then(|k| self.variant.get(k))
+        {
             options.extend(["--network".to_owned(), path.display().to_string()]);
         }
         options.extend(["--out", "circuit", "--check"].map(str::to_owned));
@@ -264,7 +271,11 @@ fn write(
 }
 
 /// Returns the result of an earlier exploration to go on from, if the arguments ask for it.
-fn known(folder: &Path, earlier: Earlier, networks: &[Network]) -> Result<Option<Exploration>, Failure> {
+fn known(
+    folder: &Path,
+    earlier: Earlier,
+    networks: &[Network],
+) -> Result<Option<Exploration>, Failure> {
     let path = folder.join(JSON_NAME);
     if earlier == Earlier::Force || !path.exists() {
         return Ok(None);
@@ -276,13 +287,16 @@ fn known(folder: &Path, earlier: Earlier, networks: &[Network]) -> Result<Option
     if earlier == Earlier::Resume {
         return read().map(Some);
     }
-    let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+    let refuse =
+        |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
     match read() {
         Err(_) => refuse("it holds an exploration of something else: choose another folder"),
         Ok(found) if !networks.iter().map(Network::name).eq(found.networks.iter()) => {
             refuse("it holds an exploration of another network: choose another folder")
         }
-        Ok(found) if !found.is_finished => refuse("it holds an unfinished exploration: go on with --resume"),
+        Ok(found) if !found.is_finished => {
+            refuse("it holds an unfinished exploration: go on with --resume")
+        }
         Ok(_) => Ok(None),
     }
 }
@@ -352,7 +366,8 @@ fn text(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
     } else {
         text.push_str(&format!("no design loses at most {} points\n", found.loss));
     }
-    let mut reasons: Vec<&str> = found.missing.iter().map(|missing| missing.reason.as_str()).collect();
+    let mut reasons: Vec<&str> =
+        found.missing.iter().map(|missing| missing.reason.as_str()).collect();
     reasons.dedup();
     reasons.iter().for_each(|reason| text.push_str(&format!("no circuit: {reason}\n")));
     if !found.is_finished {

@@ -44,8 +44,10 @@ pub(super) fn run(
     else {
         return Err(Failure::Usage("--find needs a generator and lengths".to_owned()));
     };
-    let search = Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
-    let layers: Vec<String> = network.stream_layers().map(|(_, layer)| layer.name.clone()).collect();
+    let search =
+        Search { generator, loss: request.loss, longest, shortest, budget: request.budget };
+    let layers: Vec<String> =
+        network.stream_layers().map(|(_, layer)| layer.name.clone()).collect();
     let title = format!("Network {}", network.name());
     let subject = SearchSubject { title, name: network.name(), layers: &layers, own: &plan.layers };
     subject.search(request, invocation, |known, cancel, progress| {
@@ -76,8 +78,11 @@ impl SearchSubject<'_> {
         find: impl FnOnce(Option<Found>, Cancel<'_>, &mut dyn FnMut(&Found)) -> Result<Found, EvalError>,
     ) -> Outcome {
         let _lock = request.folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;
-        let known =
-            request.folder.map(|folder| known(folder, request.earlier, self.layers)).transpose()?.flatten();
+        let known = request
+            .folder
+            .map(|folder| known(folder, request.earlier, self.layers))
+            .transpose()?
+            .flatten();
         let mut file = request.folder.map(|folder| CheckpointFile::new(folder.join(NAME)));
         interrupt::watch();
         let bar = progress_bar();
@@ -102,7 +107,9 @@ impl SearchSubject<'_> {
             None => Vec::new(),
         };
         if let Some(error) = failure {
-            return Err(Failure::from(error).with_hint(&resume_hint(request.folder.is_some(), invocation)));
+            return Err(
+                Failure::from(error).with_hint(&resume_hint(request.folder.is_some(), invocation))
+            );
         }
         if request.json {
             output::json(&found)?;
@@ -116,7 +123,8 @@ impl SearchSubject<'_> {
         Ok(if found.is_good() { Verdict::Good } else { Verdict::Bad })
     }
 
-    /// Writes the search, the lengths that it found and its page, and returns the names of the files.
+    /// Writes the search, the lengths that it found and its page, and returns the names of the
+    /// files.
     fn write(&self, folder: &Path, found: &Found) -> Result<Vec<String>, Failure> {
         let lengths = found.layers.iter().zip(&found.lengths).map(|(layer, &length)| {
             let own = self.own.get(layer).copied().unwrap_or_default();
@@ -124,8 +132,11 @@ impl SearchSubject<'_> {
         });
         let layers = layers_to_json(&lengths.collect())?;
         let mut written = Vec::new();
-        let files =
-            [(PAGE_NAME, report::search(found, self.name)), (NAME, found.to_json()?), (LAYERS_NAME, layers)];
+        let files = [
+            (PAGE_NAME, report::search(found, self.name)),
+            (NAME, found.to_json()?),
+            (LAYERS_NAME, layers),
+        ];
         for (name, text) in files {
             let path = folder.join(name);
             aleatron::eval::write(&path, &text)?;
@@ -148,13 +159,16 @@ fn known(folder: &Path, earlier: Earlier, layers: &[String]) -> Result<Option<Fo
     if earlier == Earlier::Resume {
         return read().map(Some);
     }
-    let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+    let refuse =
+        |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
     match read() {
         Err(_) => refuse("it holds a search of something else: choose another folder"),
         Ok(found) if found.layers != layers => {
             refuse("it holds a search of another network: choose another folder")
         }
-        Ok(found) if !found.is_finished => refuse("it holds an unfinished search: go on with --resume"),
+        Ok(found) if !found.is_finished => {
+            refuse("it holds an unfinished search: go on with --resume")
+        }
         Ok(_) => Ok(None),
     }
 }
@@ -170,7 +184,8 @@ fn text(found: &Found, title: &str) -> String {
     );
     let width = found.layers.iter().map(|layer| layer.chars().count()).max().unwrap_or(0).max(5);
     text.push_str(&format!("{:width$}  {:>12}  {:>6}\n", "layer", "products", "bits"));
-    for ((layer, products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths) {
+    for ((layer, products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths)
+    {
         text.push_str(&format!("{layer:width$}  {products:>12}  {length:>6}\n"));
     }
     let saved = 100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64);

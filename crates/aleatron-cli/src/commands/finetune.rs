@@ -1,4 +1,5 @@
-//! `aleatron finetune`: trains a LoRA adapter of a transformer in floating point or through streams, and shows its loss.
+//! `aleatron finetune`: trains a LoRA adapter of a transformer in floating point or through
+//! streams, and shows its loss.
 
 use super::eval::progress_bar;
 use super::finetune_streams::StreamOptions;
@@ -24,9 +25,11 @@ use std::time::Instant;
     aleatron finetune bytes --data text.txt --out adapter --targets all \\\n      --stream-length 64 --generator sobol\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --lora adapter")]
 pub(crate) struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model
+    /// in the program.
     model: PathBuf,
-    /// The texts: one text in any file, or JSON lines in a .jsonl file, with {"text"}, {"prompt", "completion"} or {"tokens", "labels"}.
+    /// The texts: one text in any file, or JSON lines in a .jsonl file, with {"text"}, {"prompt",
+    /// "completion"} or {"tokens", "labels"}.
     #[arg(long, value_name = "FILE", help_heading = "Samples")]
     data: PathBuf,
     /// Write the adapter into this folder, in PEFT's files.
@@ -47,7 +50,8 @@ pub(crate) struct Arguments {
     /// The share of the inputs of corrections that is dropped at random.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Adapter")]
     dropout: f64,
-    /// The projections with corrections: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, or all.
+    /// The projections with corrections: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj,
+    /// down_proj, or all.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = ["q_proj".to_owned(), "v_proj".to_owned()], help_heading = "Adapter")]
     targets: Vec<String>,
     /// Updates.
@@ -92,7 +96,8 @@ pub(crate) struct Arguments {
         help_heading = "Training"
     )]
     order: OrderName,
-    /// Compute layers again in the backward pass instead of retaining their values: less memory, more time.
+    /// Compute layers again in the backward pass instead of retaining their values: less memory,
+    /// more time.
     #[arg(long, help_heading = "Training")]
     recompute: bool,
     /// Decides the new adapter, the order of sequences and the dropout.
@@ -185,19 +190,27 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses options out of range and destinations that cannot be written, before anything is read.
+    /// Refuses options out of range and destinations that cannot be written, before anything is
+    /// read.
     fn check(&self) -> Result<(), Failure> {
         let is_positive = |x: f64| x > 0.0 && x.is_finite();
         if !is_positive(self.learning_rate) {
             let rate = self.learning_rate;
-            return Err(Failure::Usage(format!("--learning-rate: {rate} is not a positive number")));
+            return Err(Failure::Usage(format!(
+                "--learning-rate: {rate} is not a positive number"
+            )));
         }
         if let Some(path) = self.checkpoint.as_ref().filter(|path| path.is_dir()) {
-            return Err(Failure::Usage(format!("--checkpoint: {} is a folder, not a file", path.display())));
+            return Err(Failure::Usage(format!(
+                "--checkpoint: {} is a folder, not a file",
+                path.display()
+            )));
         }
         if self.warmup >= self.steps && self.warmup > 0 {
             let (warmup, steps) = (self.warmup, self.steps);
-            return Err(Failure::Usage(format!("--warmup: {warmup} is not less than the {steps} steps")));
+            return Err(Failure::Usage(format!(
+                "--warmup: {warmup} is not less than the {steps} steps"
+            )));
         }
         for folder in self.report.iter().chain([&self.out]) {
             std::fs::create_dir_all(folder).map_err(|error| fault(folder, &error))?;
@@ -214,8 +227,11 @@ impl Arguments {
         if let Some(folder) = &self.adapter {
             return Ok(Adapter::read(folder, config)?);
         }
-        let scaling =
-            if self.rank_stabilized { AlphaScaling::RankStabilized } else { AlphaScaling::Standard };
+        let scaling = if self.rank_stabilized {
+            AlphaScaling::RankStabilized
+        } else {
+            AlphaScaling::Standard
+        };
         let options = AdapterOptions {
             rank: self.rank,
             alpha: self.alpha,
@@ -255,7 +271,11 @@ impl Arguments {
                 OrderName::Shuffled => SequenceOrder::Shuffled,
                 OrderName::Sequential => SequenceOrder::Sequential,
             },
-            activations: if self.recompute { Activations::Recomputed } else { Activations::Retained },
+            activations: if self.recompute {
+                Activations::Recomputed
+            } else {
+                Activations::Retained
+            },
             seed: self.seed,
             checkpoint: self.checkpoint.clone(),
         }
@@ -272,14 +292,22 @@ impl Arguments {
         bar.finish_and_clear();
         found.map_err(|error| match error {
             Error::Core(CoreError::Cancelled) => Failure::Work(match &self.checkpoint {
-                Some(path) => format!("cancelled; the same command goes on from {}", path.display()),
+                Some(path) => {
+                    format!("cancelled; the same command goes on from {}", path.display())
+                }
                 None => "cancelled; with --checkpoint FILE, training can be resumed".to_owned(),
             }),
             error => failure(error),
         })
     }
 
-    fn print(&self, model: &LoraModel, corpus: &Corpus, steps: &[Step], seconds: f64) -> std::io::Result<()> {
+    fn print(
+        &self,
+        model: &LoraModel,
+        corpus: &Corpus,
+        steps: &[Step],
+        seconds: f64,
+    ) -> std::io::Result<()> {
         output::line(format!(
             "{} trainable parameters on {}, {} sequences of {}{}\n",
             trainable(model),
@@ -291,7 +319,9 @@ impl Arguments {
         output::line(format!("{:>6}{:>12}{:>14}{:>12}", "step", "loss", "rate", "norm"))?;
         // About twenty rows, the first and the last among them.
         let every = steps.len().div_ceil(20).max(1);
-        for step in steps.iter().filter(|s| s.step == 1 || s.step % every == 0 || s.step == steps.len()) {
+        for step in
+            steps.iter().filter(|s| s.step == 1 || s.step % every == 0 || s.step == steps.len())
+        {
             let Step { step, loss, rate, norm, .. } = step;
             output::line(format!("{step:>6}{loss:>12.6}{rate:>14.3e}{norm:>12.4}"))?;
         }

@@ -31,7 +31,8 @@ pub(crate) struct StreamOptions {
     /// The share of inputs that the scale of a product must cover; the others saturate.
     #[arg(long, value_name = "SHARE", requires = "stream_length", value_parser = read_share, default_value_t = DEFAULT_SHARE)]
     percentile: f64,
-    /// Where linear products run: auto, cpu, gpu, gpu:1 or cuda. It changes times and nothing else.
+    /// Where linear products run: auto, cpu, gpu, gpu:1 or cuda. It changes times and nothing
+    /// else.
     #[arg(long, value_name = "DEVICE", requires = "stream_length", default_value_t, value_parser = read_name::<Device>)]
     stream_device: Device,
 }

@@ -6,8 +6,8 @@ use super::names::read_name;
 use super::{Failure, Outcome};
 use crate::{Verdict, interrupt, output};
 use aleatron::transformer::{
-    AdapterId, DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, ModelSource, Precision,
-    TextStream, Transformer,
+    AdapterId, DeviceChoice, GenerateOptions, GenerationOverrides, LoadOptions, ModelSource,
+    Precision, TextStream, Transformer,
 };
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
@@ -20,7 +20,8 @@ use std::time::Instant;
     aleatron generate MODEL_DIR \"Once upon a time\"\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --length 256 --generator sobol")]
 pub(crate) struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model
+    /// in the program.
     model: PathBuf,
     /// The text to continue; standard input if not given.
     prompt: Option<String>,
@@ -39,8 +40,8 @@ pub(crate) struct Arguments {
     /// The most tokens to make.
     #[arg(long, value_name = "N", default_value_t = GenerateOptions::default().max_tokens, help_heading = "Text")]
     max_tokens: usize,
-    /// Divides logits; 0 always takes the most probable token. Options not given are those of the model's
-    /// generation_config.json.
+    /// Divides logits; 0 always takes the most probable token. Options not given are those of the
+    /// model's generation_config.json.
     #[arg(long, value_name = "T", allow_hyphen_values = true, help_heading = "Text")]
     temperature: Option<f32>,
     /// Keeps the K most probable tokens; 0 for all.
@@ -49,7 +50,8 @@ pub(crate) struct Arguments {
     /// Keeps the most probable tokens whose probabilities add up to P.
     #[arg(long, value_name = "P", allow_hyphen_values = true, help_heading = "Text")]
     top_p: Option<f32>,
-    /// Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
+    /// Divides positive logits of tokens that the text contains already and multiplies negative
+    /// ones; 1 for none.
     #[arg(long, value_name = "F", allow_hyphen_values = true, help_heading = "Text")]
     repetition_penalty: Option<f32>,
     /// The seed of random choices; a new one for each call if not given.
@@ -108,7 +110,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ));
     }
     let seed = arguments.seed.unwrap_or_else(random_seed);
-    let GenerateOptions { sampling, repetition_penalty, .. } = model.generation().options(&given, seed);
+    let GenerateOptions { sampling, repetition_penalty, .. } =
+        model.generation().options(&given, seed);
     let generating =
         GenerateOptions { max_tokens: arguments.max_tokens, sampling, repetition_penalty, adapter };
     interrupt::watch();

@@ -31,8 +31,8 @@ pub(crate) struct StreamOptions {
     /// Bits of the sequences that streams share, 1 to 32, or auto.
     #[arg(long, value_name = "BITS", requires = "length", default_value = "auto", value_parser = read_name::<WidthChoice>)]
     width: WidthChoice,
-    /// A text to measure input scales on, at most its first 4096 tokens; if not given, the prompt, or for bytes the text in
-    /// the program.
+    /// A text to measure input scales on, at most its first 4096 tokens; if not given, the prompt,
+    /// or for bytes the text in the program.
     #[arg(long, value_name = "FILE", requires = "length")]
     text: Option<PathBuf>,
     /// The share of inputs that the scale of a product must cover; the others saturate.
@@ -41,7 +41,8 @@ pub(crate) struct StreamOptions {
     /// The seed of streams.
     #[arg(long, value_name = "S", requires = "length", default_value_t = 0)]
     stream_seed: u64,
-    /// Where linear products run: auto, cpu, gpu, gpu:1 or cuda. It changes times and nothing else.
+    /// Where linear products run: auto, cpu, gpu, gpu:1 or cuda. It changes times and nothing
+    /// else.
     #[arg(long, value_name = "DEVICE", requires = "length", default_value_t, value_parser = read_name::<Device>)]
     stream_device: Device,
 }
@@ -91,7 +92,8 @@ impl StreamOptions {
         config.seed(self.stream_seed).device(self.stream_device.clone())
     }
 
-    /// Measures input scales and lets the linear products of a model run as streams, if streams are asked for.
+    /// Measures input scales and lets the linear products of a model run as streams, if streams are
+    /// asked for.
     pub(crate) fn install(
         &self,
         model: &mut Transformer,
@@ -123,7 +125,8 @@ impl StreamOptions {
         let cancel = Cancel::when(&interrupt::is_pressed);
         let scales = InputScales::measure(pass, &calibration, context, self.percentile, cancel)?;
         let streams = self.config(length);
-        let products = StreamProducts::new(pass, &scales, &streams, context, ProductSelection::All, cancel)?;
+        let products =
+            StreamProducts::new(pass, &scales, &streams, context, ProductSelection::All, cancel)?;
         let products = Arc::new(products);
         for warning in products.warnings() {
             output::message(format!("warning: {warning}"));

@@ -81,7 +81,8 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     output::line(format!("SIMD tier: {} (available: {})", info.tier, info.tiers.join(", ")))?;
     output::line(format!("Threads:   {}", info.threads))?;
     for device in &info.devices {
-        let Device { device, name, kind, interface, driver, max_binding_bytes, is_default, .. } = device;
+        let Device { device, name, kind, interface, driver, max_binding_bytes, is_default, .. } =
+            device;
         let (mib, default) = (max_binding_bytes >> 20, if *is_default { " (default)" } else { "" });
         let device = format!("{device}:");
         output::line(format!(

@@ -26,7 +26,8 @@ pub(crate) struct Arguments {
     /// Show the graph as the file has it, without folding and removing nodes.
     #[arg(long, conflicts_with = "stages", help_heading = "Stages")]
     as_written: bool,
-    /// Show the stages that the network is compiled into: layers as streams with the arithmetic between them, and nodes on tensors.
+    /// Show the stages that the network is compiled into: layers as streams with the arithmetic
+    /// between them, and nodes on tensors.
     #[arg(long, help_heading = "Stages")]
     stages: bool,
     /// The generator of the stages.
@@ -45,7 +46,8 @@ pub(crate) struct Arguments {
 struct Shown {
     #[serde(flatten)]
     inspection: Inspection,
-    /// The shape of each input as the file has it: numbers, names, or null for sizes without a name.
+    /// The shape of each input as the file has it: numbers, names, or null for sizes without a
+    /// name.
     input_dims: BTreeMap<String, Vec<Size>>,
 }
 
@@ -82,7 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let open = open_sizes(&graph)?;
     if !open.is_empty() {
-        output::line(format!("open sizes, shown as 1: {} (give them with --shape)", open.join(", ")))?;
+        output::line(format!(
+            "open sizes, shown as 1: {} (give them with --shape)",
+            open.join(", ")
+        ))?;
     }
     Ok(Verdict::Good)
 }

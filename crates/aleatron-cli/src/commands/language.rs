@@ -1,4 +1,5 @@
-//! `aleatron eval bytes` and `aleatron eval MODEL_DIR --text FILE`: the loss of a language model as bit streams against length and generator.
+//! `aleatron eval bytes` and `aleatron eval MODEL_DIR --text FILE`: the loss of a language model as
+//! bit streams against length and generator.
 
 use super::eval::{progress_bar, resume_hint};
 use super::find::{Request, SearchSubject};
@@ -12,7 +13,8 @@ use super::{Failure, Outcome, read_length, read_positive};
 use crate::invocation::Invocation;
 use crate::{interrupt, output};
 use aleatron::eval::language::{
-    LanguageJob, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model, find_product_lengths,
+    LanguageJob, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
+    find_product_lengths,
 };
 use aleatron::eval::{Error as EvalError, Search};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -29,7 +31,8 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Language models (eval bytes, eval MODEL_DIR)")]
 pub(crate) struct LanguageOptions {
-    /// The text to predict, in UTF-8. Its first tokens are for calibration. For bytes, a text in the program if not given.
+    /// The text to predict, in UTF-8. Its first tokens are for calibration. For bytes, a text in
+    /// the program if not given.
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
     /// A folder with an adapter in PEFT's files, which is added to the weights.
@@ -47,7 +50,8 @@ pub(crate) struct LanguageOptions {
     /// How weights are rounded before they are encoded: f32 (the default), f16 or int8.
     #[arg(long, value_parser = read_name::<Precision>)]
     precision: Option<Precision>,
-    /// Also measure early termination of the head: a position stops when its best token leads by this many standard deviations.
+    /// Also measure early termination of the head: a position stops when its best token leads by
+    /// this many standard deviations.
     #[arg(long, value_delimiter = ',', value_name = "M,...")]
     margins: Vec<f64>,
     /// Also run one linear product as streams at a time, at the shortest length.
@@ -84,7 +88,8 @@ impl LanguageOptions {
     override_usage = "aleatron eval bytes [OPTIONS]\n       aleatron eval MODEL_DIR --text FILE [OPTIONS]"
 )]
 struct Arguments {
-    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model in the program.
+    /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model
+    /// in the program.
     #[arg(required_unless_present = "named_model")]
     model: Option<PathBuf>,
     /// The same as an option.
@@ -128,7 +133,8 @@ struct Arguments {
     report: Option<PathBuf>,
     #[command(flatten)]
     earlier: EarlierOptions,
-    /// Search for the shortest streams of each linear product that add at most this many nats per token.
+    /// Search for the shortest streams of each linear product that add at most this many nats per
+    /// token.
     #[arg(long, value_name = "NATS", conflicts_with_all = ["csv", "shard", "sensitivity"])]
     find: Option<f64>,
     /// The most trials of --find.
@@ -172,11 +178,15 @@ fn first_line(text: &str) -> &str {
 impl Arguments {
     fn evaluate(&self, invocation: &Invocation) -> Outcome {
         let folder = self.model.as_ref().or(self.named_model.as_ref()).ok_or_else(|| {
-            Failure::Usage("give the folder of a model: aleatron eval MODEL_DIR --text FILE".to_owned())
+            Failure::Usage(
+                "give the folder of a model: aleatron eval MODEL_DIR --text FILE".to_owned(),
+            )
         })?;
         let source = ModelSource::named(folder);
         if self.options.text.is_none() && source != ModelSource::Embedded {
-            return Err(Failure::Usage("a language model needs a text: give it with --text FILE".to_owned()));
+            return Err(Failure::Usage(
+                "a language model needs a text: give it with --text FILE".to_owned(),
+            ));
         }
         // Everything that can be known is checked before the weights are read.
         let plan = self.plan()?;
@@ -202,26 +212,34 @@ impl Arguments {
         }
         let earlier = self.earlier.earlier();
         let report = self.report.as_deref();
-        let report =
-            report.map(|folder| LanguageReport::open(folder, earlier, [&name, text.name()])).transpose()?;
+        let report = report
+            .map(|folder| LanguageReport::open(folder, earlier, [&name, text.name()]))
+            .transpose()?;
         let mut model = load(&source, self.options.precision, self.options.lora.as_deref())?;
         interrupt::watch();
         let (bar, start) = (progress_bar(), Instant::now());
         let mut file = report.as_ref().map(LanguageReport::checkpoint_file);
         let cancel = Cancel::when(&interrupt::is_pressed);
         let checkpoint = report.as_ref().and_then(|report| report.checkpoint.as_ref());
-        let found =
-            evaluate_language_model(&name, &mut model, &text, &plan, checkpoint, cancel, |progress| {
+        let found = evaluate_language_model(
+            &name,
+            &mut model,
+            &text,
+            &plan,
+            checkpoint,
+            cancel,
+            |progress| {
                 if let (Some(file), Some(found)) = (&mut file, progress.evaluation) {
-                    let runs =
-                        found.rows.iter().map(|row| row.seeds.len()).sum::<usize>() + found.sensitivity.len();
+                    let runs = found.rows.iter().map(|row| row.seeds.len()).sum::<usize>()
+                        + found.sensitivity.len();
                     // A failure is seen again when the whole report is written.
                     let _ = file.update(runs, || found.to_json());
                 }
                 bar.set_length(progress.total as u64);
                 bar.set_position(progress.done as u64);
                 bar.set_message(progress.label.to_owned());
-            });
+            },
+        );
         bar.finish_and_clear();
         let (found, failure) = match found {
             Ok(found) => (found, None),
@@ -271,11 +289,17 @@ impl Arguments {
             )));
         }
         let mut model = load(source, self.options.precision, self.options.lora.as_deref())?;
-        let layers: Vec<String> = LinearId::all(model.config()).iter().map(ToString::to_string).collect();
+        let layers: Vec<String> =
+            LinearId::all(model.config()).iter().map(ToString::to_string).collect();
         let (name, budget, folder) = (source.name(), self.budget, self.report.as_deref());
         let search = Search { generator, loss, longest, shortest, budget };
-        let request =
-            Request { loss, budget, folder, earlier: self.earlier.earlier(), json: self.format.json };
+        let request = Request {
+            loss,
+            budget,
+            folder,
+            earlier: self.earlier.earlier(),
+            json: self.format.json,
+        };
         let title = format!("Model {name}");
         let subject = SearchSubject { title, name: &name, layers: &layers, own: &plan.layers };
         subject.search(&request, invocation, |known, cancel, progress| {
@@ -295,7 +319,11 @@ impl Arguments {
             predicted: self.options.max_tokens,
             share: self.percentile,
             margins: self.options.margins.clone(),
-            sensitivity: if self.options.sensitivity { Sensitivity::Enabled } else { Sensitivity::Disabled },
+            sensitivity: if self.options.sensitivity {
+                Sensitivity::Enabled
+            } else {
+                Sensitivity::Disabled
+            },
             device: self.device.clone(),
             ..LanguagePlan::default()
         };

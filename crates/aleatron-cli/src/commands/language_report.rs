@@ -31,7 +31,8 @@ impl LanguageReport {
             let text = std::fs::read_to_string(&file).map_err(|error| fault(&file, &error))?;
             LanguageCheckpoint::from_json(&text).map_err(|error| fault(&file, &error))
         };
-        let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+        let refuse =
+            |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
         let checkpoint = match earlier {
             Earlier::Resume if file.exists() => Some(read()?),
             Earlier::Resume | Earlier::Force => None,
@@ -57,8 +58,11 @@ impl LanguageReport {
 
     /// Writes the page, the full result and the table.
     pub(crate) fn write(&self, found: &LanguageEvaluation) -> Result<(), Failure> {
-        let files =
-            [(JSON_NAME, found.to_json()?), (CSV_NAME, found.to_csv()), (PAGE_NAME, report::language(found))];
+        let files = [
+            (JSON_NAME, found.to_json()?),
+            (CSV_NAME, found.to_csv()),
+            (PAGE_NAME, report::language(found)),
+        ];
         for (name, text) in files {
             aleatron::eval::write(self.folder.join(name), &text)?;
         }
@@ -80,8 +84,9 @@ impl Format {
             output::line(found.to_csv().trim_end())?;
         } else {
             output::line(found.text(output::width()).trim_end())?;
-            let runs =
-                found.rows.iter().map(|row| row.seeds.len()).sum::<usize>() + found.sensitivity.len() + 1;
+            let runs = found.rows.iter().map(|row| row.seeds.len()).sum::<usize>()
+                + found.sensitivity.len()
+                + 1;
             let runs = plural(runs, "run");
             output::line(format!("\n{runs} over the text in {:.1} s", elapsed.as_secs_f64()))?;
             if let Some(report) = report {

@@ -1,4 +1,5 @@
-//! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor the data.
+//! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor
+//! the data.
 
 #[cfg(feature = "transformer")]
 use super::language_report::LanguageReport;
@@ -20,7 +21,8 @@ pub(crate) struct Arguments {
     /// Files that `eval --shard` wrote, or folders with such files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv) into this folder.
+    /// Write a page (index.html), the full result (evaluation.json) and a table (evaluation.csv)
+    /// into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Replace the report that the folder holds, even if it is unfinished or of another network.
@@ -49,7 +51,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let earlier = if arguments.force { Earlier::Force } else { Earlier::Replace };
     let report = arguments.report.as_deref();
-    let report = report.map(|folder| Report::open(folder, earlier, [&network, &data])).transpose()?;
+    let report =
+        report.map(|folder| Report::open(folder, earlier, [&network, &data])).transpose()?;
     let evaluation = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
     if let Some(report) = &report {
         report.write(&evaluation)?;
@@ -61,12 +64,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 impl Arguments {
     /// Writes and prints the evaluation of a language model.
     #[cfg(feature = "transformer")]
-    fn finish_language(&self, journal: LanguageJournal, missing: Option<String>, start: Instant) -> Outcome {
+    fn finish_language(
+        &self,
+        journal: LanguageJournal,
+        missing: Option<String>,
+        start: Instant,
+    ) -> Outcome {
         let [model, text] = journal.names().map(str::to_owned);
         let earlier = if self.force { Earlier::Force } else { Earlier::Replace };
         let report = self.report.as_deref();
-        let report =
-            report.map(|folder| LanguageReport::open(folder, earlier, [&model, &text])).transpose()?;
+        let report = report
+            .map(|folder| LanguageReport::open(folder, earlier, [&model, &text]))
+            .transpose()?;
         let found = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
         if let Some(report) = &report {
             report.write(&found)?;
@@ -87,7 +96,8 @@ fn merged<J>(
     let mut all = read(first)?;
     for path in files.iter().skip(1) {
         merge(&mut all, read(path)?).map_err(|_| {
-            let other = format!("its network, data, plan or version is not that of {}", first.display());
+            let other =
+                format!("its network, data, plan or version is not that of {}", first.display());
             fault(path, &other)
         })?;
     }

@@ -6,7 +6,9 @@ use std::str::FromStr;
 pub(crate) fn read_name<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     let text = text.trim();
     // Errors show the text as it was given.
-    text.to_ascii_lowercase().parse().or_else(|_| text.parse().map_err(|error: T::Err| error.to_string()))
+    text.to_ascii_lowercase()
+        .parse()
+        .or_else(|_| text.parse().map_err(|error: T::Err| error.to_string()))
 }
 
 #[cfg(test)]

@@ -61,7 +61,8 @@ struct Report {
     seconds: f64,
     images_per_second: f64,
     bit_macs_per_second: f64,
-    /// The time of all kernels over that of a run; chunks that overlap add up to more than 1. None if the device has no kernel times.
+    /// The time of all kernels over that of a run; chunks that overlap add up to more than 1. None
+    /// if the device has no kernel times.
     kernel_share: Option<f64>,
     /// The kernels of a run, the slowest first; none if they were not asked for.
     kernels: Vec<KernelRow>,
@@ -70,9 +71,13 @@ struct Report {
 pub(crate) fn run(options: &Options) -> Outcome {
     let network = Network::random(options.network, 1)?;
     let width = network.n_features();
-    aleatron::memory::check(options.images as u128 * width as u128 * 8, aleatron::Quantity::Inputs)?;
+    aleatron::memory::check(
+        options.images as u128 * width as u128 * 8,
+        aleatron::Quantity::Inputs,
+    )?;
     // Features from 0 to 1, as those of images.
-    let images: Vec<f64> = (0..options.images * width).map(|i| (i * 7919 % 1009) as f64 / 1008.0).collect();
+    let images: Vec<f64> =
+        (0..options.images * width).map(|i| (i * 7919 % 1009) as f64 / 1008.0).collect();
     let few = &images[..COMPARED.min(options.images) * width];
     let network = Arc::new(network.calibrated(few, &Calibration::default())?);
     let macs: u128 = network
@@ -82,10 +87,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .filter_map(|node| node.stream.as_ref())
         .map(|stream| stream.bit_macs as u128)
         .sum();
-    let config =
-        StreamConfig::new(options.length).generator(options.generator).arithmetic(options.arithmetic);
-    let streams =
-        Arc::clone(&network).into_streams(&config.clone().device(options.device.clone()), Cancel::NEVER)?;
+    let config = StreamConfig::new(options.length)
+        .generator(options.generator)
+        .arithmetic(options.arithmetic);
+    let streams = Arc::clone(&network)
+        .into_streams(&config.clone().device(options.device.clone()), Cancel::NEVER)?;
     if options.device.may_use_accelerators()
         && streams.forward(few, 0)?
             != Arc::clone(&network).into_streams(&config, Cancel::NEVER)?.forward(few, 0)?
@@ -127,8 +133,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.json {
         output::json(&report)?;
     } else {
-        let share =
-            report.kernel_share.map_or_else(String::new, |share| format!(", kernels {share:.2} of it"));
+        let share = report
+            .kernel_share
+            .map_or_else(String::new, |share| format!(", kernels {share:.2} of it"));
         output::line(format!(
             "{}, {} bits, {} images on {} ({} arithmetic): {:.1} us{share}, {:.0} images/s, {:.3} Tbit-MAC/s",
             report.network,

@@ -124,7 +124,8 @@ impl Report {
         self.folder.join(TASKS_NAME)
     }
 
-    /// Returns the file that a run writes while it is in progress, and that a later run resumes from.
+    /// Returns the file that a run writes while it is in progress, and that a later run resumes
+    /// from.
     pub(crate) fn checkpoint_file(&self) -> CheckpointFile {
         CheckpointFile::new(self.folder.join(JSON_NAME))
     }
@@ -143,13 +144,15 @@ impl Report {
     }
 }
 
-/// Checks that a report can be replaced without losing work: it is finished, and of the same network and data.
+/// Checks that a report can be replaced without losing work: it is finished, and of the same
+/// network and data.
 fn check_replaced(
     folder: &Path,
     found: Option<Result<Evaluation, Failure>>,
     names: [&str; 2],
 ) -> Result<(), Failure> {
-    let refuse = |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
+    let refuse =
+        |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
     if folder.join(TASKS_NAME).exists() {
         return refuse("it holds an unfinished report: go on with --resume");
     }
@@ -161,7 +164,9 @@ fn check_replaced(
         Some(Err(_)) => refuse("it holds a report of something else: choose another folder"),
         Some(Ok(found)) if [&*found.network.name, &*found.data.name] != names => {
             let [network, data] = [&found.network.name, &found.data.name];
-            refuse(&format!("it holds a report of network {network} on {data}: choose another folder"))
+            refuse(&format!(
+                "it holds a report of network {network} on {data}: choose another folder"
+            ))
         }
         Some(Ok(found)) if !found.is_complete() => {
             refuse("it holds an unfinished report: go on with --resume")
@@ -170,7 +175,8 @@ fn check_replaced(
     }
 }
 
-/// Creates a folder if it is missing, checks that files can be written there, and keeps other processes off it until the lock is dropped.
+/// Creates a folder if it is missing, checks that files can be written there, and keeps other
+/// processes off it until the lock is dropped.
 pub(crate) fn open_folder(folder: &Path, lock: &str) -> Result<FileLock, Failure> {
     std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
     let lock = match FileLock::acquire(folder.join(lock)) {

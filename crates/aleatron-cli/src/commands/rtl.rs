@@ -13,7 +13,8 @@ use aleatron::hardware::cost::PartValues;
 use aleatron::hardware::simulate::{self, Simulator};
 use aleatron::hardware::synthesis::{Boundaries, Synthesized};
 use aleatron::hardware::{
-    Bench, Circuit, ClockGating, Design, EarlyTrace, InputInterval, Margin, Options, Output, Pipeline, Trace,
+    Bench, Circuit, ClockGating, Design, EarlyTrace, InputInterval, Margin, Options, Output,
+    Pipeline, Trace,
 };
 use aleatron::network::{Arithmetic, LayerOverride, StreamConfig, ValueRange};
 use serde_json::json;
@@ -31,8 +32,9 @@ pub(crate) struct Arguments {
     /// Bits of a stream.
     #[arg(long, value_name = "BITS", value_parser = read_length, default_value_t = 64, help_heading = "Streams")]
     length: usize,
-    /// The generator of the streams: lfsr, sobol, halton, vdc, ramp, or a pair of them; or int8 and the like for a binary circuit that
-    /// multiplies integers. Bernoulli streams have no hardware.
+    /// The generator of the streams: lfsr, sobol, halton, vdc, ramp, or a pair of them; or int8
+    /// and the like for a binary circuit that multiplies integers. Bernoulli streams have no
+    /// hardware.
     #[arg(long, value_name = "NAME", value_parser = read_name::<GeneratorName>, default_value = "lfsr", help_heading = "Streams")]
     generator: GeneratorName,
     /// The width of the sequences and comparators in bits, or auto.
@@ -41,7 +43,8 @@ pub(crate) struct Arguments {
     /// The sequences that streams share: all, input or stream.
     #[arg(long, value_name = "HOW", default_value_t = Sharing::OneForAll, value_parser = read_name::<Sharing>, help_heading = "Streams")]
     sharing: Sharing,
-    /// Settings of one layer: NAME:length=64,width=6, any of those of `aleatron eval --layer`. May be given several times.
+    /// Settings of one layer: NAME:length=64,width=6, any of those of `aleatron eval --layer`. May
+    /// be given several times.
     #[arg(long = "layer", value_name = "NAME:SETTINGS", value_parser = read_layer, help_heading = "Streams")]
     layers: Vec<(String, LayerOverride)>,
     /// The seed of generators that have one.
@@ -56,13 +59,16 @@ pub(crate) struct Arguments {
     /// Let the index of the greatest score leave the circuit instead of the scores.
     #[arg(long, help_heading = "Circuit")]
     class: bool,
-    /// Stop the last layer as soon as the best score leads by this many standard deviations of the counting noise; 3 is a usual margin.
+    /// Stop the last layer as soon as the best score leads by this many standard deviations of the
+    /// counting noise; 3 is a usual margin.
     #[arg(long, value_name = "DEVIATIONS", value_parser = read_margin, requires = "class", help_heading = "Circuit")]
     early_margin: Option<Margin>,
-    /// Declare that features never become negative inputs, which saves area in layers of signed streams.
+    /// Declare that features never become negative inputs, which saves area in layers of signed
+    /// streams.
     #[arg(long, help_heading = "Circuit")]
     non_negative: bool,
-    /// Gate the clocks of registers with cells; without it, registers have enables, which suits FPGAs.
+    /// Gate the clocks of registers with cells; without it, registers have enables, which suits
+    /// FPGAs.
     #[arg(long, help_heading = "Circuit")]
     clock_gating: bool,
     /// The folder for the files of the circuit.
@@ -74,19 +80,23 @@ pub(crate) struct Arguments {
     /// With --check, simulate the netlist of gates that Yosys makes of the circuit as well.
     #[arg(long, requires = "check", help_heading = "Simulation")]
     netlist: bool,
-    /// The simulator of --check: icarus or verilator; the first one that is installed if not given.
+    /// The simulator of --check: icarus or verilator; the first one that is installed if not
+    /// given.
     #[arg(long, value_name = "NAME", value_parser = read_name::<Simulator>, requires = "check", help_heading = "Simulation")]
     simulator: Option<Simulator>,
-    /// Synthesize the circuit with Yosys and show its area by part in gate equivalents and the depth of its logic.
+    /// Synthesize the circuit with Yosys and show its area by part in gate equivalents and the
+    /// depth of its logic.
     #[arg(long, help_heading = "Synthesis")]
     synth: bool,
-    /// Let --synth and --energy optimize the whole design at once, which is smaller, instead of part by part.
+    /// Let --synth and --energy optimize the whole design at once, which is smaller, instead of
+    /// part by part.
     #[arg(long, help_heading = "Synthesis")]
     flatten: bool,
     /// Simulate the gates of the synthesized circuit and show the energy of a sample by part.
     #[arg(long, help_heading = "Synthesis")]
     energy: bool,
-    /// The Liberty file of the cells of --synth and --energy; a table of generic gates if not given.
+    /// The Liberty file of the cells of --synth and --energy; a table of generic gates if not
+    /// given.
     #[arg(long, value_name = "FILE", help_heading = "Synthesis")]
     liberty: Option<PathBuf>,
     /// The samples in the vectors of the test bench.
@@ -100,7 +110,11 @@ impl Arguments {
             lanes: self.lanes,
             pipeline: if self.pipeline { Pipeline::Registers } else { Pipeline::None },
             output: if self.class { Output::Class } else { Output::Scores },
-            inputs: if self.non_negative { InputInterval::NonNegative } else { InputInterval::Signed },
+            inputs: if self.non_negative {
+                InputInterval::NonNegative
+            } else {
+                InputInterval::Signed
+            },
             clock_gating: if self.clock_gating { ClockGating::Cells } else { ClockGating::Enables },
             early_termination: self.early_margin,
         }
@@ -164,7 +178,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
         for passed in passed {
             let seconds = passed.elapsed.as_secs_f64();
-            output::line(format!("{simulator} {}: {} ({seconds:.2} s)", passed.run, passed.summary))?;
+            output::line(format!(
+                "{simulator} {}: {} ({seconds:.2} s)",
+                passed.run, passed.summary
+            ))?;
         }
         output::line("equal to the engine in every threshold, count, value and score")?;
     }
@@ -174,7 +191,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(Verdict::Good)
 }
 
-/// Synthesizes the circuit, shows its area, its depth and the energy of a sample, and writes them to `synthesis.json`.
+/// Synthesizes the circuit, shows its area, its depth and the energy of a sample, and writes them
+/// to `synthesis.json`.
 fn synthesize(
     arguments: &Arguments,
     circuit: &Circuit,
@@ -188,7 +206,8 @@ fn synthesize(
         true => {
             // Synthesis gates the clocks of registers with enables by itself.
             let options = Options { clock_gating: ClockGating::Enables, ..arguments.options() };
-            let (design, folder) = (Design::new(circuit, &options)?, arguments.out.join("build/enables"));
+            let (design, folder) =
+                (Design::new(circuit, &options)?, arguments.out.join("build/enables"));
             design.write(&folder)?;
             Synthesized::new(&folder, &design, liberty, boundaries)?
         }

@@ -1,4 +1,5 @@
-//! `aleatron eval --shard I/N`: one of several shards of an evaluation, for batch systems; `aleatron merge` puts them together.
+//! `aleatron eval --shard I/N`: one of several shards of an evaluation, for batch systems;
+//! `aleatron merge` puts them together.
 
 use super::eval::{progress_bar, resume_hint};
 use super::report::{Earlier, fault, open_folder};
@@ -59,7 +60,8 @@ pub(crate) trait ShardedJob {
     fn split(&self, tasks: &[Task], n: usize) -> Vec<Task>;
     /// Returns the generator, length and seed of a task.
     fn label(&self, task: &Task) -> (String, usize, u64);
-    /// Returns the tasks among `tasks` that the file of a shard has not finished; an error if it is of another evaluation.
+    /// Returns the tasks among `tasks` that the file of a shard has not finished; an error if it is
+    /// of another evaluation.
     fn missing_in(&self, file: &str, tasks: &[Task]) -> Result<Vec<Task>, EvalError>;
     /// Runs a task and returns its line of the file.
     fn run(&mut self, task: &Task, cancel: Cancel<'_>) -> Result<String, EvalError>;
@@ -147,7 +149,8 @@ pub(crate) fn run(
     }
     // The whole file, without a line that was cut off.
     aleatron::eval::write(&path, &text)?;
-    let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(|e| fault(&path, &e))?;
+    let mut file =
+        std::fs::OpenOptions::new().append(true).open(&path).map_err(|e| fault(&path, &e))?;
     let tasks = job.split(&missing, TASKS);
     interrupt::watch();
     let bar = progress_bar();
@@ -179,7 +182,8 @@ pub(crate) fn run(
     Ok(Verdict::Good)
 }
 
-/// Checks that a shard can be replaced without losing work: it is finished, and of the same evaluation.
+/// Checks that a shard can be replaced without losing work: it is finished, and of the same
+/// evaluation.
 fn check_replaced(job: &impl ShardedJob, own: &[Task], path: &Path) -> Result<(), Failure> {
     let refuse = |reason: &str| Err(fault(path, &format!("{reason}, or replace it with --force")));
     let foreign = "it is of something else: choose another folder";
@@ -235,6 +239,9 @@ mod tests {
         assert_eq!(Shard::of_name("shard-x.jsonl"), None);
         assert_eq!(Shard::missing(&[shard("2/4"), shard("4/4")]), [shard("1/4"), shard("3/4")]);
         // Shards of different numbers overlap, and nothing is known to be missing.
-        assert!(Shard::missing(&[shard("1/2"), shard("1/4")]).is_empty() && Shard::missing(&[]).is_empty());
+        assert!(
+            Shard::missing(&[shard("1/2"), shard("1/4")]).is_empty()
+                && Shard::missing(&[]).is_empty()
+        );
     }
 }

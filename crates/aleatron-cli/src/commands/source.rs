@@ -16,7 +16,8 @@ const CALIBRATION_SAMPLES: usize = 256;
 /// The metadata of files whose layers have scales.
 const LAYERS: &str = "aleatron.layers";
 
-/// Inputs of a first layer from which on they may be bytes that the network takes as numbers in [0, 1].
+/// Inputs of a first layer from which on they may be bytes that the network takes as numbers in [0,
+/// 1].
 const BYTES: f64 = 100.0;
 
 #[derive(Debug, clap::Args)]
@@ -30,20 +31,23 @@ pub(crate) struct NetworkOptions {
     named_network: Option<PathBuf>,
     #[command(flatten)]
     bindings: BindingOptions,
-    /// The encoding of streams in every layer: signed (a sign and a magnitude), bipolar or unipolar; that of the network if not given.
+    /// The encoding of streams in every layer: signed (a sign and a magnitude), bipolar or
+    /// unipolar; that of the network if not given.
     #[arg(long, value_name = "KIND", value_parser = read_name::<Polarity>)]
     polarity: Option<Polarity>,
     /// A layer that runs in binary. May be given several times.
     #[arg(long = "binary", value_name = "NAME")]
     binary: Vec<String>,
-    /// Samples of training to find the scales of layers with. A network without scales is calibrated with the first 256 samples of the data if
-    /// this is not given.
+    /// Samples of training to find the scales of layers with. A network without scales is
+    /// calibrated with the first 256 samples of the data if this is not given.
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<PathBuf>,
-    /// The share of inputs that the scale of a layer must cover, as a fraction (0.999) or in percent (99.9); the others saturate.
+    /// The share of inputs that the scale of a layer must cover, as a fraction (0.999) or in
+    /// percent (99.9); the others saturate.
     #[arg(long, value_name = "SHARE", value_parser = read_share)]
     percentile: Option<f64>,
-    /// The scale of weights: row (one for each neuron or output channel) or tensor (one for a layer).
+    /// The scale of weights: row (one for each neuron or output channel) or tensor (one for a
+    /// layer).
     #[arg(long, value_name = "KIND", value_parser = read_weight_scale)]
     pub(crate) weight_scale: Option<WeightScale>,
 }
@@ -137,7 +141,9 @@ impl NetworkOptions {
                 samples.samples(0..samples.len())?.into_owned()
             }
             // The scales of inputs remain: any sample will do.
-            _ if !finds_inputs => data.samples(0..calibration_samples(&network, data))?.into_owned(),
+            _ if !finds_inputs => {
+                data.samples(0..calibration_samples(&network, data))?.into_owned()
+            }
             (None, true) => {
                 let training = Dataset::digits_train();
                 training.samples(0..calibration_samples(&network, &training))?.into_owned()
@@ -174,7 +180,8 @@ fn calibration_samples(network: &Network, data: &Dataset) -> usize {
 
 /// Returns a warning if bytes reach the first layer as they are.
 fn byte_warning(network: &Network, features: &[f64], options: &DataOptions) -> Option<String> {
-    let reaches = network.stream_layers().next().is_some_and(|(_, layer)| layer.input_scale > BYTES);
+    let reaches =
+        network.stream_layers().next().is_some_and(|(_, layer)| layer.input_scale > BYTES);
     (reaches && !options.is_divided() && are_bytes(features)).then(|| {
         "features are whole numbers from 0 to 255, like the bytes of images; if the network takes inputs in [0, 1], give \
          --divide 255"
@@ -234,9 +241,9 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
         _ => {
             return match std::fs::metadata(path) {
                 Ok(metadata) if metadata.is_file() => Ok(()),
-                Ok(_) => {
-                    Err(Failure::Work(format!("{name}: not a regular file; a network is an .onnx file")))
-                }
+                Ok(_) => Err(Failure::Work(format!(
+                    "{name}: not a regular file; a network is an .onnx file"
+                ))),
                 Err(error) => Err(Failure::Work(format!(
                     "{name}: {error}; a network is an .onnx file, or noise_aware, plain or cnn"
                 ))),
@@ -266,6 +273,8 @@ mod tests {
     fn bytes_are_whole_and_some_are_large() {
         assert!(are_bytes(&[0.0, 255.0, 17.0]));
         // Digits go up to 16, and scaled pixels are no whole numbers.
-        assert!(!are_bytes(&[0.0, 16.0]) && !are_bytes(&[0.5, 255.0]) && !are_bytes(&[-1.0, 255.0]));
+        assert!(
+            !are_bytes(&[0.0, 16.0]) && !are_bytes(&[0.5, 255.0]) && !are_bytes(&[-1.0, 255.0])
+        );
     }
 }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
     aleatron tables\n  \
     aleatron tables sobol:1+sobol:2 lfsr:1+lfsr:142 --lengths 64,256")]
 pub(crate) struct Arguments {
-    /// Pairs as X+Y, with each of sobol:DIMENSION, halton:BASE, vdc, ramp, lfsr:SEED and bernoulli:SEED.
+    /// Pairs as X+Y, with each of sobol:DIMENSION, halton:BASE, vdc, ramp, lfsr:SEED and
+    /// bernoulli:SEED.
     #[arg(value_name = "X+Y", value_parser = read_pair,
         default_values = ["sobol:1+sobol:2", "lfsr:1+lfsr:113", "halton:2+halton:3", "ramp+vdc", "bernoulli:1+bernoulli:2"])]
     pairs: Vec<(Operand, Operand)>,
@@ -23,7 +24,8 @@ pub(crate) struct Arguments {
     /// Print comma-separated values instead of a table.
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     csv: bool,
-    /// Write a page with error maps (index.html), tables.csv and one SVG per pair and length into this folder.
+    /// Write a page with error maps (index.html), tables.csv and one SVG per pair and length into
+    /// this folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Print JSON instead of a table.
@@ -42,9 +44,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     for (x, y) in &arguments.pairs {
-        warnings.extend(x.warning(y).map_err(Failure::usage)?.map(|warning| format!("{x}, {y}: {warning}")));
+        warnings.extend(
+            x.warning(y).map_err(Failure::usage)?.map(|warning| format!("{x}, {y}: {warning}")),
+        );
     }
-    if let Some(&length) = arguments.lengths.iter().find(|&&length| length > MultiplierStats::MAX_LENGTH) {
+    if let Some(&length) =
+        arguments.lengths.iter().find(|&&length| length > MultiplierStats::MAX_LENGTH)
+    {
         let most = MultiplierStats::MAX_LENGTH;
         return Err(Failure::Usage(format!(
             "--lengths: {length} is past the {most} bits that tables are made for"
@@ -52,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     // Fail before the work, not after it.
     if let Some(folder) = &arguments.report {
-        std::fs::create_dir_all(folder).map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Failure::Work(format!("{}: {e}", folder.display())))?;
     }
     for &(x, y) in &arguments.pairs {
         for &length in &arguments.lengths {
@@ -99,7 +106,13 @@ fn print_table(errors: &[MultiplierStats]) -> std::io::Result<()> {
         }
         output::line(format!(
             "{name:width$}  {:>6}  {:>8.5}  {:>8.5}  {:>+9.5}  {:>8.5}  {:>9.5}  {:>9.5}",
-            error.length, error.mae, error.rmse, error.bias, error.worst, error.mean_scc, error.mean_zce
+            error.length,
+            error.mae,
+            error.rmse,
+            error.bias,
+            error.worst,
+            error.mean_scc,
+            error.mean_zce
         ))?;
         before = name;
     }

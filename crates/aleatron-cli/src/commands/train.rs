@@ -1,4 +1,5 @@
-//! `aleatron train`: fine-tunes a network for short streams, and shows its accuracy before and after.
+//! `aleatron train`: fine-tunes a network for short streams, and shows its accuracy before and
+//! after.
 
 use super::data::DataOptions;
 use super::eval::{Task, progress_bar};
@@ -43,8 +44,8 @@ pub(crate) struct Arguments {
     task: Task,
     #[command(flatten)]
     data: DataOptions,
-    /// Samples for the evaluation before and after, in the format of --data. If not given, a fifth of the samples is held out; for the embedded
-    /// digits, the test digits.
+    /// Samples for the evaluation before and after, in the format of --data. If not given, a fifth
+    /// of the samples is held out; for the embedded digits, the test digits.
     #[arg(long, value_name = "FILE", help_heading = "Samples")]
     test: Option<PathBuf>,
     /// Lengths of streams to train for, in bits; steps take them in turn.
@@ -67,8 +68,8 @@ pub(crate) struct Arguments {
     /// The inter-layer arithmetic: float, or integer as in a circuit.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>, help_heading = "Streams")]
     arithmetic: Arithmetic,
-    /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5. Each step has other faults. The evaluations
-    /// are with and without faults.
+    /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5.
+    /// Each step has other faults. The evaluations are with and without faults.
     #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>, help_heading = "Faults")]
     faults: Option<FaultRate>,
     /// The sites of faults, as for eval; several are joined by +.
@@ -78,8 +79,8 @@ pub(crate) struct Arguments {
     /// The kind of faults, as for eval.
     #[arg(long, value_name = "KIND", value_parser = read_name::<FaultKind>, requires = "faults", help_heading = "Faults")]
     fault_kind: Option<FaultKind>,
-    /// How the network runs in training: streams (the counts that an evaluation has), noise (floating point with the noise of random streams,
-    /// cheaper) or float.
+    /// How the network runs in training: streams (the counts that an evaluation has), noise
+    /// (floating point with the noise of random streams, cheaper) or float.
     #[arg(
         long,
         value_name = "KIND",
@@ -101,7 +102,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE", default_value_t = 2e-3, help_heading = "Training")]
     rate: f64,
     /// The rule of the updates: adam or sgd.
-    #[arg(long, value_name = "NAME", default_value = "adam", ignore_case = true, help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "adam",
+        ignore_case = true,
+        help_heading = "Training"
+    )]
     optimizer: OptimizerName,
     /// The share of the training samples by which the best epoch is chosen.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Training")]
@@ -124,7 +131,8 @@ pub(crate) struct Arguments {
     /// Save the state after every epoch in this file, and go on from it if it exists.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
-    /// Write a page (training.html) and both evaluations (before.json, after.json) into this folder.
+    /// Write a page (training.html) and both evaluations (before.json, after.json) into this
+    /// folder.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     report: Option<PathBuf>,
     /// Print JSON instead of a table.
@@ -172,7 +180,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let before = arguments.evaluate(&network, &test, &plan, cancel)?;
     let mut trained = arguments.train(&network, &data, &options, cancel)?;
     if arguments.through == Through::Float {
-        // The inputs of layers have changed, and no streams told the training how large they may be.
+        // The inputs of layers have changed, and no streams told the training how large they may
+        // be.
         let configs = arguments.configs(&plan).map_err(Failure::usage)?;
         let (weights, data) = (arguments.network.weight_scale.unwrap_or_default(), &data);
         (trained.network, _) = calibrate_for(&trained.network, data, &configs, weights, cancel)?;
@@ -187,8 +196,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     if arguments.json {
         let Trained { history, best_epoch, .. } = &trained;
-        let result =
-            Result { before: &before, after: &after, epochs: history, best_epoch: *best_epoch, seconds };
+        let result = Result {
+            before: &before,
+            after: &after,
+            epochs: history,
+            best_epoch: *best_epoch,
+            seconds,
+        };
         output::json(&result)?;
     } else {
         arguments.print(&before, &after, &trained, seconds)?;
@@ -197,7 +211,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
-    /// Refuses options that cannot be combined and destinations that cannot be written, before anything is read.
+    /// Refuses options that cannot be combined and destinations that cannot be written, before
+    /// anything is read.
     fn check(&self) -> std::result::Result<(), Failure> {
         self.data.check(self.task.labels(), self.network.calibrate.as_deref())?;
         if !(self.rate > 0.0 && self.rate.is_finite()) {
@@ -236,7 +251,8 @@ impl Arguments {
             (Some(path), _) => (self.data.read(kind)?, self.data.read_file(path, kind)?),
             (None, false) => {
                 let all = self.data.read(kind)?;
-                let (training, held) = split(all.len(), TEST_SHARE, self.seed).map_err(Failure::usage)?;
+                let (training, held) =
+                    split(all.len(), TEST_SHARE, self.seed).map_err(Failure::usage)?;
                 let name = format!("{} held out of {}", held.len(), all.name());
                 output::message(format!(
                     "{} samples are held out of training for the evaluation; give others with --test FILE",
@@ -251,7 +267,8 @@ impl Arguments {
         Ok((network, data, test))
     }
 
-    /// Finds the scales of a network that comes without them: by the percentile that was given, or the best for the streams of the training.
+    /// Finds the scales of a network that comes without them: by the percentile that was given, or
+    /// the best for the streams of the training.
     fn calibrate(
         &self,
         network: Network,
@@ -260,11 +277,19 @@ impl Arguments {
         cancel: Cancel<'_>,
     ) -> std::result::Result<Network, Failure> {
         if self.network.has_scales(&network) || self.network.finds_scales() {
-            return Ok(self.network.calibrate(network, data, &self.data, self.task.labels())?.network);
+            return Ok(self
+                .network
+                .calibrate(network, data, &self.data, self.task.labels())?
+                .network);
         }
         let weights = self.network.weight_scale.unwrap_or_default();
-        let (network, share) =
-            calibrate_for(&network, data, &self.configs(plan).map_err(Failure::usage)?, weights, cancel)?;
+        let (network, share) = calibrate_for(
+            &network,
+            data,
+            &self.configs(plan).map_err(Failure::usage)?,
+            weights,
+            cancel,
+        )?;
         output::message(format!(
             "the scale of each layer covers {} % of its inputs, which is best for these streams; --percentile sets it",
             100.0 * share
@@ -278,7 +303,10 @@ impl Arguments {
             Some(rate) => self.fault_site.faults(self.fault_kind, rate)?,
             None => Vec::new(),
         };
-        let pairs = self.lengths.iter().flat_map(|&length| self.generators.iter().map(move |&g| (length, g)));
+        let pairs = self
+            .lengths
+            .iter()
+            .flat_map(|&length| self.generators.iter().map(move |&g| (length, g)));
         let config = |(length, generator)| {
             StreamConfig::new(length)
                 .generator(generator)
@@ -349,7 +377,10 @@ impl Arguments {
         let found = evaluate(network, test, plan, None, cancel, |progress| {
             bar.set_length(progress.total as u64);
             bar.set_position(progress.done as u64);
-            bar.set_message(format!("evaluating, {}, {} bits", progress.generator, progress.length));
+            bar.set_message(format!(
+                "evaluating, {}, {} bits",
+                progress.generator, progress.length
+            ));
         });
         bar.finish_and_clear();
         match found? {
@@ -377,10 +408,11 @@ impl Arguments {
                 bar.set_message(format!("epoch {epoch}, loss {loss:.4}"));
             }
             Progress::Epoch(epoch) => {
-                let score = epoch.validation.map_or_else(String::new, |score| match score.accuracy {
-                    Some(accuracy) => format!(", validation {:.2} %", 100.0 * accuracy),
-                    None => format!(", validation loss {:.4}", score.loss),
-                });
+                let score =
+                    epoch.validation.map_or_else(String::new, |score| match score.accuracy {
+                        Some(accuracy) => format!(", validation {:.2} %", 100.0 * accuracy),
+                        None => format!(", validation loss {:.4}", score.loss),
+                    });
                 bar.println(format!("epoch {:>3}: loss {:.4}{score}", epoch.epoch, epoch.loss));
             }
             _ => {}
@@ -424,8 +456,12 @@ impl Arguments {
         ))?;
         let line = |generator: &str, bits: &str, faults: &str, a: f64, b: f64| {
             let (a, b) = (factor * a, factor * b);
-            let faults = if self.faults.is_some() { format!("{faults:>10}") } else { String::new() };
-            output::line(format!("{generator:<12}{bits:>6}{faults}{a:>10.2}{b:>10.2}{:>+12.2}", b - a))
+            let faults =
+                if self.faults.is_some() { format!("{faults:>10}") } else { String::new() };
+            output::line(format!(
+                "{generator:<12}{bits:>6}{faults}{a:>10.2}{b:>10.2}{:>+12.2}",
+                b - a
+            ))
         };
         for (old, new) in before.rows().iter().zip(&after.rows()) {
             let rate = old.faults.map_or_else(|| "0".to_owned(), |faults| faults.rate.to_string());
@@ -438,7 +474,9 @@ impl Arguments {
                 "\nNo epoch of {epochs} was better on the validation samples: the network is unchanged. {seconds:.1} s"
             ),
             (best, Some(_)) => {
-                format!("\nEpoch {best} of {epochs}, the best on the validation samples; {seconds:.1} s")
+                format!(
+                    "\nEpoch {best} of {epochs}, the best on the validation samples; {seconds:.1} s"
+                )
             }
             (best, None) => format!(
                 "\nEpoch {best} of {epochs}, the last one: there are no validation samples; {seconds:.1} s"

@@ -1,12 +1,13 @@
-//! `aleatron bench transformer`: prompts and steps of a transformer with random weights, checked before they are timed.
+//! `aleatron bench transformer`: prompts and steps of a transformer with random weights, checked
+//! before they are timed.
 
 use super::names::read_name;
 use super::{Outcome, read_positive};
 use crate::{Verdict, output};
 use aleatron::transformer::weights::random::sized;
 use aleatron::transformer::{
-    DeviceChoice, ForwardPass, LoadOptions, Logits, Precision, Result, Sampling, Segment, SequenceId,
-    Transformer,
+    DeviceChoice, ForwardPass, LoadOptions, Logits, Precision, Result, Sampling, Segment,
+    SequenceId, Transformer,
 };
 use aleatron::{Cpu, Pool, Tier, get_num_threads};
 use serde::Serialize;
@@ -52,7 +53,8 @@ struct Report {
     difference: f32,
     prompt: usize,
     prefill_ms: f64,
-    /// On the CPU, how fast all threads read memory of the size of the weights and do nothing with it.
+    /// On the CPU, how fast all threads read memory of the size of the weights and do nothing with
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_gb_per_second: Option<f64>,
     decoding: Vec<Decoding>,
@@ -75,8 +77,11 @@ fn prompt(len: usize, vocabulary: usize) -> Vec<u32> {
 pub(crate) fn run(options: &Options) -> Outcome {
     let config = sized(&options.size).map_err(super::Failure::usage)?;
     let start = Instant::now();
-    let loading =
-        LoadOptions { device: options.device, precision: options.precision, ..LoadOptions::default() };
+    let loading = LoadOptions {
+        device: options.device,
+        precision: options.precision,
+        ..LoadOptions::default()
+    };
     let mut model = Transformer::random(&config, 1, &loading)?;
     let load_seconds = start.elapsed().as_secs_f64();
     let device = model.device();
@@ -112,7 +117,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
             profile(pass, options)?;
         }
     }
-    // Sums in another order, and activations rounded to 16 bits, are far below this; a wrong kernel is not.
+    // Sums in another order, and activations rounded to 16 bits, are far below this; a wrong kernel
+    // is not.
     Ok(if difference < 0.05 { Verdict::Good } else { Verdict::Bad })
 }
 
@@ -122,7 +128,10 @@ fn show(report: &Report) -> std::io::Result<()> {
         "{size}, {precision}, {:.3} GB of weights per step, on {device}; loaded in {load_seconds:.1} s",
         *weight_bytes as f64 / 1e9
     ))?;
-    output::line(format!("prompt and steps differ by {:.2e} of the largest logit", report.difference))?;
+    output::line(format!(
+        "prompt and steps differ by {:.2e} of the largest logit",
+        report.difference
+    ))?;
     output::line(format!("prompt of {} tokens: {:.2} ms", report.prompt, report.prefill_ms))?;
     for row in &report.decoding {
         let of_reading = report.read_gb_per_second.map_or_else(String::new, |read| {
@@ -193,7 +202,8 @@ fn prefill(pass: &mut dyn ForwardPass, len: usize) -> Result<f64> {
 fn open(pass: &mut dyn ForwardPass, sequences: usize) -> Result<Vec<SequenceId>> {
     let tokens = prompt(32, pass.config().vocabulary);
     let opened = (0..sequences).map(|_| pass.open()).collect::<Result<Vec<_>>>()?;
-    let segments: Vec<_> = opened.iter().map(|&sequence| Segment { sequence, tokens: &tokens }).collect();
+    let segments: Vec<_> =
+        opened.iter().map(|&sequence| Segment { sequence, tokens: &tokens }).collect();
     pass.prefill(&segments, &Sampling::GREEDY)?;
     Ok(opened)
 }

@@ -1,8 +1,9 @@
 //! `aleatron verify`: every backend of this machine against the plain reference.
 //!
-//! All answer the same fixed cases; a backend is right when each answer equals the reference's. There is one hash per operation, so that
-//! two machines, and backends that have not all operations, can be compared: where both have an operation, both must print its
-//! hash. "first" is the hash of all cases of the first version together.
+//! All answer the same fixed cases; a backend is right when each answer equals the reference's.
+//! There is one hash per operation, so that two machines, and backends that have not all
+//! operations, can be compared: where both have an operation, both must print its hash. "first" is
+//! the hash of all cases of the first version together.
 
 use super::Outcome;
 use crate::{Verdict, output};
@@ -30,7 +31,8 @@ struct Report {
     cases: usize,
     /// The hash of the answers of each operation the backend has.
     hashes: BTreeMap<&'static str, String>,
-    /// The hash of all cases of the first version together, where the backend has all its operations.
+    /// The hash of all cases of the first version together, where the backend has all its
+    /// operations.
     first: Option<String>,
     equal: bool,
     /// The known layers with faults that the backend counted; none for the reference.
@@ -61,7 +63,8 @@ impl Report {
     }
 }
 
-/// Compares the known layers with faults on a backend and returns their number, or the first that differs.
+/// Compares the known layers with faults on a backend and returns their number, or the first that
+/// differs.
 fn fault_layers(backend: &Arc<dyn Backend>) -> Result<usize, String> {
     let layers = golden::fault_layers().map_err(|line| format!("faults: {line}"))?;
     for (faults, answer) in &layers {
@@ -140,7 +143,8 @@ fn check(name: &str, subject: &dyn Subject, cases: &[Case], expected: &[Vec<u64>
         answers.entry(operation).or_default().push(answer);
     }
     // An operation whose cases were run in part has no hash to compare.
-    let all = |operation: &Operation| cases.iter().filter(|case| case.operation() == *operation).count();
+    let all =
+        |operation: &Operation| cases.iter().filter(|case| case.operation() == *operation).count();
     let whole = answers.iter().filter(|(operation, answers)| answers.len() == all(operation));
     let hash = |answers: &[Vec<u64>]| format!("{:016x}", digest(answers.iter().map(Vec::as_slice)));
     let hashes: BTreeMap<_, _> =
@@ -173,7 +177,8 @@ fn print(reports: &[Report]) -> std::io::Result<()> {
     let width = reports.iter().map(|report| report.backend.chars().count()).max().unwrap_or(0);
     for report in &reports[1..] {
         let Report { backend, cases, fault, hashes, fault_layers, .. } = report;
-        let same = hashes.iter().filter(|(name, hash)| reference.hashes.get(*name) == Some(hash)).count();
+        let same =
+            hashes.iter().filter(|(name, hash)| reference.hashes.get(*name) == Some(hash)).count();
         let verdict = match fault {
             Some(fault) => fault.clone(),
             None => {
@@ -183,8 +188,11 @@ fn print(reports: &[Report]) -> std::io::Result<()> {
         };
         let missing: Vec<&str> =
             reference.hashes.keys().filter(|name| !hashes.contains_key(*name)).copied().collect();
-        let without =
-            if missing.is_empty() { String::new() } else { format!(" (it has no {})", missing.join(", ")) };
+        let without = if missing.is_empty() {
+            String::new()
+        } else {
+            format!(" (it has no {})", missing.join(", "))
+        };
         output::line(format!("{backend:width$}  {cases:4} cases  {verdict}{without}"))?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Integers in f64, where all of them are exact: x86-64 has vector instructions for f64 that it lacks for integers of 64 bits, and the compiler
-//! uses them for loops over these functions.
+//! Integers in f64, where all of them are exact: x86-64 has vector instructions for f64 that it
+//! lacks for integers of 64 bits, and the compiler uses them for loops over these functions.
 
 /// Integers of so many bits in two's complement, and sums of two of them, are exact.
 pub(super) const BITS: u32 = 51;

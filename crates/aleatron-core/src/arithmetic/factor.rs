@@ -14,7 +14,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// Returns the multiplier of at least `multiplier_width` bits that comes closest to `ratio`, halves rounded up.
+    /// Returns the multiplier of at least `multiplier_width` bits that comes closest to `ratio`,
+    /// halves rounded up.
     pub(super) fn new(ratio: f64, multiplier_width: u32) -> Result<Self> {
         const MAX_WIDTH: i32 = Requantizer::MAX_MULTIPLIER_WIDTH as i32;
         const MAX_SHIFT: i32 = Requantizer::MAX_SHIFT as i32;
@@ -24,7 +25,8 @@ impl Factor {
             let what = Quantity::Multiplier;
             return Err(Error::OutOfRange { what, index: 0, value: ratio, low, high });
         }
-        // Read from its bits: a logarithm may differ between systems. No ratio in the interval is subnormal.
+        // Read from its bits: a logarithm may differ between systems. No ratio in the interval is
+        // subnormal.
         let exponent = (ratio.to_bits() >> 52) as i32 - 1022;
         let width = (multiplier_width as i32).max(exponent);
         let shift = (width - exponent).clamp(0, MAX_SHIFT);
@@ -38,8 +40,8 @@ impl Factor {
 
 /// Returns the nearest integer, halves rounded up.
 ///
-/// The rounding is exact. `(x + 0.5).floor()` rounds twice: from 2^52 on the sum would move odd integers to their even
-/// neighbours, and 0.5 less one unit in the last place to 1.
+/// The rounding is exact. `(x + 0.5).floor()` rounds twice: from 2^52 on the sum would move odd
+/// integers to their even neighbours, and 0.5 less one unit in the last place to 1.
 pub(super) fn round_half_up(x: f64) -> f64 {
     let floor = x.floor();
     if x - floor >= 0.5 { floor + 1.0 } else { floor }
@@ -64,11 +66,21 @@ mod tests {
     /// Mantissas of 53 bits: ends of the interval, odd and even ones, and others.
     fn mantissas() -> Vec<u64> {
         let one = 1_u64 << 52;
-        let mut all =
-            vec![one, one + 1, one + 2, one + 3, 2 * one - 1, 2 * one - 2, one + one / 2, one + one / 2 + 1];
+        let mut all = vec![
+            one,
+            one + 1,
+            one + 2,
+            one + 3,
+            2 * one - 1,
+            2 * one - 2,
+            one + one / 2,
+            one + one / 2 + 1,
+        ];
         let mut state = 1_u64;
         all.extend((0..200).map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             one | state >> 12
         }));
         all
@@ -88,9 +100,14 @@ mod tests {
                     let factor = Factor::new(ratio, width).unwrap();
                     let expected_width = exponent.max(width as i32);
                     let shift = (expected_width - exponent).min(125);
-                    let expected = exact(mantissa, exponent - 53 + shift).min((1 << expected_width) - 1);
+                    let expected =
+                        exact(mantissa, exponent - 53 + shift).min((1 << expected_width) - 1);
                     assert_eq!(u128::from(factor.multiplier), expected, "{case}");
-                    assert_eq!((factor.width as i32, factor.shift as i32), (expected_width, shift), "{case}");
+                    assert_eq!(
+                        (factor.width as i32, factor.shift as i32),
+                        (expected_width, shift),
+                        "{case}"
+                    );
                     assert_eq!(factor.exponent, exponent, "{case}");
                 }
             }
@@ -100,7 +117,9 @@ mod tests {
     #[test]
     fn ratios_up_to_the_widest_multiplier_are_accepted() {
         let limit = 2f64.powi(62);
-        for ratio in [2f64.powi(61).next_down(), 2f64.powi(61), 1.5 * 2f64.powi(61), limit.next_down()] {
+        for ratio in
+            [2f64.powi(61).next_down(), 2f64.powi(61), 1.5 * 2f64.powi(61), limit.next_down()]
+        {
             let factor = Factor::new(ratio, 16).unwrap();
             assert_eq!((factor.multiplier as u128, factor.shift), (ratio as u128, 0), "{ratio}");
         }

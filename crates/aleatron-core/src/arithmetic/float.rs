@@ -47,8 +47,8 @@ impl Activation {
 /// The binary side in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatStage {
-    /// The value that a sum of 1 stands for: the scale of the inputs times that of the weights. One for all rows of weights, or one for
-    /// each.
+    /// The value that a sum of 1 stands for: the scale of the inputs times that of the weights.
+    /// One for all rows of weights, or one for each.
     pub scales: Vec<f64>,
     /// One per row of weights: per neuron, or per output channel.
     pub bias: Vec<f64>,
@@ -65,7 +65,9 @@ impl FloatStage {
         match self.activation {
             Activation::Identity => self.each(spec, &mut values, |value| value),
             Activation::Relu => self.each(spec, &mut values, |value| value.max(0.0)),
-            Activation::Clamp { low, high } => self.each(spec, &mut values, |value| value.max(low).min(high)),
+            Activation::Clamp { low, high } => {
+                self.each(spec, &mut values, |value| value.max(low).min(high))
+            }
         }
         values
     }
@@ -90,7 +92,8 @@ impl FloatStage {
     }
 }
 
-/// Divides values by `scale` and limits them to what streams of `polarity` can hold; how many were outside.
+/// Divides values by `scale` and limits them to what streams of `polarity` can hold; how many were
+/// outside.
 pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
     let [low, high] = polarity.interval();
     let mut saturated = 0;
@@ -105,7 +108,8 @@ pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
     saturated
 }
 
-/// Divides values by `divisor`. Powers of two have exact reciprocals: multiplying by those rounds to the same numbers.
+/// Divides values by `divisor`. Powers of two have exact reciprocals: multiplying by those rounds
+/// to the same numbers.
 pub(crate) fn divide(values: &mut [f64], divisor: f64) {
     const FRACTION: u64 = (1 << 52) - 1;
     if divisor == 1.0 {

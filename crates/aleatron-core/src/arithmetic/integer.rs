@@ -41,10 +41,11 @@ impl IntegerActivation {
     }
 }
 
-/// The counter of a layer's neurons: adds the bias to a count, saturates to its width, and applies the activation.
+/// The counter of a layer's neurons: adds the bias to a count, saturates to its width, and applies
+/// the activation.
 ///
-/// Its unit is one product bit, of which a value of 1 is `length`, or a part of one where it has fraction bits: counts come with as many zeros
-/// behind the point, and biases with digits.
+/// Its unit is one product bit, of which a value of 1 is `length`, or a part of one where it has
+/// fraction bits: counts come with as many zeros behind the point, and biases with digits.
 ///
 /// ```
 /// use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
@@ -73,8 +74,9 @@ impl Accumulator {
     /// An accumulator of `width` bits in two's complement, whose unit is one product bit.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, [`Error::OutOfRange`] with the first bias or bound
-    /// that does not fit it, [`Error::OutOfRange`] for a lower bound above the upper one.
+    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, [`Error::OutOfRange`]
+    /// with the first bias or bound that does not fit it, [`Error::OutOfRange`] for a lower
+    /// bound above the upper one.
     pub fn new(width: u32, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
         bounded(Quantity::AccumulatorWidth, width, 2, Self::MAX_WIDTH)?;
         let accumulator = Self { width, fraction: 0, bias, activation };
@@ -105,23 +107,27 @@ impl Accumulator {
         Ok(Self { fraction, ..self })
     }
 
-    /// Returns the accumulator that does for `spec` what `stage` does in floating point: wide enough never to saturate, with `fraction`
-    /// fraction bits, or as many fewer as 63 bits require. A product bit of row `j` stands for `scales[j] / length`.
+    /// Returns the accumulator that does for `spec` what `stage` does in floating point: wide
+    /// enough never to saturate, with `fraction` fraction bits, or as many fewer as 63 bits
+    /// require. A product bit of row `j` stands for `scales[j] / length`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] unless there is one bias and one scale, or one scale for all, per row of weights, and for a clamp of rows of
-    /// different scales, [`Error::OutOfRange`] with the first bias or bound that is too large, [`Error::TooLarge`] if more than 63 bits
-    /// would be needed without a fraction, and for more than [`Self::MAX_FRACTION`].
+    /// [`Error::Mismatch`] unless there is one bias and one scale, or one scale for all, per row of
+    /// weights, and for a clamp of rows of different scales, [`Error::OutOfRange`] with the
+    /// first bias or bound that is too large, [`Error::TooLarge`] if more than 63 bits would be
+    /// needed without a fraction, and for more than [`Self::MAX_FRACTION`].
     pub fn calibrated(spec: &LayerSpec, stage: &FloatStage, fraction: u32) -> Result<Self> {
         let expected = spec.n_rows();
-        for (actual, is_shared) in [(stage.bias.len(), false), (stage.scales.len(), stage.scales.len() == 1)]
+        for (actual, is_shared) in
+            [(stage.bias.len(), false), (stage.scales.len(), stage.scales.len() == 1)]
         {
             if expected != actual && !is_shared {
                 return Err(Error::Mismatch { what: Quantity::Bias, expected, actual });
             }
         }
         let length = spec.length().bits() as f64;
-        let per_unit = |row: usize| length / stage.scales[if stage.scales.len() == 1 { 0 } else { row }];
+        let per_unit =
+            |row: usize| length / stage.scales[if stage.scales.len() == 1 { 0 } else { row }];
         most_fraction(fraction, |fraction| {
             let integer = |what, index, value: f64| round(what, index, shifted(value, fraction));
             let bias = stage.bias.iter().enumerate();
@@ -157,7 +163,8 @@ impl Accumulator {
             _ => [0, 0],
         };
         let products = (spec.max_fan_in() as u128 * spec.length().bits() as u128) << fraction;
-        let largest = |values: &[i64]| values.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
+        let largest =
+            |values: &[i64]| values.iter().map(|value| value.unsigned_abs()).max().unwrap_or(0);
         let most = (products + u128::from(largest(&bias))).max(largest(&bounds).into());
         let width = 2 + most.checked_ilog2().unwrap_or(0);
         Self::new(width, bias, activation)?.with_fraction(fraction)
@@ -222,7 +229,8 @@ impl Accumulator {
         }
         let (fan_ins, per_row) = (spec.topology().fan_ins(), spec.neurons_per_row());
         let [low, high] = self.interval();
-        // With all integers on the way below 2^51, f64 holds them, and vector registers of every processor can do the rest.
+        // With all integers on the way below 2^51, f64 holds them, and vector registers of every
+        // processor can do the rest.
         let most = (2 * spec.max_fan_in() as u128 * spec.length().bits() as u128) << self.fraction;
         let largest = counts.iter().fold(0, |all, &count| all | count);
         if self.width <= exact::BITS && most < 1 << 50 && largest < 1 << (50 - self.fraction) {
@@ -235,25 +243,36 @@ impl Accumulator {
             };
             // What is added to each neuron's count.
             let offsets: Vec<f64> = match fan_ins[..] {
-                [n] if per_row == 1 => self.bias.iter().map(|&bias| bias as f64 - bits * n as f64).collect(),
+                [n] if per_row == 1 => {
+                    self.bias.iter().map(|&bias| bias as f64 - bits * n as f64).collect()
+                }
                 _ => {
-                    let biases = self.bias.iter().flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
-                    biases.zip(fan_ins.iter().cycle()).map(|(bias, &n)| bias - bits * n as f64).collect()
+                    let biases = self
+                        .bias
+                        .iter()
+                        .flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
+                    biases
+                        .zip(fan_ins.iter().cycle())
+                        .map(|(bias, &n)| bias - bits * n as f64)
+                        .collect()
                 }
             };
             let held = |count: u64, offset: f64| {
                 exact::clamp(exact::of_count(count) * factor + offset, low as f64, high as f64)
             };
-            // A loop for each activation: the compiler makes vector code of one without a match inside.
+            // A loop for each activation: the compiler makes vector code of one without a match
+            // inside.
             return Ok(match self.activation {
                 IntegerActivation::Identity => each(counts, &offsets, held),
                 IntegerActivation::Relu => each(counts, &offsets, |count, offset| {
                     let held = held(count, offset);
                     if held > 0.0 { held } else { 0.0 }
                 }),
-                IntegerActivation::Clamp { low, high } => each(counts, &offsets, |count, offset| {
-                    exact::clamp(held(count, offset), low as f64, high as f64)
-                }),
+                IntegerActivation::Clamp { low, high } => {
+                    each(counts, &offsets, |count, offset| {
+                        exact::clamp(held(count, offset), low as f64, high as f64)
+                    })
+                }
             });
         }
         let biases = self.bias.iter().flat_map(|bias| std::iter::repeat_n(bias, per_row));
@@ -298,12 +317,13 @@ impl Requantizer {
     /// The largest right shift.
     pub const MAX_SHIFT: u32 = 125;
 
-    /// Multiplies by `multiplier`, an unsigned integer of `multiplier_width` bits, shifts right by `shift`, rounding half up, and
-    /// makes a threshold of `comparator` bits for streams of `polarity`.
+    /// Multiplies by `multiplier`, an unsigned integer of `multiplier_width` bits, shifts right by
+    /// `shift`, rounding half up, and makes a threshold of `comparator` bits for streams of
+    /// `polarity`.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62, [`Error::TooLarge`] for a multiplier that
-    /// does not fit it or a shift past 125.
+    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62,
+    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift past 125.
     pub fn new(
         multiplier: u64,
         multiplier_width: u32,
@@ -321,8 +341,9 @@ impl Requantizer {
         Ok(Self { multiplier, multiplier_width, shift, comparator, polarity })
     }
 
-    /// The requantizer between a layer whose accumulators have `scale / length` as the value of a unit and one that divides its
-    /// inputs by `next_scale`: the multiplier of at least `multiplier_width` bits that comes closest.
+    /// The requantizer between a layer whose accumulators have `scale / length` as the value of a
+    /// unit and one that divides its inputs by `next_scale`: the multiplier of at least
+    /// `multiplier_width` bits that comes closest.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a ratio of scales that no multiplier and shift can express.
@@ -338,8 +359,9 @@ impl Requantizer {
         Self::of_unit(unit, next_scale, multiplier_width, comparator, polarity)
     }
 
-    /// The requantizer between integers of which 1 stands for `unit` and a layer that divides its inputs by `next_scale`: the multiplier of at
-    /// least `multiplier_width` bits that comes closest.
+    /// The requantizer between integers of which 1 stands for `unit` and a layer that divides its
+    /// inputs by `next_scale`: the multiplier of at least `multiplier_width` bits that comes
+    /// closest.
     ///
     /// # Errors
     /// As [`Self::calibrated`].
@@ -389,8 +411,8 @@ impl Requantizer {
         self.polarity
     }
 
-    /// The threshold for what an accumulator holds, 0 to 2^V for a comparator of V bits; of signed streams, that of the magnitude and the
-    /// sign.
+    /// The threshold for what an accumulator holds, 0 to 2^V for a comparator of V bits; of signed
+    /// streams, that of the magnitude and the sign.
     #[inline]
     #[must_use]
     pub fn threshold(&self, value: i64) -> u64 {
@@ -427,7 +449,8 @@ impl Requantizer {
         ((product + half) >> self.shift) + i128::from(self.middle())
     }
 
-    /// The thresholds for what accumulators hold, widened to comparators of `width` bits, those of the layer's generator.
+    /// The thresholds for what accumulators hold, widened to comparators of `width` bits, those of
+    /// the layer's generator.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the comparator is wider than the generator.
@@ -444,8 +467,9 @@ impl Requantizer {
             let (multiplier, half) = (self.multiplier as f64, ((1u64 << self.shift) >> 1) as f64);
             let (step, middle) = (2f64.powi(-(self.shift as i32)), self.middle() as f64);
             let most = self.comparator.one() as f64;
-            let level =
-                |value: i64| exact::floor((exact::of_integer(value) * multiplier + half) * step) + middle;
+            let level = |value: i64| {
+                exact::floor((exact::of_integer(value) * multiplier + half) * step) + middle
+            };
             let mut thresholds = vec![0; values.len()];
             let each = thresholds.iter_mut().zip(values);
             // Loops of this form become vector code; closures that collect do not.
@@ -502,7 +526,8 @@ pub struct Requantized {
 pub struct Rescaler(Factor);
 
 impl Rescaler {
-    /// The rescaler whose multiplier of at least `multiplier_width` bits comes closest to `unit / finer`.
+    /// The rescaler whose multiplier of at least `multiplier_width` bits comes closest to `unit /
+    /// finer`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a ratio that no multiplier and shift can express.
@@ -534,7 +559,8 @@ impl Rescaler {
         if self.0.exponent > 0 { self.0.exponent as u32 } else { 0 }
     }
 
-    /// The value in the finer unit: multiplied, shifted right, halves rounded up. It saturates to i64.
+    /// The value in the finer unit: multiplied, shifted right, halves rounded up. It saturates to
+    /// i64.
     #[inline]
     #[must_use]
     pub fn apply(&self, value: i64) -> i64 {
@@ -544,7 +570,8 @@ impl Rescaler {
     }
 }
 
-/// The integer nearest to `value / unit`, halves rounded up: a constant among integers of which 1 stands for `unit`.
+/// The integer nearest to `value / unit`, halves rounded up: a constant among integers of which 1
+/// stands for `unit`.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] with `index` where it has no place in 63 bits.
@@ -557,7 +584,8 @@ fn shifted(value: f64, fraction: u32) -> f64 {
     value * 2f64.powi(fraction as i32)
 }
 
-/// What is made with `fraction` fraction bits, or with the most below that with which it can be made.
+/// What is made with `fraction` fraction bits, or with the most below that with which it can be
+/// made.
 fn most_fraction(fraction: u32, make: impl Fn(u32) -> Result<Accumulator>) -> Result<Accumulator> {
     bounded(Quantity::FractionBits, fraction, 0, Accumulator::MAX_FRACTION)?;
     let found = (1..=fraction).rev().find_map(|fraction| make(fraction).ok());
@@ -576,8 +604,12 @@ fn round(what: Quantity, index: usize, value: f64) -> Result<i64> {
 
 pub(super) fn bounded(what: Quantity, actual: u32, low: u32, high: u32) -> Result<()> {
     match actual {
-        _ if actual < low => Err(Error::TooSmall { what, actual: actual.into(), limit: low.into() }),
-        _ if actual > high => Err(Error::TooLarge { what, actual: actual.into(), limit: high.into() }),
+        _ if actual < low => {
+            Err(Error::TooSmall { what, actual: actual.into(), limit: low.into() })
+        }
+        _ if actual > high => {
+            Err(Error::TooLarge { what, actual: actual.into(), limit: high.into() })
+        }
         _ => Ok(()),
     }
 }

@@ -1,8 +1,10 @@
 //! The binary side between two layers: what turns the counts of one into the inputs of the next.
 //!
-//! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as a circuit does, in integers
-//! of stated widths: count, integer bias, activation, multiplier and right shift, saturation, threshold of the next comparator.
-//! [`PoolShape`] reduces images in either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have units of their own. `docs/streams.md` defines all of it.
+//! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as
+//! a circuit does, in integers of stated widths: count, integer bias, activation, multiplier and
+//! right shift, saturation, threshold of the next comparator. [`PoolShape`] reduces images in
+//! either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have
+//! units of their own. `docs/streams.md` defines all of it.
 
 mod exact;
 mod factor;
@@ -56,6 +58,8 @@ impl FromStr for Arithmetic {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|arithmetic| arithmetic.name() == text);
-        found.ok_or_else(|| Error::unknown_name(Quantity::Arithmetic, text, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| {
+            Error::unknown_name(Quantity::Arithmetic, text, Self::ALL.map(Self::name))
+        })
     }
 }

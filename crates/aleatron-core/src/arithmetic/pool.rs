@@ -75,7 +75,8 @@ impl Pool {
     }
 }
 
-/// A pool of images of one shape, with every size checked: each window has a place inside the image.
+/// A pool of images of one shape, with every size checked: each window has a place inside the
+/// image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolShape {
     pool: Pool,
@@ -87,24 +88,31 @@ impl PoolShape {
     /// A pool of images of the given channels, rows and columns.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger than the padded image, for padding that fills a whole
-    /// window, and past 2^32 places or windows.
+    /// [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger than the
+    /// padded image, for padding that fills a whole window, and past 2^32 places or windows.
     pub fn new(pool: Pool, [channels, rows, columns]: [usize; 3]) -> Result<Self> {
         if channels == 0 {
             return Err(Error::Zero(Quantity::Channels));
         }
         let count = |what, sizes: [usize; 3]| {
             let n = sizes.iter().fold(1_u128, |n, &size| n.saturating_mul(size as u128));
-            if n > 1 << 32 { Err(Error::TooLarge { what, actual: n, limit: 1 << 32 }) } else { Ok(()) }
+            if n > 1 << 32 {
+                Err(Error::TooLarge { what, actual: n, limit: 1 << 32 })
+            } else {
+                Ok(())
+            }
         };
         count(Quantity::Inputs, [channels, rows, columns])?;
         let windows = |k: usize, size: usize| {
             let Pool { window, stride, padding, .. } = pool;
-            let axis = Axis { stride: stride[k], padding: padding[k], ..Axis::new(size, window[k]) };
+            let axis =
+                Axis { stride: stride[k], padding: padding[k], ..Axis::new(size, window[k]) };
             let windows = Windows::new(axis)?;
-            // The first window reaches furthest into the padding before the image, the last into that after it.
+            // The first window reaches furthest into the padding before the image, the last into
+            // that after it.
             if [0, windows.len() - 1].into_iter().any(|window| windows.taps(window).is_empty()) {
-                let (actual, limit) = (padding[k][0].max(padding[k][1]) as u128, window[k] as u128 - 1);
+                let (actual, limit) =
+                    (padding[k][0].max(padding[k][1]) as u128, window[k] as u128 - 1);
                 return Err(Error::TooLarge { what: Quantity::Padding, actual, limit });
             }
             Ok(windows)
@@ -145,14 +153,17 @@ impl PoolShape {
         [self.channels, self.windows[0].len(), self.windows[1].len()]
     }
 
-    /// The images pooled in f64: sums go through a window row by row, and are divided once. Of several equal greatest values it is the
-    /// first.
+    /// The images pooled in f64: sums go through a window row by row, and are divided once. Of
+    /// several equal greatest values it is the first.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result would not fit.
+    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result
+    /// would not fit.
     pub fn floats(&self, values: &[f64]) -> Result<Vec<f64>> {
         match self.pool.kind {
-            PoolKind::Average => self.reduce(values, 0.0, |sum, value| sum + value, |sum, n| sum / n as f64),
+            PoolKind::Average => {
+                self.reduce(values, 0.0, |sum, value| sum + value, |sum, n| sum / n as f64)
+            }
             PoolKind::Max => {
                 let greater = |best: f64, value: f64| if value > best { value } else { best };
                 self.reduce(values, f64::NEG_INFINITY, greater, |best, _| best)
@@ -160,22 +171,26 @@ impl PoolShape {
         }
     }
 
-    /// The images pooled in integers: a mean of k values that sum to s is `floor((2 s + k) / (2 k))`, that is, halves are rounded up.
+    /// The images pooled in integers: a mean of k values that sum to s is `floor((2 s + k) / (2
+    /// k))`, that is, halves are rounded up.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result would not fit.
+    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result
+    /// would not fit.
     pub fn integers(&self, values: &[i64]) -> Result<Vec<i64>> {
         match self.pool.kind {
             PoolKind::Average => {
                 // Between the least and the greatest value, or 0, so that it fits again.
-                let mean = |sum: i128, n: usize| (2 * sum + n as i128).div_euclid(2 * n as i128) as i64;
+                let mean =
+                    |sum: i128, n: usize| (2 * sum + n as i128).div_euclid(2 * n as i128) as i64;
                 self.reduce(values, 0, |sum, value| sum + i128::from(value), mean)
             }
             PoolKind::Max => self.reduce(values, i64::MIN, i64::max, |best, _| best),
         }
     }
 
-    /// Goes through the values of each window from `start` with `step`, and ends with the number of values they stand for.
+    /// Goes through the values of each window from `start` with `step`, and ends with the number of
+    /// values they stand for.
     fn reduce<T: Copy, S: Copy>(
         &self,
         values: &[T],
@@ -190,28 +205,36 @@ impl PoolShape {
         if !values.len().is_multiple_of(divisor) {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: values.len(), divisor });
         }
-        let column_places: Vec<_> =
-            (0..over_columns.len()).map(|window| places(over_columns, window)).collect::<Result<_>>()?;
-        let are_pairs = column_places.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
+        let column_places: Vec<_> = (0..over_columns.len())
+            .map(|window| places(over_columns, window))
+            .collect::<Result<_>>()?;
+        let are_pairs =
+            column_places.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
         let n = (values.len() / divisor) as u128 * self.n_outputs() as u128;
         let mut pooled = memory::with_capacity(n, Quantity::Value)?;
-        // A row of windows goes through the image's rows together: each window still sees its values in their order.
+        // A row of windows goes through the image's rows together: each window still sees its
+        // values in their order.
         let mut reduced = vec![start; over_columns.len()];
         for channel in values.chunks_exact(image) {
             for row in 0..over_rows.len() {
                 let rows = places(over_rows, row)?;
                 reduced.fill(start);
-                for values in channel[rows.start * columns..rows.end * columns].chunks_exact(columns) {
+                for values in
+                    channel[rows.start * columns..rows.end * columns].chunks_exact(columns)
+                {
                     if are_pairs {
                         // The usual windows, in a loop that the compiler unrolls.
-                        for (reduced, &[left, right]) in reduced.iter_mut().zip(values.as_chunks().0) {
+                        for (reduced, &[left, right]) in
+                            reduced.iter_mut().zip(values.as_chunks().0)
+                        {
                             *reduced = step(step(*reduced, left), right);
                         }
                         continue;
                     }
                     for (reduced, inside) in reduced.iter_mut().zip(&column_places) {
-                        *reduced =
-                            values[inside.clone()].iter().fold(*reduced, |all, &value| step(all, value));
+                        *reduced = values[inside.clone()]
+                            .iter()
+                            .fold(*reduced, |all, &value| step(all, value));
                     }
                 }
                 pooled.extend(reduced.iter().zip(&column_places).map(|(&reduced, inside)| {
@@ -227,13 +250,15 @@ impl PoolShape {
     }
 }
 
-/// The places of a window inside the image, which are one after the other: a pool has no dilation. None in the padding alone.
+/// The places of a window inside the image, which are one after the other: a pool has no dilation.
+/// None in the padding alone.
 fn places(windows: &Windows, window: usize) -> Result<Range<usize>> {
     let taps = windows.taps(window);
     if taps.is_empty() {
         return Ok(0..0);
     }
-    let first =
-        windows.at(window, taps.start).ok_or(Error::Internal { place: "places of a pool's window" })?;
+    let first = windows
+        .at(window, taps.start)
+        .ok_or(Error::Internal { place: "places of a pool's window" })?;
     Ok(first..first + taps.len())
 }

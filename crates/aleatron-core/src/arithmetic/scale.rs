@@ -1,18 +1,19 @@
 //! Scales of weights.
 
-/// The magnitude below which the weights of a row hold no signal, relative to the largest weight of the layer: at that scale, even a
-/// comparator of 32 bits would see zeros.
+/// The magnitude below which the weights of a row hold no signal, relative to the largest weight of
+/// the layer: at that scale, even a comparator of 32 bits would see zeros.
 const RELATIVE_LIMIT: f64 = 1.0 / (1u64 << 32) as f64;
 
-/// The magnitude up to which weights and inputs hold no signal in any layer: 2^-96. Weights decay to such values when a neuron
-/// dies in training, and outputs of such neurons are as small.
+/// The magnitude up to which weights and inputs hold no signal in any layer: 2^-96. Weights decay
+/// to such values when a neuron dies in training, and outputs of such neurons are as small.
 pub const SIGNAL_LIMIT: f64 = RELATIVE_LIMIT * RELATIVE_LIMIT * RELATIVE_LIMIT;
 
 /// Returns the scale of a row of weights: the divisor that maps them to [-1, 1].
 ///
-/// `largest_in_row` and `largest_in_layer` are the largest magnitudes of the row and of its whole layer; they are the same number if
-/// all rows share one scale. The scale is the largest magnitude of the row, so that streams use their whole interval. A row without
-/// signal, all zeros or below 2^-32 of the layer, has scale 1: a divisor as small as its weights would enlarge its bias beyond
+/// `largest_in_row` and `largest_in_layer` are the largest magnitudes of the row and of its whole
+/// layer; they are the same number if all rows share one scale. The scale is the largest magnitude
+/// of the row, so that streams use their whole interval. A row without signal, all zeros or below
+/// 2^-32 of the layer, has scale 1: a divisor as small as its weights would enlarge its bias beyond
 /// every integer.
 ///
 /// ```
@@ -50,7 +51,9 @@ mod tests {
     #[test]
     fn rows_without_signal_have_scale_one() {
         let limit = 2f64.powi(-32);
-        for (row, layer) in [(0.0, 0.0), (0.0, 2.0), (1e-32, 0.3), (1e-38, 1e-38), (limit * 5.0, 5.0)] {
+        for (row, layer) in
+            [(0.0, 0.0), (0.0, 2.0), (1e-32, 0.3), (1e-38, 1e-38), (limit * 5.0, 5.0)]
+        {
             assert_eq!(weight_scale_of_row(row, layer), 1.0, "{row} {layer}");
         }
         // Just above either limit there is a signal.

@@ -1,8 +1,10 @@
 //! Arrays in device memory, as layers take them and leave results in them.
 //!
-//! An address is a number that a driver follows, so the caller that names one makes a promise: [`DeviceArray::from_raw`], [`DeviceArrayMut::from_raw`] and
-//! [`DeviceStream::from_raw`] are unsafe. Everything that takes the arrays is safe. Backends check what their driver can tell them: that the
-//! memory is of their device and as large as the array, and that no array overlaps another or memory of the backend itself.
+//! An address is a number that a driver follows, so the caller that names one makes a promise:
+//! [`DeviceArray::from_raw`], [`DeviceArrayMut::from_raw`] and [`DeviceStream::from_raw`] are
+//! unsafe. Everything that takes the arrays is safe. Backends check what their driver can tell
+//! them: that the memory is of their device and as large as the array, and that no array overlaps
+//! another or memory of the backend itself.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,8 +56,9 @@ impl DeviceArray<'_> {
     /// Describes an array by its address.
     ///
     /// # Safety
-    /// The memory from `address` on, `len` elements of it, must stay allocated for the lifetime of the array. Nothing may write to it while a
-    /// call reads it, except work that the call is ordered after ([`InputOrder`]).
+    /// The memory from `address` on, `len` elements of it, must stay allocated for the lifetime of
+    /// the array. Nothing may write to it while a call reads it, except work that the call is
+    /// ordered after ([`InputOrder`]).
     #[allow(unsafe_code, reason = "a contract; there is no unsafe operation in this crate")]
     #[must_use]
     pub const unsafe fn from_raw(address: u64, len: usize, element: DeviceElement) -> Self {
@@ -101,8 +104,8 @@ impl<'a> DeviceArrayMut<'a> {
     /// Describes an array by its address.
     ///
     /// # Safety
-    /// The memory from `address` on, `len` elements of it, must stay allocated for the lifetime of the array, and nothing else may read or
-    /// write it while a call does.
+    /// The memory from `address` on, `len` elements of it, must stay allocated for the lifetime of
+    /// the array, and nothing else may read or write it while a call does.
     #[allow(unsafe_code, reason = "a contract; there is no unsafe operation in this crate")]
     #[must_use]
     pub const unsafe fn from_raw(address: u64, len: usize, element: DeviceElement) -> Self {
@@ -133,7 +136,8 @@ impl DeviceStream<'_> {
     /// Describes a stream by the handle that its driver gave out.
     ///
     /// # Safety
-    /// The handle must be that of a stream that exists for the lifetime of this value, of the driver of the device that it is used with.
+    /// The handle must be that of a stream that exists for the lifetime of this value, of the
+    /// driver of the device that it is used with.
     #[allow(unsafe_code, reason = "a contract; there is no unsafe operation in this crate")]
     #[must_use]
     pub const unsafe fn from_raw(handle: u64) -> Self {

@@ -43,7 +43,8 @@ pub enum Operation {
     Signed,
     /// Convolutions, and networks with pools between them.
     Conv,
-    /// Layers of every kind with random bits for one operand and sequences for the other, and networks of them.
+    /// Layers of every kind with random bits for one operand and sequences for the other, and
+    /// networks of them.
     Mixed,
     /// Every step of the inter-layer arithmetic of compiled networks.
     Program,
@@ -205,7 +206,9 @@ impl Case {
             Self::Pack { .. } => Operation::Pack,
             Self::Unpack { .. } => Operation::Unpack,
             Self::Gate { .. } | Self::Not { .. } | Self::Mux { .. } => Operation::Gates,
-            Self::Popcount { .. } | Self::AndPopcount { .. } | Self::Hamming { .. } => Operation::Count,
+            Self::Popcount { .. } | Self::AndPopcount { .. } | Self::Hamming { .. } => {
+                Operation::Count
+            }
             Self::EncodeSequence { .. } => Operation::Sequence,
             Self::Layer(layer) => layer.operation(),
             Self::Network(network) => network.operation(),
@@ -220,10 +223,11 @@ impl Case {
 pub struct LayerCase {
     /// The layer.
     pub spec: LayerSpec,
-    /// A threshold per weight, as wide as the generator of the weights, with the bit [`NEGATIVE`](crate::threshold::NEGATIVE) where a
-    /// signed one is negative.
+    /// A threshold per weight, as wide as the generator of the weights, with the bit
+    /// [`NEGATIVE`](crate::threshold::NEGATIVE) where a signed one is negative.
     pub weights: Vec<u64>,
-    /// A threshold per sample and input, as wide as the generator of the inputs, with signs as above.
+    /// A threshold per sample and input, as wide as the generator of the inputs, with signs as
+    /// above.
     pub inputs: Vec<u64>,
     /// The seed of the input streams, and the first sample.
     pub seed: SampleSeed,
@@ -236,7 +240,9 @@ impl LayerCase {
     #[must_use]
     pub fn operation(&self) -> Operation {
         match (self.spec.encoding(), self.spec.topology(), self.method) {
-            (Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. }, ..) => Operation::Mixed,
+            (Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. }, ..) => {
+                Operation::Mixed
+            }
             _ if self.spec.integer_bits().is_some() => Operation::Integer,
             (_, Topology::Conv(_), _) => Operation::Conv,
             _ if self.spec.polarity() == Polarity::Signed => Operation::Signed,
@@ -293,8 +299,8 @@ impl LayerCase {
     }
 }
 
-/// Values that have just the given thresholds: dividing by a power of two is exact, and so is what a polarity does to the
-/// result.
+/// Values that have just the given thresholds: dividing by a power of two is exact, and so is what
+/// a polarity does to the result.
 fn values(thresholds: &[u64], width: Width, polarity: Polarity) -> Vec<f64> {
     thresholds.iter().map(|&threshold| width.value(threshold, polarity)).collect()
 }

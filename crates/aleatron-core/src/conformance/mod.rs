@@ -1,8 +1,10 @@
-//! The one suite every backend must pass: cases, the backends that answer them, and a hash of the answers.
+//! The one suite every backend must pass: cases, the backends that answer them, and a hash of the
+//! answers.
 //!
-//! A [`Case`] is an operation with its inputs; [`Subject::run`] answers it as words. [`Reference`] is the plain
-//! answer. Property tests feed random cases to each SIMD tier, thread count and GPU adapter; `aleatron verify`
-//! feeds them [`suite::fixed`], the same cases on every machine, and prints the [`digest`] of what came back.
+//! A [`Case`] is an operation with its inputs; [`Subject::run`] answers it as words. [`Reference`]
+//! is the plain answer. Property tests feed random cases to each SIMD tier, thread count and GPU
+//! adapter; `aleatron verify` feeds them [`suite::fixed`], the same cases on every machine, and
+//! prints the [`digest`] of what came back.
 
 mod case;
 mod network;
@@ -31,8 +33,8 @@ pub trait Subject {
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>>;
 }
 
-/// The answer of a backend to a case of a layer or a network; `None` for other cases, and where the backend does not support
-/// the layer.
+/// The answer of a backend to a case of a layer or a network; `None` for other cases, and where the
+/// backend does not support the layer.
 pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>> {
     let answer = match case {
         Case::Layer(layer) => run_layer(backend, layer),
@@ -46,12 +48,15 @@ pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>
     }
 }
 
-/// The counts of a layer by each way of giving its inputs, several times over. Where two differ, the answer is both of them, one after
-/// the other: only one can be right, and it is not known which, but such an answer equals no right one.
+/// The counts of a layer by each way of giving its inputs, several times over. Where two differ,
+/// the answer is both of them, one after the other: only one can be right, and it is not known
+/// which, but such an answer equals no right one.
 fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
-    let options = PrepareOptions { method: case.method, max_batch: 64, ..PrepareOptions::default() };
+    let options =
+        PrepareOptions { method: case.method, max_batch: 64, ..PrepareOptions::default() };
     let layer = backend.prepare(&case.spec, &case.weight_values()?, &options)?;
-    let (values, streams, negative) = (case.input_values(), case.input_streams(), case.negative_inputs());
+    let (values, streams, negative) =
+        (case.input_values(), case.input_streams(), case.negative_inputs());
     let counts = |batch: Batch<'_>| match layer.counts(&batch, Cancel::NEVER) {
         // Tables count thresholds alone.
         Err(error) if error.backend_fault() == Some(BackendFault::Unsupported) => Ok(None),
@@ -90,7 +95,9 @@ impl Reference {
             Case::Encode { thresholds, length, address } => thresholds
                 .iter()
                 .zip(address.unit..=u32::MAX)
-                .flat_map(|(&t, unit)| reference::encode(t, *length, address.at_unit(unit)).into_words())
+                .flat_map(|(&t, unit)| {
+                    reference::encode(t, *length, address.at_unit(unit)).into_words()
+                })
                 .collect(),
             Case::Pack { bits } => case::pack(bits),
             Case::Unpack { stream } => stream.to_bits().into_iter().map(u64::from).collect(),
@@ -98,7 +105,9 @@ impl Reference {
             Case::Not { a } => reference::not(a).into_words(),
             Case::Mux { select, a, b } => reference::mux(select, a, b).into_words(),
             Case::Popcount { a } => vec![reference::popcount(a)],
-            Case::AndPopcount { a, b } => vec![reference::popcount(&reference::gate(Gate::And, a, b))],
+            Case::AndPopcount { a, b } => {
+                vec![reference::popcount(&reference::gate(Gate::And, a, b))]
+            }
             Case::Hamming { a, b } => vec![reference::hamming_distance(a, b)],
             Case::EncodeSequence { sequence, thresholds, length } => {
                 thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
@@ -116,7 +125,8 @@ impl Reference {
             Case::LifMulti { params, drive, currents, n_steps } => {
                 let mut all = LifTrace::default();
                 for &current in currents {
-                    let drives = std::iter::repeat_n(crate::lif::LifDrive { current, ..*drive }, *n_steps);
+                    let drives =
+                        std::iter::repeat_n(crate::lif::LifDrive { current, ..*drive }, *n_steps);
                     let one = reference::lif_run(*params, drives);
                     all.spikes.extend(one.spikes);
                     all.voltages.extend(one.voltages);
@@ -134,7 +144,8 @@ pub fn trace_words(trace: &LifTrace) -> Vec<u64> {
     spikes.chain(trace.voltages.iter().map(|&v| v as u16 as u64)).collect()
 }
 
-/// A hash of answers that depends on every word and its place: FNV-1a over their bytes, finished with Philox.
+/// A hash of answers that depends on every word and its place: FNV-1a over their bytes, finished
+/// with Philox.
 #[must_use]
 pub fn digest<'a>(answers: impl IntoIterator<Item = &'a [u64]>) -> u64 {
     let mut digest = Digest::default();

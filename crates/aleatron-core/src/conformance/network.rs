@@ -1,4 +1,5 @@
-//! Cases of whole networks: layers on a backend, and the binary side between them in either arithmetic.
+//! Cases of whole networks: layers on a backend, and the binary side between them in either
+//! arithmetic.
 
 use super::case::Operation;
 use crate::arithmetic::{Accumulator, Arithmetic, FloatStage, PoolShape, Requantizer};
@@ -28,8 +29,8 @@ pub struct NetworkLayer {
     pub requantizer: Requantizer,
 }
 
-/// A network and a batch. The answer is the counts of every layer, and then the last layer's outputs as words: f64 as bits,
-/// integers in two's complement.
+/// A network and a batch. The answer is the counts of every layer, and then the last layer's
+/// outputs as words: f64 as bits, integers in two's complement.
 #[derive(Debug, Clone)]
 pub struct NetworkCase {
     /// The layers.
@@ -48,7 +49,10 @@ impl NetworkCase {
     pub fn operation(&self) -> Operation {
         let has = |f: fn(&LayerSpec) -> bool| self.layers.iter().any(|layer| f(&layer.spec));
         if has(|spec| {
-            matches!(spec.encoding(), Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. })
+            matches!(
+                spec.encoding(),
+                Encoding::BernoulliInputs { .. } | Encoding::BernoulliWeights { .. }
+            )
         }) {
             Operation::Mixed
         } else if has(|spec| matches!(spec.topology(), Topology::Conv(_))) {
@@ -60,7 +64,8 @@ impl NetworkCase {
         }
     }
 
-    /// Returns the network as a program, with the slots of an answer: the counts of every layer, then the last outputs.
+    /// Returns the network as a program, with the slots of an answer: the counts of every layer,
+    /// then the last outputs.
     ///
     /// # Errors
     /// None for a valid case.
@@ -85,7 +90,9 @@ impl NetworkCase {
             slots.push(counts);
             value = match self.arithmetic {
                 Arithmetic::Float => program.decode(index, counts, layer.stage.clone())?,
-                Arithmetic::Integer => program.accumulate(index, counts, layer.accumulator.clone())?,
+                Arithmetic::Integer => {
+                    program.accumulate(index, counts, layer.accumulator.clone())?
+                }
             };
             if let Some(pool) = layer.pool {
                 value = program.pool(value, pool)?;

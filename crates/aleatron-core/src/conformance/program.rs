@@ -9,7 +9,8 @@ use crate::layer::SampleSeed;
 use crate::program::{Program, ProgramBatch, ProgramOutput, SlotId, plain};
 use std::sync::Arc;
 
-/// A program and a batch. The answer is every slot that is asked for, as words, and the inputs of each layer that saturated.
+/// A program and a batch. The answer is every slot that is asked for, as words, and the inputs of
+/// each layer that saturated.
 #[derive(Debug, Clone)]
 pub struct ProgramCase {
     /// The program.
@@ -49,7 +50,8 @@ fn words(output: &ProgramOutput) -> Vec<u64> {
     output.slots.iter().flat_map(|slot| slot.to_words()).collect()
 }
 
-/// Returns the answer of a backend: of its own program if it has one, and of its layers with plain steps between them.
+/// Returns the answer of a backend: of its own program if it has one, and of its layers with plain
+/// steps between them.
 pub(super) fn answer(
     backend: &dyn Backend,
     program: &Arc<Program>,
@@ -68,11 +70,14 @@ pub(super) fn answer(
         return Ok(words(&plain::run(program, &batch, slots, counts_of)?));
     };
     let all = prepared.run(&batch, slots, Cancel::NEVER)?;
-    // The outputs alone take the shortest path, which must lead to the same numbers. Both answers together equal no right one.
+    // The outputs alone take the shortest path, which must lead to the same numbers. Both answers
+    // together equal no right one.
     let outputs = prepared.run(&batch, program.outputs(), Cancel::NEVER)?;
     let known = program.outputs().iter().zip(&outputs.slots);
-    let mut known = known.filter_map(|(id, data)| Some((slots.iter().position(|slot| slot == id)?, data)));
-    let is_equal = known.all(|(k, data)| all.slots[k] == *data) && outputs.saturated == all.saturated;
+    let mut known =
+        known.filter_map(|(id, data)| Some((slots.iter().position(|slot| slot == id)?, data)));
+    let is_equal =
+        known.all(|(k, data)| all.slots[k] == *data) && outputs.saturated == all.saturated;
     Ok(if is_equal { words(&all) } else { [words(&all), words(&outputs)].concat() })
 }
 

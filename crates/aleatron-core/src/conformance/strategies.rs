@@ -7,7 +7,8 @@ use crate::generator::{Pairing, SequenceKind, Sharing, Width};
 use crate::polarity::Polarity;
 use crate::threshold::NEGATIVE;
 use crate::{
-    BitStream, Connections, ConvShape, Convolution, Encoding, LayerSpec, Length, SampleSeed, Topology,
+    BitStream, Connections, ConvShape, Convolution, Encoding, LayerSpec, Length, SampleSeed,
+    Topology,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,7 +35,10 @@ pub fn polarity() -> impl Strategy<Value = Polarity> {
 }
 
 /// Thresholds as a layer has them: with signs where its operands have signs.
-pub fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> impl Strategy<Value = u64> {
+pub fn with_signs(
+    polarity: Polarity,
+    threshold: impl Strategy<Value = u64>,
+) -> impl Strategy<Value = u64> {
     (threshold, any::<bool>()).prop_map(move |(threshold, is_negative)| {
         threshold | if is_negative && polarity == Polarity::Signed { NEGATIVE } else { 0 }
     })
@@ -43,11 +47,15 @@ pub fn with_signs(polarity: Polarity, threshold: impl Strategy<Value = u64>) -> 
 /// Dense and sparse layers, and convolutions with every kind of border.
 pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
     let (n, m) = (sizes.inputs, sizes.neurons);
-    let dense = (1..n, 1..m).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
+    let dense =
+        (1..n, 1..m).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
     let sparse = (1..n, 1..n).prop_flat_map(|(n_inputs, n_neurons)| {
-        vec(any::<bool>(), n_inputs * n_neurons).prop_filter_map("a mask of other sizes", move |mask| {
-            Some(Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).ok()?)))
-        })
+        vec(any::<bool>(), n_inputs * n_neurons).prop_filter_map(
+            "a mask of other sizes",
+            move |mask| {
+                Some(Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).ok()?)))
+            },
+        )
     });
     let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
     let conv = (axis(), axis(), 1..4usize, 1..sizes.channels, 1..sizes.groups).prop_filter_map(
@@ -64,16 +72,24 @@ pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
     prop_oneof![2 => dense, 1 => sparse, 2 => conv]
 }
 
-/// A pair of sequences, with parameters of which any layer finds as many as it needs, and every sharing.
+/// A pair of sequences, with parameters of which any layer finds as many as it needs, and every
+/// sharing.
 pub fn pairing() -> impl Strategy<Value = Pairing> {
-    let kinds = || prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
+    let kinds = || {
+        prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton])
+    };
     let one = || {
-        (kinds(), 2..6u32, 3..=14u32).prop_filter_map("no such sequence", |(kind, parameter, bits)| {
-            kind.sequence(parameter, Width::new(bits).ok()?).ok()
-        })
+        (kinds(), 2..6u32, 3..=14u32)
+            .prop_filter_map("no such sequence", |(kind, parameter, bits)| {
+                kind.sequence(parameter, Width::new(bits).ok()?).ok()
+            })
     };
     let sharing = prop::sample::select(Sharing::ALL.to_vec());
-    (one(), one(), sharing).prop_map(|(inputs, weights, sharing)| Pairing { inputs, weights, sharing })
+    (one(), one(), sharing).prop_map(|(inputs, weights, sharing)| Pairing {
+        inputs,
+        weights,
+        sharing,
+    })
 }
 
 /// Random bits for one operand and sequences for the other.
@@ -88,7 +104,8 @@ pub fn mixed() -> impl Strategy<Value = Encoding> {
 fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
     let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
     let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
-    let shared = (pairing(), method).prop_map(|(pairing, method)| (Encoding::Sequences(pairing), method));
+    let shared =
+        (pairing(), method).prop_map(|(pairing, method)| (Encoding::Sequences(pairing), method));
     let mixed = mixed().prop_map(|encoding| (encoding, CountMethod::Best));
     prop_oneof![2 => bernoulli, 2 => shared, 1 => mixed]
 }
@@ -96,25 +113,30 @@ fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
 /// Layers of any kind with a batch; those whose generator has too few sequences are drawn again.
 pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
     let spec = (topology(sizes), 1usize..300, polarity(), encoding(), 0usize..1 << 28);
-    let spec =
-        spec.prop_filter_map("too few sequences", |(topology, bits, polarity, (encoding, method), k)| {
-            let spec = LayerSpec::new(topology, Length::new(bits).ok()?, polarity, encoding).ok()?;
+    let spec = spec.prop_filter_map(
+        "too few sequences",
+        |(topology, bits, polarity, (encoding, method), k)| {
+            let spec =
+                LayerSpec::new(topology, Length::new(bits).ok()?, polarity, encoding).ok()?;
             Some((spec.at(LayerIndex::new(k).ok()?), method))
-        });
-    (spec, 1..sizes.samples, any::<u64>(), 0u32..1 << 30).prop_flat_map(|((spec, method), n, seed, first)| {
-        let polarity = spec.polarity();
-        let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
-        let weights = thresholds(spec.encoding().weight_width(), spec.n_weights());
-        let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
-        let seed = SampleSeed::new(seed).starting_at(first);
-        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
-            spec: spec.clone(),
-            weights,
-            inputs,
-            seed,
-            method,
-        })
-    })
+        },
+    );
+    (spec, 1..sizes.samples, any::<u64>(), 0u32..1 << 30).prop_flat_map(
+        |((spec, method), n, seed, first)| {
+            let polarity = spec.polarity();
+            let thresholds = |width: Width, n: usize| vec(with_signs(polarity, 0..=width.one()), n);
+            let weights = thresholds(spec.encoding().weight_width(), spec.n_weights());
+            let inputs = thresholds(spec.encoding().input_width(), spec.n_inputs() * n);
+            let seed = SampleSeed::new(seed).starting_at(first);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed,
+                method,
+            })
+        },
+    )
 }
 
 /// Three streams of one length.

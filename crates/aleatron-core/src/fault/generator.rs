@@ -5,7 +5,8 @@ use crate::generator::{Lfsr, OperandSequences, Sequence, Sharing};
 use crate::layer::{InputSource, LayerSpec, WeightSource};
 use crate::stream::{BitStream, Length, WORD_BITS};
 
-/// Checks that at least one operand of a layer has shared sequences, and that the state of each has a definition.
+/// Checks that at least one operand of a layer has shared sequences, and that the state of each has
+/// a definition.
 ///
 /// # Errors
 /// [`Error::Syntax`] with the sequence that has no state.
@@ -21,7 +22,9 @@ pub fn check_generators(spec: &LayerSpec) -> Result<()> {
     let fault = |of: &str| Error::Syntax {
         what: Quantity::FaultSite,
         text: "generators".to_owned(),
-        reason: format!("{of} have no state that could flip; use lfsr, sobol or ramp, or another site"),
+        reason: format!(
+            "{of} have no state that could flip; use lfsr, sobol or ramp, or another site"
+        ),
     };
     match [inputs, weights] {
         [None, None] => Err(fault("bernoulli streams")),
@@ -44,9 +47,15 @@ pub const fn sequence_of_input(sequences: &OperandSequences, input: usize) -> us
     }
 }
 
-/// Returns the number of the sequence of a weight among those of its operand, in a layer with rows of `n` units.
+/// Returns the number of the sequence of a weight among those of its operand, in a layer with rows
+/// of `n` units.
 #[must_use]
-pub const fn sequence_of_weight(sequences: &OperandSequences, row: usize, unit: usize, n: usize) -> usize {
+pub const fn sequence_of_weight(
+    sequences: &OperandSequences,
+    row: usize,
+    unit: usize,
+    n: usize,
+) -> usize {
     match sequences.sharing {
         Sharing::OneForAll => 0,
         Sharing::OnePerInput => unit,
@@ -54,11 +63,17 @@ pub const fn sequence_of_weight(sequences: &OperandSequences, row: usize, unit: 
     }
 }
 
-/// Returns the stream of a threshold under a sequence whose first state has the bits of `mask` flipped.
+/// Returns the stream of a threshold under a sequence whose first state has the bits of `mask`
+/// flipped.
 ///
 /// # Errors
 /// [`Error::Syntax`] for a sequence without a state; see [`check_generators`].
-pub fn encode_faulty(sequence: &Sequence, mask: u32, threshold: u64, length: Length) -> Result<BitStream> {
+pub fn encode_faulty(
+    sequence: &Sequence,
+    mask: u32,
+    threshold: u64,
+    length: Length,
+) -> Result<BitStream> {
     let width = sequence.width();
     let mut values: Box<dyn Iterator<Item = u32>> = match sequence {
         Sequence::Lfsr(lfsr) => match lfsr.seed() ^ mask {
@@ -76,7 +91,11 @@ pub fn encode_faulty(sequence: &Sequence, mask: u32, threshold: u64, length: Len
         }
         Sequence::Halton(_) | Sequence::Digit(_) => {
             let reason = format!("{sequence} has no state that could flip");
-            return Err(Error::Syntax { what: Quantity::FaultSite, text: "generators".to_owned(), reason });
+            return Err(Error::Syntax {
+                what: Quantity::FaultSite,
+                text: "generators".to_owned(),
+                reason,
+            });
         }
     };
     Ok(BitStream::from_fn(length, |_| {

@@ -1,7 +1,8 @@
 //! Faults: bits of a layer that flip, each a function of a seed, a site and an address.
 //!
-//! A [`Fault`] names a [site](FaultSite), a [kind](FaultKind) and a [rate](FaultRate); [`Faults`] are several of them under one seed. The flips of a
-//! site are [masks](FaultMask): streams at an address of their own, so that the encoders of streams create them. `docs/streams.md`
+//! A [`Fault`] names a [site](FaultSite), a [kind](FaultKind) and a [rate](FaultRate); [`Faults`]
+//! are several of them under one seed. The flips of a site are [masks](FaultMask): streams at an
+//! address of their own, so that the encoders of streams create them. `docs/streams.md`
 //! defines every bit, and [`plain`] computes it one bit at a time.
 
 mod generator;
@@ -80,7 +81,8 @@ impl FaultSite {
         }
     }
 
-    /// Returns whether the site changes bits of streams or products, so that count tables do not apply.
+    /// Returns whether the site changes bits of streams or products, so that count tables do not
+    /// apply.
     #[must_use]
     pub const fn changes_bits(self) -> bool {
         matches!(self, Self::Inputs | Self::Weights | Self::Products | Self::Generators)
@@ -97,7 +99,8 @@ impl FaultSite {
         matches!(self, Self::Memory | Self::StuckAtZero | Self::StuckAtOne | Self::Generators)
     }
 
-    /// Returns the kind of the site's faults if none is given: permanent for memory and generators, otherwise transient.
+    /// Returns the kind of the site's faults if none is given: permanent for memory and generators,
+    /// otherwise transient.
     #[must_use]
     pub const fn default_kind(self) -> FaultKind {
         if self.is_lasting() { FaultKind::Permanent } else { FaultKind::Transient }
@@ -175,7 +178,8 @@ impl Fault {
     /// Creates a fault.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or [`Error::TooLarge`] for the cycles of a burst.
+    /// [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or
+    /// [`Error::TooLarge`] for the cycles of a burst.
     pub fn new(site: FaultSite, kind: FaultKind, rate: FaultRate) -> Result<Self> {
         let reason = match (site, kind) {
             (site, FaultKind::Transient | FaultKind::Burst { .. }) if site.is_lasting() => {
@@ -196,7 +200,11 @@ impl Fault {
             match cycles {
                 0 => return Err(Error::Zero(what)),
                 _ if cycles > limit => {
-                    return Err(Error::TooLarge { what, actual: cycles.into(), limit: limit.into() });
+                    return Err(Error::TooLarge {
+                        what,
+                        actual: cycles.into(),
+                        limit: limit.into(),
+                    });
                 }
                 _ => {}
             }
@@ -250,10 +258,12 @@ impl Faults {
     /// [`Error::Syntax`] for two faults of one site and kind.
     pub fn new(seed: u64, mut faults: Vec<Fault>) -> Result<Self> {
         faults.sort_by_key(|fault| (fault.site, fault.kind.number()));
-        let same =
-            |pair: &&[Fault]| pair[0].site == pair[1].site && pair[0].kind.number() == pair[1].kind.number();
+        let same = |pair: &&[Fault]| {
+            pair[0].site == pair[1].site && pair[0].kind.number() == pair[1].kind.number()
+        };
         if let Some(pair) = faults.windows(2).find(same) {
-            let reason = format!("{} has this kind of fault already; give one rate", pair[0].site.name());
+            let reason =
+                format!("{} has this kind of fault already; give one rate", pair[0].site.name());
             return Err(Error::Syntax { what: Quantity::Fault, text: pair[1].to_string(), reason });
         }
         faults.retain(|fault| !fault.rate.is_zero());
@@ -315,22 +325,25 @@ impl FaultMask {
         &self.fault
     }
 
-    /// Returns the addresses of the two comparisons of a mask at unit 0; `sample` is ignored for permanent faults, and `row` is the row
-    /// of sites whose masks have no sample in it.
+    /// Returns the addresses of the two comparisons of a mask at unit 0; `sample` is ignored for
+    /// permanent faults, and `row` is the row of sites whose masks have no sample in it.
     #[must_use]
     pub fn addresses(&self, sample: u32, row: u32, operand: Operand) -> [StreamAddress; 2] {
         let sample = if self.fault.is_per_sample() { sample } else { 0 };
         let (in_key, row) = match self.fault.site {
-            FaultSite::Inputs | FaultSite::Counters | FaultSite::Accumulators | FaultSite::Activations => {
-                (0, sample)
-            }
+            FaultSite::Inputs
+            | FaultSite::Counters
+            | FaultSite::Accumulators
+            | FaultSite::Activations => (0, sample),
             FaultSite::Weights | FaultSite::Products => (sample, row),
-            FaultSite::Memory | FaultSite::StuckAtZero | FaultSite::StuckAtOne | FaultSite::Generators => {
-                (0, row)
-            }
+            FaultSite::Memory
+            | FaultSite::StuckAtZero
+            | FaultSite::StuckAtOne
+            | FaultSite::Generators => (0, row),
         };
         let site = self.fault.site as u32 + 16 * self.fault.kind.number();
-        let words = philox4x32([site, in_key, operand as u32, Domain::FaultKey as u32], key(self.seed));
+        let words =
+            philox4x32([site, in_key, operand as u32, Domain::FaultKey as u32], key(self.seed));
         let seed = u64::from(words[1]) << 32 | u64::from(words[0]);
         let address = |domain| StreamAddress { seed, domain, layer: self.layer, row, unit: 0 };
         [address(Domain::Fault), address(Domain::FaultFine)]
@@ -355,7 +368,8 @@ pub fn counter_width(spec: &LayerSpec) -> Result<u32> {
     }
 }
 
-/// How a circuit stores an operand: its magnitude, and for signed operands a sign in the bit above it.
+/// How a circuit stores an operand: its magnitude, and for signed operands a sign in the bit above
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoredOperand {
     /// The bits of the magnitude.
@@ -404,7 +418,9 @@ impl StoredOperand {
             | if is_negative(positive_zero(threshold)) { sign } else { 0 };
         let flipped = stored ^ mask;
         let is_negative = self.polarity == Polarity::Signed && flipped & sign != 0;
-        positive_zero((flipped & (sign - 1)).min(self.greatest) | if is_negative { NEGATIVE } else { 0 })
+        positive_zero(
+            (flipped & (sign - 1)).min(self.greatest) | if is_negative { NEGATIVE } else { 0 },
+        )
     }
 }
 
@@ -414,14 +430,16 @@ pub const fn positive_zero(threshold: u64) -> u64 {
     if magnitude(threshold) == 0 { 0 } else { threshold }
 }
 
-/// Returns the threshold of an operand whose generator is stuck at a level; `one` is that of the stream of ones.
+/// Returns the threshold of an operand whose generator is stuck at a level; `one` is that of the
+/// stream of ones.
 #[must_use]
 pub const fn stick_threshold(threshold: u64, level: bool, one: u64) -> u64 {
     let sign = positive_zero(threshold) & NEGATIVE;
     if level { one | sign } else { 0 }
 }
 
-/// Returns an accumulator's value of `width` bits in two's complement with the bits of `mask` flipped.
+/// Returns an accumulator's value of `width` bits in two's complement with the bits of `mask`
+/// flipped.
 #[must_use]
 pub const fn flip_accumulator(value: i64, mask: u64, width: u32) -> i64 {
     let unused = 64 - width;

@@ -16,7 +16,9 @@ impl FromStr for FaultSite {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|site| site.name() == text);
-        found.ok_or_else(|| Error::unknown_name(Quantity::FaultSite, text, Self::ALL.map(Self::name)))
+        found.ok_or_else(|| {
+            Error::unknown_name(Quantity::FaultSite, text, Self::ALL.map(Self::name))
+        })
     }
 }
 
@@ -33,8 +35,13 @@ impl FromStr for FaultKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let unknown =
-            || Error::unknown_name(Quantity::FaultKind, text, ["transient", "permanent", "burst=CYCLES"]);
+        let unknown = || {
+            Error::unknown_name(
+                Quantity::FaultKind,
+                text,
+                ["transient", "permanent", "burst=CYCLES"],
+            )
+        };
         match text {
             "transient" => Ok(Self::Transient),
             "permanent" => Ok(Self::Permanent),
@@ -64,7 +71,8 @@ impl FromStr for Fault {
             }
             [site, kind, rate] => Self::new(site.parse()?, kind.parse()?, rate.parse()?),
             _ => {
-                let reason = "use SITE:RATE or SITE:KIND:RATE, such as inputs:transient:1e-3".to_owned();
+                let reason =
+                    "use SITE:RATE or SITE:KIND:RATE, such as inputs:transient:1e-3".to_owned();
                 Err(Error::Syntax { what: Quantity::Fault, text: text.to_owned(), reason })
             }
         }

@@ -1,8 +1,9 @@
 //! Faults one bit at a time, straight from the specification, never optimized.
 
 use super::{
-    FaultMask, FaultSite, Faults, Operand, StoredOperand, check_generators, counter_width, encode_faulty,
-    flip_accumulator, positive_zero, sequence_of_input, sequence_of_weight, stick_threshold,
+    FaultMask, FaultSite, Faults, Operand, StoredOperand, check_generators, counter_width,
+    encode_faulty, flip_accumulator, positive_zero, sequence_of_input, sequence_of_weight,
+    stick_threshold,
 };
 use crate::arithmetic::{Accumulator, IntegerActivation};
 use crate::error::{Error, Result};
@@ -33,12 +34,21 @@ pub fn mask(
     let starts: Vec<bool> = (0..length.bits()).map(starts).collect();
     let flips = |k: usize| (0..=k).rev().take(cycles).any(|start| starts[start]);
     BitStream::from_fn(length, |word| {
-        (word * 64..length.bits()).take(64).fold(0, |bits, k| bits | u64::from(flips(k)) << (k % 64))
+        (word * 64..length.bits())
+            .take(64)
+            .fold(0, |bits, k| bits | u64::from(flips(k)) << (k % 64))
     })
 }
 
 /// Returns a mask of at most 64 bits as a number.
-fn number(own: &FaultMask, bits: u32, operand: Operand, sample: u32, row: u32, unit: u32) -> Result<u64> {
+fn number(
+    own: &FaultMask,
+    bits: u32,
+    operand: Operand,
+    sample: u32,
+    row: u32,
+    unit: u32,
+) -> Result<u64> {
     let mask = mask(own, Length::new(bits as usize)?, operand, sample, row, unit);
     Ok(mask.words().first().copied().unwrap_or(0))
 }
@@ -47,7 +57,11 @@ fn number(own: &FaultMask, bits: u32, operand: Operand, sample: u32, row: u32, u
 ///
 /// # Errors
 /// None for the thresholds of the layer.
-pub fn weight_thresholds(spec: &LayerSpec, faults: &Faults, thresholds: &[u64]) -> Result<Vec<u64>> {
+pub fn weight_thresholds(
+    spec: &LayerSpec,
+    faults: &Faults,
+    thresholds: &[u64],
+) -> Result<Vec<u64>> {
     let (one, stored) = (spec.encoding().weight_width().one(), StoredOperand::weights(spec));
     let mut flipped = thresholds.to_vec();
     for (threshold, (j, i)) in flipped.iter_mut().zip(reference::weights(spec)) {
@@ -61,7 +75,8 @@ pub fn weight_thresholds(spec: &LayerSpec, faults: &Faults, thresholds: &[u64]) 
     Ok(flipped)
 }
 
-/// Returns the thresholds of inputs, rows of samples by inputs, as faulty registers and stuck generators leave them.
+/// Returns the thresholds of inputs, rows of samples by inputs, as faulty registers and stuck
+/// generators leave them.
 ///
 /// # Errors
 /// [`Error::TooLarge`] past the 2^32 samples that a counter can name.
@@ -74,7 +89,8 @@ pub fn input_thresholds(
     let (one, stored) = (spec.encoding().input_width().one(), StoredOperand::inputs(spec));
     let mut inputs = Vec::new();
     for (k, &threshold) in thresholds.iter().enumerate() {
-        let (sample, unit) = (seed.advanced(k / spec.n_inputs())?.first_sample, (k % spec.n_inputs()) as u32);
+        let (sample, unit) =
+            (seed.advanced(k / spec.n_inputs())?.first_sample, (k % spec.n_inputs()) as u32);
         let mut threshold = threshold;
         for mask in faults.at(FaultSite::Activations, spec.index()) {
             let mask = number(&mask, stored.n_bits(), Operand::Inputs, sample, 0, unit)?;
@@ -105,7 +121,8 @@ fn stuck(
     Ok(left)
 }
 
-/// Returns the counts of a layer with faults, row-major of samples by neurons, for the thresholds of its weights and inputs.
+/// Returns the counts of a layer with faults, row-major of samples by neurons, for the thresholds
+/// of its weights and inputs.
 ///
 /// # Errors
 /// [`Error::TooLarge`] for counters of more than 63 bits.
@@ -122,7 +139,8 @@ pub fn counts(
     let units = reference::weights(spec);
     let (n, m) = (spec.n_inputs(), spec.n_neurons());
     let missing = Error::Internal { place: "fault::plain::counts" };
-    let stream = |streams: &StreamMatrix, k: usize| streams.stream(k).ok_or_else(|| missing.clone());
+    let stream =
+        |streams: &StreamMatrix, k: usize| streams.stream(k).ok_or_else(|| missing.clone());
     let flip = |site, stream: BitStream, sample, row, unit| {
         faults.at(site, spec.index()).fold(stream, |stream, own| {
             let mask = mask(&own, spec.length(), Operand::Inputs, sample, row, unit);
@@ -136,8 +154,10 @@ pub fn counts(
             let number_of_neuron = neuron_number(spec, neuron);
             let mut count = 0;
             for (weight, input) in reference::products(spec, neuron) {
-                let (row, unit) = (spec.first_neuron() + units[weight].0 as u32, units[weight].1 as u32);
-                let w = flip(FaultSite::Weights, stream(&weight_streams, weight)?, index, row, unit);
+                let (row, unit) =
+                    (spec.first_neuron() + units[weight].0 as u32, units[weight].1 as u32);
+                let w =
+                    flip(FaultSite::Weights, stream(&weight_streams, weight)?, index, row, unit);
                 let x = stream(&input_streams, sample * n + input)?;
                 let x = flip(FaultSite::Inputs, x, index, 0, input as u32);
                 let gate = match spec.polarity() {
@@ -148,7 +168,8 @@ pub fn counts(
                 let product = flip(FaultSite::Products, product, index, number_of_neuron, unit);
                 let ones = reference::popcount(&product);
                 let bits = spec.length().bits() as u64;
-                let is_down = is_negative(weights[weight]) != is_negative(inputs[sample * n + input]);
+                let is_down =
+                    is_negative(weights[weight]) != is_negative(inputs[sample * n + input]);
                 count += match (spec.polarity(), is_down) {
                     (Polarity::Unipolar | Polarity::Bipolar, _) => ones,
                     (Polarity::Signed, false) => bits + ones,
@@ -156,7 +177,14 @@ pub fn counts(
                 };
             }
             for own in faults.at(FaultSite::Counters, spec.index()) {
-                count ^= number(&own, counter_width(spec)?, Operand::Inputs, index, 0, number_of_neuron)?;
+                count ^= number(
+                    &own,
+                    counter_width(spec)?,
+                    Operand::Inputs,
+                    index,
+                    0,
+                    number_of_neuron,
+                )?;
             }
             counts.push(count);
         }

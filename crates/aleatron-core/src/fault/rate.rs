@@ -58,7 +58,8 @@ impl FaultRate {
         self.bits == 0
     }
 
-    /// Returns the thresholds of the two comparisons of a mask bit: a power of two, and one of at least 2^31.
+    /// Returns the thresholds of the two comparisons of a mask bit: a power of two, and one of at
+    /// least 2^31.
     #[must_use]
     pub fn thresholds(self) -> [Threshold; 2] {
         if self.is_zero() {
@@ -87,7 +88,8 @@ impl FromStr for FaultRate {
 
     fn from_str(text: &str) -> Result<Self> {
         let reason = || "use 0 or a number from 1e-9 to 0.5".to_owned();
-        let fault = || Error::Syntax { what: Quantity::FaultRate, text: text.to_owned(), reason: reason() };
+        let fault =
+            || Error::Syntax { what: Quantity::FaultRate, text: text.to_owned(), reason: reason() };
         Self::new(text.trim().parse().map_err(|_| fault())?)
     }
 }

@@ -25,7 +25,8 @@ pub struct FaultSites {
 
 impl FaultSites {
     /// Bits of input and weight streams.
-    pub const STREAMS: Self = Self { bits: 1 << FaultSite::Inputs as u16 | 1 << FaultSite::Weights as u16 };
+    pub const STREAMS: Self =
+        Self { bits: 1 << FaultSite::Inputs as u16 | 1 << FaultSite::Weights as u16 };
 
     /// Returns the sites in order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = FaultSite> {
@@ -37,7 +38,9 @@ impl FaultSites {
     /// # Errors
     /// As [`Fault::new`].
     pub fn faults(self, kind: Option<FaultKind>, rate: FaultRate) -> Result<Vec<Fault>> {
-        self.iter().map(|site| Fault::new(site, kind.unwrap_or(site.default_kind()), rate)).collect()
+        self.iter()
+            .map(|site| Fault::new(site, kind.unwrap_or(site.default_kind()), rate))
+            .collect()
     }
 }
 
@@ -80,7 +83,11 @@ impl FromStr for FaultSites {
             };
             if bits & own != 0 {
                 let reason = format!("{} is given twice in {text}", Self { bits: bits & own });
-                return Err(Error::Syntax { what: Quantity::FaultSite, text: name.to_owned(), reason });
+                return Err(Error::Syntax {
+                    what: Quantity::FaultSite,
+                    text: name.to_owned(),
+                    reason,
+                });
             }
             bits |= own;
         }

@@ -6,9 +6,9 @@ use std::fmt;
 
 /// One digit of a counter in base `B = 2^W - 1`: `U_k = floor(k / B^DIGIT) mod B`.
 ///
-/// Streams of digit 0 and of digit 1 meet every pair of values once in `B^2` cycles, so that the ones of their AND are the
-/// product of the thresholds: clock division (Jenson and Riedel, ICCAD 2016). A threshold of `2^W` counts as `2^W - 1`,
-/// the greatest magnitude of `W` bits.
+/// Streams of digit 0 and of digit 1 meet every pair of values once in `B^2` cycles, so that the
+/// ones of their AND are the product of the thresholds: clock division (Jenson and Riedel, ICCAD
+/// 2016). A threshold of `2^W` counts as `2^W - 1`, the greatest magnitude of `W` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digit {
     digit: u32,
@@ -19,13 +19,18 @@ impl Digit {
     /// The widest digit: two of them have a period below 2^32.
     pub const MAX_WIDTH: u32 = 16;
 
-    /// Creates digit 0, which changes in every cycle, or digit 1, which changes when digit 0 starts over.
+    /// Creates digit 0, which changes in every cycle, or digit 1, which changes when digit 0 starts
+    /// over.
     ///
     /// # Errors
     /// [`Error::TooLarge`] for another digit and for a width past [`Self::MAX_WIDTH`].
     pub fn new(digit: u32, width: Width) -> Result<Self> {
         if digit > 1 {
-            return Err(Error::TooLarge { what: Quantity::Sequence, actual: digit.into(), limit: 1 });
+            return Err(Error::TooLarge {
+                what: Quantity::Sequence,
+                actual: digit.into(),
+                limit: 1,
+            });
         }
         if width.bits() > Self::MAX_WIDTH {
             let (actual, limit) = (width.bits().into(), Self::MAX_WIDTH.into());

@@ -88,7 +88,14 @@ impl Halton {
         while scale < 1 << 64 {
             scale *= base;
         }
-        HaltonValues { halton: *self, scale, digits: Vec::new(), steps: Vec::new(), value: 0, remainder: 0 }
+        HaltonValues {
+            halton: *self,
+            scale,
+            digits: Vec::new(),
+            steps: Vec::new(),
+            value: 0,
+            remainder: 0,
+        }
     }
 
     /// The sequence in `base`.
@@ -127,9 +134,9 @@ impl fmt::Display for Halton {
 
 /// The integers of a [`Halton`] sequence, each made from the one before it without a division.
 ///
-/// With a power D of the base, `2^W * r = U + remainder / D`, all of them integers. From k to k + 1 some last digits of k, all
-/// of them base - 1, become 0, and the digit before them grows by 1: what that adds to U and to the remainder depends on
-/// their number alone.
+/// With a power D of the base, `2^W * r = U + remainder / D`, all of them integers. From k to k + 1
+/// some last digits of k, all of them base - 1, become 0, and the digit before them grows by 1:
+/// what that adds to U and to the remainder depends on their number alone.
 #[derive(Debug, Clone)]
 pub struct HaltonValues {
     halton: Halton,
@@ -146,7 +153,8 @@ pub struct HaltonValues {
 impl HaltonValues {
     /// What is added where `zeroed` digits become 0.
     fn step(&self, zeroed: usize) -> (u32, u128) {
-        // r falls by 1 - b^-zeroed and grows by b^-(zeroed + 1). The fall by 1 is one by 2^W of U, which wraps.
+        // r falls by 1 - b^-zeroed and grows by b^-(zeroed + 1). The fall by 1 is one by 2^W of U,
+        // which wraps.
         let base = u128::from(self.halton.base);
         let kept = (0..zeroed).fold(self.scale, |part, _| part / base);
         let grown = (kept + kept / base) << self.halton.width.bits();
@@ -198,13 +206,21 @@ mod tests {
         // Past the squares and cubes of the base, where three digits become 0 at once.
         for base in [41, 65] {
             let halton = Halton { base, width: Width(32) };
-            assert!(halton.values().take(300_000).eq((0..300_000).map(|k| halton.at(k))), "base {base}");
+            assert!(
+                halton.values().take(300_000).eq((0..300_000).map(|k| halton.at(k))),
+                "base {base}"
+            );
         }
     }
 
     #[test]
     fn the_primes_are_those_of_trial_division() {
         let is_prime = |n: &u32| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-        assert!(PRIMES.iter().map(|&prime| u32::from(prime)).eq((2..=Halton::MAX_BASE).filter(is_prime)));
+        assert!(
+            PRIMES
+                .iter()
+                .map(|&prime| u32::from(prime))
+                .eq((2..=Halton::MAX_BASE).filter(is_prime))
+        );
     }
 }

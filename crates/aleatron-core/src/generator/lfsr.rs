@@ -38,7 +38,8 @@ const MAXIMAL: [&[u32]; 30] = [
     &[32, 22, 2, 1],
 ];
 
-/// A shift register: the new low bit is the XOR of the tapped bits, the first output is the seed, and 0 never comes.
+/// A shift register: the new low bit is the XOR of the tapped bits, the first output is the seed,
+/// and 0 never comes.
 ///
 /// ```
 /// use aleatron_core::generator::{Lfsr, Width};
@@ -72,12 +73,14 @@ impl Lfsr {
         }
     }
 
-    /// A register with the given taps, counted from 1 at the low end. The highest must be the width, else states
-    /// would be lost; whether the cycle is the longest possible is the caller's affair.
+    /// A register with the given taps, counted from 1 at the low end. The highest must be the
+    /// width, else states would be lost; whether the cycle is the longest possible is the
+    /// caller's affair.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`], [`Error::RepeatedTap`] or
-    /// [`Error::MissingTap`] for the taps; [`Error::Zero`] or [`Error::TooLarge`] for the seed.
+    /// [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`],
+    /// [`Error::RepeatedTap`] or [`Error::MissingTap`] for the taps; [`Error::Zero`] or
+    /// [`Error::TooLarge`] for the seed.
     pub fn with_taps(width: Width, taps: &[u32], seed: u32) -> Result<Self> {
         if width.bits() < Self::MIN_WIDTH {
             return Err(too_narrow(width));
@@ -141,7 +144,8 @@ impl Lfsr {
         LfsrValues { lfsr: *self, state: self.seed }
     }
 
-    /// The same register, started `steps` steps later. Takes the time of `log2(steps)` small products.
+    /// The same register, started `steps` steps later. Takes the time of `log2(steps)` small
+    /// products.
     ///
     /// ```
     /// use aleatron_core::generator::{Lfsr, Width};
@@ -163,9 +167,11 @@ impl Lfsr {
         Self { seed: state, ..*self }
     }
 
-    /// The same register, started at each of the states up to `within` steps before and after its seed.
+    /// The same register, started at each of the states up to `within` steps before and after its
+    /// seed.
     pub(super) fn around(&self, within: usize) -> impl Iterator<Item = Self> + '_ {
-        // The highest bit goes into the parity, since the highest tap is the width: what the other tapped bits leave of it.
+        // The highest bit goes into the parity, since the highest tap is the width: what the other
+        // tapped bits leave of it.
         let before = |state: u32| {
             let rest = state >> 1;
             rest | (state ^ (rest & self.mask).count_ones()) << 31 >> (32 - self.width.bits())
@@ -203,8 +209,8 @@ impl Lfsr {
         (index as u128 * section % cycle) as u64
     }
 
-    /// The number of steps from this register's seed to the seed of `other`, forwards or backwards, if it is at most
-    /// `within` and both are the same register otherwise.
+    /// The number of steps from this register's seed to the seed of `other`, forwards or backwards,
+    /// if it is at most `within` and both are the same register otherwise.
     #[must_use]
     pub fn distance(&self, other: &Self, within: usize) -> Option<usize> {
         if (self.width, self.mask) != (other.width, other.mask) {
@@ -225,7 +231,11 @@ impl fmt::Display for Lfsr {
 }
 
 fn too_narrow(width: Width) -> Error {
-    Error::TooSmall { what: Quantity::Width, actual: width.bits().into(), limit: Lfsr::MIN_WIDTH.into() }
+    Error::TooSmall {
+        what: Quantity::Width,
+        actual: width.bits().into(),
+        limit: Lfsr::MIN_WIDTH.into(),
+    }
 }
 
 /// A linear map of states, by columns.
@@ -242,7 +252,8 @@ fn squared(columns: &Matrix) -> Matrix {
     columns.map(|column| apply(columns, column))
 }
 
-/// A register with the maps of 1, 2, 4, … steps, made once for all the registers that [`Lfsr::nth`] gives.
+/// A register with the maps of 1, 2, 4, … steps, made once for all the registers that [`Lfsr::nth`]
+/// gives.
 #[derive(Debug, Clone)]
 pub(super) struct LfsrPowers {
     lfsr: Lfsr,
@@ -260,7 +271,10 @@ impl LfsrPowers {
     pub(super) fn nth(&self, index: usize) -> Lfsr {
         let steps = self.lfsr.sections(index);
         let taken = self.powers.iter().enumerate().filter(|(i, _)| steps >> i & 1 == 1);
-        Lfsr { seed: taken.fold(self.lfsr.seed, |state, (_, power)| apply(power, state)), ..self.lfsr }
+        Lfsr {
+            seed: taken.fold(self.lfsr.seed, |state, (_, power)| apply(power, state)),
+            ..self.lfsr
+        }
     }
 }
 
@@ -293,8 +307,10 @@ mod tests {
             let n = lfsr.period() as usize;
             let cycle: Vec<u32> = lfsr.values().take(n).collect();
             for (k, &seed) in cycle.iter().enumerate() {
-                let found: Vec<u32> = Lfsr { seed, ..lfsr }.around(3).map(|near| near.seed).collect();
-                let expected = [0, 1, 2, 3].map(|steps| [cycle[(k + n - steps) % n], cycle[(k + steps) % n]]);
+                let found: Vec<u32> =
+                    Lfsr { seed, ..lfsr }.around(3).map(|near| near.seed).collect();
+                let expected =
+                    [0, 1, 2, 3].map(|steps| [cycle[(k + n - steps) % n], cycle[(k + steps) % n]]);
                 let expected =
                     [expected.map(|[before, _]| before), expected.map(|[_, after]| after)].concat();
                 assert_eq!(found, expected, "{bits} bits, state {seed}");

@@ -1,13 +1,14 @@
 //! Sequences of integers that many streams share, as hardware does.
 //!
-//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with `T = floor(p * 2^W + 0.5)`.
-//! Nothing here is drawn: a sequence is a fixed function of its parameters. [`Pairing`] says which sequences the inputs and the
-//! weights of a layer use, [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
-//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli streams, which share nothing,
-//! are addressed by [`crate::address`].
+//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with `T
+//! = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its
+//! parameters. [`Pairing`] says which sequences the inputs and the weights of a layer use,
+//! [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
+//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli
+//! streams, which share nothing, are addressed by [`crate::address`].
 //!
-//! To add a generator, write its file, with a type that has the functions of the others, and add its line to the table
-//! `sequences!` below.
+//! To add a generator, write its file, with a type that has the functions of the others, and add
+//! its line to the table `sequences!` below.
 
 mod digit;
 mod halton;
@@ -58,7 +59,11 @@ impl Width {
         match bits {
             0 => Err(Error::Zero(Quantity::Width)),
             1..=Self::MAX => Ok(Self(bits)),
-            _ => Err(Error::TooLarge { what: Quantity::Width, actual: bits.into(), limit: Self::MAX.into() }),
+            _ => Err(Error::TooLarge {
+                what: Quantity::Width,
+                actual: bits.into(),
+                limit: Self::MAX.into(),
+            }),
         }
     }
 
@@ -74,8 +79,8 @@ impl Width {
         1 << self.0
     }
 
-    /// The thresholds of `values`, each of which must lie in the interval of `polarity`; negative ones of a signed operand have
-    /// the bit [`NEGATIVE`].
+    /// The thresholds of `values`, each of which must lie in the interval of `polarity`; negative
+    /// ones of a signed operand have the bit [`NEGATIVE`].
     ///
     /// ```
     /// use aleatron_core::{Polarity, Quantity, Width};
@@ -88,7 +93,12 @@ impl Width {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
-    pub fn thresholds(self, values: &[f64], polarity: Polarity, what: Quantity) -> Result<Vec<u64>> {
+    pub fn thresholds(
+        self,
+        values: &[f64],
+        polarity: Polarity,
+        what: Quantity,
+    ) -> Result<Vec<u64>> {
         let mut out = Vec::new();
         let sign = |value| if polarity.is_negative(value) { NEGATIVE } else { 0 };
         let signed = |threshold: u64, value| threshold | sign(value);
@@ -96,7 +106,8 @@ impl Width {
         Ok(out)
     }
 
-    /// The value that a threshold stands for: [`Self::thresholds`] of it gives the threshold back, but for the sign of a zero.
+    /// The value that a threshold stands for: [`Self::thresholds`] of it gives the threshold back,
+    /// but for the sign of a zero.
     #[inline]
     #[must_use]
     pub fn value(self, threshold: u64, polarity: Polarity) -> f64 {
@@ -108,12 +119,17 @@ impl Width {
         }
     }
 
-    /// Checks that no threshold of an operand of `polarity`, called `what`, is past that of the stream of ones. Only signed
-    /// operands may have a sign.
+    /// Checks that no threshold of an operand of `polarity`, called `what`, is past that of the
+    /// stream of ones. Only signed operands may have a sign.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] with the index of the first one that is.
-    pub fn check_thresholds(self, thresholds: &[u64], polarity: Polarity, what: Quantity) -> Result<()> {
+    pub fn check_thresholds(
+        self,
+        thresholds: &[u64],
+        polarity: Polarity,
+        what: Quantity,
+    ) -> Result<()> {
         let sign = if polarity == Polarity::Signed { NEGATIVE } else { 0 };
         match thresholds.iter().position(|&threshold| threshold & !sign > self.one()) {
             None => Ok(()),
@@ -125,8 +141,9 @@ impl Width {
     }
 }
 
-/// Defines [`Sequence`] and all that depends on which sequences there are. A line of the table is a type of the file of the
-/// same name, the name that users write, and the meaning and the default of the parameter behind its colon.
+/// Defines [`Sequence`] and all that depends on which sequences there are. A line of the table is a
+/// type of the file of the same name, the name that users write, and the meaning and the default of
+/// the parameter behind its colon.
 macro_rules! sequences {
     ($($(#[$doc:meta])* $kind:ident($values:ident) = $name:literal, $parameter:expr;)+) => {
         /// A deterministic generator, with all its parameters.

@@ -6,9 +6,9 @@
 //! sequence  = KIND [ ":" PARAMETER ] | "vdc"
 //! ```
 //!
-//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`. The kinds and their parameters
-//! are those of the table in the module above. `int8` is no generator of streams but the binary arithmetic beside them: products
-//! of integers of 8 bits.
+//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`.
+//! The kinds and their parameters are those of the table in the module above. `int8` is no
+//! generator of streams but the binary arithmetic beside them: products of integers of 8 bits.
 
 use super::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
 use crate::error::{Error, Quantity, Result};
@@ -17,7 +17,8 @@ use crate::stream::Length;
 use std::fmt;
 use std::str::FromStr;
 
-/// A sequence without its width. As text: `sobol:DIMENSION`, `halton:BASE`, `vdc`, `ramp` or `lfsr:SEED`.
+/// A sequence without its width. As text: `sobol:DIMENSION`, `halton:BASE`, `vdc`, `ramp` or
+/// `lfsr:SEED`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SequenceName {
     kind: SequenceKind,
@@ -51,10 +52,14 @@ impl SequenceName {
         self.kind.sequence(self.parameter, width)
     }
 
-    /// Reads a name; `known` introduces the list of all of them in the error for one that is unknown.
+    /// Reads a name; `known` introduces the list of all of them in the error for one that is
+    /// unknown.
     fn read(text: &str, known: &str) -> Result<Self> {
-        let fault =
-            |reason: String| Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason };
+        let fault = |reason: String| Error::Syntax {
+            what: Quantity::Generator,
+            text: text.to_owned(),
+            reason,
+        };
         let (name, parameter) = match text.trim().split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text.trim(), None),
@@ -75,9 +80,10 @@ impl SequenceName {
             (Some((_, default)), None) => Ok(Self::new(kind, default)),
             (Some((meaning, _)), Some(parameter)) => match parameter.parse() {
                 Ok(parameter) => Ok(Self::new(kind, parameter)),
-                Err(_) => {
-                    Err(fault(format!("\"{parameter}\" is not a {} in 0..2^32", meaning.to_lowercase())))
-                }
+                Err(_) => Err(fault(format!(
+                    "\"{parameter}\" is not a {} in 0..2^32",
+                    meaning.to_lowercase()
+                ))),
             },
         }
     }
@@ -117,9 +123,10 @@ const PHASES: usize = 64;
 
 /// A generator for inputs and weights.
 ///
-/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a run; or `INPUTS+WEIGHTS`, each
-/// a sequence or `bernoulli`. Some pairs have names of their own: `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`,
-/// `vdc` `vdc+ramp` and `ramp` `ramp+vdc`. `int8` stands for binary multipliers of 8 bits; see [`IntegerBits`].
+/// As text: `bernoulli`; `lfsr`, a register whose two starting states follow from the seed of a
+/// run; or `INPUTS+WEIGHTS`, each a sequence or `bernoulli`. Some pairs have names of their own:
+/// `sobol` is `sobol:1+sobol:2`, `halton` `halton:2+halton:3`, `vdc` `vdc+ramp` and `ramp`
+/// `ramp+vdc`. `int8` stands for binary multipliers of 8 bits; see [`IntegerBits`].
 ///
 /// ```
 /// use aleatron_core::generator::GeneratorName;
@@ -158,11 +165,12 @@ pub enum GeneratorName {
     Integer(IntegerBits),
 }
 
-/// The bits of the integers that a binary circuit multiplies: a sign and a magnitude of one bit less. As text: `int8`.
+/// The bits of the integers that a binary circuit multiplies: a sign and a magnitude of one bit
+/// less. As text: `int8`.
 ///
-/// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits - 1) - 1` and a sign. They
-/// are the counts of the streams of two [digits](super::Digit) of `M^2` bits, so that everything that counts streams by tables
-/// computes them.
+/// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits
+/// - 1) - 1` and a sign. They are the counts of the streams of two [digits](super::Digit) of `M^2`
+/// bits, so that everything that counts streams by tables computes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntegerBits(u32);
 
@@ -205,15 +213,16 @@ impl IntegerBits {
         self.width().one() - 1
     }
 
-    /// Returns the factor between an operand as an integer and as a threshold: a threshold t of W bits stands for `t / 2^W`, the
-    /// integer t for `t / greatest`. Operands are divided by it before they are encoded, so that 1 becomes the greatest
-    /// magnitude.
+    /// Returns the factor between an operand as an integer and as a threshold: a threshold t of W
+    /// bits stands for `t / 2^W`, the integer t for `t / greatest`. Operands are divided by it
+    /// before they are encoded, so that 1 becomes the greatest magnitude.
     #[must_use]
     pub fn gain(self) -> f64 {
         self.width().one() as f64 / self.greatest() as f64
     }
 
-    /// Returns the length of the streams whose counts are the products: the square of the greatest magnitude.
+    /// Returns the length of the streams whose counts are the products: the square of the greatest
+    /// magnitude.
     ///
     /// # Errors
     /// None for the bits of integers.
@@ -227,7 +236,8 @@ impl IntegerBits {
         Ok(Pairing { inputs: digit(0)?, weights: digit(1)?, sharing: Sharing::OneForAll })
     }
 
-    /// Returns the bits of the integers that a layer of this encoding and length multiplies; `None` for one of streams.
+    /// Returns the bits of the integers that a layer of this encoding and length multiplies; `None`
+    /// for one of streams.
     #[must_use]
     pub fn of(encoding: &Encoding, length: Length) -> Option<Self> {
         let Encoding::Sequences(Pairing {
@@ -238,7 +248,8 @@ impl IntegerBits {
         else {
             return None;
         };
-        let is_pair = [inputs.digit(), weights.digit()] == [0, 1] && inputs.width() == weights.width();
+        let is_pair =
+            [inputs.digit(), weights.digit()] == [0, 1] && inputs.width() == weights.width();
         let bits = Self::new(inputs.width().bits() + 1).ok().filter(|_| is_pair)?;
         (bits.length() == Ok(length)).then_some(bits)
     }
@@ -284,10 +295,25 @@ impl GeneratorName {
         ("lfsr", Self::Lfsr),
         (
             "halton",
-            pair(SequenceName::new(SequenceKind::Halton, 2), SequenceName::new(SequenceKind::Halton, 3)),
+            pair(
+                SequenceName::new(SequenceKind::Halton, 2),
+                SequenceName::new(SequenceKind::Halton, 3),
+            ),
         ),
-        ("vdc", pair(SequenceName::new(SequenceKind::Halton, 2), SequenceName::new(SequenceKind::Ramp, 0))),
-        ("ramp", pair(SequenceName::new(SequenceKind::Ramp, 0), SequenceName::new(SequenceKind::Halton, 2))),
+        (
+            "vdc",
+            pair(
+                SequenceName::new(SequenceKind::Halton, 2),
+                SequenceName::new(SequenceKind::Ramp, 0),
+            ),
+        ),
+        (
+            "ramp",
+            pair(
+                SequenceName::new(SequenceKind::Ramp, 0),
+                SequenceName::new(SequenceKind::Halton, 2),
+            ),
+        ),
     ];
 
     /// Whether its bits depend on a seed.
@@ -296,7 +322,8 @@ impl GeneratorName {
         !matches!(self, Self::Pair { .. } | Self::Integer(_))
     }
 
-    /// Checks that this is a generator of streams, where integers have no meaning: in layers on their own, and if lengths are searched.
+    /// Checks that this is a generator of streams, where integers have no meaning: in layers on
+    /// their own, and if lengths are searched.
     ///
     /// # Errors
     /// [`Error::Syntax`] for integers.
@@ -305,7 +332,8 @@ impl GeneratorName {
             None => Ok(()),
             Some(bits) => {
                 let reason = "integers have no streams, and are for the layers of networks: use a generator of streams";
-                let (what, text, reason) = (Quantity::Generator, bits.to_string(), reason.to_owned());
+                let (what, text, reason) =
+                    (Quantity::Generator, bits.to_string(), reason.to_owned());
                 Err(Error::Syntax { what, text, reason })
             }
         }
@@ -320,14 +348,15 @@ impl GeneratorName {
         }
     }
 
-    /// Whether the streams of an operand have random bits of their own, so that products have no tables.
+    /// Whether the streams of an operand have random bits of their own, so that products have no
+    /// tables.
     #[must_use]
     pub const fn has_random_bits(&self) -> bool {
         !matches!(self, Self::Lfsr | Self::Pair { .. } | Self::Integer(_))
     }
 
-    /// Where the bits come from in run number `seed`, with shared sequences of `width`. Integers have a width and a sharing of
-    /// their own.
+    /// Where the bits come from in run number `seed`, with shared sequences of `width`. Integers
+    /// have a width and a sharing of their own.
     ///
     /// # Errors
     /// Where there is no such sequence: a dimension, base or state out of range.
@@ -336,8 +365,9 @@ impl GeneratorName {
             Self::Bernoulli => return Ok(Encoding::Bernoulli { seed }),
             Self::Integer(bits) => return bits.pairing().map(Encoding::Sequences),
             Self::Lfsr => {
-                // Phases a golden section of the cycle apart, and one more section for every seed. The first state has
-                // ones and zeros mixed: a register that starts at 1 takes many cycles to leave the small numbers.
+                // Phases a golden section of the cycle apart, and one more section for every seed.
+                // The first state has ones and zeros mixed: a register that starts
+                // at 1 takes many cycles to leave the small numbers.
                 let state = 0x9e37_79b9_u32 >> (Width::MAX - width.bits());
                 let register = SequenceKind::Lfsr.sequence(state, width)?;
                 let run = usize::try_from(seed % (1 << 31)).unwrap_or(0);
@@ -413,7 +443,8 @@ impl fmt::Display for GeneratorName {
 /// The width of shared sequences. As text: `auto` or a number of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WidthChoice {
-    /// As wide as the length covers where a generator needs its whole period, else eight bits; wider where a seed needs it.
+    /// As wide as the length covers where a generator needs its whole period, else eight bits;
+    /// wider where a seed needs it.
     #[default]
     Auto,
     /// This wide.
@@ -423,8 +454,9 @@ pub enum WidthChoice {
 impl WidthChoice {
     /// The width for a generator and a length.
     ///
-    /// An LFSR or a ramp that is cut off before its period ends has seen only some of its integers, and the wrong share of small
-    /// ones; a Sobol or Halton sequence is even at every length. Integers have the width of their magnitudes.
+    /// An LFSR or a ramp that is cut off before its period ends has seen only some of its integers,
+    /// and the wrong share of small ones; a Sobol or Halton sequence is even at every length.
+    /// Integers have the width of their magnitudes.
     #[must_use]
     pub fn resolve(self, generator: &GeneratorName, length: Length) -> Width {
         match self {

@@ -8,7 +8,8 @@ use super::{Lfsr, Sequence, Width};
 use crate::error::{Error, Quantity, Result};
 use crate::stream::Length;
 
-/// How many independent sequences the streams of a layer share. As text: `all`, `input` or `stream`.
+/// How many independent sequences the streams of a layer share. As text: `all`, `input` or
+/// `stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sharing {
     /// One for all inputs and one for all weights.
@@ -50,8 +51,9 @@ impl FromStr for Sharing {
     }
 }
 
-/// The sequences of one operand of a layer, its inputs or its weights: stream number q has the sequence `first.nth(q)`. q is 0 for all, the
-/// input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
+/// The sequences of one operand of a layer, its inputs or its weights: stream number q has the
+/// sequence `first.nth(q)`. q is 0 for all, the input, or the index of the stream (of weights,
+/// row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
 /// output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OperandSequences {
@@ -79,8 +81,8 @@ impl OperandSequences {
         }
     }
 
-    /// The sequence of the weight of an input at a neuron, of those of the weights, in a layer of `n_inputs`; or of a tap at an output
-    /// channel, with kernels of `n_inputs` taps.
+    /// The sequence of the weight of an input at a neuron, of those of the weights, in a layer of
+    /// `n_inputs`; or of a tap at an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
@@ -88,12 +90,14 @@ impl OperandSequences {
         match self.sharing {
             Sharing::OneForAll => Ok(self.first),
             Sharing::OnePerInput => self.first.nth(input),
-            Sharing::OnePerStream => self.first.nth(neuron.saturating_mul(n_inputs).saturating_add(input)),
+            Sharing::OnePerStream => {
+                self.first.nth(neuron.saturating_mul(n_inputs).saturating_add(input))
+            }
         }
     }
 
-    /// The number of different sequences that `n_streams` streams of inputs have, samples of `n_inputs` one after the other:
-    /// stream r has number `r % period`.
+    /// The number of different sequences that `n_streams` streams of inputs have, samples of
+    /// `n_inputs` one after the other: stream r has number `r % period`.
     ///
     /// # Errors
     /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole samples.
@@ -102,7 +106,11 @@ impl OperandSequences {
             return Err(Error::Zero(Quantity::Inputs));
         }
         if !n_streams.is_multiple_of(n_inputs) {
-            return Err(Error::Ragged { what: Quantity::Inputs, actual: n_streams, divisor: n_inputs });
+            return Err(Error::Ragged {
+                what: Quantity::Inputs,
+                actual: n_streams,
+                divisor: n_inputs,
+            });
         }
         Ok(match self.sharing {
             Sharing::OneForAll => 1,
@@ -110,8 +118,8 @@ impl OperandSequences {
         })
     }
 
-    /// Returns the warning for streams of `length` bits that end within a period of the sequences; `None` if they do not, or if no
-    /// width would be better.
+    /// Returns the warning for streams of `length` bits that end within a period of the sequences;
+    /// `None` if they do not, or if no width would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
         let (sequence, bits) = (self.first, length.bits());
@@ -120,8 +128,9 @@ impl OperandSequences {
             Sequence::Lfsr(_) | Sequence::Ramp(_) if length < period => {
                 (sequence.width() > covered).then_some(Warning::CutOff { sequence, length: bits })
             }
-            // The last, partial period of a counter has small numbers only: with r of its P steps, counts are up to
-            // r (P - r) / P bits too large. The states of a register in a partial period are spread.
+            // The last, partial period of a counter has small numbers only: with r of its P steps,
+            // counts are up to r (P - r) / P bits too large. The states of a register
+            // in a partial period are spread.
             Sequence::Ramp(_) => {
                 let steps = u128::from(length % period);
                 (steps * (u128::from(period) - steps) > u128::from(period))
@@ -135,9 +144,10 @@ impl OperandSequences {
     }
 }
 
-/// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and likewise for the
-/// weights. q is 0 for all, the input, or the index of the stream (of weights, row-major by neuron), as `sharing` says. In a
-/// convolution, the weights have taps for inputs and output channels for neurons.
+/// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and
+/// likewise for the weights. q is 0 for all, the input, or the index of the stream (of weights,
+/// row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
+/// output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pairing {
     /// The first sequence of the inputs.
@@ -169,8 +179,8 @@ impl Pairing {
         self.of_inputs().input(input)
     }
 
-    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at an output channel, with kernels of
-    /// `n_inputs` taps.
+    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at
+    /// an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
@@ -178,13 +188,15 @@ impl Pairing {
         self.of_weights().weight(neuron, input, n_inputs)
     }
 
-    /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A product is right on
-    /// average only when its two streams are independent; these pairs are known not to be.
+    /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A
+    /// product is right on average only when its two streams are independent; these pairs are
+    /// known not to be.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
     pub fn warnings(&self, n_inputs: usize, n_neurons: usize) -> Result<Vec<Warning>> {
-        // One for all, or one per input: every product pairs sequences as far apart as the first two.
+        // One for all, or one per input: every product pairs sequences as far apart as the first
+        // two.
         let pairs = match self.sharing {
             Sharing::OneForAll | Sharing::OnePerInput => [1, 1],
             Sharing::OnePerStream => [n_inputs, n_neurons],
@@ -202,12 +214,17 @@ impl Pairing {
         Ok(Vec::new())
     }
 
-    /// As [`Self::warnings`], in a convolution of `n_inputs` inputs and `n_channels` kernels of `n_taps` taps, where any input may meet
-    /// any weight.
+    /// As [`Self::warnings`], in a convolution of `n_inputs` inputs and `n_channels` kernels of
+    /// `n_taps` taps, where any input may meet any weight.
     ///
     /// # Errors
     /// [`Error::TooLarge`] where the generator has no sequence left.
-    pub fn conv_warnings(&self, n_inputs: usize, n_channels: usize, n_taps: usize) -> Result<Vec<Warning>> {
+    pub fn conv_warnings(
+        &self,
+        n_inputs: usize,
+        n_channels: usize,
+        n_taps: usize,
+    ) -> Result<Vec<Warning>> {
         let numbers = match self.sharing {
             Sharing::OneForAll => [1, 1],
             Sharing::OnePerInput => [n_inputs, n_taps],
@@ -222,12 +239,18 @@ impl Pairing {
         let (inputs, weights) = (all(&self.inputs, numbers[0])?, all(&self.weights, numbers[1])?);
         // Each sequence of the fewer, and what lies near it, is looked for among the others.
         let near = |sequence: &Sequence| match sequence {
-            Sequence::Lfsr(lfsr) => lfsr.around(Warning::neighbourhood(lfsr)).map(Sequence::Lfsr).collect(),
+            Sequence::Lfsr(lfsr) => {
+                lfsr.around(Warning::neighbourhood(lfsr)).map(Sequence::Lfsr).collect()
+            }
             _ => vec![*sequence],
         };
         let found = match inputs.len() < weights.len() {
-            true => inputs.iter().find_map(|x| near(x).iter().find_map(|w| Warning::of(x, weights.get(w)?))),
-            false => weights.iter().find_map(|w| near(w).iter().find_map(|x| Warning::of(inputs.get(x)?, w))),
+            true => inputs
+                .iter()
+                .find_map(|x| near(x).iter().find_map(|w| Warning::of(x, weights.get(w)?))),
+            false => weights
+                .iter()
+                .find_map(|w| near(w).iter().find_map(|x| Warning::of(inputs.get(x)?, w))),
         };
         Ok(found.into_iter().collect())
     }
@@ -266,7 +289,8 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// What is wrong with multiplying streams of these two sequences; `None` where nothing is known to be.
+    /// What is wrong with multiplying streams of these two sequences; `None` where nothing is known
+    /// to be.
     #[must_use]
     pub fn of(x: &Sequence, w: &Sequence) -> Option<Self> {
         if x == w {
@@ -277,8 +301,9 @@ impl Warning {
         Some(Self::NeighbouringStates { steps, width: x.width().bits() })
     }
 
-    /// The steps within which a register's states are too much alike: within twice its width they still share most of their bits; a
-    /// narrow one has no more than a quarter of its cycle to keep them apart.
+    /// The steps within which a register's states are too much alike: within twice its width they
+    /// still share most of their bits; a narrow one has no more than a quarter of its cycle to
+    /// keep them apart.
     fn neighbourhood(lfsr: &Lfsr) -> usize {
         let quarter = (lfsr.width().one() as usize - 1) / 4;
         quarter.min(2 * lfsr.width().bits() as usize)
@@ -286,8 +311,8 @@ impl Warning {
 }
 
 impl Pairing {
-    /// Returns the warning for streams of `length` bits that end within a period of a sequence; `None` if none does, or if no width
-    /// would be better.
+    /// Returns the warning for streams of `length` bits that end within a period of a sequence;
+    /// `None` if none does, or if no width would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
         self.of_inputs().cut_off(length).or_else(|| self.of_weights().cut_off(length))

@@ -1,5 +1,5 @@
-//! Sobol sequences with the direction numbers of Joe and Kuo, unscrambled, in Gray-code order, as SciPy and torch
-//! give them.
+//! Sobol sequences with the direction numbers of Joe and Kuo, unscrambled, in Gray-code order, as
+//! SciPy and torch give them.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use super::Width;
 use crate::error::{Error, Quantity, Result};
 use std::fmt;
 
-/// `dimension degree polynomial initial-numbers` from dimension 2 on, in the layout in which Joe and Kuo publish it;
-/// their licence is beside the file.
+/// `dimension degree polynomial initial-numbers` from dimension 2 on, in the layout in which Joe
+/// and Kuo publish it; their licence is beside the file.
 const TABLE: &str = include_str!("../../data/joe-kuo/new-joe-kuo-6.1111");
 
 /// The table by line; line d - 1 is dimension d, and line 0 the heading.
@@ -37,7 +37,11 @@ impl Sobol {
         match dimension {
             0 => Err(Error::Zero(what)),
             1..=Self::DIMENSIONS => Ok(Self { dimension, width }),
-            _ => Err(Error::TooLarge { what, actual: dimension.into(), limit: Self::DIMENSIONS.into() }),
+            _ => Err(Error::TooLarge {
+                what,
+                actual: dimension.into(),
+                limit: Self::DIMENSIONS.into(),
+            }),
         }
     }
 
@@ -53,8 +57,8 @@ impl Sobol {
         self.width
     }
 
-    /// Returns the direction number of each bit of an index, rounded down to the width: from point k to k + 1, the one of the lowest zero
-    /// bit of k is flipped.
+    /// Returns the direction number of each bit of an index, rounded down to the width: from point
+    /// k to k + 1, the one of the lowest zero bit of k is flipped.
     ///
     /// ```
     /// use aleatron_core::generator::{Sobol, Width};
@@ -108,7 +112,8 @@ impl fmt::Display for Sobol {
     }
 }
 
-/// The direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with the point before bit 63.
+/// The direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with the
+/// point before bit 63.
 fn directions(dimension: u32) -> [u64; DIRECTIONS] {
     let mut v: [u64; DIRECTIONS] = std::array::from_fn(|i| 1 << (63 - i));
     // Dimension 1 has no polynomial, and all its m are 1.
@@ -162,12 +167,17 @@ mod tests {
     fn the_table_is_whole() {
         assert_eq!(LINES.len(), Sobol::DIMENSIONS as usize);
         for (d, line) in LINES.iter().enumerate().skip(1) {
-            let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().unwrap()).collect();
-            let (dimension, degree, polynomial, m) = (fields[0], fields[1], fields[2], &fields[3..]);
+            let fields: Vec<u64> =
+                line.split_whitespace().map(|field| field.parse().unwrap()).collect();
+            let (dimension, degree, polynomial, m) =
+                (fields[0], fields[1], fields[2], &fields[3..]);
             assert_eq!(dimension, d as u64 + 1);
             assert_eq!(m.len(), degree as usize);
             assert!(polynomial < 1 << (degree - 1));
-            assert!(m.iter().enumerate().all(|(i, &m)| m % 2 == 1 && m < 2 << i), "dimension {dimension}");
+            assert!(
+                m.iter().enumerate().all(|(i, &m)| m % 2 == 1 && m < 2 << i),
+                "dimension {dimension}"
+            );
         }
     }
 }

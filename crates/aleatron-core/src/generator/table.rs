@@ -1,9 +1,9 @@
 //! Counting products without making the bits.
 //!
-//! When two sequences are shared, the product of two streams depends on nothing but their thresholds, so its count is
-//! a number in a table. [`PrefixCounts`] makes one row of that table, for one input threshold, in `L + 2^W` steps;
-//! [`CountTable`] holds all rows. Every entry equals the count of the streams made bit by bit; for signed operands, those of their
-//! magnitudes.
+//! When two sequences are shared, the product of two streams depends on nothing but their
+//! thresholds, so its count is a number in a table. [`PrefixCounts`] makes one row of that table,
+//! for one input threshold, in `L + 2^W` steps; [`CountTable`] holds all rows. Every entry equals
+//! the count of the streams made bit by bit; for signed operands, those of their magnitudes.
 
 use super::{Sequence, Width};
 use crate::error::{Error, Quantity, Result};
@@ -28,9 +28,11 @@ use crate::stream::Length;
 pub struct PrefixCounts {
     length: u32,
     polarity: Polarity,
-    /// The weight sequence's integers, ordered by the input sequence's integer at the same position.
+    /// The weight sequence's integers, ordered by the input sequence's integer at the same
+    /// position.
     weights: Vec<u16>,
-    /// The number of ones of the input stream at each threshold: that many of `weights` come first.
+    /// The number of ones of the input stream at each threshold: that many of `weights` come
+    /// first.
     input_ones: Vec<u32>,
     /// The number of ones of the weight stream at each threshold.
     weight_ones: Vec<u32>,
@@ -46,9 +48,14 @@ impl PrefixCounts {
     /// Prepares a pair of sequences for streams of `length`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past [`Self::MAX_LENGTH`],
-    /// [`Error::Memory`] where the sequences do not fit.
-    pub fn new(inputs: &Sequence, weights: &Sequence, length: Length, polarity: Polarity) -> Result<Self> {
+    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
+    /// [`Self::MAX_LENGTH`], [`Error::Memory`] where the sequences do not fit.
+    pub fn new(
+        inputs: &Sequence,
+        weights: &Sequence,
+        length: Length,
+        polarity: Polarity,
+    ) -> Result<Self> {
         check_length(length.bits())?;
         let collect = |sequence: &Sequence| -> Result<Vec<u32>> {
             let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
@@ -59,11 +66,12 @@ impl PrefixCounts {
         Self::from_values(&collect(inputs)?, &collect(weights)?, widths, polarity)
     }
 
-    /// Prepares a pair of sequences given by their integers, which have the given widths and are equally many.
+    /// Prepares a pair of sequences given by their integers, which have the given widths and are
+    /// equally many.
     ///
     /// # Errors
-    /// As [`Self::new`], [`Error::Mismatch`] where there is not one weight integer per input integer, and
-    /// [`Error::OutOfRange`] with the index of one of `2^W` or more.
+    /// As [`Self::new`], [`Error::Mismatch`] where there is not one weight integer per input
+    /// integer, and [`Error::OutOfRange`] with the index of one of `2^W` or more.
     pub fn from_values(
         inputs: &[u32],
         weights: &[u32],
@@ -73,7 +81,11 @@ impl PrefixCounts {
         let bits = Length::new(inputs.len())?.bits();
         let length = check_length(bits)?;
         if weights.len() != bits {
-            return Err(Error::Mismatch { what: Quantity::Length, expected: bits, actual: weights.len() });
+            return Err(Error::Mismatch {
+                what: Quantity::Length,
+                expected: bits,
+                actual: weights.len(),
+            });
         }
         let (input_ones, weight_ones) = (ones(inputs, widths[0])?, ones(weights, widths[1])?);
         // A counting sort: the next free place of each input integer.
@@ -93,8 +105,8 @@ impl PrefixCounts {
         self.weight_ones.len()
     }
 
-    /// Appends the counts of the input stream at threshold `input` with the weight streams at every threshold. As for a
-    /// comparator, a threshold past `2^W` makes the stream of ones.
+    /// Appends the counts of the input stream at threshold `input` with the weight streams at every
+    /// threshold. As for a comparator, a threshold past `2^W` makes the stream of ones.
     pub fn append_row(&self, input: u64, rows: &mut Vec<u32>) {
         let last = self.input_ones.len() - 1;
         let ones = self.input_ones[usize::try_from(input).map_or(last, |input| input.min(last))];
@@ -140,7 +152,12 @@ impl CountTable {
     /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
     /// [`PrefixCounts::MAX_LENGTH`],
     /// [`Error::Memory`] where it does not fit.
-    pub fn new(inputs: &Sequence, weights: &Sequence, length: Length, polarity: Polarity) -> Result<Self> {
+    pub fn new(
+        inputs: &Sequence,
+        weights: &Sequence,
+        length: Length,
+        polarity: Polarity,
+    ) -> Result<Self> {
         check_width(inputs.width(), Self::MAX_WIDTH)?;
         check_width(weights.width(), Self::MAX_WIDTH)?;
         Self::from_prefixes(&PrefixCounts::new(inputs, weights, length, polarity)?)
@@ -152,12 +169,14 @@ impl CountTable {
     /// [`Error::Memory`] where they do not fit.
     pub fn from_prefixes(prefixes: &PrefixCounts) -> Result<Self> {
         let (row_len, n_rows) = (prefixes.row_len(), prefixes.input_ones.len());
-        let mut counts = memory::with_capacity(row_len as u128 * n_rows as u128, Quantity::CountTable)?;
+        let mut counts =
+            memory::with_capacity(row_len as u128 * n_rows as u128, Quantity::CountTable)?;
         (0..n_rows as u64).for_each(|input| prefixes.append_row(input, &mut counts));
         Ok(Self { row_len, counts })
     }
 
-    /// The table of the negatives of all counts, as signed integers: what signed operands of which one is negative count.
+    /// The table of the negatives of all counts, as signed integers: what signed operands of which
+    /// one is negative count.
     ///
     /// # Errors
     /// [`Error::Memory`] where it does not fit.
@@ -173,7 +192,8 @@ impl CountTable {
         &self.counts
     }
 
-    /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes the stream of ones.
+    /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes
+    /// the stream of ones.
     #[inline]
     #[must_use]
     pub fn row(&self, input: u64) -> &[u32] {

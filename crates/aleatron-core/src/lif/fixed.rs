@@ -1,14 +1,15 @@
 //! The fixed-point neuron, bit for bit what the register-transfer model does.
 //!
-//! With state `v` and a refractory counter, one step is: while the counter runs, count down, hold `v` at rest
-//! and stay silent; else
+//! With state `v` and a refractory counter, one step is: while the counter runs, count down, hold
+//! `v` at rest and stay silent; else
 //!
 //! ```text
 //! v' = wrap(v + wrap(((v_rest - v) * leak_k) >> fraction) + wrap((i * gain_k) >> fraction) + noise)
 //! ```
 //!
-//! with arithmetic shifts, products that cannot overflow, and two's-complement `wrap` to the data width. If
-//! `v' >= v_threshold` the neuron spikes, `v` becomes `v_reset` and the counter `refractory_period`.
+//! with arithmetic shifts, products that cannot overflow, and two's-complement `wrap` to the data
+//! width. If `v' >= v_threshold` the neuron spikes, `v` becomes `v_reset` and the counter
+//! `refractory_period`.
 
 use crate::error::{Error, Quantity, Result};
 
@@ -26,7 +27,14 @@ pub struct LifParams {
 impl Default for LifParams {
     /// Width 16, fraction 8, rest 0, reset 0, threshold 256 (1.0), refractory period 2.
     fn default() -> Self {
-        Self { data_width: 16, fraction: 8, v_rest: 0, v_reset: 0, v_threshold: 256, refractory_period: 2 }
+        Self {
+            data_width: 16,
+            fraction: 8,
+            v_rest: 0,
+            v_reset: 0,
+            v_threshold: 256,
+            refractory_period: 2,
+        }
     }
 }
 
@@ -34,12 +42,16 @@ impl LifParams {
     /// Registers of `data_width` bits, `fraction` of them after the point.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 1..=16, [`Error::TooLarge`] for more than 31
-    /// fraction bits.
+    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 1..=16, [`Error::TooLarge`]
+    /// for more than 31 fraction bits.
     pub fn new(data_width: u32, fraction: u32) -> Result<Self> {
         let bounded = |what, actual: u32, low: u32, high: u32| match actual {
-            _ if actual < low => Err(Error::TooSmall { what, actual: actual.into(), limit: low.into() }),
-            _ if actual > high => Err(Error::TooLarge { what, actual: actual.into(), limit: high.into() }),
+            _ if actual < low => {
+                Err(Error::TooSmall { what, actual: actual.into(), limit: low.into() })
+            }
+            _ if actual > high => {
+                Err(Error::TooLarge { what, actual: actual.into(), limit: high.into() })
+            }
             _ => Ok(()),
         };
         bounded(Quantity::DataWidth, data_width, 1, 16)?;
@@ -129,7 +141,8 @@ pub struct LifDrive {
     pub noise: i16,
 }
 
-/// The spikes and potentials of a run: row-major of neurons by steps, one neuron's run being one row.
+/// The spikes and potentials of a run: row-major of neurons by steps, one neuron's run being one
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LifTrace {
     /// 1 where the neuron spiked.
@@ -177,9 +190,12 @@ impl FixedPointLif {
             self.v = p.v_rest;
             return (false, self.v);
         }
-        let leak = p.wrap((i64::from(p.v_rest) - i64::from(self.v)) * i64::from(drive.leak_k) >> p.fraction);
+        let leak = p.wrap(
+            (i64::from(p.v_rest) - i64::from(self.v)) * i64::from(drive.leak_k) >> p.fraction,
+        );
         let input = p.wrap(i64::from(drive.current) * i64::from(drive.gain_k) >> p.fraction);
-        let v = p.wrap(i64::from(self.v) + i64::from(leak) + i64::from(input) + i64::from(drive.noise));
+        let v =
+            p.wrap(i64::from(self.v) + i64::from(leak) + i64::from(input) + i64::from(drive.noise));
         let spike = v >= p.v_threshold;
         if spike {
             self.v = p.v_reset;

@@ -1,7 +1,7 @@
 //! A layer of f32 leaky integrate-and-fire neurons, the model that training differentiates.
 //!
-//! One step is `v += (v_rest - v) * alpha + current * resistance + noise`; at or above the threshold a neuron
-//! spikes and its potential becomes `v_reset`.
+//! One step is `v += (v_rest - v) * alpha + current * resistance + noise`; at or above the
+//! threshold a neuron spikes and its potential becomes `v_reset`.
 
 use crate::error::{Error, Quantity, Result};
 use crate::memory;
@@ -48,8 +48,9 @@ impl LifLayer {
     /// `n` neurons at rest.
     ///
     /// # Errors
-    /// [`Error::Zero`] without neurons, [`Error::OutOfRange`] where a constant is not finite (its index is its
-    /// place in [`LifLayerParams`]), [`Error::Memory`] where the neurons do not fit.
+    /// [`Error::Zero`] without neurons, [`Error::OutOfRange`] where a constant is not finite (its
+    /// index is its place in [`LifLayerParams`]), [`Error::Memory`] where the neurons do not
+    /// fit.
     pub fn new(n: usize, params: LifLayerParams) -> Result<Self> {
         if n == 0 {
             return Err(Error::Zero(Quantity::Neurons));
@@ -61,13 +62,18 @@ impl LifLayer {
         Ok(Self { params, voltages })
     }
 
-    /// One step of every neuron: its current, its noise if any, and 1.0 into `spikes` where it spiked. On an
-    /// error no potential has moved.
+    /// One step of every neuron: its current, its noise if any, and 1.0 into `spikes` where it
+    /// spiked. On an error no potential has moved.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where a slice does not hold one number per neuron, [`Error::OutOfRange`] where a current,
-    /// a noise or the potential they lead to is not finite.
-    pub fn step(&mut self, currents: &[f32], noise: Option<&[f32]>, spikes: &mut [f32]) -> Result<()> {
+    /// [`Error::Mismatch`] where a slice does not hold one number per neuron, [`Error::OutOfRange`]
+    /// where a current, a noise or the potential they lead to is not finite.
+    pub fn step(
+        &mut self,
+        currents: &[f32],
+        noise: Option<&[f32]>,
+        spikes: &mut [f32],
+    ) -> Result<()> {
         let expected = self.voltages.len();
         let noise_len = noise.map_or(expected, <[f32]>::len);
         for (what, actual) in [
@@ -87,7 +93,9 @@ impl LifLayer {
             v + ((p.v_rest - v) * p.alpha + currents[i] * p.resistance + noise)
         };
         let reached = |(i, &v): (usize, &f32)| (i, next(i, v));
-        if let Some((i, v)) = self.voltages.iter().enumerate().map(reached).find(|(_, v)| !v.is_finite()) {
+        if let Some((i, v)) =
+            self.voltages.iter().enumerate().map(reached).find(|(_, v)| !v.is_finite())
+        {
             return Err(not_finite(i, v));
         }
         for (i, v) in self.voltages.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! Leaky integrate-and-fire neurons: [`fixed`] in the integers a chip has, [`float`] in f32 for training.
+//! Leaky integrate-and-fire neurons: [`fixed`] in the integers a chip has, [`float`] in f32 for
+//! training.
 
 pub mod fixed;
 pub mod float;

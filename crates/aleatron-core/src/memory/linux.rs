@@ -1,4 +1,5 @@
-//! What Linux says of memory: `/proc/meminfo`, and the control groups of the process, of either version.
+//! What Linux says of memory: `/proc/meminfo`, and the control groups of the process, of either
+//! version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,8 +50,10 @@ impl Version {
     fn groups(&self, root: &Path) -> Vec<u64> {
         let mount = root.join(self.mount);
         let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-        let own = own.lines().find_map(|line| line.split_once(self.line)).map_or("", |(_, path)| path);
-        // In a container the mount may hold no more than the container's own group, under another path.
+        let own =
+            own.lines().find_map(|line| line.split_once(self.line)).map_or("", |(_, path)| path);
+        // In a container the mount may hold no more than the container's own group, under another
+        // path.
         let mut folder: PathBuf = mount.join(own.trim_start_matches('/'));
         let mut left = Vec::new();
         while folder.starts_with(&mount) {
@@ -63,12 +66,14 @@ impl Version {
     }
 
     fn group(&self, folder: &Path) -> Option<u64> {
-        let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        let number =
+            |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         let (limit, usage) = (number(self.limit)?, number(self.usage)?);
         let statistics = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
         let counted = statistics.lines().filter_map(|line| line.split_once(' '));
         let reclaimable = counted.filter(|(name, _)| self.reclaimable.contains(name));
-        let reclaimable: u64 = reclaimable.filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok()).sum();
+        let reclaimable: u64 =
+            reclaimable.filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok()).sum();
         Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
     }
 }
@@ -82,7 +87,8 @@ mod tests {
 
     impl System {
         fn new(name: &str, files: &[(&str, &str)]) -> Self {
-            let root = std::env::temp_dir().join(format!("aleatron-memory-{name}-{}", std::process::id()));
+            let root =
+                std::env::temp_dir().join(format!("aleatron-memory-{name}-{}", std::process::id()));
             for (path, text) in files {
                 let path = root.join(path);
                 if let Some(folder) = path.parent() {

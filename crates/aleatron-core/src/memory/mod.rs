@@ -1,17 +1,20 @@
-//! Memory, asked for before it is taken: what cannot fit is an error with its bytes, never an abort.
+//! Memory, asked for before it is taken: what cannot fit is an error with its bytes, never an
+//! abort.
 //!
-//! Allocators of today promise more than there is and leave the process to be killed when it touches it, so anything
-//! large is first compared with what the system has left.
+//! Allocators of today promise more than there is and leave the process to be killed when it
+//! touches it, so anything large is first compared with what the system has left.
 
 #[cfg(target_os = "linux")]
 mod linux;
 
 use crate::error::{Error, Quantity, Result};
 
-/// From this many bytes on a size is compared with what the system has left; asking takes longer than a small allocation.
+/// From this many bytes on a size is compared with what the system has left; asking takes longer
+/// than a small allocation.
 const ASK_FROM: u128 = 16 << 20;
 
-/// The most bytes of a fuzzed program: on a small machine, what is too large is refused before it takes long.
+/// The most bytes of a fuzzed program: on a small machine, what is too large is refused before it
+/// takes long.
 const FUZZED: u64 = 256 << 20;
 
 /// Checks that `bytes` more for `what` would fit.
@@ -24,7 +27,9 @@ pub fn check(bytes: u128, what: Quantity) -> Result<()> {
     }
     let left = if cfg!(fuzzing) { Some(FUZZED) } else { available() };
     match left {
-        Some(left) if bytes > left.into() => Err(Error::Memory { what, bytes, available: Some(left) }),
+        Some(left) if bytes > left.into() => {
+            Err(Error::Memory { what, bytes, available: Some(left) })
+        }
         _ => Ok(()),
     }
 }
@@ -61,8 +66,8 @@ pub fn zeros<T: Clone + Default>(len: u128, what: Quantity) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// The bytes this process may still take, where the system says: the least of what the machine and the process's
-/// control groups have left.
+/// The bytes this process may still take, where the system says: the least of what the machine and
+/// the process's control groups have left.
 #[must_use]
 pub fn available() -> Option<u64> {
     #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
 //! Building a program step by step; everything that a backend relies on is checked here.
 
 use super::{
-    Bounds, ConstantOp, GatherIndex, InputSign, Pattern, Program, ProgramLayer, Sign, Slot, SlotId, SlotKind,
-    Step, StepKind, ValueRange,
+    Bounds, ConstantOp, GatherIndex, InputSign, Pattern, Program, ProgramLayer, Sign, Slot, SlotId,
+    SlotKind, Step, StepKind, ValueRange,
 };
 use crate::arithmetic::{Accumulator, FloatStage, PoolShape, Requantizer, Rescaler};
 use crate::error::{Error, Quantity, Result};
@@ -12,7 +12,8 @@ use crate::layer::{LayerSpec, Weights};
 /// The most elements of a slot per sample: kernels index them with 32 bits.
 const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Builds a [`Program`]. Every method checks what it is given and returns the slot that the new step computes.
+/// Builds a [`Program`]. Every method checks what it is given and returns the slot that the new
+/// step computes.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramBuilder {
     layers: Vec<ProgramLayer>,
@@ -76,12 +77,13 @@ impl ProgramBuilder {
         Ok(id)
     }
 
-    /// Adds the thresholds of a layer's inputs from floats, of which `scale` becomes 1. The comparator is as wide as the layer's
-    /// generator unless a narrower one is given.
+    /// Adds the thresholds of a layer's inputs from floats, of which `scale` becomes 1. The
+    /// comparator is as wide as the layer's generator unless a narrower one is given.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has other than the layer's inputs, [`Error::OutOfRange`] for a scale that is not positive,
-    /// [`Error::TooLarge`] for a comparator wider than the generator.
+    /// [`Error::Mismatch`] if the slot has other than the layer's inputs, [`Error::OutOfRange`] for
+    /// a scale that is not positive, [`Error::TooLarge`] for a comparator wider than the
+    /// generator.
     pub fn quantize(
         &mut self,
         layer: usize,
@@ -94,7 +96,13 @@ impl ProgramBuilder {
         same(Quantity::Inputs, len, self.of_kind(input, SlotKind::Float)?)?;
         if !(scale > 0.0 && scale.is_finite()) {
             let (low, high) = (f64::MIN_POSITIVE, f64::MAX);
-            return Err(Error::OutOfRange { what: Quantity::Value, index: 0, value: scale, low, high });
+            return Err(Error::OutOfRange {
+                what: Quantity::Value,
+                index: 0,
+                value: scale,
+                low,
+                high,
+            });
         }
         let width = self.layers[layer].spec.encoding().input_width();
         let comparator = comparator.unwrap_or(width);
@@ -106,8 +114,8 @@ impl ProgramBuilder {
     /// Adds the thresholds of a layer's inputs from integers.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has other than the layer's inputs or the polarity is another, [`Error::TooLarge`] for a
-    /// comparator wider than the generator.
+    /// [`Error::Mismatch`] if the slot has other than the layer's inputs or the polarity is
+    /// another, [`Error::TooLarge`] for a comparator wider than the generator.
     pub fn requantize(
         &mut self,
         layer: usize,
@@ -121,11 +129,17 @@ impl ProgramBuilder {
         for requantizer in requantizers.table() {
             narrower(requantizer.comparator(), spec.encoding().input_width())?;
             if requantizer.polarity() != spec.polarity() {
-                let (text, reason) = (requantizer.polarity().to_string(), spec.polarity().to_string());
+                let (text, reason) =
+                    (requantizer.polarity().to_string(), spec.polarity().to_string());
                 return Err(Error::Syntax { what: Quantity::Polarity, text, reason });
             }
         }
-        self.add(StepKind::Requantize { layer, requantizers }, vec![input], SlotKind::Threshold, len)
+        self.add(
+            StepKind::Requantize { layer, requantizers },
+            vec![input],
+            SlotKind::Threshold,
+            len,
+        )
     }
 
     /// Adds the counts of a layer for the thresholds of its inputs.
@@ -133,10 +147,17 @@ impl ProgramBuilder {
     /// # Errors
     /// [`Error::Mismatch`] if the thresholds are not those of the layer's inputs.
     pub fn product(&mut self, layer: usize, thresholds: SlotId) -> Result<SlotId> {
-        same(Quantity::Inputs, self.layer_inputs(layer)?, self.of_kind(thresholds, SlotKind::Threshold)?)?;
-        let made_for = self.steps.iter().find(|step| step.output == thresholds).map(|step| &step.kind);
+        same(
+            Quantity::Inputs,
+            self.layer_inputs(layer)?,
+            self.of_kind(thresholds, SlotKind::Threshold)?,
+        )?;
+        let made_for =
+            self.steps.iter().find(|step| step.output == thresholds).map(|step| &step.kind);
         match made_for {
-            Some(StepKind::Quantize { layer: own, .. } | StepKind::Requantize { layer: own, .. }) => {
+            Some(
+                StepKind::Quantize { layer: own, .. } | StepKind::Requantize { layer: own, .. },
+            ) => {
                 same(Quantity::Layer, layer, *own)?;
             }
             _ => return Err(Error::Internal { place: "program::ProgramBuilder::product" }),
@@ -148,8 +169,8 @@ impl ProgramBuilder {
     /// Adds the values of a layer's counts in f64.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias, and one scale or one for all, per row
-    /// of weights.
+    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias, and
+    /// one scale or one for all, per row of weights.
     pub fn decode(&mut self, layer: usize, counts: SlotId, stage: FloatStage) -> Result<SlotId> {
         let len = self.counts_of(layer, counts)?;
         let rows = self.layers[layer].spec.n_rows();
@@ -163,8 +184,14 @@ impl ProgramBuilder {
     /// Adds the integers that accumulators hold for a layer's counts.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias per row of weights.
-    pub fn accumulate(&mut self, layer: usize, counts: SlotId, accumulator: Accumulator) -> Result<SlotId> {
+    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias per
+    /// row of weights.
+    pub fn accumulate(
+        &mut self,
+        layer: usize,
+        counts: SlotId,
+        accumulator: Accumulator,
+    ) -> Result<SlotId> {
         let len = self.counts_of(layer, counts)?;
         same(Quantity::Bias, self.layers[layer].spec.n_rows(), accumulator.bias().len())?;
         self.add(StepKind::Accumulate { layer, accumulator }, vec![counts], SlotKind::Integer, len)
@@ -173,8 +200,14 @@ impl ProgramBuilder {
     /// Adds the result of an operation of floats with constants.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has no floats, [`Error::Ragged`] if the constants do not repeat evenly over it.
-    pub fn constant(&mut self, input: SlotId, op: ConstantOp, constants: Pattern<f64>) -> Result<SlotId> {
+    /// [`Error::Mismatch`] if the slot has no floats, [`Error::Ragged`] if the constants do not
+    /// repeat evenly over it.
+    pub fn constant(
+        &mut self,
+        input: SlotId,
+        op: ConstantOp,
+        constants: Pattern<f64>,
+    ) -> Result<SlotId> {
         let len = self.of_kind(input, SlotKind::Float)?;
         fits(&constants, len)?;
         self.add(StepKind::Constant { op, constants }, vec![input], SlotKind::Float, len)
@@ -234,8 +267,8 @@ impl ProgramBuilder {
     /// Adds selected elements of slots of one kind.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or elements, [`Error::Mismatch`] for inputs of several kinds, [`Error::TooLarge`] for an index
-    /// that is out of bounds.
+    /// [`Error::Zero`] for no inputs or elements, [`Error::Mismatch`] for inputs of several kinds,
+    /// [`Error::TooLarge`] for an index that is out of bounds.
     pub fn gather(&mut self, inputs: Vec<SlotId>, map: Vec<GatherIndex>) -> Result<SlotId> {
         let slots = inputs.iter().map(|&id| self.numbers(id)).collect::<Result<Vec<_>>>()?;
         let Some(&(kind, _)) = slots.first() else { return Err(Error::Zero(Quantity::Inputs)) };
@@ -263,7 +296,8 @@ impl ProgramBuilder {
         sign: Sign,
         rescale: Option<Pattern<[Option<Rescaler>; 2]>>,
     ) -> Result<SlotId> {
-        let [(kind, len), (other, other_len)] = [self.numbers(inputs[0])?, self.numbers(inputs[1])?];
+        let [(kind, len), (other, other_len)] =
+            [self.numbers(inputs[0])?, self.numbers(inputs[1])?];
         same(Quantity::Inputs, len, other_len)?;
         if kind != other || rescale.is_some() && kind == SlotKind::Float {
             return Err(Error::Internal { place: "program::ProgramBuilder::combine" });
@@ -284,7 +318,8 @@ impl ProgramBuilder {
         self.add(StepKind::Restore { units }, vec![input], SlotKind::Float, len)
     }
 
-    /// Finishes the program, which usually returns `outputs`. Steps that no output depends on are removed.
+    /// Finishes the program, which usually returns `outputs`. Steps that no output depends on are
+    /// removed.
     ///
     /// # Errors
     /// [`Error::Zero`] for no outputs, [`Error::TooLarge`] for a slot of another program.
@@ -374,7 +409,8 @@ impl ProgramBuilder {
     fn counts_of(&self, layer: usize, counts: SlotId) -> Result<usize> {
         let len = self.layer_outputs(layer)?;
         same(Quantity::Counts, len, self.of_kind(counts, SlotKind::Count)?)?;
-        let is_own = |step: &Step| step.output == counts && step.kind == StepKind::Product { layer };
+        let is_own =
+            |step: &Step| step.output == counts && step.kind == StepKind::Product { layer };
         match self.steps.iter().any(is_own) {
             true => Ok(len),
             false => Err(Error::Internal { place: "program::ProgramBuilder::counts_of" }),

@@ -1,10 +1,11 @@
 //! Compiled networks: layers, and the inter-layer arithmetic between them, as a list of steps.
 //!
-//! A [`Program`] says what happens to one sample; samples are independent. Its [slots](Slot) are arrays of so many elements per
-//! sample, and every [`Step`] computes one slot from others: the counts of a layer, or one operation of the inter-layer arithmetic
-//! in f64 or in integers. A [backend](crate::Backend::prepare_program) that can keep all slots on its device runs a program from
-//! inputs to outputs without crossing the bus. [`plain`] runs steps one element at a time and is the reference of all of them;
-//! `docs/streams.md` defines each step.
+//! A [`Program`] says what happens to one sample; samples are independent. Its [slots](Slot) are
+//! arrays of so many elements per sample, and every [`Step`] computes one slot from others: the
+//! counts of a layer, or one operation of the inter-layer arithmetic in f64 or in integers. A
+//! [backend](crate::Backend::prepare_program) that can keep all slots on its device runs a program
+//! from inputs to outputs without crossing the bus. [`plain`] runs steps one element at a time and
+//! is the reference of all of them; `docs/streams.md` defines each step.
 //!
 //! ```
 //! use aleatron_core::arithmetic::{Activation, FloatStage};
@@ -60,7 +61,8 @@ pub enum SlotKind {
     Float,
     /// Signed integers of at most 63 bits, in units that the network's constants define.
     Integer,
-    /// Thresholds of a layer's input streams, as wide as [`Encoding::input_width`](crate::Encoding::input_width).
+    /// Thresholds of a layer's input streams, as wide as
+    /// [`Encoding::input_width`](crate::Encoding::input_width).
     Threshold,
     /// Counts of a layer.
     Count,
@@ -82,9 +84,11 @@ pub struct ProgramLayer {
     pub spec: LayerSpec,
     /// Its weights.
     pub weights: Weights,
-    /// The rows of inputs that one sample sends through the layer: row `r` of sample `s` has the streams of sample `s rows + r`.
+    /// The rows of inputs that one sample sends through the layer: row `r` of sample `s` has the
+    /// streams of sample `s rows + r`.
     pub rows: usize,
-    /// Whether its inputs may be negative. It changes no count, but half of the work of signed streams.
+    /// Whether its inputs may be negative. It changes no count, but half of the work of signed
+    /// streams.
     pub input_sign: InputSign,
 }
 
@@ -98,7 +102,8 @@ pub enum InputSign {
     NonNegative,
 }
 
-/// A compiled network, checked when it was built: every slot is computed once and before it is used, and all sizes agree.
+/// A compiled network, checked when it was built: every slot is computed once and before it is
+/// used, and all sizes agree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     layers: Vec<ProgramLayer>,
@@ -136,7 +141,10 @@ impl Program {
     ///
     /// # Errors
     /// [`Error::InLayer`] with the first layer that cannot be prepared, and [`Error::Cancelled`].
-    pub fn prepare_layers<T>(&self, mut prepare: impl FnMut(&ProgramLayer) -> Result<T>) -> Result<Vec<T>> {
+    pub fn prepare_layers<T>(
+        &self,
+        mut prepare: impl FnMut(&ProgramLayer) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let prepare = |(layer, own): (usize, &ProgramLayer)| {
             prepare(own).map_err(|error| match error {
                 Error::Cancelled => error,
@@ -155,7 +163,8 @@ impl Program {
     /// Returns one slot of this program.
     #[must_use]
     pub fn slot(&self, id: SlotId) -> Slot {
-        // Identifiers come from the builder of a program; one of another program may be past the end.
+        // Identifiers come from the builder of a program; one of another program may be past the
+        // end.
         self.slots.get(id.0).copied().unwrap_or(Slot { kind: SlotKind::Float, len: 0 })
     }
 
@@ -177,10 +186,12 @@ impl Program {
         &self.outputs
     }
 
-    /// Returns the error of samples that begin with sample `first` of a batch as one of the whole batch.
+    /// Returns the error of samples that begin with sample `first` of a batch as one of the whole
+    /// batch.
     #[must_use]
     pub fn shifted(&self, error: Error, first: usize) -> Error {
-        // Values are checked where floats become thresholds, and these have as many elements as the floats.
+        // Values are checked where floats become thresholds, and these have as many elements as the
+        // floats.
         let step = self.steps.iter().find(|step| matches!(step.kind(), StepKind::Quantize { .. }));
         let len = step.map_or(0, |step| self.slot(step.input()).len);
         error.shifted(first.saturating_mul(len))

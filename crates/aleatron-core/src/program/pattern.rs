@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Quantity, Result};
 
-/// One constant for each element of a slot. The constants repeat after a period, and runs of equal ones are stored once.
+/// One constant for each element of a slot. The constants repeat after a period, and runs of equal
+/// ones are stored once.
 ///
 /// ```
 /// use aleatron_core::program::Pattern;
@@ -14,7 +15,8 @@ use crate::error::{Error, Quantity, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern<T> {
     period: usize,
-    /// The number of consecutive elements with one constant, and the index of that constant in `table`.
+    /// The number of consecutive elements with one constant, and the index of that constant in
+    /// `table`.
     runs: Vec<(usize, u32)>,
     table: Vec<T>,
 }
@@ -62,7 +64,8 @@ impl<T> Pattern<T> {
                 _ => runs.push((1, key)),
             }
         }
-        let (period, runs) = if let [(_, key)] = runs[..] { (1, vec![(1, key)]) } else { (keys.len(), runs) };
+        let (period, runs) =
+            if let [(_, key)] = runs[..] { (1, vec![(1, key)]) } else { (keys.len(), runs) };
         Ok(Self { period, runs, table })
     }
 
@@ -139,7 +142,8 @@ impl<T> Pattern<T> {
         Ok(Pattern { period: self.period, runs: self.runs.clone(), table })
     }
 
-    /// Calls `f` with the constant and the elements of each run of `values`, which begin with element 0 of a sample.
+    /// Calls `f` with the constant and the elements of each run of `values`, which begin with
+    /// element 0 of a sample.
     pub fn for_each_run<V>(&self, values: &mut [V], mut f: impl FnMut(&T, &mut [V])) {
         if let Some(constant) = self.as_uniform() {
             return f(constant, values);
@@ -168,7 +172,10 @@ mod tests {
     #[test]
     fn pattern_from_elements_repeats_after_its_period() {
         let pattern = Pattern::from_elements(&[4, 4, 9, 4]).unwrap();
-        assert_eq!((0..9).map(|k| *pattern.get(k)).collect::<Vec<_>>(), [4, 4, 9, 4, 4, 4, 9, 4, 4]);
+        assert_eq!(
+            (0..9).map(|k| *pattern.get(k)).collect::<Vec<_>>(),
+            [4, 4, 9, 4, 4, 4, 9, 4, 4]
+        );
         assert_eq!(
             pattern.runs().map(|(len, value)| (len, *value)).collect::<Vec<_>>(),
             [(2, 4), (1, 9), (1, 4)]

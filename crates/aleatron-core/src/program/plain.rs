@@ -1,7 +1,8 @@
 //! Steps of programs one element at a time: the definition in code, never optimized.
 
 use super::{
-    Bounds, Program, ProgramBatch, ProgramOutput, Sign, SlotData, SlotId, Step, StepKind, ValueRange,
+    Bounds, Program, ProgramBatch, ProgramOutput, Sign, SlotData, SlotId, Step, StepKind,
+    ValueRange,
 };
 use crate::error::{Error, Quantity, Result};
 use crate::layer::LayerSpec;
@@ -9,8 +10,8 @@ use crate::polarity::Polarity;
 use crate::reference;
 use crate::threshold::NEGATIVE;
 
-/// Runs a program whose layers are counted by `counts_of`, which gets the index of the layer, the thresholds of its inputs and the
-/// index of the first row.
+/// Runs a program whose layers are counted by `counts_of`, which gets the index of the layer, the
+/// thresholds of its inputs and the index of the first row.
 ///
 /// # Errors
 /// As [`super::PreparedProgram::run`].
@@ -44,12 +45,12 @@ pub fn run(
 
 const MISSING: Error = Error::Internal { place: "program::plain::run" };
 
-/// Runs one step of the inter-layer arithmetic on the samples of its input slots and adds the inputs that saturated to the sums of
-/// their layers.
+/// Runs one step of the inter-layer arithmetic on the samples of its input slots and adds the
+/// inputs that saturated to the sums of their layers.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] with the flat index of the first value outside its interval where that is checked, [`Error::Internal`] for
-/// inputs that are not those of the step.
+/// [`Error::OutOfRange`] with the flat index of the first value outside its interval where that is
+/// checked, [`Error::Internal`] for inputs that are not those of the step.
 pub fn run_step(
     program: &Program,
     step: &Step,
@@ -78,12 +79,17 @@ pub fn run_step(
             SlotData::Integer(counts.iter().enumerate().map(held).collect())
         }
         (StepKind::Constant { op, constants }, [SlotData::Float(values)]) => {
-            let made = values.iter().enumerate().map(|(k, &value)| op.apply(value, *constants.get(k % len)));
+            let made = values
+                .iter()
+                .enumerate()
+                .map(|(k, &value)| op.apply(value, *constants.get(k % len)));
             SlotData::Float(made.collect())
         }
         (StepKind::Offset { sign, terms }, [SlotData::Integer(values)]) => {
-            let made =
-                values.iter().enumerate().map(|(k, &v)| signed(*sign, v).wrapping_add(*terms.get(k % len)));
+            let made = values
+                .iter()
+                .enumerate()
+                .map(|(k, &v)| signed(*sign, v).wrapping_add(*terms.get(k % len)));
             SlotData::Integer(made.collect())
         }
         (StepKind::Clip(Bounds::Float(bounds)), [SlotData::Float(values)]) => {
@@ -107,7 +113,10 @@ pub fn run_step(
             SlotData::Integer(reference::pool_integers(shape, values))
         }
         (StepKind::Gather { map }, inputs) => gather(program, step, map, inputs, n_samples)?,
-        (StepKind::Combine { sign, rescale }, [SlotData::Integer(left), SlotData::Integer(right)]) => {
+        (
+            StepKind::Combine { sign, rescale },
+            [SlotData::Integer(left), SlotData::Integer(right)],
+        ) => {
             let sum = |(k, (&left, &right)): (usize, (&i64, &i64))| {
                 let rescalers = rescale.as_ref().map_or([None; 2], |rescale| *rescale.get(k % len));
                 let scaled = |k: usize, value: i64| {
@@ -151,7 +160,8 @@ pub fn run_step(
             SlotData::Words(thresholds)
         }
         (StepKind::Restore { units }, [SlotData::Integer(values)]) => {
-            let made = values.iter().enumerate().map(|(k, &value)| value as f64 * units.get(k % len));
+            let made =
+                values.iter().enumerate().map(|(k, &value)| value as f64 * units.get(k % len));
             SlotData::Float(made.collect())
         }
         _ => return Err(WRONG),
@@ -173,7 +183,8 @@ const fn signed(sign: Sign, value: i64) -> i64 {
     }
 }
 
-/// Limits a scaled value to the interval of a polarity; whether it lay outside. NaN is always an error.
+/// Limits a scaled value to the interval of a polarity; whether it lay outside. NaN is always an
+/// error.
 fn limited(index: usize, value: f64, polarity: Polarity, range: ValueRange) -> Result<(f64, bool)> {
     let [low, high] = polarity.interval();
     let slack = ValueRange::ROUNDING * (high - low);
@@ -226,5 +237,8 @@ fn gather(
             _ => None,
         })
         .collect();
-    integers.and_then(|integers| select(&integers, map, n_samples)).map(SlotData::Integer).ok_or(WRONG)
+    integers
+        .and_then(|integers| select(&integers, map, n_samples))
+        .map(SlotData::Integer)
+        .ok_or(WRONG)
 }

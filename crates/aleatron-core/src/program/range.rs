@@ -4,8 +4,9 @@ use super::{Bounds, Pattern, Program, SlotKind, Step, StepKind};
 use crate::arithmetic::{Accumulator, PoolKind, Requantizer, Rescaler};
 
 impl Program {
-    /// Returns the largest magnitude of each slot of integers, 0 for other slots; `None` if an integer on the way to one may reach `limit`, which
-    /// is at most 2^62. A backend whose numbers are exact below the limit can then compute every step with them.
+    /// Returns the largest magnitude of each slot of integers, 0 for other slots; `None` if an
+    /// integer on the way to one may reach `limit`, which is at most 2^62. A backend whose
+    /// numbers are exact below the limit can then compute every step with them.
     #[must_use]
     pub fn magnitudes(&self, limit: u128) -> Option<Vec<u128>> {
         let mut found = vec![0; self.slots.len()];
@@ -23,8 +24,9 @@ impl Program {
 }
 
 impl Requantizer {
-    /// Returns the magnitude to which values can be limited before they are multiplied without changing a threshold: the lesser of `largest` and
-    /// the least one from which on every value saturates. `None` if its product with the multiplier may reach `limit`.
+    /// Returns the magnitude to which values can be limited before they are multiplied without
+    /// changing a threshold: the lesser of `largest` and the least one from which on every
+    /// value saturates. `None` if its product with the multiplier may reach `limit`.
     #[must_use]
     pub fn reach(&self, largest: u128, limit: u128) -> Option<u128> {
         let multiplier = u128::from(self.multiplier());
@@ -44,7 +46,8 @@ fn magnitude(program: &Program, step: &Step, found: &[u128], limit: u128) -> Opt
     Some(match step.kind() {
         StepKind::Accumulate { layer, accumulator } => {
             let spec = &program.layers().get(*layer)?.spec;
-            let most = (spec.max_fan_in() as u128 * spec.length().bits() as u128) << accumulator.fraction();
+            let most = (spec.max_fan_in() as u128 * spec.length().bits() as u128)
+                << accumulator.fraction();
             if 2 * most >= limit || accumulator.interval()[1] as u128 >= limit {
                 return None;
             }
@@ -74,7 +77,9 @@ fn magnitude(program: &Program, step: &Step, found: &[u128], limit: u128) -> Opt
         StepKind::Combine { rescale, .. } => {
             let mut sides = [input(0), input(1)];
             for pair in rescale.iter().flat_map(Pattern::table) {
-                for (k, rescaler) in pair.iter().enumerate().filter_map(|(k, r)| Some((k, r.as_ref()?))) {
+                for (k, rescaler) in
+                    pair.iter().enumerate().filter_map(|(k, r)| Some((k, r.as_ref()?)))
+                {
                     sides[k] = sides[k].max(rescaled(rescaler, input(k), limit)?);
                 }
             }

@@ -12,12 +12,19 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
     /// Runs a batch of samples and returns the slots asked for.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for inputs of the wrong size, [`Error::OutOfRange`] with the flat index of the first value outside the
-    /// interval of its layer where that is checked, [`Error::TooLarge`] past 2^32 rows, [`Error::Memory`] if the slots do not fit,
+    /// [`Error::Mismatch`] for inputs of the wrong size, [`Error::OutOfRange`] with the flat index
+    /// of the first value outside the interval of its layer where that is checked,
+    /// [`Error::TooLarge`] past 2^32 rows, [`Error::Memory`] if the slots do not fit,
     /// [`Error::Cancelled`], and faults of [`Error::Backend`].
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput>;
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput>;
 
-    /// Runs a batch and returns the time of each kernel on the device, in the order of their first launches; empty for a backend without kernels.
+    /// Runs a batch and returns the time of each kernel on the device, in the order of their first
+    /// launches; empty for a backend without kernels.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -35,10 +42,12 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the name of the backend that a batch of `n_samples` runs on; `None` if that has yet to be measured.
+    /// Returns the name of the backend that a batch of `n_samples` runs on; `None` if that has yet
+    /// to be measured.
     fn backend_for(&self, n_samples: usize) -> Option<String>;
 
-    /// Returns what a user should know about how the program runs, such as a device that could not be used.
+    /// Returns what a user should know about how the program runs, such as a device that could not
+    /// be used.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -66,7 +75,8 @@ pub struct ProgramBatch<'a> {
     pub n_samples: usize,
     /// The seed of Bernoulli input streams, and the global index of the first sample.
     pub seed: SampleSeed,
-    /// The samples of the data that a sample of the program stands for: 1, unless samples depend on each other and run as one.
+    /// The samples of the data that a sample of the program stands for: 1, unless samples depend
+    /// on each other and run as one.
     pub group: usize,
 }
 
@@ -74,7 +84,8 @@ impl<'a> ProgramBatch<'a> {
     /// Checks that every input has whole samples and that all rows can be numbered.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for inputs of the wrong number or size, [`Error::TooLarge`] past 2^32 rows.
+    /// [`Error::Mismatch`] for inputs of the wrong number or size, [`Error::TooLarge`] past 2^32
+    /// rows.
     pub fn check(&self, program: &Program) -> Result<()> {
         let (expected, actual) = (program.inputs().len(), self.inputs.len());
         if expected != actual {
@@ -83,17 +94,21 @@ impl<'a> ProgramBatch<'a> {
         for (&id, input) in program.inputs().iter().zip(self.inputs) {
             let expected = program.slot(id).len.saturating_mul(self.n_samples);
             if expected != input.len() {
-                return Err(Error::Mismatch { what: Quantity::Inputs, expected, actual: input.len() });
+                return Err(Error::Mismatch {
+                    what: Quantity::Inputs,
+                    expected,
+                    actual: input.len(),
+                });
             }
         }
         let Some(last) = self.n_samples.checked_sub(1) else { return Ok(()) };
-        program
-            .layers()
-            .iter()
-            .try_for_each(|layer| self.row_seed(layer.rows, last)?.advanced(layer.rows - 1).map(drop))
+        program.layers().iter().try_for_each(|layer| {
+            self.row_seed(layer.rows, last)?.advanced(layer.rows - 1).map(drop)
+        })
     }
 
-    /// Returns the seed of the first row of sample `sample` of the batch in a layer of `rows` rows per sample.
+    /// Returns the seed of the first row of sample `sample` of the batch in a layer of `rows` rows
+    /// per sample.
     ///
     /// # Errors
     /// [`Error::TooLarge`] past 2^32 rows.
@@ -102,20 +117,29 @@ impl<'a> ProgramBatch<'a> {
         let row = first.saturating_mul(rows as u128) / self.group.max(1) as u128;
         match usize::try_from(row) {
             Ok(row) => SampleSeed::new(self.seed.seed).advanced(row),
-            Err(_) => Err(Error::TooLarge { what: Quantity::Row, actual: row, limit: u32::MAX.into() }),
+            Err(_) => {
+                Err(Error::TooLarge { what: Quantity::Row, actual: row, limit: u32::MAX.into() })
+            }
         }
     }
 
-    /// Returns samples `start..end` as a batch of their own over `inputs`, which [`Self::samples`] returns.
+    /// Returns samples `start..end` as a batch of their own over `inputs`, which [`Self::samples`]
+    /// returns.
     ///
     /// # Errors
     /// [`Error::TooLarge`] past 2^32 samples.
-    pub fn part<'b>(&self, inputs: &'b [&'b [f64]], start: usize, end: usize) -> Result<ProgramBatch<'b>> {
+    pub fn part<'b>(
+        &self,
+        inputs: &'b [&'b [f64]],
+        start: usize,
+        end: usize,
+    ) -> Result<ProgramBatch<'b>> {
         let seed = self.seed.advanced(start.saturating_mul(self.group))?;
         Ok(ProgramBatch { inputs, n_samples: end.saturating_sub(start), seed, group: self.group })
     }
 
-    /// Returns samples `start..end` as one input slice per input, or an error for a range past the end.
+    /// Returns samples `start..end` as one input slice per input, or an error for a range past the
+    /// end.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the range is out of bounds.
@@ -208,8 +232,8 @@ impl SlotData {
         }
     }
 
-    /// Returns the elements as words: the bits of floats, the two's complement of integers. Zero has one form: the sign that a maximum
-    /// gives it is not defined.
+    /// Returns the elements as words: the bits of floats, the two's complement of integers. Zero
+    /// has one form: the sign that a maximum gives it is not defined.
     #[must_use]
     pub fn to_words(&self) -> Vec<u64> {
         match self {
@@ -225,6 +249,7 @@ impl SlotData {
 pub struct ProgramOutput {
     /// The slots asked for, in their order.
     pub slots: Vec<SlotData>,
-    /// For each layer, the number of inputs that lay outside the interval of its streams and saturated.
+    /// For each layer, the number of inputs that lay outside the interval of its streams and
+    /// saturated.
     pub saturated: Vec<u64>,
 }

@@ -42,7 +42,8 @@ impl Step {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Thresholds to counts: encodes the input streams of a layer and counts their products with the weight streams.
+    /// Thresholds to counts: encodes the input streams of a layer and counts their products with
+    /// the weight streams.
     Product {
         /// The layer.
         layer: usize,
@@ -79,25 +80,30 @@ pub enum StepKind {
     Clip(Bounds),
     /// Reduces the windows of images of floats or integers.
     Pool(PoolShape),
-    /// Selects elements of floats or integers: output element `k` is element `map[k].element` of input `map[k].input`.
+    /// Selects elements of floats or integers: output element `k` is element `map[k].element` of
+    /// input `map[k].input`.
     Gather {
         /// One entry for each output element.
         map: Vec<GatherIndex>,
     },
-    /// Adds two slots of floats or integers, or subtracts the second from the first. Integers are first rescaled to one unit.
+    /// Adds two slots of floats or integers, or subtracts the second from the first. Integers are
+    /// first rescaled to one unit.
     Combine {
         /// The sign of the second slot.
         sign: Sign,
-        /// For integers in different units: what brings each operand of an element to the finer unit.
+        /// For integers in different units: what brings each operand of an element to the finer
+        /// unit.
         rescale: Option<Pattern<[Option<Rescaler>; 2]>>,
     },
-    /// Floats to thresholds: divides by a scale, limits to the interval of the polarity and rounds to a comparator.
+    /// Floats to thresholds: divides by a scale, limits to the interval of the polarity and rounds
+    /// to a comparator.
     Quantize {
         /// The layer that the thresholds are for.
         layer: usize,
         /// The value that becomes 1.
         scale: f64,
-        /// The width of the comparator; thresholds have zeros for the bits that the generator has beyond it.
+        /// The width of the comparator; thresholds have zeros for the bits that the generator has
+        /// beyond it.
         comparator: Width,
         /// What happens to values outside the interval.
         range: ValueRange,
@@ -205,7 +211,7 @@ pub enum ValueRange {
 }
 
 impl ValueRange {
-    /// The rounding error that [`Self::Check`] permits, as a fraction of the interval: values written with six digits are off by as
-    /// much.
+    /// The rounding error that [`Self::Check`] permits, as a fraction of the interval: values
+    /// written with six digits are off by as much.
     pub const ROUNDING: f64 = 1e-5;
 }

@@ -1,4 +1,5 @@
-//! The binary side between layers: known answers, the plain reference, calibration, and bad parameters.
+//! The binary side between layers: known answers, the plain reference, calibration, and bad
+//! parameters.
 
 use aleatron_core::arithmetic::{
     Accumulator, Activation, Arithmetic, FloatStage, IntegerActivation, Requantizer, saturate,
@@ -37,9 +38,11 @@ fn known_answers() {
         match fields[0] {
             "accumulate" => {
                 kinds[0] += 1;
-                let spec = spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
+                let spec =
+                    spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
                 let held =
-                    Accumulator::new(number(4) as u32, vec![number(5)], activation(fields[6])).unwrap();
+                    Accumulator::new(number(4) as u32, vec![number(5)], activation(fields[6]))
+                        .unwrap();
                 let count = fields[7].parse().unwrap();
                 let expected = answer.parse().unwrap();
                 assert_eq!(reference::accumulate(&held, &spec, 0, count), expected, "{line}");
@@ -74,8 +77,10 @@ fn known_answers_with_fractions() {
         match fields[0] {
             "accumulate" => {
                 kinds[0] += 1;
-                let spec = spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
-                let held = Accumulator::new(number(4) as u32, vec![number(6)], activation(fields[7]));
+                let spec =
+                    spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
+                let held =
+                    Accumulator::new(number(4) as u32, vec![number(6)], activation(fields[7]));
                 let held = held.unwrap().with_fraction(number(5) as u32).unwrap();
                 let count = number(8) as u64;
                 assert_eq!(reference::accumulate(&held, &spec, 0, count), answers[0], "{line}");
@@ -85,12 +90,14 @@ fn known_answers_with_fractions() {
                 kinds[1] += 1;
                 let spec = spec(number(1) as usize, 1, number(2) as usize, Polarity::Unipolar);
                 let (scale, bias, fraction) = (real(3), vec![real(4)], number(5) as u32);
-                let stage = FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
+                let stage =
+                    FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
                 let held = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
                 let constants = [held.fraction().into(), held.width().into(), held.bias()[0]];
                 assert_eq!(constants, answers[..3], "{line}");
                 let (unit, width) = (held.unit(spec.length(), scale), Width::new(16).unwrap());
-                let next = Requantizer::of_unit(unit, real(6), 16, width, Polarity::Unipolar).unwrap();
+                let next =
+                    Requantizer::of_unit(unit, real(6), 16, width, Polarity::Unipolar).unwrap();
                 let constants =
                     [next.multiplier() as i64, next.multiplier_width().into(), next.shift().into()];
                 assert_eq!(constants, answers[3..6], "{line}");
@@ -184,39 +191,66 @@ proptest! {
 fn bad_parameters_are_errors() {
     let identity = IntegerActivation::Identity;
     let too_narrow = Accumulator::new(1, vec![], identity).unwrap_err();
-    assert!(matches!(too_narrow, Error::TooSmall { what: Quantity::AccumulatorWidth, actual: 1, limit: 2 }));
+    assert!(matches!(
+        too_narrow,
+        Error::TooSmall { what: Quantity::AccumulatorWidth, actual: 1, limit: 2 }
+    ));
     let too_wide = Accumulator::new(64, vec![], identity).unwrap_err();
-    assert!(matches!(too_wide, Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, .. }));
+    assert!(matches!(
+        too_wide,
+        Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, .. }
+    ));
     let bias = Accumulator::new(4, vec![7, 8], identity).unwrap_err();
     assert!(matches!(bias, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{bias}");
-    let bounds = Accumulator::new(8, vec![], IntegerActivation::Clamp { low: 5, high: 4 }).unwrap_err();
-    assert!(matches!(bounds, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }), "{bounds}");
+    let bounds =
+        Accumulator::new(8, vec![], IntegerActivation::Clamp { low: 5, high: 4 }).unwrap_err();
+    assert!(
+        matches!(bounds, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }),
+        "{bounds}"
+    );
     let held = Accumulator::new(8, vec![], identity).unwrap();
     let fine = held.clone().with_fraction(33).unwrap_err();
-    assert!(matches!(fine, Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }));
+    assert!(matches!(
+        fine,
+        Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }
+    ));
     assert_eq!(held.with_fraction(32).unwrap().fraction(), 32);
     let one = |multiplier, bits, shift| {
         Requantizer::new(multiplier, bits, shift, Width::EIGHT, Polarity::Unipolar).unwrap_err()
     };
-    assert!(matches!(one(4, 2, 0), Error::TooLarge { what: Quantity::Multiplier, actual: 4, limit: 3 }));
+    assert!(matches!(
+        one(4, 2, 0),
+        Error::TooLarge { what: Quantity::Multiplier, actual: 4, limit: 3 }
+    ));
     assert!(matches!(one(1, 63, 0), Error::TooLarge { what: Quantity::MultiplierWidth, .. }));
     assert!(matches!(one(1, 0, 0), Error::TooSmall { what: Quantity::MultiplierWidth, .. }));
     assert!(matches!(one(1, 1, 126), Error::TooLarge { what: Quantity::Shift, .. }));
     let spec = spec(3, 2, 64, Polarity::Bipolar);
-    let stage = |scale, bias| FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
+    let stage =
+        |scale, bias| FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
     let few = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0]), 8).unwrap_err();
     assert!(matches!(few, Error::Mismatch { what: Quantity::Bias, expected: 2, actual: 1 }));
     let huge = Accumulator::calibrated(&spec, &stage(1e-300, vec![0.0, 1.0]), 8).unwrap_err();
     assert!(matches!(huge, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{huge}");
     let fine = Accumulator::calibrated(&spec, &stage(1.0, vec![0.0; 2]), 33).unwrap_err();
-    assert!(matches!(fine, Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }));
+    assert!(matches!(
+        fine,
+        Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }
+    ));
     for (scale, next) in [(1e300, 1e-300), (1e-300, 1e300), (f64::NAN, 1.0), (0.0, 1.0)] {
-        let error = Requantizer::calibrated(&spec, scale, next, 16, Width::EIGHT, Polarity::Bipolar);
-        assert!(matches!(error, Err(Error::OutOfRange { what: Quantity::Multiplier, .. })), "{scale} {next}");
+        let error =
+            Requantizer::calibrated(&spec, scale, next, 16, Width::EIGHT, Polarity::Bipolar);
+        assert!(
+            matches!(error, Err(Error::OutOfRange { what: Quantity::Multiplier, .. })),
+            "{scale} {next}"
+        );
     }
     let wide = Requantizer::new(1, 1, 0, Width::BERNOULLI, Polarity::Unipolar).unwrap();
     let refused = wide.thresholds(&[1], Width::EIGHT).unwrap_err();
-    assert!(matches!(refused, Error::TooLarge { what: Quantity::ComparatorWidth, actual: 32, limit: 8 }));
+    assert!(matches!(
+        refused,
+        Error::TooLarge { what: Quantity::ComparatorWidth, actual: 32, limit: 8 }
+    ));
 }
 
 #[test]

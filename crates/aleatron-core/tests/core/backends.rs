@@ -1,8 +1,9 @@
-//! The suite as it is run on backends: one that counts plainly passes all of it, and one that is wrong in any way is found out.
+//! The suite as it is run on backends: one that counts plainly passes all of it, and one that is
+//! wrong in any way is found out.
 
 use aleatron_core::backend::{
-    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, InputOrder, Inputs,
-    PrepareOptions, PreparedLayer,
+    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement,
+    InputOrder, Inputs, PrepareOptions, PreparedLayer,
 };
 use aleatron_core::conformance::{
     Case, LayerCase, Operation, Reference, Subject, run_layers, suite, trace_words,
@@ -13,8 +14,8 @@ use aleatron_core::program::{
 };
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, Result, SampleSeed, StreamMatrix,
-    Weights, reference,
+    BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, Result, SampleSeed,
+    StreamMatrix, Weights, reference,
 };
 use std::sync::{Arc, Mutex};
 
@@ -114,7 +115,12 @@ struct PlainProgram {
 }
 
 impl PreparedProgram for PlainProgram {
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
         let counts_of = |layer: usize, thresholds: &[u64], seed| {
             self.layers[layer].counts(&Batch::thresholds(thresholds, seed), cancel)
         };
@@ -151,7 +157,9 @@ impl PreparedLayer for PlainLayer {
             Inputs::Streams(_) | Inputs::SignedStreams { .. } if self.fault == Fault::NoStreams => {
                 return Err(Error::unsupported("plain", "streams"));
             }
-            Inputs::Streams(_) if self.fault == Fault::BrokenStreams => return Err(Error::Cancelled),
+            Inputs::Streams(_) if self.fault == Fault::BrokenStreams => {
+                return Err(Error::Cancelled);
+            }
             Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
                 let rows = n_samples * self.spec.n_inputs();
                 let streams = StreamMatrix::from_words(words.to_vec(), rows, self.spec.length())?;
@@ -191,12 +199,20 @@ fn cases() -> Vec<(Case, Vec<u64>)> {
 #[test]
 fn a_plain_backend_passes_and_a_wrong_one_does_not() {
     let cases = cases();
-    for operation in
-        [Operation::Dense, Operation::Sparse, Operation::Sequence, Operation::Table, Operation::Network]
-            .into_iter()
-            .chain([Operation::Mixed, Operation::Program])
+    for operation in [
+        Operation::Dense,
+        Operation::Sparse,
+        Operation::Sequence,
+        Operation::Table,
+        Operation::Network,
+    ]
+    .into_iter()
+    .chain([Operation::Mixed, Operation::Program])
     {
-        assert!(cases.iter().any(|(case, _)| case.operation() == operation), "no {operation:?} is small");
+        assert!(
+            cases.iter().any(|(case, _)| case.operation() == operation),
+            "no {operation:?} is small"
+        );
     }
     for (case, expected) in &cases {
         let run = |fault| run_layers(&Plain::new(fault), case);
@@ -288,7 +304,8 @@ fn errors_of_one_way_are_those_of_the_case() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
     let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
     let (weights, inputs) = (vec![1 << 31; 6], vec![1 << 30; 3]);
-    let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best };
+    let case =
+        LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best };
     let run = |fault| run_layers(&Plain::new(fault), &Case::Layer(case.clone())).unwrap();
     assert!(run(Fault::NoStreams).is_ok());
     assert_eq!(run(Fault::BrokenStreams), Err(Error::Cancelled));
@@ -300,13 +317,18 @@ fn layers_are_well_by_default() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
     let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
     let weights = Weights::random(&spec, 1).unwrap();
-    let layer = Plain::new(Fault::Nothing).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+    let layer =
+        Plain::new(Fault::Nothing).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
     assert!(!layer.is_lost() && layer.notes().is_empty());
     // SAFETY: the layer refuses arrays of any address.
     let (inputs, outputs) = unsafe {
-        (DeviceArray::from_raw(0, 3, DeviceElement::F64), DeviceArrayMut::from_raw(0, 2, DeviceElement::F64))
+        (
+            DeviceArray::from_raw(0, 3, DeviceElement::F64),
+            DeviceArrayMut::from_raw(0, 2, DeviceElement::F64),
+        )
     };
-    let mut batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(0), order: InputOrder::Ready };
+    let mut batch =
+        DeviceBatch { inputs, outputs, seed: SampleSeed::new(0), order: InputOrder::Ready };
     let error = layer.counts_on_device(&mut batch, Cancel::NEVER).unwrap_err();
     assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
 }

@@ -1,4 +1,5 @@
-//! The fixed suite itself: its cases are valid, none is empty, and the answers of the reference have the known hashes.
+//! The fixed suite itself: its cases are valid, none is empty, and the answers of the reference
+//! have the known hashes.
 
 use aleatron_core::arithmetic::Accumulator;
 use aleatron_core::backend::CountMethod;
@@ -14,7 +15,10 @@ fn answers() -> &'static [(Case, Vec<u64>)] {
     static ANSWERS: OnceLock<Vec<(Case, Vec<u64>)>> = OnceLock::new();
     ANSWERS.get_or_init(|| {
         let cases = suite::fixed().unwrap().into_iter();
-        cases.map(|case| (Reference.answer(&case), case)).map(|(answer, case)| (case, answer)).collect()
+        cases
+            .map(|case| (Reference.answer(&case), case))
+            .map(|(answer, case)| (case, answer))
+            .collect()
     })
 }
 
@@ -29,7 +33,8 @@ fn answers_have_the_known_hashes() {
         let matching = answers.iter().filter(|(case, _)| case.operation() == operation);
         matching.map(|(_, answer)| answer.as_slice()).collect()
     };
-    let first: Vec<&[u64]> = answers.iter().take(suite::FIRST_CASES).map(|(_, answer)| &answer[..]).collect();
+    let first: Vec<&[u64]> =
+        answers.iter().take(suite::FIRST_CASES).map(|(_, answer)| &answer[..]).collect();
     let mut made = vec![line("first", &first)];
     made.extend(Operation::ALL.map(|operation| line(operation.name(), &of(operation))));
     let known: Vec<&str> = TEXT.lines().filter(|line| !line.starts_with('#')).collect();
@@ -45,11 +50,17 @@ fn no_answer_is_empty_or_the_same_throughout() {
     for operation in Operation::ALL {
         let of = || answers().iter().filter(|(case, _)| case.operation() == operation);
         let distinct: BTreeSet<&Vec<u64>> = of().map(|(_, answer)| answer).collect();
-        assert!(2 * distinct.len() > of().count(), "{operation:?}: {} of {}", distinct.len(), of().count());
+        assert!(
+            2 * distinct.len() > of().count(),
+            "{operation:?}: {} of {}",
+            distinct.len(),
+            of().count()
+        );
     }
 }
 
-/// What no answer shows: convolutions are counted in both ways, and networks have accumulators wide enough and others.
+/// What no answer shows: convolutions are counted in both ways, and networks have accumulators wide
+/// enough and others.
 #[test]
 fn cases_are_of_every_kind() {
     let (mut methods, mut accumulators) = ([0; 2], [0; 2]);
@@ -64,8 +75,8 @@ fn cases_are_of_every_kind() {
             }
             Case::Network(network) => {
                 for layer in &network.layers {
-                    let is_wide =
-                        Accumulator::calibrated(&layer.spec, &layer.stage, 0).unwrap() == layer.accumulator;
+                    let is_wide = Accumulator::calibrated(&layer.spec, &layer.stage, 0).unwrap()
+                        == layer.accumulator;
                     accumulators[usize::from(is_wide)] += 1;
                 }
             }

@@ -1,12 +1,13 @@
-//! Every way to call the core wrongly is an error that says what, where and how much; none of them panics.
+//! Every way to call the core wrongly is an error that says what, where and how much; none of them
+//! panics.
 
 use aleatron_core::generator::{Lfsr, Sequence, Sobol};
 use aleatron_core::lif::{LifLayer, LifLayerParams, LifParams};
 use aleatron_core::stream::check_words;
 use aleatron_core::threshold::thresholds;
 use aleatron_core::{
-    BitStream, Connections, DenseShape, Error, LayerIndex, Length, Overlap, Pairing, Polarity, Quantity,
-    Sharing, StreamMatrix, Threshold, Width, gates, memory,
+    BitStream, Connections, DenseShape, Error, LayerIndex, Length, Overlap, Pairing, Polarity,
+    Quantity, Sharing, StreamMatrix, Threshold, Width, gates, memory,
 };
 
 const NOT_PROBABILITIES: [f64; 7] =
@@ -28,7 +29,11 @@ fn lengths() {
     let limit = 1 << 34;
     assert_eq!(Length::new(limit).unwrap().bits(), limit);
     for actual in [limit + 1, usize::MAX] {
-        let error = Error::TooLarge { what: Quantity::Length, actual: actual as u128, limit: limit as u128 };
+        let error = Error::TooLarge {
+            what: Quantity::Length,
+            actual: actual as u128,
+            limit: limit as u128,
+        };
         assert_eq!(Length::new(actual), Err(error));
     }
 }
@@ -38,7 +43,8 @@ fn layer_indices() {
     let limit = (1 << 28) - 1;
     assert_eq!(LayerIndex::new(limit).unwrap().get(), limit as u32);
     for actual in [limit + 1, 1 << 32, usize::MAX] {
-        let error = Error::TooLarge { what: Quantity::Layer, actual: actual as u128, limit: limit as u128 };
+        let error =
+            Error::TooLarge { what: Quantity::Layer, actual: actual as u128, limit: limit as u128 };
         assert_eq!(LayerIndex::new(actual), Err(error));
     }
 }
@@ -63,14 +69,20 @@ fn values_name_the_first_index_at_fault() {
         let values = [0.0, 1.0, value, 0.5, f64::NAN];
         assert!(same(&thresholds(&values, Polarity::Unipolar, what).unwrap_err(), &expected));
         assert!(same(&Polarity::Unipolar.check(&values, what).unwrap_err(), &expected));
-        assert!(same(&Width::EIGHT.thresholds(&values, Polarity::Unipolar, what).unwrap_err(), &expected));
+        assert!(same(
+            &Width::EIGHT.thresholds(&values, Polarity::Unipolar, what).unwrap_err(),
+            &expected
+        ));
     }
     for value in [-1.000_000_1, 1.5, f64::NAN, f64::NEG_INFINITY] {
         let what = Quantity::Value;
         let expected = Error::OutOfRange { what, index: 1, value, low: -1.0, high: 1.0 };
         let values = [-1.0, value];
         assert!(same(&thresholds(&values, Polarity::Bipolar, what).unwrap_err(), &expected));
-        assert!(same(&Width::EIGHT.thresholds(&values, Polarity::Bipolar, what).unwrap_err(), &expected));
+        assert!(same(
+            &Width::EIGHT.thresholds(&values, Polarity::Bipolar, what).unwrap_err(),
+            &expected
+        ));
     }
     assert_eq!(thresholds(&[], Polarity::Bipolar, Quantity::Value), Ok(Vec::new()));
 }
@@ -136,9 +148,13 @@ fn what_cannot_fit_is_refused_with_its_bytes() {
     for n in [1 << 60, usize::MAX] {
         let layer = LifLayer::new(n, LifLayerParams::default()).unwrap_err();
         let expected = n as u128 * 4;
-        assert!(matches!(layer, Error::Memory { what: Quantity::Neurons, bytes, .. } if bytes == expected));
+        assert!(
+            matches!(layer, Error::Memory { what: Quantity::Neurons, bytes, .. } if bytes == expected)
+        );
     }
-    assert!(matches!(memory::check(1 << 60, what), Err(Error::Memory { bytes, .. }) if bytes == 1 << 60));
+    assert!(
+        matches!(memory::check(1 << 60, what), Err(Error::Memory { bytes, .. }) if bytes == 1 << 60)
+    );
     assert_eq!(memory::check(1 << 10, what), Ok(()));
     for len in [u128::MAX, 1 << 64, 1 << 61] {
         assert!(matches!(memory::with_capacity::<u64>(len, what), Err(Error::Memory { .. })));
@@ -166,7 +182,8 @@ fn shapes() {
     assert_eq!(shape(0, 1), Err(Error::Zero(Quantity::Inputs)));
     assert_eq!(shape(1, 0), Err(Error::Zero(Quantity::Neurons)));
     let limit = 1 << 32;
-    let too_large = |what, actual: usize| Err(Error::TooLarge { what, actual: actual as u128, limit });
+    let too_large =
+        |what, actual: usize| Err(Error::TooLarge { what, actual: actual as u128, limit });
     assert_eq!(shape(limit as usize + 1, 1), too_large(Quantity::Inputs, limit as usize + 1));
     assert_eq!(shape(1, usize::MAX), too_large(Quantity::Neurons, usize::MAX));
     assert!(shape(limit as usize, 1).is_ok());
@@ -180,10 +197,13 @@ fn shapes() {
 
 #[test]
 fn connections() {
-    let rows = |rows: &[&[usize]], n| Connections::from_rows(rows.iter().map(|row| row.iter().copied()), n);
+    let rows = |rows: &[&[usize]], n| {
+        Connections::from_rows(rows.iter().map(|row| row.iter().copied()), n)
+    };
     assert_eq!(rows(&[&[0]], 0), Err(Error::Zero(Quantity::Inputs)));
     assert_eq!(rows(&[], 3), Err(Error::Zero(Quantity::Neurons)));
-    let unsorted = |neuron, position, input| Err(Error::UnsortedConnections { neuron, position, input });
+    let unsorted =
+        |neuron, position, input| Err(Error::UnsortedConnections { neuron, position, input });
     assert_eq!(rows(&[&[0, 1], &[2, 1]], 3), unsorted(1, 1, 1));
     assert_eq!(rows(&[&[0, 1, 1]], 3), unsorted(0, 2, 1));
     for input in [3, usize::MAX] {
@@ -235,7 +255,9 @@ fn float_neurons() {
     .enumerate()
     {
         let error = LifLayer::new(1, params).unwrap_err();
-        assert!(matches!(error, Error::OutOfRange { index: at, value, .. } if at == index && value.is_nan()));
+        assert!(
+            matches!(error, Error::OutOfRange { index: at, value, .. } if at == index && value.is_nan())
+        );
     }
     assert!(LifLayer::new(1, LifLayerParams { alpha: f32::INFINITY, ..default }).is_err());
 
@@ -253,7 +275,8 @@ fn float_neurons() {
     fails(&[0.0; 2], Some(&[0.0; 3]), 2, &mismatch(Quantity::Noise, 3));
     fails(&[0.0; 2], None, 1, &mismatch(Quantity::Neurons, 1));
     let (low, high) = (f32::MIN.into(), f32::MAX.into());
-    let infinite = |index, value| Error::OutOfRange { what: Quantity::Value, index, value, low, high };
+    let infinite =
+        |index, value| Error::OutOfRange { what: Quantity::Value, index, value, low, high };
     fails(&[0.0, f32::NAN], None, 2, &infinite(1, f64::NAN));
     fails(&[0.0; 2], Some(&[f32::NEG_INFINITY, 0.0]), 2, &infinite(0, f64::NEG_INFINITY));
     // Finite numbers whose sum is not: the potential would be lost for good.
@@ -270,7 +293,10 @@ fn shared_sequences() {
     assert_eq!(pairing.of_inputs().input_period(0, 2), Ok(2));
     for index in [556, 1 << 40, usize::MAX] {
         let error = sobol(1).nth(index).unwrap_err();
-        assert!(matches!(error, Error::TooLarge { what: Quantity::SobolDimension, limit: 1111, .. }));
+        assert!(matches!(
+            error,
+            Error::TooLarge { what: Quantity::SobolDimension, limit: 1111, .. }
+        ));
         assert!(pairing.input(index).is_err() && pairing.weight(0, index, 1).is_err());
     }
     let stream = Pairing { sharing: Sharing::OnePerStream, ..pairing };

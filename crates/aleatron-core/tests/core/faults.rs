@@ -2,8 +2,8 @@
 
 use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 use aleatron_core::fault::{
-    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, Operand, StoredOperand, counter_width,
-    flip_accumulator, plain,
+    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, Operand, StoredOperand,
+    counter_width, flip_accumulator, plain,
 };
 use aleatron_core::generator::{GeneratorName, Sharing};
 use aleatron_core::golden::{self, FAULTS_TEXT};
@@ -54,7 +54,8 @@ fn faulty_layers_have_the_known_counts() {
     }
     for (faults, answer) in layers {
         let case = &answer.case;
-        let counts = plain::counts(&case.spec, &faults, &case.weights, &case.inputs, case.seed).unwrap();
+        let counts =
+            plain::counts(&case.spec, &faults, &case.weights, &case.inputs, case.seed).unwrap();
         assert_eq!(counts, answer.counts, "{faults} {:?}", case.spec);
     }
 }
@@ -67,9 +68,11 @@ fn faulty_accumulators_have_the_known_values() {
         let own = faults(n(2) as u64, fields[1]);
         let length = Length::new(n(4) as usize).unwrap();
         let encoding = Encoding::Bernoulli { seed: 0 };
-        let spec = LayerSpec::dense(n(3) as usize, 6, length, Polarity::Unipolar, encoding).unwrap();
+        let spec =
+            LayerSpec::dense(n(3) as usize, 6, length, Polarity::Unipolar, encoding).unwrap();
         let spec = spec.at(LayerIndex::new(n(9) as usize).unwrap());
-        let accumulator = Accumulator::new(n(5) as u32, vec![n(6); 6], IntegerActivation::Relu).unwrap();
+        let accumulator =
+            Accumulator::new(n(5) as u32, vec![n(6); 6], IntegerActivation::Relu).unwrap();
         let (sample, neuron, count) = (n(7) as u32, n(8) as usize, n(10) as u64);
         let held = plain::accumulate(&accumulator, &spec, &own, sample, neuron, count).unwrap();
         assert_eq!(held.to_string(), answer, "{fields:?}");
@@ -78,14 +81,19 @@ fn faulty_accumulators_have_the_known_values() {
     assert_eq!(seen, 18);
 }
 
-/// A mask with one flip changes the one product bit that it meets, and by as much as that bit counts.
+/// A mask with one flip changes the one product bit that it meets, and by as much as that bit
+/// counts.
 #[test]
 fn single_flip_changes_the_predicted_count() {
     let length = Length::new(64).unwrap();
-    let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 5 }).unwrap();
+    let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 5 })
+        .unwrap();
     let (weights, inputs, seed) = (vec![3 << 30; 6], vec![3 << 30; 3], SampleSeed::new(6));
     let without = plain::counts(&spec, &Faults::default(), &weights, &inputs, seed).unwrap();
-    let [w, x] = [reference::weight_streams(&spec, &weights), reference::input_streams(&spec, &inputs, seed)];
+    let [w, x] = [
+        reference::weight_streams(&spec, &weights),
+        reference::input_streams(&spec, &inputs, seed),
+    ];
     let mut directions = [0; 2];
     for fault_seed in 0..400 {
         let faults = faults(fault_seed, "products:transient:1e-3");
@@ -93,12 +101,13 @@ fn single_flip_changes_the_predicted_count() {
         let mut flips = Vec::new();
         for (neuron, input) in (0..2).flat_map(|j| (0..3).map(move |i| (j, i))) {
             let mask = plain::mask(&own, length, Operand::Inputs, 0, neuron, input);
-            flips.extend((0..64).filter(|&k| mask.get(k) == Some(true)).map(|k| (neuron, input, k)));
+            flips
+                .extend((0..64).filter(|&k| mask.get(k) == Some(true)).map(|k| (neuron, input, k)));
         }
         let [(neuron, input, k)] = flips[..] else { continue };
         let [neuron, input] = [neuron as usize, input as usize];
-        let product =
-            w.stream(3 * neuron + input).unwrap().get(k).unwrap() && x.stream(input).unwrap().get(k).unwrap();
+        let product = w.stream(3 * neuron + input).unwrap().get(k).unwrap()
+            && x.stream(input).unwrap().get(k).unwrap();
         let mut expected = without.clone();
         if product {
             expected[neuron] -= 1;
@@ -106,7 +115,11 @@ fn single_flip_changes_the_predicted_count() {
             expected[neuron] += 1;
         }
         directions[usize::from(product)] += 1;
-        assert_eq!(plain::counts(&spec, &faults, &weights, &inputs, seed).unwrap(), expected, "{fault_seed}");
+        assert_eq!(
+            plain::counts(&spec, &faults, &weights, &inputs, seed).unwrap(),
+            expected,
+            "{fault_seed}"
+        );
     }
     assert!(directions.iter().all(|&n| n > 10), "{directions:?}");
 }
@@ -161,7 +174,9 @@ fn faults_survive_a_round_trip_as_text() {
     for site in FaultSite::ALL {
         for kind in [FaultKind::Transient, FaultKind::Permanent, FaultKind::Burst { cycles: 17 }] {
             for rate in [0.0, 1e-9, 1.0 / 3.0, 0.01, 1e-3, 0.5] {
-                let Ok(fault) = Fault::new(site, kind, FaultRate::new(rate).unwrap()) else { continue };
+                let Ok(fault) = Fault::new(site, kind, FaultRate::new(rate).unwrap()) else {
+                    continue;
+                };
                 assert_eq!(fault.to_string().parse(), Ok(fault));
             }
         }
@@ -181,11 +196,13 @@ fn widths_and_flips_of_numbers_are_those_of_the_circuit() {
     assert_eq!(counter_width(&spec(1, 64, Polarity::Signed)), Ok(8));
     let stored = |generator: &str, polarity| {
         let generator: GeneratorName = generator.parse().unwrap();
-        let length = generator.integer_bits().map_or(Length::new(64), |bits| bits.length()).unwrap();
+        let length =
+            generator.integer_bits().map_or(Length::new(64), |bits| bits.length()).unwrap();
         let encoding = generator.encoding(0, Width::EIGHT, Sharing::OneForAll).unwrap();
         StoredOperand::weights(&LayerSpec::dense(1, 1, length, polarity, encoding).unwrap())
     };
-    let bits = [Polarity::Bipolar, Polarity::Signed].map(|polarity| stored("sobol", polarity).n_bits());
+    let bits =
+        [Polarity::Bipolar, Polarity::Signed].map(|polarity| stored("sobol", polarity).n_bits());
     assert_eq!(bits, [9, 10]);
     let flip = |threshold, mask| stored("sobol", Polarity::Signed).flip(threshold, mask);
     assert_eq!(flip(5, 0b110), 3);
@@ -196,8 +213,14 @@ fn widths_and_flips_of_numbers_are_those_of_the_circuit() {
     // An integer of 8 bits has a magnitude of 7, and the sign above it.
     let integer = stored("int8", Polarity::Signed);
     assert_eq!(integer.n_bits(), 8);
-    assert_eq!([integer.flip(5, 0b110), integer.flip(0, 1 << 6), integer.flip(127, 1 << 6)], [3, 64, 63]);
-    assert_eq!([integer.flip(5, 1 << 7), integer.flip(5 | NEGATIVE, 1 << 7 | 1)], [5 | NEGATIVE, 4]);
+    assert_eq!(
+        [integer.flip(5, 0b110), integer.flip(0, 1 << 6), integer.flip(127, 1 << 6)],
+        [3, 64, 63]
+    );
+    assert_eq!(
+        [integer.flip(5, 1 << 7), integer.flip(5 | NEGATIVE, 1 << 7 | 1)],
+        [5 | NEGATIVE, 4]
+    );
     assert_eq!(integer.flip(128, 1), 126);
     assert_eq!([flip_accumulator(3, 0b1000, 4), flip_accumulator(-1, 0b1000, 4)], [-5, 7]);
     assert_eq!(flip_accumulator(-1, 0b10, 63), -3);

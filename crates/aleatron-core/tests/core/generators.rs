@@ -1,12 +1,13 @@
-//! The shared generators, correlation and count tables against known answers and the plain reference.
+//! The shared generators, correlation and count tables against known answers and the plain
+//! reference.
 
 use aleatron_core::generator::{
-    CountTable, Digit, GeneratorName, Halton, IntegerBits, Lfsr, OperandSequences, Pairing, PrefixCounts,
-    Ramp, Sequence, Sharing, Sobol, Warning, Width, WidthChoice,
+    CountTable, Digit, GeneratorName, Halton, IntegerBits, Lfsr, OperandSequences, Pairing,
+    PrefixCounts, Ramp, Sequence, Sharing, Sobol, Warning, Width, WidthChoice,
 };
 use aleatron_core::{
-    BitStream, Encoding, Error, InputSource, LayerSpec, Length, Overlap, Polarity, Quantity, SampleSeed,
-    StreamMatrix, WeightSource, gates, reference,
+    BitStream, Encoding, Error, InputSource, LayerSpec, Length, Overlap, Polarity, Quantity,
+    SampleSeed, StreamMatrix, WeightSource, gates, reference,
 };
 use proptest::prelude::*;
 
@@ -64,7 +65,10 @@ fn sobol_dimensions_are_permutations() {
     for dimension in 1..=Sobol::DIMENSIONS {
         let mut seen = [false; 256];
         for u in Sobol::new(dimension, Width::EIGHT).unwrap().values().take(256) {
-            assert!(!std::mem::replace(&mut seen[u as usize], true), "dimension {dimension} repeats {u}");
+            assert!(
+                !std::mem::replace(&mut seen[u as usize], true),
+                "dimension {dimension} repeats {u}"
+            );
         }
     }
 }
@@ -137,7 +141,10 @@ fn independent_sequences() {
     assert_eq!(sobol.nth(0).unwrap(), sobol);
     assert_eq!(sobol.nth(555).unwrap(), Sequence::Sobol(Sobol::new(1111, Width::EIGHT).unwrap()));
     let error = sobol.nth(556).unwrap_err();
-    assert_eq!(error, Error::TooLarge { what: Quantity::SobolDimension, actual: 1113, limit: 1111 });
+    assert_eq!(
+        error,
+        Error::TooLarge { what: Quantity::SobolDimension, actual: 1113, limit: 1111 }
+    );
     assert!(sobol.nth(usize::MAX).is_err());
 
     let halton = Sequence::Halton(Halton::new(2, Width::EIGHT).unwrap());
@@ -164,7 +171,9 @@ fn independent_sequences() {
 
 #[test]
 fn siblings_are_the_numbered_sequences() {
-    let lfsr = |bits, taps: &[u32], seed| Sequence::Lfsr(Lfsr::with_taps(width(bits), taps, seed).unwrap());
+    let lfsr = |bits, taps: &[u32], seed| {
+        Sequence::Lfsr(Lfsr::with_taps(width(bits), taps, seed).unwrap())
+    };
     let firsts = [
         lfsr(8, &[8, 6, 5, 4], 77),
         // Not the longest cycle: (q mod C) sections are not q sections here.
@@ -204,16 +213,26 @@ fn bad_parameters_are_errors() {
     assert!(matches!(Width::new(33), Err(Error::TooLarge { actual: 33, limit: 32, .. })));
     assert!(matches!(Sobol::new(0, Width::EIGHT), Err(Error::Zero(Quantity::SobolDimension))));
     assert!(matches!(Sobol::new(1112, Width::EIGHT), Err(Error::TooLarge { actual: 1112, .. })));
-    assert!(matches!(Halton::new(1, Width::EIGHT), Err(Error::TooSmall { actual: 1, limit: 2, .. })));
+    assert!(matches!(
+        Halton::new(1, Width::EIGHT),
+        Err(Error::TooSmall { actual: 1, limit: 2, .. })
+    ));
     assert!(matches!(Halton::new(1 << 17, Width::EIGHT), Err(Error::TooLarge { .. })));
     assert!(matches!(Lfsr::new(width(2), 1), Err(Error::TooSmall { what: Quantity::Width, .. })));
     assert_eq!(Lfsr::new(Width::EIGHT, 0), Err(Error::Zero(Quantity::LfsrSeed)));
-    assert!(matches!(Lfsr::new(Width::EIGHT, 256), Err(Error::TooLarge { actual: 256, limit: 255, .. })));
+    assert!(matches!(
+        Lfsr::new(Width::EIGHT, 256),
+        Err(Error::TooLarge { actual: 256, limit: 255, .. })
+    ));
     assert_eq!(Lfsr::with_taps(Width::EIGHT, &[8, 0], 1), Err(Error::Zero(Quantity::LfsrTap)));
-    assert!(matches!(Lfsr::with_taps(Width::EIGHT, &[9, 8], 1), Err(Error::TooLarge { actual: 9, .. })));
+    assert!(matches!(
+        Lfsr::with_taps(Width::EIGHT, &[9, 8], 1),
+        Err(Error::TooLarge { actual: 9, .. })
+    ));
     assert_eq!(Lfsr::with_taps(Width::EIGHT, &[8, 5, 5], 1), Err(Error::RepeatedTap { tap: 5 }));
     assert_eq!(Lfsr::with_taps(Width::EIGHT, &[7, 5], 1), Err(Error::MissingTap { width: 8 }));
-    let out_of_range = Width::EIGHT.thresholds(&[0.0, f64::NAN], Polarity::Unipolar, Quantity::Value);
+    let out_of_range =
+        Width::EIGHT.thresholds(&[0.0, f64::NAN], Polarity::Unipolar, Quantity::Value);
     assert!(matches!(out_of_range, Err(Error::OutOfRange { index: 1, .. })));
     let negative = Width::EIGHT.thresholds(&[-0.25], Polarity::Unipolar, Quantity::Weight);
     assert!(matches!(negative, Err(Error::OutOfRange { what: Quantity::Weight, index: 0, .. })));
@@ -241,7 +260,8 @@ fn correlation_known_answers() {
         let streams: Vec<BitStream> = question
             .iter()
             .map(|bits| {
-                BitStream::from_bits(&bits.bytes().map(|bit| bit - b'0').collect::<Vec<_>>()).unwrap()
+                BitStream::from_bits(&bits.bytes().map(|bit| bit - b'0').collect::<Vec<_>>())
+                    .unwrap()
             })
             .collect();
         let overlap = Overlap::of(&streams[0], &streams[1]).unwrap();
@@ -256,9 +276,18 @@ fn correlation_known_answers() {
 #[test]
 fn impossible_overlaps_are_errors() {
     let length = Length::new(10).unwrap();
-    assert!(matches!(Overlap::new(length, [11, 0], 0), Err(Error::TooLarge { actual: 11, limit: 10, .. })));
-    assert!(matches!(Overlap::new(length, [3, 2], 3), Err(Error::TooLarge { actual: 3, limit: 2, .. })));
-    assert!(matches!(Overlap::new(length, [8, 7], 4), Err(Error::TooSmall { actual: 4, limit: 5, .. })));
+    assert!(matches!(
+        Overlap::new(length, [11, 0], 0),
+        Err(Error::TooLarge { actual: 11, limit: 10, .. })
+    ));
+    assert!(matches!(
+        Overlap::new(length, [3, 2], 3),
+        Err(Error::TooLarge { actual: 3, limit: 2, .. })
+    ));
+    assert!(matches!(
+        Overlap::new(length, [8, 7], 4),
+        Err(Error::TooSmall { actual: 4, limit: 5, .. })
+    ));
     assert_eq!(Overlap::new(length, [8, 7], 5).unwrap().counts(), [5, 3, 2, 0]);
 }
 
@@ -269,7 +298,8 @@ fn scc_cannot_always_be_zero() {
     let (mut pairs, mut out_of_reach) = (0, 0);
     for x in 0..=64_u64 {
         for y in 0..=64_u64 {
-            let overlaps = (0..=x.min(y)).filter_map(|both| Overlap::new(length, [x, y], both).ok());
+            let overlaps =
+                (0..=x.min(y)).filter_map(|both| Overlap::new(length, [x, y], both).ok());
             let (mut scc_zero, mut zce_zero) = (false, false);
             for overlap in overlaps {
                 scc_zero |= overlap.scc() == 0.0;
@@ -287,7 +317,8 @@ fn sequences() -> impl Strategy<Value = Sequence> {
     (3_u64..=10).prop_flat_map(|bits| {
         let width = width(bits);
         prop_oneof![
-            (1..=Sobol::DIMENSIONS).prop_map(move |d| Sequence::Sobol(Sobol::new(d, width).unwrap())),
+            (1..=Sobol::DIMENSIONS)
+                .prop_map(move |d| Sequence::Sobol(Sobol::new(d, width).unwrap())),
             (1..width.one() as u32).prop_map(move |s| Sequence::Lfsr(Lfsr::new(width, s).unwrap())),
             (2_u32..40).prop_map(move |b| Sequence::Halton(Halton::new(b, width).unwrap())),
             Just(Sequence::Ramp(Ramp::new(width))),
@@ -400,7 +431,8 @@ fn tables_refuse_what_they_cannot_hold() {
         Err(Error::TooLarge { what: Quantity::Length, .. })
     ));
     let from_values = |inputs: &[u32], weights: &[u32]| {
-        PrefixCounts::from_values(inputs, weights, [width(3), width(2)], Polarity::Unipolar).unwrap_err()
+        PrefixCounts::from_values(inputs, weights, [width(3), width(2)], Polarity::Unipolar)
+            .unwrap_err()
     };
     assert_eq!(from_values(&[], &[]), Error::Zero(Quantity::Length));
     assert!(matches!(from_values(&[1, 2], &[1]), Error::Mismatch { expected: 2, actual: 1, .. }));
@@ -415,33 +447,37 @@ fn tables_refuse_what_they_cannot_hold() {
 fn rows_end_with_the_stream_of_ones() {
     for polarity in Polarity::ALL {
         let prefixes =
-            PrefixCounts::from_values(&[5, 0, 7, 2], &[1, 3, 0, 2], [width(3), width(2)], polarity).unwrap();
+            PrefixCounts::from_values(&[5, 0, 7, 2], &[1, 3, 0, 2], [width(3), width(2)], polarity)
+                .unwrap();
         let row = |threshold: u64| {
             let mut row = Vec::new();
             prefixes.append_row(threshold, &mut row);
             row
         };
-        // Of the stream of ones, the ones at each weight threshold 0 to 4: matches or products alike.
+        // Of the stream of ones, the ones at each weight threshold 0 to 4: matches or products
+        // alike.
         assert_eq!(row(8), [0, 1, 2, 3, 4], "{polarity}");
         assert_eq!([row(9), row(10), row(u64::MAX)], [row(8), row(8), row(8)], "{polarity}");
     }
 }
 
-/// States are too close within a quarter of a register's cycle, or twice its width where that is less.
+/// States are too close within a quarter of a register's cycle, or twice its width where that is
+/// less.
 #[test]
 fn neighbours_end_with_a_quarter_of_the_cycle_or_twice_the_width() {
     for bits in 3..=12 {
         let lfsr = Lfsr::new(width(bits), 1).unwrap();
         let last = ((1 << bits) - 1_usize).div_euclid(4).min(2 * bits as usize);
-        let warning =
-            |steps: usize| Warning::of(&Sequence::Lfsr(lfsr), &Sequence::Lfsr(lfsr.advanced(steps as u64)));
+        let warning = |steps: usize| {
+            Warning::of(&Sequence::Lfsr(lfsr), &Sequence::Lfsr(lfsr.advanced(steps as u64)))
+        };
         let near = Warning::NeighbouringStates { steps: last, width: bits as u32 };
         assert_eq!([warning(last), warning(last + 1)], [Some(near), None], "{bits} bits");
     }
 }
 
-/// Run s starts the register of inputs s golden sections of its cycle on, and that of weights 2 s + 1, or the first one after
-/// that is not too close.
+/// Run s starts the register of inputs s golden sections of its cycle on, and that of weights 2 s +
+/// 1, or the first one after that is not too close.
 #[test]
 fn seeds_are_phases_of_a_register() {
     let mut later = 0;
@@ -451,7 +487,8 @@ fn seeds_are_phases_of_a_register() {
         let register = Sequence::Lfsr(Lfsr::new(width(bits), 0x9e37_79b9 >> (32 - bits)).unwrap());
         let run = (seed & 0x7fff_ffff) as usize;
         let inputs = register.nth(run).unwrap();
-        let is_apart = |k: &usize| Warning::of(&inputs, &register.nth(2 * run + k).unwrap()).is_none();
+        let is_apart =
+            |k: &usize| Warning::of(&inputs, &register.nth(2 * run + k).unwrap()).is_none();
         let k = (1..20).find(is_apart).unwrap();
         later += usize::from(k > 1);
         let (weights, sharing) = (register.nth(2 * run + k).unwrap(), Sharing::OneForAll);
@@ -469,7 +506,8 @@ fn seeds_are_phases_of_a_register() {
 fn bad_pairs_warn() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let lfsr = |seed| Sequence::Lfsr(Lfsr::new(Width::EIGHT, seed).unwrap());
-    let warnings = |inputs, weights, sharing| Pairing { inputs, weights, sharing }.warnings(5, 3).unwrap();
+    let warnings =
+        |inputs, weights, sharing| Pairing { inputs, weights, sharing }.warnings(5, 3).unwrap();
     assert_eq!(warnings(sobol(1), sobol(2), Sharing::OneForAll), []);
     assert_eq!(
         warnings(sobol(3), sobol(3), Sharing::OneForAll),
@@ -500,7 +538,8 @@ fn a_layer_counts_what_its_table_says() {
     let (n, m, length) = (6, 4, Length::new(77).unwrap());
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
-    let spec = LayerSpec::dense(n, m, length, Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
+    let spec =
+        LayerSpec::dense(n, m, length, Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
     let weights: Vec<u64> = (0..(n * m) as u64).map(|k| k * 53 % 257).collect();
     let inputs: Vec<u64> = (0..n as u64).map(|k| k * 101 % 257).collect();
     let streams: [StreamMatrix; 2] = [
@@ -516,11 +555,20 @@ fn a_layer_counts_what_its_table_says() {
 
 #[test]
 fn names_are_read_and_written() {
-    for text in
-        ["bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", "sobol:3+lfsr:77", "vdc+vdc", "ramp+halton:5"]
-            .into_iter()
-            .chain(["int2", "int8", "int10", "digit:0+digit:1"])
-            .chain(["bernoulli+sobol:2", "bernoulli+ramp", "sobol:1+bernoulli", "vdc+bernoulli"])
+    for text in [
+        "bernoulli",
+        "sobol",
+        "lfsr",
+        "halton",
+        "vdc",
+        "ramp",
+        "sobol:3+lfsr:77",
+        "vdc+vdc",
+        "ramp+halton:5",
+    ]
+    .into_iter()
+    .chain(["int2", "int8", "int10", "digit:0+digit:1"])
+    .chain(["bernoulli+sobol:2", "bernoulli+ramp", "sobol:1+bernoulli", "vdc+bernoulli"])
     {
         let name: GeneratorName = text.parse().unwrap();
         assert_eq!(name.to_string(), text);
@@ -530,7 +578,10 @@ fn names_are_read_and_written() {
     assert!(same("sobol", "sobol:1+sobol:2") && same("halton", "halton:2+halton:3"));
     assert!(same("vdc", "halton:2+ramp") && same("ramp", "ramp+vdc") && same(" SOBOL ", "sobol"));
     assert!(same("sobol+lfsr", "sobol:1+lfsr:1"));
-    assert!(same("bernoulli+bernoulli", "bernoulli") && same(" Bernoulli + SOBOL ", "bernoulli+sobol:1"));
+    assert!(
+        same("bernoulli+bernoulli", "bernoulli")
+            && same(" Bernoulli + SOBOL ", "bernoulli+sobol:1")
+    );
     assert!(!same("bernoulli+sobol", "sobol+bernoulli"));
     for (text, part) in [
         ("foo", "use one of bernoulli, sobol, lfsr, halton, vdc, ramp"),
@@ -565,7 +616,8 @@ fn names_are_read_and_written() {
     assert_eq!(error, "\"each\" is not a sharing: use all, input or stream");
 }
 
-/// The table, the bits and the integers themselves; the threshold of the stream of ones acts as the greatest integer.
+/// The table, the bits and the integers themselves; the threshold of the stream of ones acts as the
+/// greatest integer.
 #[test]
 fn counts_of_two_digits_are_products_of_integers() {
     for bits in IntegerBits::MIN..=6 {
@@ -573,12 +625,14 @@ fn counts_of_two_digits_are_products_of_integers() {
         let (length, greatest) = (integers.length().unwrap(), integers.greatest());
         assert_eq!((greatest, length.bits() as u64), ((1 << (bits - 1)) - 1, greatest * greatest));
         let name = GeneratorName::Integer(integers);
-        let Encoding::Sequences(pairing) = name.encoding(5, Width::EIGHT, Sharing::OnePerStream).unwrap()
+        let Encoding::Sequences(pairing) =
+            name.encoding(5, Width::EIGHT, Sharing::OnePerStream).unwrap()
         else {
             panic!("integers have sequences")
         };
         assert_eq!(pairing.sharing, Sharing::OneForAll);
-        let table = CountTable::new(&pairing.inputs, &pairing.weights, length, Polarity::Signed).unwrap();
+        let table =
+            CountTable::new(&pairing.inputs, &pairing.weights, length, Polarity::Signed).unwrap();
         for a in 0..=integers.width().one() {
             for b in 0..=integers.width().one() {
                 let product = a.min(greatest) * b.min(greatest);
@@ -587,8 +641,9 @@ fn counts_of_two_digits_are_products_of_integers() {
                 assert_eq!(gates::and(&streams[0], &streams[1]).unwrap().ones(), product);
             }
         }
-        let spec =
-            |length| LayerSpec::dense(2, 2, length, Polarity::Signed, Encoding::Sequences(pairing)).unwrap();
+        let spec = |length| {
+            LayerSpec::dense(2, 2, length, Polarity::Signed, Encoding::Sequences(pairing)).unwrap()
+        };
         assert_eq!(spec(length).integer_bits(), Some(integers));
         assert_eq!(spec(Length::new(length.bits() + 1).unwrap()).integer_bits(), None);
         assert_eq!(pairing.cut_off(length), None);
@@ -596,14 +651,18 @@ fn counts_of_two_digits_are_products_of_integers() {
     assert_eq!(IntegerBits::new(8).unwrap().gain(), 128.0 / 127.0);
     let digit = |digit, bits| Digit::new(digit, width(bits));
     assert!(digit(2, 8).is_err() && digit(1, 17).is_err() && digit(1, 16).is_ok());
-    let cut = OperandSequences { first: Sequence::Digit(digit(1, 3).unwrap()), sharing: Sharing::OneForAll };
+    let cut = OperandSequences {
+        first: Sequence::Digit(digit(1, 3).unwrap()),
+        sharing: Sharing::OneForAll,
+    };
     assert!(cut.cut_off(Length::new(48).unwrap()).is_some());
 }
 
 #[test]
 fn widths_fit_the_length_where_a_whole_period_is_needed() {
     let length = |bits| Length::new(bits).unwrap();
-    let width = |text: &str, bits| WidthChoice::Auto.resolve(&text.parse().unwrap(), length(bits)).bits();
+    let width =
+        |text: &str, bits| WidthChoice::Auto.resolve(&text.parse().unwrap(), length(bits)).bits();
     for (bits, expected) in
         [(1, 3), (7, 3), (14, 3), (15, 4), (16, 4), (255, 8), (256, 8), (1024, 10), (1 << 20, 12)]
     {
@@ -613,7 +672,11 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
         assert_eq!(width("bernoulli", bits), 8);
         // The sequence alone decides.
         assert_eq!([width("bernoulli+sobol", bits), width("halton+bernoulli", bits)], [8, 8]);
-        assert_eq!([width("bernoulli+lfsr", bits), width("ramp+bernoulli", bits)], [expected; 2], "{bits}");
+        assert_eq!(
+            [width("bernoulli+lfsr", bits), width("ramp+bernoulli", bits)],
+            [expected; 2],
+            "{bits}"
+        );
     }
     // A register must hold its seed.
     assert_eq!(
@@ -625,7 +688,13 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
     assert_eq!("11".parse::<WidthChoice>().unwrap().to_string(), "11");
     assert_eq!(WidthChoice::from(Width::EIGHT), WidthChoice::Fixed(Width::EIGHT));
     assert!("33".parse::<WidthChoice>().is_err() && "0".parse::<WidthChoice>().is_err());
-    assert!("wide".parse::<WidthChoice>().unwrap_err().to_string().contains("use auto or a number of bits"));
+    assert!(
+        "wide"
+            .parse::<WidthChoice>()
+            .unwrap_err()
+            .to_string()
+            .contains("use auto or a number of bits")
+    );
 }
 
 /// In a convolution any input may meet any weight, so all pairs are looked at, as one by one.
@@ -657,7 +726,10 @@ fn convolutions_warn_of_every_pair() {
                 for (channel, tap) in
                     (0..weights).flat_map(|channel| (0..taps).map(move |tap| (channel, tap)))
                 {
-                    let (x, w) = (pairing.input(input).unwrap(), pairing.weight(channel, tap, taps).unwrap());
+                    let (x, w) = (
+                        pairing.input(input).unwrap(),
+                        pairing.weight(channel, tap, taps).unwrap(),
+                    );
                     any |= Warning::of(&x, &w).is_some();
                 }
             }
@@ -669,7 +741,10 @@ fn convolutions_warn_of_every_pair() {
     assert!(seen.iter().all(|&n| n >= 4), "{seen:?}");
     // More pixels than a register has states.
     assert_eq!(
-        pairing("lfsr:1+lfsr:9", 5, Sharing::OnePerInput).conv_warnings(100_000, 64, 288).unwrap().len(),
+        pairing("lfsr:1+lfsr:9", 5, Sharing::OnePerInput)
+            .conv_warnings(100_000, 64, 288)
+            .unwrap()
+            .len(),
         1
     );
 }
@@ -677,17 +752,28 @@ fn convolutions_warn_of_every_pair() {
 #[test]
 fn encodings_follow_from_names_and_seeds() {
     let encoding = |text: &str, seed| {
-        text.parse::<GeneratorName>().unwrap().encoding(seed, Width::EIGHT, Sharing::OneForAll).unwrap()
+        text.parse::<GeneratorName>()
+            .unwrap()
+            .encoding(seed, Width::EIGHT, Sharing::OneForAll)
+            .unwrap()
     };
     assert_eq!(encoding("bernoulli", 5), Encoding::Bernoulli { seed: 5 });
     // An operand of a mixed pair has what it has in a pair of its own kind.
-    let Encoding::Sequences(pairing) = encoding("sobol:3+halton:5", 5) else { panic!("no sequences") };
+    let Encoding::Sequences(pairing) = encoding("sobol:3+halton:5", 5) else {
+        panic!("no sequences")
+    };
     let weights = pairing.of_weights();
     assert_eq!(encoding("bernoulli+halton:5", 5), Encoding::BernoulliInputs { weights });
     let inputs = pairing.of_inputs();
     assert_eq!(encoding("sobol:3+bernoulli", 5), Encoding::BernoulliWeights { seed: 5, inputs });
-    assert_eq!(encoding("sobol:3+bernoulli", 5).input_source(), encoding("sobol:3+vdc", 5).input_source());
-    assert_eq!(encoding("sobol:3+bernoulli", 5).weight_source(), WeightSource::Bernoulli { seed: 5 });
+    assert_eq!(
+        encoding("sobol:3+bernoulli", 5).input_source(),
+        encoding("sobol:3+vdc", 5).input_source()
+    );
+    assert_eq!(
+        encoding("sobol:3+bernoulli", 5).weight_source(),
+        WeightSource::Bernoulli { seed: 5 }
+    );
     assert_eq!(encoding("bernoulli+vdc", 5).input_source(), InputSource::Bernoulli);
     assert_eq!(encoding("sobol", 1), encoding("sobol", 2));
     assert_ne!(encoding("lfsr", 1), encoding("lfsr", 2));

@@ -2,8 +2,8 @@
 
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, StreamMatrix,
-    Threshold, Weights, philox, reference, threshold, weights,
+    Encoding, LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress,
+    StreamMatrix, Threshold, Weights, philox, reference, threshold, weights,
 };
 
 #[test]
@@ -32,32 +32,52 @@ fn reference_gives_the_known_answers() {
                 let w = weights::random(seed, LayerIndex::ALONE, neuron, input, Polarity::Unipolar);
                 assert_eq!(w, value);
             }
-            Answer::Dense { n_inputs, n_neurons, length, weight_seed, input_seed, sample, counts } => {
+            Answer::Dense {
+                n_inputs,
+                n_neurons,
+                length,
+                weight_seed,
+                input_seed,
+                sample,
+                counts,
+            } => {
                 let length = Length::new(length).unwrap();
                 let encoding = Encoding::Bernoulli { seed: weight_seed };
                 let spec =
-                    LayerSpec::dense(n_inputs, n_neurons, length, Polarity::Unipolar, encoding).unwrap();
+                    LayerSpec::dense(n_inputs, n_neurons, length, Polarity::Unipolar, encoding)
+                        .unwrap();
                 let encode = |values: &[f64], address: StreamAddress| {
                     let thresholds =
                         threshold::thresholds(values, Polarity::Unipolar, Quantity::Value).unwrap();
                     let streams = (0..).zip(thresholds);
                     streams
-                        .flat_map(|(u, t)| reference::encode(t, length, address.at_unit(u)).into_words())
+                        .flat_map(|(u, t)| {
+                            reference::encode(t, length, address.at_unit(u)).into_words()
+                        })
                         .collect::<Vec<u64>>()
                 };
                 let mut weight_words = Vec::new();
                 for neuron in 0..n_neurons as u32 {
                     let mut row = vec![0.0; n_inputs];
-                    weights::fill_row(weight_seed, LayerIndex::ALONE, neuron, Polarity::Unipolar, &mut row);
-                    weight_words.extend(encode(&row, StreamAddress::weight(weight_seed, 0, neuron)));
+                    weights::fill_row(
+                        weight_seed,
+                        LayerIndex::ALONE,
+                        neuron,
+                        Polarity::Unipolar,
+                        &mut row,
+                    );
+                    weight_words
+                        .extend(encode(&row, StreamAddress::weight(weight_seed, 0, neuron)));
                 }
                 let inputs: Vec<f64> = (0..n_inputs).map(dense_input).collect();
                 let input_words = encode(&inputs, StreamAddress::input(input_seed, 0, sample));
-                let weights = StreamMatrix::from_words(weight_words, n_inputs * n_neurons, length).unwrap();
+                let weights =
+                    StreamMatrix::from_words(weight_words, n_inputs * n_neurons, length).unwrap();
                 let inputs = StreamMatrix::from_words(input_words, n_inputs, length).unwrap();
                 assert_eq!(reference::counts(&spec, &weights, &inputs), counts);
                 // The layer knows its own streams and weights.
-                let random = spec.weight_thresholds(&Weights::random(&spec, weight_seed).unwrap()).unwrap();
+                let random =
+                    spec.weight_thresholds(&Weights::random(&spec, weight_seed).unwrap()).unwrap();
                 assert_eq!(reference::weight_streams(&spec, &random), weights);
                 let values: Vec<f64> = (0..n_inputs).map(dense_input).collect();
                 let thresholds = spec.input_thresholds(&values).unwrap();

@@ -1,10 +1,13 @@
-//! What graphs in integers need beyond chains of layers: known answers, the plain reference, and bad parameters.
+//! What graphs in integers need beyond chains of layers: known answers, the plain reference, and
+//! bad parameters.
 
-use aleatron_core::arithmetic::{Accumulator, Activation, FloatStage, Requantizer, Rescaler, to_units};
+use aleatron_core::arithmetic::{
+    Accumulator, Activation, FloatStage, Requantizer, Rescaler, to_units,
+};
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
-    ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Topology, Width,
-    reference,
+    ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Topology,
+    Width, reference,
 };
 use proptest::prelude::*;
 
@@ -50,35 +53,52 @@ fn known_answers() {
                     (Width::new(fields[3].parse().unwrap()).unwrap(), fields[5].parse().unwrap());
                 let polarity = fields[4].parse().unwrap();
                 let found = Requantizer::of_unit(real(1), real(2), 16, width, polarity).unwrap();
-                let constants =
-                    [found.multiplier() as i64, found.multiplier_width().into(), found.shift().into()];
+                let constants = [
+                    found.multiplier() as i64,
+                    found.multiplier_width().into(),
+                    found.shift().into(),
+                ];
                 assert_eq!(constants, answers[..3], "{line}");
                 assert_eq!(signed(found.threshold(value)), answers[3], "{line}");
                 assert_eq!(signed(reference::requantize(&found, value)), answers[3], "{line}");
             }
             "rescale" => {
                 kinds[1] += 1;
-                let (found, value) =
-                    (Rescaler::calibrated(real(1), real(2), 16).unwrap(), fields[3].parse().unwrap());
-                let constants =
-                    [found.multiplier() as i64, found.multiplier_width().into(), found.shift().into()];
+                let (found, value) = (
+                    Rescaler::calibrated(real(1), real(2), 16).unwrap(),
+                    fields[3].parse().unwrap(),
+                );
+                let constants = [
+                    found.multiplier() as i64,
+                    found.multiplier_width().into(),
+                    found.shift().into(),
+                ];
                 assert_eq!(constants, answers[..3], "{line}");
                 assert_eq!(found.apply(value), answers[3], "{line}");
                 assert_eq!(reference::rescale(&found, value), answers[3], "{line}");
             }
             "constant" => {
                 kinds[2] += 1;
-                assert_eq!(to_units(Quantity::Bound, 0, real(1), real(2)).unwrap(), answers[0], "{line}");
+                assert_eq!(
+                    to_units(Quantity::Bound, 0, real(1), real(2)).unwrap(),
+                    answers[0],
+                    "{line}"
+                );
             }
             "conv" => {
                 kinds[3] += 1;
                 let (spec, position, count) = conv(&fields);
-                let held = Accumulator::calibrated(&spec, &rows(&[real(9)], &[real(10)]), 0).unwrap();
+                let held =
+                    Accumulator::calibrated(&spec, &rows(&[real(9)], &[real(10)]), 0).unwrap();
                 let mut counts = vec![0; spec.n_neurons()];
                 counts[position] = count;
                 assert_eq!(spec.fan_in(position) as i64, answers[0], "{line}");
                 assert_eq!(held.values(&spec, &counts).unwrap()[position], answers[1], "{line}");
-                assert_eq!(reference::accumulate(&held, &spec, position, count), answers[1], "{line}");
+                assert_eq!(
+                    reference::accumulate(&held, &spec, position, count),
+                    answers[1],
+                    "{line}"
+                );
             }
             other => panic!("{other}"),
         }
@@ -114,23 +134,37 @@ proptest! {
 
 #[test]
 fn bad_parameters_are_errors() {
-    let spec =
-        LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Signed, Encoding::Bernoulli { seed: 0 })
-            .unwrap();
+    let spec = LayerSpec::dense(
+        3,
+        2,
+        Length::new(64).unwrap(),
+        Polarity::Signed,
+        Encoding::Bernoulli { seed: 0 },
+    )
+    .unwrap();
     for (scales, bias) in [(vec![1.0; 3], vec![0.0; 2]), (vec![1.0; 2], vec![0.0; 3])] {
         let error = Accumulator::calibrated(&spec, &rows(&scales, &bias), 8).unwrap_err();
-        assert!(matches!(error, Error::Mismatch { what: Quantity::Bias, expected: 2, .. }), "{error}");
+        assert!(
+            matches!(error, Error::Mismatch { what: Quantity::Bias, expected: 2, .. }),
+            "{error}"
+        );
     }
     let huge = Accumulator::calibrated(&spec, &rows(&[1.0, 1e-300], &[0.0, 1.0]), 8).unwrap_err();
     assert!(matches!(huge, Error::OutOfRange { what: Quantity::Bias, index: 1, .. }), "{huge}");
     for (unit, finer) in [(1.0, 0.0), (f64::NAN, 1.0), (1e300, 1e-300), (-1.0, 1.0)] {
         let error = Rescaler::calibrated(unit, finer, 16).unwrap_err();
-        assert!(matches!(error, Error::OutOfRange { what: Quantity::Multiplier, .. }), "{unit} {finer}");
+        assert!(
+            matches!(error, Error::OutOfRange { what: Quantity::Multiplier, .. }),
+            "{unit} {finer}"
+        );
     }
     assert!(Rescaler::calibrated(1.0, 1.0, 63).is_err());
     for value in [f64::NAN, 1e300, f64::INFINITY] {
         let error = to_units(Quantity::Bound, 1, value, 1.0).unwrap_err();
-        assert!(matches!(error, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }), "{value}");
+        assert!(
+            matches!(error, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }),
+            "{value}"
+        );
     }
 }
 
@@ -138,7 +172,8 @@ fn bad_parameters_are_errors() {
 fn integers_end_where_their_widths_do() {
     let most = 2f64.powi(62);
     for value in [most, -most] {
-        let error = Error::OutOfRange { what: Quantity::Bound, index: 1, value, low: -most, high: most };
+        let error =
+            Error::OutOfRange { what: Quantity::Bound, index: 1, value, low: -most, high: most };
         assert_eq!(to_units(Quantity::Bound, 1, value, 1.0), Err(error));
         // Numbers of 53 bits below 2^62 are 2^9 apart.
         let below = ((1 << 62) - (1 << 9)) * value.signum() as i64;

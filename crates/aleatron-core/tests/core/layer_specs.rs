@@ -1,10 +1,14 @@
-//! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut into pieces.
+//! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut
+//! into pieces.
 
-use aleatron_core::backend::{Batch, CountMethod, DeviceArray, DeviceElement, Inputs, PrepareOptions};
+use aleatron_core::backend::{
+    Batch, CountMethod, DeviceArray, DeviceElement, Inputs, PrepareOptions,
+};
 use aleatron_core::generator::{Lfsr, OperandSequences, Pairing, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
-    BackendFault, Cancel, Connections, Convolution, DenseShape, Domain, Encoding, Error, LayerIndex,
-    LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, Topology, Weights, philox, weights,
+    BackendFault, Cancel, Connections, Convolution, DenseShape, Domain, Encoding, Error,
+    LayerIndex, LayerSpec, Length, Polarity, Quantity, SampleSeed, StreamAddress, Topology,
+    Weights, philox, weights,
 };
 
 const BERNOULLI: Encoding = Encoding::Bernoulli { seed: 5 };
@@ -53,7 +57,10 @@ fn sizes() {
     assert_eq!((spec.n_inputs(), spec.n_neurons(), spec.n_weights()), (4, 4, 7));
     assert_eq!([0, 1, 2, 3].map(|neuron| spec.fan_in(neuron)), [2, 0, 4, 1]);
     assert_eq!((spec.max_fan_in(), spec.sample_words(), spec.weight_words()), (4, 8, 14));
-    assert_eq!((spec.dense_shape(), spec.first_neuron(), spec.index()), (None, 0, LayerIndex::ALONE));
+    assert_eq!(
+        (spec.dense_shape(), spec.first_neuron(), spec.index()),
+        (None, 0, LayerIndex::ALONE)
+    );
     let connections = connections();
     assert_eq!(
         (connections.offsets(), connections.inputs()),
@@ -81,9 +88,14 @@ fn counts_stand_for_values() {
 #[test]
 fn many_counts_are_each_alone() {
     for polarity in Polarity::ALL {
-        for (n, bits) in
-            [(3, 64), (3, 100), (7, 1000), (1 << 20, 1 << 31), (1 << 18, 1 << 34), (1 << 19, 1 << 34)]
-        {
+        for (n, bits) in [
+            (3, 64),
+            (3, 100),
+            (7, 1000),
+            (1 << 20, 1 << 31),
+            (1 << 18, 1 << 34),
+            (1 << 19, 1 << 34),
+        ] {
             let length = length(bits);
             let most = (n as u64).saturating_mul(bits as u64);
             let counts = [0, 1, most / 3, most / 2 + 1, most - 1, most];
@@ -91,7 +103,8 @@ fn many_counts_are_each_alone() {
             assert_eq!(polarity.decode_all(&counts, n, length), alone, "{polarity} {n} {bits}");
         }
     }
-    // Counts past what a layer can have are what they are: the conversion must not lose their high bits.
+    // Counts past what a layer can have are what they are: the conversion must not lose their high
+    // bits.
     for counts in [[1 << 51, (1 << 52) + 1, u64::MAX], [(1 << 52) + 1, (1 << 52) + 1, 0]] {
         let alone = counts.map(|count| Polarity::Unipolar.decode(count, 1, length(3)));
         assert_eq!(Polarity::Unipolar.decode_all(&counts, 1, length(3)), alone);
@@ -104,7 +117,10 @@ fn some_neurons_are_a_layer() {
     assert_eq!((part.n_neurons(), part.first_neuron(), part.index().get()), (3, 1, 7));
     assert_eq!(part.neurons(1..3).unwrap().first_neuron(), 2);
     let part = sparse(Polarity::Unipolar).neurons(2..4).unwrap();
-    assert_eq!((part.n_weights(), part.fan_in(0), part.fan_in(1), part.first_neuron()), (5, 4, 1, 2));
+    assert_eq!(
+        (part.n_weights(), part.fan_in(0), part.fan_in(1), part.first_neuron()),
+        (5, 4, 1, 2)
+    );
     assert_eq!(dense(3, 5).neurons(2..2), Err(Error::Zero(Quantity::Neurons)));
     let past = Error::TooLarge { what: Quantity::Neurons, actual: 6, limit: 5 };
     assert_eq!(dense(3, 5).neurons(5..6), Err(past));
@@ -112,8 +128,13 @@ fn some_neurons_are_a_layer() {
     assert_eq!(dense(3, 5).starting_at(9).first_neuron(), 9);
 
     // Channels of three positions and two taps.
-    let spec = LayerSpec::conv(Convolution::conv1d([1, 4], 4, 2), length(64), Polarity::Unipolar, BERNOULLI)
-        .unwrap();
+    let spec = LayerSpec::conv(
+        Convolution::conv1d([1, 4], 4, 2),
+        length(64),
+        Polarity::Unipolar,
+        BERNOULLI,
+    )
+    .unwrap();
     let part = spec.neurons(3..12).unwrap();
     let first_channel = |spec: &LayerSpec| match spec.topology() {
         Topology::Conv(shape) => shape.first_channel(),
@@ -121,7 +142,10 @@ fn some_neurons_are_a_layer() {
     };
     assert_eq!((part.n_neurons(), part.first_neuron(), first_channel(&part)), (9, 1, 1));
     let part_of_it = part.neurons(3..6).unwrap();
-    assert_eq!((part_of_it.n_neurons(), part_of_it.first_neuron(), first_channel(&part_of_it)), (3, 2, 2));
+    assert_eq!(
+        (part_of_it.n_neurons(), part_of_it.first_neuron(), first_channel(&part_of_it)),
+        (3, 2, 2)
+    );
     let whole = Weights::random(&spec, 9).unwrap();
     assert_eq!(whole.neurons(&spec, 3..12).values(), &whole.values()[2..8]);
 
@@ -157,7 +181,9 @@ fn random_weights_have_their_address() {
         })
         .collect();
     assert_eq!(Weights::random(&spec, 9).unwrap().values(), expected);
-    assert!(expected.iter().any(|&weight| weight < 0.0) && expected.iter().any(|&weight| weight > 0.0));
+    assert!(
+        expected.iter().any(|&weight| weight < 0.0) && expected.iter().any(|&weight| weight > 0.0)
+    );
     let few = Weights::new(&spec, vec![0.0; 11]);
     assert_eq!(few, Err(Error::Mismatch { what: Quantity::Weights, expected: 12, actual: 11 }));
     assert!(matches!(Weights::new(&spec, vec![1.5; 12]), Err(Error::OutOfRange { index: 0, .. })));
@@ -177,8 +203,9 @@ fn layers_that_cannot_be_are_refused() {
     assert_eq!(new(0, 1, BERNOULLI), Err(Error::Zero(Quantity::Inputs)));
     assert_eq!(new(1, 0, BERNOULLI), Err(Error::Zero(Quantity::Neurons)));
     // Dimensions go up by two, to 1111: 556 sequences from the first.
-    let shared =
-        |sharing| Encoding::Sequences(Pairing { inputs: sobol(1, 8), weights: sobol(1, 8), sharing });
+    let shared = |sharing| {
+        Encoding::Sequences(Pairing { inputs: sobol(1, 8), weights: sobol(1, 8), sharing })
+    };
     assert!(new(556, 1, shared(Sharing::OnePerInput)).is_ok());
     assert!(new(557, 1, shared(Sharing::OnePerInput)).is_err());
     assert!(new(557, 1, shared(Sharing::OneForAll)).is_ok());
@@ -212,13 +239,18 @@ fn layers_that_cannot_be_are_refused() {
     // More bytes than there are addresses.
     let huge = Connections::from_rows([[0]], 1 << 32).unwrap();
     let huge = LayerSpec::sparse(huge, length(1 << 34), Polarity::Unipolar, BERNOULLI);
-    assert_eq!(huge, Err(Error::Memory { what: Quantity::Weights, bytes: 1 << 63, available: None }));
+    assert_eq!(
+        huge,
+        Err(Error::Memory { what: Quantity::Weights, bytes: 1 << 63, available: None })
+    );
 }
 
 #[test]
 fn thresholds_are_as_wide_as_their_generator() {
-    let pairing = Pairing { inputs: sobol(1, 8), weights: sobol(2, 4), sharing: Sharing::OneForAll };
-    let spec = LayerSpec::dense(2, 1, length(8), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
+    let pairing =
+        Pairing { inputs: sobol(1, 8), weights: sobol(2, 4), sharing: Sharing::OneForAll };
+    let spec =
+        LayerSpec::dense(2, 1, length(8), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
     assert_eq!(spec.encoding().input_width().bits(), 8);
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
     let weights = Weights::new(&spec, vec![1.0, -0.5]).unwrap();
@@ -234,9 +266,16 @@ fn thresholds_are_as_wide_as_their_generator() {
     assert_eq!(spec.encoding().input_width(), Width::BERNOULLI);
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
     assert_eq!(spec.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
-    assert_eq!(Width::EIGHT.check_thresholds(&[0, 256], Polarity::Unipolar, Quantity::Value), Ok(()));
-    let past = Error::OutOfRange { what: Quantity::Value, index: 1, value: 257.0, low: 0.0, high: 256.0 };
-    assert_eq!(Width::EIGHT.check_thresholds(&[256, 257], Polarity::Unipolar, Quantity::Value), Err(past));
+    assert_eq!(
+        Width::EIGHT.check_thresholds(&[0, 256], Polarity::Unipolar, Quantity::Value),
+        Ok(())
+    );
+    let past =
+        Error::OutOfRange { what: Quantity::Value, index: 1, value: 257.0, low: 0.0, high: 256.0 };
+    assert_eq!(
+        Width::EIGHT.check_thresholds(&[256, 257], Polarity::Unipolar, Quantity::Value),
+        Err(past)
+    );
 }
 
 #[test]
@@ -276,8 +315,11 @@ fn seeds_advance_as_far_as_a_counter_goes() {
 fn batches_are_counted_checked_and_cut() {
     let (spec, seed) = (dense(3, 5), SampleSeed::new(3).starting_at(10));
     let (values, thresholds, words) = ([0.25; 12], [7u64; 12], [1u64; 24]);
-    let batches =
-        [Batch::values(&values, seed), Batch::thresholds(&thresholds, seed), Batch::streams(&words)];
+    let batches = [
+        Batch::values(&values, seed),
+        Batch::thresholds(&thresholds, seed),
+        Batch::streams(&words),
+    ];
     for batch in &batches {
         assert_eq!((batch.n_samples(&spec), batch.check(&spec)), (Ok(4), Ok(4)));
         let part = batch.samples(&spec, 1, 3).unwrap();
@@ -295,10 +337,16 @@ fn batches_are_counted_checked_and_cut() {
     assert_eq!(Batch::streams(&words[..7]).check(&spec), ragged(Quantity::Words, 7, 6));
     assert_eq!((spec.samples_in(9), spec.samples_in(8)), (Ok(3), ragged(Quantity::Inputs, 8, 3)));
     let past = [(1 << 32) + 1; 3];
-    assert!(matches!(Batch::thresholds(&past, seed).check(&spec), Err(Error::OutOfRange { index: 0, .. })));
+    assert!(matches!(
+        Batch::thresholds(&past, seed).check(&spec),
+        Err(Error::OutOfRange { index: 0, .. })
+    ));
     // A hundred bits: 36 of the second word.
     let dirty = [0, 1 << 36, 0, 0, 0, 0];
-    assert_eq!(Batch::streams(&dirty).check(&spec), Err(Error::DirtyTail { stream: 0, length: 100 }));
+    assert_eq!(
+        Batch::streams(&dirty).check(&spec),
+        Err(Error::DirtyTail { stream: 0, length: 100 })
+    );
     // The last sample that a counter can name, and one more.
     let late = SampleSeed::new(3).starting_at(u32::MAX - 3);
     assert_eq!(Batch::values(&values, late).check(&spec), Ok(4));
@@ -308,11 +356,14 @@ fn batches_are_counted_checked_and_cut() {
         Err(Error::TooLarge { what: Quantity::Row, .. })
     ));
     // Sequences do not ask for the number of a sample.
-    let pairing = Pairing { inputs: sobol(1, 8), weights: sobol(2, 8), sharing: Sharing::OneForAll };
+    let pairing =
+        Pairing { inputs: sobol(1, 8), weights: sobol(2, 8), sharing: Sharing::OneForAll };
     let shared =
-        LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, Encoding::Sequences(pairing)).unwrap();
+        LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, Encoding::Sequences(pairing))
+            .unwrap();
     assert_eq!(Batch::values(&values, later).check(&shared), Ok(4));
-    let mixed = |encoding| LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, encoding).unwrap();
+    let mixed =
+        |encoding| LayerSpec::dense(3, 5, length(100), Polarity::Bipolar, encoding).unwrap();
     let random_weights = mixed(Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() });
     assert_eq!(Batch::values(&values, later).check(&random_weights), Ok(4));
     let random_inputs = mixed(Encoding::BernoulliInputs { weights: pairing.of_weights() });
@@ -377,13 +428,18 @@ fn work_is_stopped_where_it_is_asked_to() {
     assert_eq!(Cancel::when(&yes).check(), Err(Error::Cancelled));
     assert_eq!((Cancel::when(&no).check(), Cancel::NEVER.check()), (Ok(()), Ok(())));
     assert!(Cancel::NEVER.is_never() && !Cancel::when(&no).is_never());
-    assert_eq!(format!("{:?} {:?}", Cancel::NEVER, Cancel::when(&no)), "Cancel::NEVER Cancel::when(..)");
+    assert_eq!(
+        format!("{:?} {:?}", Cancel::NEVER, Cancel::when(&no)),
+        "Cancel::NEVER Cancel::when(..)"
+    );
 }
 
 #[test]
 fn errors_of_parts_are_errors_of_the_whole() {
-    let error = Error::OutOfRange { what: Quantity::Value, index: 2, value: 3.0, low: 0.0, high: 1.0 };
-    let shifted = Error::OutOfRange { what: Quantity::Value, index: 12, value: 3.0, low: 0.0, high: 1.0 };
+    let error =
+        Error::OutOfRange { what: Quantity::Value, index: 2, value: 3.0, low: 0.0, high: 1.0 };
+    let shifted =
+        Error::OutOfRange { what: Quantity::Value, index: 12, value: 3.0, low: 0.0, high: 1.0 };
     assert_eq!(error.shifted(10), shifted);
     assert_eq!(Error::Cancelled.shifted(10), Error::Cancelled);
     let error = Error::unsupported("gpu:0", "tables");
@@ -392,7 +448,10 @@ fn errors_of_parts_are_errors_of_the_whole() {
     assert_eq!(Error::Cancelled.backend_fault(), None);
     let error = Error::unknown_name(Quantity::Polarity, "x", ["one"]).to_string();
     assert_eq!(error, "\"x\" is not a polarity: use one");
-    assert_eq!(Error::unknown_name(Quantity::Sharing, "x", []).to_string(), "\"x\" is not a sharing: use ");
+    assert_eq!(
+        Error::unknown_name(Quantity::Sharing, "x", []).to_string(),
+        "\"x\" is not a sharing: use "
+    );
     let memory = Error::Memory { what: Quantity::Weights, bytes: 10, available: None };
     assert_eq!(memory.to_string(), "weights would take 10 bytes");
 }

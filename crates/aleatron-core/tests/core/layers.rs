@@ -9,8 +9,8 @@ use aleatron_core::generator::{GeneratorName, Pairing, Sequence, Sharing, Sobol}
 use aleatron_core::golden::{self, LAYERS_TEXT};
 use aleatron_core::threshold::{NEGATIVE, magnitude};
 use aleatron_core::{
-    Connections, ConvShape, Convolution, Encoding, Error, LayerIndex, LayerSpec, Length, Polarity, Quantity,
-    SampleSeed, Topology, Weights, Width, reference,
+    Connections, ConvShape, Convolution, Encoding, Error, LayerIndex, LayerSpec, Length, Polarity,
+    Quantity, SampleSeed, Topology, Weights, Width, reference,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,7 +19,9 @@ use std::sync::Arc;
 #[test]
 fn layers_have_the_known_counts() {
     let answers = golden::layers().unwrap();
-    let has = |f: &dyn Fn(&LayerSpec) -> bool| answers.iter().filter(|answer| f(&answer.case.spec)).count();
+    let has = |f: &dyn Fn(&LayerSpec) -> bool| {
+        answers.iter().filter(|answer| f(&answer.case.spec)).count()
+    };
     assert!(has(&|spec| spec.polarity() == Polarity::Signed) >= 10);
     assert!(has(&|spec| matches!(spec.encoding(), Encoding::BernoulliInputs { .. })) >= 6);
     assert!(has(&|spec| matches!(spec.encoding(), Encoding::BernoulliWeights { .. })) >= 6);
@@ -54,7 +56,8 @@ fn signed_accumulators_and_requantizers_have_the_known_values() {
         let polarity: Polarity = fields[1].parse().unwrap();
         let encoding = Encoding::Bernoulli { seed: 0 };
         let spec = LayerSpec::dense(number(2) as usize, 1, length, polarity, encoding).unwrap();
-        let held = Accumulator::new(number(4) as u32, vec![number(5)], IntegerActivation::Identity).unwrap();
+        let held = Accumulator::new(number(4) as u32, vec![number(5)], IntegerActivation::Identity)
+            .unwrap();
         let (count, expected) = (number(6) as u64, answer.parse().unwrap());
         assert_eq!(reference::accumulate(&held, &spec, 0, count), expected, "{fields:?}");
         assert_eq!(held.values(&spec, &[count]).unwrap(), [expected], "{fields:?}");
@@ -62,10 +65,16 @@ fn signed_accumulators_and_requantizers_have_the_known_values() {
     }
     for (fields, answer) in lines("requantize") {
         let number = |k: usize| fields[k].parse::<i64>().unwrap();
-        let (comparator, polarity) = (Width::new(number(4) as u32).unwrap(), fields[5].parse().unwrap());
-        let requantizer =
-            Requantizer::new(number(1) as u64, number(2) as u32, number(3) as u32, comparator, polarity)
-                .unwrap();
+        let (comparator, polarity) =
+            (Width::new(number(4) as u32).unwrap(), fields[5].parse().unwrap());
+        let requantizer = Requantizer::new(
+            number(1) as u64,
+            number(2) as u32,
+            number(3) as u32,
+            comparator,
+            polarity,
+        )
+        .unwrap();
         let sign = if answer.starts_with('-') { NEGATIVE } else { 0 };
         let expected = answer[1..].parse::<u64>().unwrap() | sign;
         let value = number(6);
@@ -82,7 +91,8 @@ fn signed_accumulators_and_requantizers_have_the_known_values() {
 fn pools_have_the_known_values() {
     let mut seen = 0;
     for (fields, answer) in lines("pool") {
-        let numbers = |k: usize| fields[k].split(',').map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
+        let numbers =
+            |k: usize| fields[k].split(',').map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
         let kind = if fields[1] == "max" { PoolKind::Max } else { PoolKind::Average };
         let border = if fields[2] == "zeros" { Border::Zeros } else { Border::LeftOut };
         let (image, window, stride, padding) = (numbers(3), numbers(4), numbers(5), numbers(6));
@@ -90,7 +100,8 @@ fn pools_have_the_known_values() {
             .with_stride([stride[0], stride[1]])
             .with_paddings([[padding[0], padding[1]], [padding[2], padding[3]]], border);
         let shape = PoolShape::new(pool, [image[0], image[1], image[2]]).unwrap();
-        let values: Vec<i64> = (0..shape.n_inputs() as i64).map(|i| (37 * i + 11) % 101 - 50).collect();
+        let values: Vec<i64> =
+            (0..shape.n_inputs() as i64).map(|i| (37 * i + 11) % 101 - 50).collect();
         let expected: Vec<i64> = answer.split(' ').map(|n| n.parse().unwrap()).collect();
         assert_eq!(reference::pool_integers(&shape, &values), expected, "{fields:?}");
         // Two images are pooled as each of them is.
@@ -106,13 +117,22 @@ fn pools_have_the_known_values() {
 }
 
 /// A convolution and a batch of random thresholds.
-fn conv_case(convolution: Convolution, polarity: Polarity, bits: usize, words: &[u64]) -> LayerCase {
+fn conv_case(
+    convolution: Convolution,
+    polarity: Polarity,
+    bits: usize,
+    words: &[u64],
+) -> LayerCase {
     let encoding = Encoding::Bernoulli { seed: 7 };
-    let spec = LayerSpec::conv(convolution, Length::new(bits).unwrap(), polarity, encoding).unwrap();
+    let spec =
+        LayerSpec::conv(convolution, Length::new(bits).unwrap(), polarity, encoding).unwrap();
     let sign = if polarity == Polarity::Signed { NEGATIVE } else { 0 };
     let mut next = words.iter().cycle();
     let mut thresholds = |n: usize| -> Vec<u64> {
-        (0..n).map(|_| next.next().unwrap()).map(|word| word % ((1 << 32) + 1) | word & sign).collect()
+        (0..n)
+            .map(|_| next.next().unwrap())
+            .map(|word| word % ((1 << 32) + 1) | word & sign)
+            .collect()
     };
     let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs()));
     LayerCase { spec, weights, inputs, seed: SampleSeed::new(3), method: CountMethod::Best }
@@ -214,14 +234,16 @@ proptest! {
 #[test]
 fn a_zero_has_no_sign() {
     let width = Width::EIGHT;
-    let thresholds = |values: &[f64]| width.thresholds(values, Polarity::Signed, Quantity::Value).unwrap();
+    let thresholds =
+        |values: &[f64]| width.thresholds(values, Polarity::Signed, Quantity::Value).unwrap();
     assert_eq!(thresholds(&[0.0, -0.0, -1e-300, -1.0, 1.0]), [0, 0, NEGATIVE, NEGATIVE | 256, 256]);
     for threshold in [0, 1, 255, 256, NEGATIVE | 1, NEGATIVE | 256] {
         assert_eq!(thresholds(&[width.value(threshold, Polarity::Signed)]), [threshold]);
     }
     // A stream of zeros counts neither up nor down, whatever sign it is given.
     let words = [5 << 29, 3 << 30 | NEGATIVE, 1 << 31];
-    let mut case = conv_case(Convolution::conv2d([1, 2, 2], 1, [1, 1]), Polarity::Signed, 64, &words);
+    let mut case =
+        conv_case(Convolution::conv2d([1, 2, 2], 1, [1, 1]), Polarity::Signed, 64, &words);
     case.inputs = vec![0; 4];
     let positive = answer(&case);
     case.inputs = vec![NEGATIVE; 4];
@@ -239,7 +261,11 @@ fn positions_of_nothing_but_padding_sum_to_zero() {
         for (position, (&count, &value)) in counts.iter().zip(&values).enumerate() {
             let inside = position == 7;
             assert_eq!(case.spec.fan_in(position), usize::from(inside));
-            assert_eq!((count > 0, value), (inside, if inside { 1.0 } else { 0.0 }), "{polarity} {position}");
+            assert_eq!(
+                (count > 0, value),
+                (inside, if inside { 1.0 } else { 0.0 }),
+                "{polarity} {position}"
+            );
         }
     }
 }
@@ -248,9 +274,11 @@ fn positions_of_nothing_but_padding_sum_to_zero() {
 fn convolutions_that_cannot_be_are_errors() {
     let base = Convolution::conv2d([4, 5, 6], 6, [3, 3]);
     let error = |convolution: Convolution| ConvShape::new(convolution).unwrap_err();
-    for (input, what) in
-        [([0, 5, 6], Quantity::Channels), ([4, 0, 6], Quantity::ImageSize), ([4, 5, 0], Quantity::ImageSize)]
-    {
+    for (input, what) in [
+        ([0, 5, 6], Quantity::Channels),
+        ([4, 0, 6], Quantity::ImageSize),
+        ([4, 5, 0], Quantity::ImageSize),
+    ] {
         assert_eq!(error(Convolution { input, ..base }), Error::Zero(what));
     }
     assert_eq!(error(Convolution { out_channels: 0, ..base }), Error::Zero(Quantity::Channels));
@@ -262,15 +290,24 @@ fn convolutions_that_cannot_be_are_errors() {
     assert_eq!(error(base.with_groups(3)), ragged(4, 3));
     assert_eq!(error(base.with_groups(4)), ragged(6, 4));
     let too_large = |what, actual, limit| Error::TooLarge { what, actual, limit };
-    assert_eq!(error(Convolution { kernel: [6, 3], ..base }), too_large(Quantity::KernelSize, 6, 5));
+    assert_eq!(
+        error(Convolution { kernel: [6, 3], ..base }),
+        too_large(Quantity::KernelSize, 6, 5)
+    );
     assert_eq!(error(base.with_dilation([1, 3])), too_large(Quantity::KernelSize, 7, 6));
     assert!(ConvShape::new(base.with_dilation([1, 3]).with_padding([0, 1])).is_ok());
     // Sizes that overflow, or that no counter could name.
     let huge = usize::MAX;
     for input in [[huge, 5, 6], [4, huge, huge], [1 << 20, 1 << 10, 1 << 10]] {
-        assert!(matches!(error(Convolution { input, ..base }), Error::TooLarge { .. }), "{input:?}");
+        assert!(
+            matches!(error(Convolution { input, ..base }), Error::TooLarge { .. }),
+            "{input:?}"
+        );
     }
-    assert!(matches!(error(Convolution { out_channels: huge - 1, ..base }), Error::TooLarge { .. }));
+    assert!(matches!(
+        error(Convolution { out_channels: huge - 1, ..base }),
+        Error::TooLarge { .. }
+    ));
     assert!(matches!(error(base.with_padding([huge, huge])), Error::TooLarge { .. }));
     assert!(matches!(error(base.with_padding([1 << 20, 1 << 20])), Error::TooLarge { .. }));
     let encoding = Encoding::Bernoulli { seed: 0 };
@@ -295,7 +332,8 @@ fn convolutions_that_cannot_be_are_errors() {
 #[test]
 fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     let conv = |input, sharing| {
-        let encoding = "sobol".parse::<GeneratorName>().unwrap().encoding(0, Width::EIGHT, sharing).unwrap();
+        let encoding =
+            "sobol".parse::<GeneratorName>().unwrap().encoding(0, Width::EIGHT, sharing).unwrap();
         let convolution = Convolution::conv2d(input, 2, [3, 3]);
         LayerSpec::conv(convolution, Length::new(64).unwrap(), Polarity::Signed, encoding)
     };
@@ -309,7 +347,8 @@ fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerStream };
     let kernels = |n| {
-        let (convolution, encoding) = (Convolution::conv1d([1, 5], n, 5), Encoding::Sequences(pairing));
+        let (convolution, encoding) =
+            (Convolution::conv1d([1, 5], n, 5), Encoding::Sequences(pairing));
         LayerSpec::conv(convolution, Length::new(64).unwrap(), Polarity::Signed, encoding)
     };
     assert!(kernels(111).is_ok());
@@ -318,12 +357,15 @@ fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Tables));
 }
 
-/// An operand of a mixed layer has the streams that it has in a layer where both operands are of its kind.
+/// An operand of a mixed layer has the streams that it has in a layer where both operands are of
+/// its kind.
 #[test]
 fn mixed_operands_have_the_streams_of_their_own_kind() {
     let topologies = [
         Topology::Dense { n_inputs: 5, n_neurons: 3 },
-        Topology::Sparse(Arc::new(Connections::from_rows([vec![0, 2], vec![], vec![1, 2, 4]], 5).unwrap())),
+        Topology::Sparse(Arc::new(
+            Connections::from_rows([vec![0, 2], vec![], vec![1, 2, 4]], 5).unwrap(),
+        )),
         Topology::Conv(ConvShape::new(Convolution::conv2d([1, 3, 4], 2, [2, 2])).unwrap()),
     ];
     let seed = SampleSeed::new(9).starting_at(4);
@@ -335,7 +377,8 @@ fn mixed_operands_have_the_streams_of_their_own_kind() {
             let name: GeneratorName = generator.parse().unwrap();
             let encoding = name.encoding(7, Width::EIGHT, sharing).unwrap();
             let spec =
-                LayerSpec::new(topology.clone(), Length::new(70).unwrap(), polarity, encoding).unwrap();
+                LayerSpec::new(topology.clone(), Length::new(70).unwrap(), polarity, encoding)
+                    .unwrap();
             spec.at(LayerIndex::new(3).unwrap()).starting_at(2)
         };
         let inputs = |generator: &str| {
@@ -361,21 +404,35 @@ fn signs_are_asked_for_where_there_are_any() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 0 });
     let spec = |polarity| LayerSpec::dense(3, 2, length, polarity, encoding).unwrap();
     let (words, negative) = ([0; 6], [true; 6]);
-    let mismatch = |expected, actual| Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
+    let mismatch =
+        |expected, actual| Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
     assert_eq!(Batch::streams(&words).check(&spec(Polarity::Signed)), mismatch(6, 0));
-    assert_eq!(Batch::signed_streams(&words, &negative[..5]).check(&spec(Polarity::Signed)), mismatch(6, 5));
-    assert_eq!(Batch::signed_streams(&words, &negative).check(&spec(Polarity::Bipolar)), mismatch(0, 6));
+    assert_eq!(
+        Batch::signed_streams(&words, &negative[..5]).check(&spec(Polarity::Signed)),
+        mismatch(6, 5)
+    );
+    assert_eq!(
+        Batch::signed_streams(&words, &negative).check(&spec(Polarity::Bipolar)),
+        mismatch(0, 6)
+    );
     assert_eq!(Batch::signed_streams(&words, &negative).check(&spec(Polarity::Signed)), Ok(2));
-    let one = Batch::signed_streams(&words, &negative).samples(&spec(Polarity::Signed), 1, 2).unwrap();
+    let one =
+        Batch::signed_streams(&words, &negative).samples(&spec(Polarity::Signed), 1, 2).unwrap();
     assert_eq!(one.check(&spec(Polarity::Signed)), Ok(1));
     // A sign is part of a threshold of signed inputs alone.
     let thresholds = [NEGATIVE | 5; 3];
     let batch = Batch::thresholds(&thresholds, SampleSeed::new(0));
     assert_eq!(batch.check(&spec(Polarity::Signed)), Ok(1));
-    assert!(matches!(batch.check(&spec(Polarity::Unipolar)), Err(Error::OutOfRange { index: 0, .. })));
+    assert!(matches!(
+        batch.check(&spec(Polarity::Unipolar)),
+        Err(Error::OutOfRange { index: 0, .. })
+    ));
     let past = [NEGATIVE | (1 << 32) + 1; 3];
     let batch = Batch::thresholds(&past, SampleSeed::new(0));
-    assert!(matches!(batch.check(&spec(Polarity::Signed)), Err(Error::OutOfRange { index: 0, .. })));
+    assert!(matches!(
+        batch.check(&spec(Polarity::Signed)),
+        Err(Error::OutOfRange { index: 0, .. })
+    ));
 }
 
 #[test]
@@ -395,9 +452,15 @@ fn pools_that_cannot_be_are_errors() {
     assert_eq!(error(base, [0, 4, 4]), Error::Zero(Quantity::Channels));
     assert_eq!(error(base, [1, 0, 4]), Error::Zero(Quantity::ImageSize));
     assert_eq!(error(base.with_stride([0, 1]), [1, 4, 4]), Error::Zero(Quantity::Stride));
-    assert_eq!(error(Pool::new(PoolKind::Max, [2, 0]), [1, 4, 4]), Error::Zero(Quantity::KernelSize));
+    assert_eq!(
+        error(Pool::new(PoolKind::Max, [2, 0]), [1, 4, 4]),
+        Error::Zero(Quantity::KernelSize)
+    );
     let large = |what, actual, limit| Error::TooLarge { what, actual, limit };
-    assert_eq!(error(Pool::new(PoolKind::Max, [5, 2]), [1, 4, 4]), large(Quantity::KernelSize, 5, 4));
+    assert_eq!(
+        error(Pool::new(PoolKind::Max, [5, 2]), [1, 4, 4]),
+        large(Quantity::KernelSize, 5, 4)
+    );
     // A window of padding alone has no greatest value.
     let padded = base.with_paddings([[2, 0], [0, 0]], Border::Zeros);
     assert_eq!(error(padded, [1, 4, 4]), large(Quantity::Padding, 2, 1));
@@ -432,6 +495,7 @@ fn means_of_large_integers_are_exact() {
 fn layers_of_a_network_have_their_own_bits() {
     let words: Vec<u64> = (1..50u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let case = conv_case(Convolution::conv2d([1, 3, 3], 2, [2, 2]), Polarity::Unipolar, 64, &words);
-    let other = LayerCase { spec: case.spec.clone().at(LayerIndex::new(1).unwrap()), ..case.clone() };
+    let other =
+        LayerCase { spec: case.spec.clone().at(LayerIndex::new(1).unwrap()), ..case.clone() };
     assert_ne!(answer(&case), answer(&other));
 }

@@ -1,4 +1,5 @@
-//! Programs: states that the builder and the plain form rule out are internal errors that name their place.
+//! Programs: states that the builder and the plain form rule out are internal errors that name
+//! their place.
 
 use aleatron_core::arithmetic::{Activation, FloatStage};
 use aleatron_core::program::plain::run_step;
@@ -17,11 +18,13 @@ fn place<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     }
 }
 
-/// A program with a layer of two inputs and one neuron, and the slots of its input, thresholds, counts and score.
+/// A program with a layer of two inputs and one neuron, and the slots of its input, thresholds,
+/// counts and score.
 fn program() -> (ProgramBuilder, [SlotId; 4]) {
     let mut program = ProgramBuilder::default();
     let encoding = Encoding::Bernoulli { seed: 1 };
-    let spec = LayerSpec::dense(2, 1, Length::new(64).unwrap(), Polarity::Bipolar, encoding).unwrap();
+    let spec =
+        LayerSpec::dense(2, 1, Length::new(64).unwrap(), Polarity::Bipolar, encoding).unwrap();
     let weights = Weights::new(&spec, vec![0.5, -0.5]).unwrap();
     let layer = program.layer(spec, weights, 1).unwrap();
     let input = program.input(2).unwrap();

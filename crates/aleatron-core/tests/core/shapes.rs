@@ -12,7 +12,10 @@ fn convolutions() -> Vec<Convolution> {
     let conv = Convolution::conv2d;
     vec![
         conv([2, 4, 5], 3, [3, 2]).with_padding([1, 1]),
-        conv([6, 5, 4], 9, [2, 3]).with_groups(3).with_stride([2, 1]).with_paddings([[0, 2], [3, 0]]),
+        conv([6, 5, 4], 9, [2, 3])
+            .with_groups(3)
+            .with_stride([2, 1])
+            .with_paddings([[0, 2], [3, 0]]),
         conv([4, 6, 7], 4, [2, 3]).with_groups(2).with_dilation([2, 3]).with_padding([2, 1]),
         conv([1, 1, 1], 2, [1, 1]).with_padding([2, 1]),
         Convolution::conv1d([3, 11], 5, 4).with_stride([1, 3]),
@@ -20,7 +23,12 @@ fn convolutions() -> Vec<Convolution> {
 }
 
 /// The input channel, row and column under a tap of an output channel, if it is inside the image.
-fn under(conv: &Convolution, channel: usize, position: [usize; 2], tap: [usize; 3]) -> Option<[usize; 3]> {
+fn under(
+    conv: &Convolution,
+    channel: usize,
+    position: [usize; 2],
+    tap: [usize; 3],
+) -> Option<[usize; 3]> {
     let group = channel / (conv.out_channels / conv.groups);
     let place = |k: usize| {
         let place = position[k] * conv.stride[k] + tap[1 + k] * conv.dilation[k];
@@ -47,7 +55,10 @@ fn every_tap_is_over_its_input() {
             let mut seen: Vec<(usize, Range<usize>)> = Vec::new();
             for (local, channel) in range.clone().enumerate() {
                 let first = shape.first_input_channel(local);
-                assert_eq!(first, channel / (conv.out_channels / conv.groups) * shape.group_inputs());
+                assert_eq!(
+                    first,
+                    channel / (conv.out_channels / conv.groups) * shape.group_inputs()
+                );
                 match seen.last_mut() {
                     Some((group, channels)) if *group == first => channels.end = local + 1,
                     _ => seen.push((first, local..local + 1)),
@@ -59,8 +70,9 @@ fn every_tap_is_over_its_input() {
                         let of = [tap / (height * width), tap / width % height, tap % width];
                         let expected = under(&conv, channel, place, of);
                         inside += usize::from(expected.is_some());
-                        let expected = expected
-                            .map(|[c, row, column]| (c * conv.input[1] + row) * conv.input[2] + column);
+                        let expected = expected.map(|[c, row, column]| {
+                            (c * conv.input[1] + row) * conv.input[2] + column
+                        });
                         assert_eq!(
                             shape.input_at(first, position, tap),
                             expected,
@@ -96,7 +108,9 @@ fn layers_know_their_sizes() {
         (conv, 32, 4, 8, 4),
     ] {
         assert_eq!(topology.n_products(), products);
-        for (polarity, counts) in [(Polarity::Unipolar, 1), (Polarity::Bipolar, 1), (Polarity::Signed, 2)] {
+        for (polarity, counts) in
+            [(Polarity::Unipolar, 1), (Polarity::Bipolar, 1), (Polarity::Signed, 2)]
+        {
             let encoding = Encoding::Bernoulli { seed: 1 };
             let spec = LayerSpec::new(topology.clone(), length, polarity, encoding).unwrap();
             assert_eq!(spec.product_words(), 3 * products);
@@ -115,8 +129,9 @@ fn padded_axes_have_31_bits() {
 
 #[test]
 fn pools_have_as_many_outputs_as_windows() {
-    let pool =
-        Pool::new(PoolKind::Max, [2, 3]).with_stride([1, 2]).with_paddings([[1, 0], [0, 2]], Border::Zeros);
+    let pool = Pool::new(PoolKind::Max, [2, 3])
+        .with_stride([1, 2])
+        .with_paddings([[1, 0], [0, 2]], Border::Zeros);
     let shape = PoolShape::new(pool, [3, 4, 5]).unwrap();
     assert_eq!((shape.output(), shape.n_outputs(), shape.n_inputs()), ([3, 4, 3], 36, 60));
     assert_eq!(shape.floats(&[1.0; 120]).unwrap().len(), 72);
@@ -140,9 +155,15 @@ fn large_sums_are_decoded_one_as_all() {
     let fan_ins = [(1 << 21) + 1, (1 << 21) - 1];
     for polarity in Polarity::ALL {
         let counts: Vec<u64> = (0..200u64).map(|k| k * 0x1_2345_6789 + 1).collect();
-        let each =
-            counts.iter().zip(fan_ins.iter().cycle()).map(|(&count, &n)| polarity.decode(count, n, length));
-        assert_eq!(polarity.decode_rows(&counts, &fan_ins, length), each.collect::<Vec<f64>>(), "{polarity}");
+        let each = counts
+            .iter()
+            .zip(fan_ins.iter().cycle())
+            .map(|(&count, &n)| polarity.decode(count, n, length));
+        assert_eq!(
+            polarity.decode_rows(&counts, &fan_ins, length),
+            each.collect::<Vec<f64>>(),
+            "{polarity}"
+        );
     }
 }
 

@@ -167,7 +167,8 @@ proptest! {
     }
 }
 
-/// The largest layer a specification allows: sums past 2^53 and 2^63 are subtracted as integers, before they are rounded.
+/// The largest layer a specification allows: sums past 2^53 and 2^63 are subtracted as integers,
+/// before they are rounded.
 #[test]
 fn decoding_survives_the_largest_sums() {
     let (n, length) = (1 << 32, length(1 << 34));
@@ -192,8 +193,9 @@ fn equal_integers_are_not_below() {
     let (address, length) = (StreamAddress::input(3, 1, 4), length(70));
     for k in [0, 31, 32, 69] {
         let uniform = u64::from(reference::uniform(address, k));
-        let bit =
-            |threshold| reference::encode(Threshold::saturating(threshold), length, address).to_bits()[k];
+        let bit = |threshold| {
+            reference::encode(Threshold::saturating(threshold), length, address).to_bits()[k]
+        };
         assert_eq!([bit(uniform), bit(uniform + 1)], [0, 1], "{k}");
     }
 }

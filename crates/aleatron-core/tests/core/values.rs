@@ -1,15 +1,17 @@
-//! Known answers of small things: correlation, sequences without end, neurons, and the binary side at its edges.
+//! Known answers of small things: correlation, sequences without end, neurons, and the binary side
+//! at its edges.
 
 use aleatron_core::arithmetic::{
     Accumulator, Activation, FloatStage, IntegerActivation, Requantizer, saturate,
 };
 use aleatron_core::generator::{
-    GeneratorName, Halton, Lfsr, Pairing, Ramp, Sequence, SequenceKind, Sharing, Sobol, Warning, Width,
+    GeneratorName, Halton, Lfsr, Pairing, Ramp, Sequence, SequenceKind, Sharing, Sobol, Warning,
+    Width,
 };
 use aleatron_core::lif::{FixedPointLif, LifDrive, LifLayer, LifLayerParams, LifParams};
 use aleatron_core::{
-    BitStream, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Overlap, Polarity,
-    Quantity, StreamMatrix, Topology, golden, memory, reference,
+    BitStream, Connections, ConvShape, Convolution, Encoding, Error, LayerSpec, Length, Overlap,
+    Polarity, Quantity, StreamMatrix, Topology, golden, memory, reference,
 };
 
 fn length(bits: usize) -> Length {
@@ -24,8 +26,8 @@ fn overlap(bits: usize, ones: [u64; 2], both: u64) -> Overlap {
     Overlap::new(length(bits), ones, both).unwrap()
 }
 
-/// With shares p, q and r of ones in X, Y and both: SCC is (r - pq) / (min(p, q) - pq) where that is positive, else
-/// (r - pq) / (pq - max(p + q - 1, 0)).
+/// With shares p, q and r of ones in X, Y and both: SCC is (r - pq) / (min(p, q) - pq) where that
+/// is positive, else (r - pq) / (pq - max(p + q - 1, 0)).
 #[test]
 fn correlation_has_its_known_values() {
     // p = 1/2, q = 1/4, r from 0 to 1/4; pq = 1/8.
@@ -41,12 +43,16 @@ fn correlation_has_its_known_values() {
     // Constant streams have no correlation.
     assert_eq!([overlap(8, [0, 5], 0).scc(), overlap(8, [8, 5], 5).scc()], [0.0, 0.0]);
 
-    // The distance of r from pq in 1 / 64, less the least that whole bits allow: pq of 4 and 2 ones is 8 / 64, one bit.
+    // The distance of r from pq in 1 / 64, less the least that whole bits allow: pq of 4 and 2 ones
+    // is 8 / 64, one bit.
     assert_eq!([0, 1, 2].map(|both| overlap(8, [4, 2], both).zce()), [-0.125, 0.0, 0.125]);
     // 5 and 6 ones: 30 / 64 lies between 24 and 32, which is closer by 2.
     assert_eq!([3, 4, 5].map(|both| 64.0 * overlap(8, [5, 6], both).zce()), [-4.0, 0.0, 8.0]);
     // 3 and 3 ones: 9 / 64 between 8 and 16.
-    assert_eq!([0, 1, 2, 3].map(|both| 64.0 * overlap(8, [3, 3], both).zce()), [-8.0, 0.0, 6.0, 14.0]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|both| 64.0 * overlap(8, [3, 3], both).zce()),
+        [-8.0, 0.0, 6.0, 14.0]
+    );
     // 1 and 4 ones: 4 / 64, half-way between 0 and 8.
     assert_eq!([0, 1].map(|both| overlap(8, [1, 4], both).zce()), [0.0, 0.0]);
     assert_eq!(overlap(8, [5, 6], 4).counts(), [4, 1, 2, 1]);
@@ -108,10 +114,14 @@ fn sequences_say_what_they_are() {
     );
     assert!(matches!(ramp.nth(1), Err(Error::TooLarge { .. })));
     assert_eq!(ramp.nth(0), Ok(ramp));
-    let names = ["bernoulli", "lfsr", "sobol", "vdc", "lfsr:1+lfsr:2", "bernoulli+sobol", "ramp+bernoulli"];
+    let names =
+        ["bernoulli", "lfsr", "sobol", "vdc", "lfsr:1+lfsr:2", "bernoulli+sobol", "ramp+bernoulli"];
     let names = names.map(|name| name.parse::<GeneratorName>().unwrap());
     assert_eq!(names.map(|name| name.is_seeded()), [true, true, false, false, false, true, true]);
-    assert_eq!(names.map(|name| name.has_random_bits()), [true, false, false, false, false, true, true]);
+    assert_eq!(
+        names.map(|name| name.has_random_bits()),
+        [true, false, false, false, false, true, true]
+    );
 }
 
 #[test]
@@ -122,7 +132,10 @@ fn registers_that_cannot_be_are_refused() {
     assert_eq!(Lfsr::new(width(2), 1), Err(Error::TooSmall { what, actual: 2, limit: 3 }));
     assert!(Lfsr::new(width(3), 7).is_ok());
     assert_eq!(with_taps(4, &[4, 0], 1), Err(Error::Zero(Quantity::LfsrTap)));
-    assert_eq!(with_taps(4, &[5], 1), Err(Error::TooLarge { what: Quantity::LfsrTap, actual: 5, limit: 4 }));
+    assert_eq!(
+        with_taps(4, &[5], 1),
+        Err(Error::TooLarge { what: Quantity::LfsrTap, actual: 5, limit: 4 })
+    );
     assert_eq!(with_taps(4, &[4, 3, 3], 1), Err(Error::RepeatedTap { tap: 3 }));
     assert_eq!(with_taps(4, &[3, 1], 1), Err(Error::MissingTap { width: 4 }));
     assert_eq!(with_taps(4, &[4, 3], 0), Err(Error::Zero(Quantity::LfsrSeed)));
@@ -132,12 +145,18 @@ fn registers_that_cannot_be_are_refused() {
     );
     let lfsr = with_taps(4, &[4, 3], 15).unwrap();
     assert_eq!((lfsr.width(), lfsr.seed()), (width(4), 15));
-    assert_eq!([1, 2, 14].map(|steps| lfsr.distance(&lfsr.advanced(steps), 2)), [Some(1), Some(2), Some(1)]);
+    assert_eq!(
+        [1, 2, 14].map(|steps| lfsr.distance(&lfsr.advanced(steps), 2)),
+        [Some(1), Some(2), Some(1)]
+    );
     assert_eq!(lfsr.distance(&lfsr.advanced(3), 2), None);
     assert_eq!(lfsr.distance(&with_taps(4, &[4, 1], 15).unwrap(), 100), None);
     let what = Quantity::SobolDimension;
     assert!(matches!(Sobol::new(0, Width::EIGHT), Err(Error::Zero(_) | Error::TooSmall { .. })));
-    assert_eq!(Sobol::new(1112, Width::EIGHT), Err(Error::TooLarge { what, actual: 1112, limit: 1111 }));
+    assert_eq!(
+        Sobol::new(1112, Width::EIGHT),
+        Err(Error::TooLarge { what, actual: 1112, limit: 1111 })
+    );
     assert_eq!(
         (Sobol::new(9, width(7)).unwrap().dimension(), Sobol::new(9, width(7)).unwrap().width()),
         (9, width(7))
@@ -151,7 +170,10 @@ fn what_cuts_a_period_off_warns() {
     let cut = |inputs, weights, bits| {
         Pairing { inputs, weights, sharing: Sharing::OneForAll }.cut_off(length(bits))
     };
-    assert_eq!(cut(ramp(8), sobol(8), 254), Some(Warning::CutOff { sequence: ramp(8), length: 254 }));
+    assert_eq!(
+        cut(ramp(8), sobol(8), 254),
+        Some(Warning::CutOff { sequence: ramp(8), length: 254 })
+    );
     assert_eq!(cut(sobol(8), ramp(8), 16), Some(Warning::CutOff { sequence: ramp(8), length: 16 }));
     // Within one: a register of eight bits repeats after 255.
     assert_eq!(cut(ramp(8), sobol(8), 255), None);
@@ -179,12 +201,17 @@ fn sparse_counts_are_those_of_the_connected() {
         StreamMatrix::from_words(words, rows.len(), length(4)).unwrap()
     };
     let connections = Connections::from_rows([vec![1], vec![], vec![0, 2]], 3).unwrap();
-    let inputs = bits(&[[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0]]);
+    let inputs =
+        bits(&[[1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0]]);
     let weights = bits(&[[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 1]]);
     let counts = |polarity| {
-        let spec =
-            LayerSpec::sparse(connections.clone(), length(4), polarity, Encoding::Bernoulli { seed: 0 })
-                .unwrap();
+        let spec = LayerSpec::sparse(
+            connections.clone(),
+            length(4),
+            polarity,
+            Encoding::Bernoulli { seed: 0 },
+        )
+        .unwrap();
         reference::counts(&spec, &weights, &inputs)
     };
     assert_eq!(counts(Polarity::Unipolar), [2, 0, 1 + 1, 0, 0, 2 + 1]);
@@ -204,11 +231,21 @@ fn neurons_keep_what_they_are_given() {
     assert_eq!((neuron.v(), neuron.refractory_counter()), (300 - 512, 2));
     assert_eq!(neuron.params(), &params);
     let drive = LifDrive { leak_k: 8, gain_k: 16, current: 40, noise: 3 };
-    // Two silent steps at rest; then 1 + 0 + 40 + 3 reaches the threshold, and again only after four more.
+    // Two silent steps at rest; then 1 + 0 + 40 + 3 reaches the threshold, and again only after
+    // four more.
     let run: Vec<(bool, i16)> = (0..8).map(|_| neuron.step(drive)).collect();
     assert_eq!(
         run,
-        [(false, 1), (false, 1), (true, -2), (false, 1), (false, 1), (false, 1), (false, 1), (true, -2)]
+        [
+            (false, 1),
+            (false, 1),
+            (true, -2),
+            (false, 1),
+            (false, 1),
+            (false, 1),
+            (false, 1),
+            (true, -2)
+        ]
     );
     neuron.reset();
     assert_eq!((neuron.v(), neuron.refractory_counter()), (1, 0));
@@ -221,7 +258,13 @@ fn neurons_keep_what_they_are_given() {
 
 #[test]
 fn float_neurons_leak_integrate_and_fire() {
-    let params = LifLayerParams { v_rest: 0.5, v_reset: 0.25, v_threshold: 2.0, alpha: 0.5, resistance: 2.0 };
+    let params = LifLayerParams {
+        v_rest: 0.5,
+        v_reset: 0.25,
+        v_threshold: 2.0,
+        alpha: 0.5,
+        resistance: 2.0,
+    };
     let mut layer = LifLayer::new(2, params).unwrap();
     assert_eq!((layer.voltages(), layer.params()), (&[0.5, 0.5][..], &params));
     let mut spikes = [9.0; 2];
@@ -236,13 +279,17 @@ fn float_neurons_leak_integrate_and_fire() {
 
 #[test]
 fn the_binary_side_at_its_edges() {
-    let spec =
-        |polarity| LayerSpec::dense(4, 2, length(10), polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
+    let spec = |polarity| {
+        LayerSpec::dense(4, 2, length(10), polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
+    };
     let stage = |activation| FloatStage { scales: vec![2.0], bias: vec![0.5, -1.0], activation };
     let counts = [20, 5, 0, 40];
     let outputs = |activation| stage(activation).outputs(&spec(Polarity::Unipolar), &counts);
     assert_eq!(outputs(Activation::Identity), [4.5, 0.0, 0.5, 7.0]);
-    assert_eq!(stage(Activation::Relu).outputs(&spec(Polarity::Bipolar), &counts), [0.5, 0.0, 0.0, 7.0]);
+    assert_eq!(
+        stage(Activation::Relu).outputs(&spec(Polarity::Bipolar), &counts),
+        [0.5, 0.0, 0.0, 7.0]
+    );
     let clamp = Activation::Clamp { low: 0.25, high: 5.0 };
     assert_eq!(outputs(clamp), [4.5, 0.25, 0.5, 5.0]);
     for (activation, expected) in [
@@ -255,7 +302,8 @@ fn the_binary_side_at_its_edges() {
     // Two samples of two channels with three positions each, which share the bias of their channel.
     let shape = ConvShape::new(Convolution::conv1d([1, 4], 2, 2)).unwrap();
     let encoding = Encoding::Bernoulli { seed: 0 };
-    let conv = LayerSpec::new(Topology::Conv(shape), length(8), Polarity::Unipolar, encoding).unwrap();
+    let conv =
+        LayerSpec::new(Topology::Conv(shape), length(8), Polarity::Unipolar, encoding).unwrap();
     let counts: Vec<u64> = (0..12).collect();
     let expected: Vec<f64> = counts
         .iter()
@@ -278,7 +326,11 @@ fn the_binary_side_at_its_edges() {
         let expected: Vec<f64> = values.iter().map(|value| value / scale).collect();
         let outside = expected.iter().filter(|value| **value > 1.0).count() as u64;
         assert_eq!(saturate(&mut values, scale, Polarity::Unipolar), outside, "{scale}");
-        assert_eq!(values, expected.iter().map(|value| value.min(1.0)).collect::<Vec<_>>(), "{scale}");
+        assert_eq!(
+            values,
+            expected.iter().map(|value| value.min(1.0)).collect::<Vec<_>>(),
+            "{scale}"
+        );
     }
 }
 
@@ -301,11 +353,16 @@ fn requantizers_count_what_saturates() {
     {
         let plain = Requantizer::new(1, 1, 0, width(4), polarity).unwrap();
         assert_eq!(plain.thresholds(&[low, high], width(4)).unwrap().saturated, 0, "{polarity}");
-        assert_eq!(plain.thresholds(&[low - 1, high + 1], width(4)).unwrap().saturated, 2, "{polarity}");
+        assert_eq!(
+            plain.thresholds(&[low - 1, high + 1], width(4)).unwrap().saturated,
+            2,
+            "{polarity}"
+        );
     }
     // Products past 2^63 are counted as widely as they must be: the same values, one at a time.
     for shift in [0, 1, 61, 62, 100] {
-        let wide = Requantizer::new((1 << 62) - 1, 62, shift, width(32), Polarity::Bipolar).unwrap();
+        let wide =
+            Requantizer::new((1 << 62) - 1, 62, shift, width(32), Polarity::Bipolar).unwrap();
         for values in [
             vec![0, 1, -1, 2],
             vec![i64::MAX >> 1, -(1 << 40), 3],
@@ -313,7 +370,8 @@ fn requantizers_count_what_saturates() {
             vec![1 << 60; 2],
         ] {
             let made = wide.thresholds(&values, width(32)).unwrap();
-            let plain: Vec<u64> = values.iter().map(|&value| reference::requantize(&wide, value)).collect();
+            let plain: Vec<u64> =
+                values.iter().map(|&value| reference::requantize(&wide, value)).collect();
             assert_eq!(made.thresholds, plain, "{shift}");
             let outside = values.iter().filter(|&&value| wide.saturates(value)).count() as u64;
             assert_eq!(made.saturated, outside);
@@ -324,20 +382,27 @@ fn requantizers_count_what_saturates() {
 #[test]
 fn accumulators_are_as_wide_as_they_must_be() {
     let spec =
-        LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 }).unwrap();
+        LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 })
+            .unwrap();
     let calibrated = |bias: f64, activation| {
         let stage = FloatStage { scales: vec![2.0], bias: vec![bias], activation };
         Accumulator::calibrated(&spec, &stage, 0).unwrap()
     };
     // A unit is 2 / 10; sums are up to 30, and 31 fits six bits with a sign, 32 does not.
     assert_eq!(
-        (calibrated(0.2, Activation::Identity).width(), calibrated(0.2, Activation::Identity).bias()),
+        (
+            calibrated(0.2, Activation::Identity).width(),
+            calibrated(0.2, Activation::Identity).bias()
+        ),
         (6, &[1][..])
     );
     assert_eq!(calibrated(0.4, Activation::Identity).width(), 7);
     assert_eq!(calibrated(-0.4, Activation::Relu).width(), 7);
     let clamp = calibrated(0.0, Activation::Clamp { low: -20.0, high: 1.0 });
-    assert_eq!((clamp.width(), clamp.activation()), (8, IntegerActivation::Clamp { low: -100, high: 5 }));
+    assert_eq!(
+        (clamp.width(), clamp.activation()),
+        (8, IntegerActivation::Clamp { low: -100, high: 5 })
+    );
     assert_eq!(clamp.interval(), [-128, 127]);
     // Halves round up.
     assert_eq!(
@@ -372,15 +437,21 @@ fn accumulators_are_as_wide_as_they_must_be() {
             let held = Accumulator::new(63, vec![bias], IntegerActivation::Identity).unwrap();
             for count in [0, 1, (1 << 61) - 1, 1 << 61, 1 << 62, u64::MAX] {
                 let plain = reference::accumulate(&held, &spec, 0, count);
-                assert_eq!(held.values(&spec, &[count]), Ok(vec![plain]), "{polarity} {bits} {bias} {count}");
+                assert_eq!(
+                    held.values(&spec, &[count]),
+                    Ok(vec![plain]),
+                    "{polarity} {bits} {bias} {count}"
+                );
             }
         }
     }
-    // The largest bias below 2^62 that f64 holds is 2^62 - 2^9: 8 times 63 products still fit 63 bits beside it, 8 times 64 do not.
+    // The largest bias below 2^62 that f64 holds is 2^62 - 2^9: 8 times 63 products still fit 63
+    // bits beside it, 8 times 64 do not.
     let widest = |bits: usize| {
         let spec = LayerSpec::dense(8, 1, length(bits), Polarity::Unipolar, encoding).unwrap();
         let (unit, bias) = (bits as f64, 2f64.powi(62).next_down());
-        let stage = FloatStage { scales: vec![unit], bias: vec![bias], activation: Activation::Identity };
+        let stage =
+            FloatStage { scales: vec![unit], bias: vec![bias], activation: Activation::Identity };
         Accumulator::calibrated(&spec, &stage, 0).map(|held| held.width())
     };
     assert_eq!(widest(63), Ok(63));
@@ -388,9 +459,11 @@ fn accumulators_are_as_wide_as_they_must_be() {
     assert_eq!(widest(64), Err(too_wide));
     let edge = Accumulator::new(4, vec![-8, 7], IntegerActivation::Clamp { low: -8, high: 7 });
     assert!(edge.is_ok());
-    let low = Accumulator::new(4, vec![], IntegerActivation::Clamp { low: -9, high: 7 }).unwrap_err();
+    let low =
+        Accumulator::new(4, vec![], IntegerActivation::Clamp { low: -9, high: 7 }).unwrap_err();
     assert!(matches!(low, Error::OutOfRange { what: Quantity::Bound, index: 0, .. }), "{low}");
-    let high = Accumulator::new(4, vec![], IntegerActivation::Clamp { low: 0, high: 8 }).unwrap_err();
+    let high =
+        Accumulator::new(4, vec![], IntegerActivation::Clamp { low: 0, high: 8 }).unwrap_err();
     assert!(matches!(high, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }), "{high}");
 }
 

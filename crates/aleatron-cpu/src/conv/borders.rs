@@ -4,7 +4,8 @@ use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Result, memory};
 use std::ops::Range;
 
-/// Sums over the taps that lie inside the image, which are the same for all positions with the same taps inside.
+/// Sums over the taps that lie inside the image, which are the same for all positions with the same
+/// taps inside.
 pub(crate) struct Borders {
     /// The run of rows that each row of positions is in, and likewise for columns.
     row_runs: Vec<u32>,
@@ -21,16 +22,21 @@ impl Borders {
         let runs = |windows: &Windows| -> Vec<Range<usize>> { windows.runs().collect() };
         let [rows, columns] = [runs(over_rows), runs(over_columns)];
         let numbers = |runs: &[Range<usize>]| -> Vec<u32> {
-            (0..).zip(runs).flat_map(|(number, run)| std::iter::repeat_n(number, run.len())).collect()
+            (0..)
+                .zip(runs)
+                .flat_map(|(number, run)| std::iter::repeat_n(number, run.len()))
+                .collect()
         };
         let mut sums = Vec::new();
         if let Some(values) = values {
             let len = rows.len() as u128 * columns.len() as u128 * shape.n_channels() as u128;
             sums = memory::with_capacity(len, Quantity::Weights)?;
             let [height, width] = shape.convolution().kernel;
-            for (rows, columns) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)))
+            for (rows, columns) in
+                rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)))
             {
-                let (rows, columns) = (over_rows.taps(rows.start), over_columns.taps(columns.start));
+                let (rows, columns) =
+                    (over_rows.taps(rows.start), over_columns.taps(columns.start));
                 for kernel in values.chunks_exact(shape.kernel_weights()) {
                     let planes = kernel.chunks_exact(height * width);
                     let inside = planes.flat_map(|plane| {

@@ -1,7 +1,9 @@
-//! Counting convolutions: the inputs under the kernel at some positions become rows, which are counted as those of dense layers are.
+//! Counting convolutions: the inputs under the kernel at some positions become rows, which are
+//! counted as those of dense layers are.
 //!
-//! Positions are cut into items that are independent of each other. An item copies its part of the image by pixel ([`panel::Region`]) and
-//! from there, some positions at a time, into a panel that stays in a cache while all output channels of its group go by.
+//! Positions are cut into items that are independent of each other. An item copies its part of the
+//! image by pixel ([`panel::Region`]) and from there, some positions at a time, into a panel that
+//! stays in a cache while all output channels of its group go by.
 
 mod borders;
 mod panel;
@@ -55,7 +57,8 @@ struct Group {
 }
 
 impl ConvWeights {
-    /// The weights of packed streams; of a signed layer those of the magnitudes, and which of them are negative.
+    /// The weights of packed streams; of a signed layer those of the magnitudes, and which of them
+    /// are negative.
     pub(crate) fn new(
         cpu: &Cpu,
         shape: ConvShape,
@@ -102,11 +105,13 @@ impl ConvWeights {
     /// Returns the positions of a panel.
     fn panel_positions(&self) -> usize {
         let [least, most] = PANEL_POSITIONS;
-        let per_position = column_step(&self.shape) * self.shape.convolution().kernel[0] * self.pixel_words();
+        let per_position =
+            column_step(&self.shape) * self.shape.convolution().kernel[0] * self.pixel_words();
         (PANEL_WORDS / per_position).clamp(least, most) / least * least
     }
 
-    /// Cuts the positions of a group into `n` items or more, as far as that pays: whole rows of positions, or parts of one.
+    /// Cuts the positions of a group into `n` items or more, as far as that pays: whole rows of
+    /// positions, or parts of one.
     fn items(&self, n: usize) -> Vec<Range<usize>> {
         let [_, n_rows, n_columns] = self.shape.output();
         let words = |rows: usize, columns: usize| {
@@ -114,8 +119,9 @@ impl ConvWeights {
             Region::under(&self.shape, &(0..end)).len().saturating_mul(self.pixel_words())
         };
         let (mut rows, mut columns) = (n_rows, n_columns);
-        let n_items =
-            |rows: usize, columns: usize| n_rows.div_ceil(rows).saturating_mul(n_columns.div_ceil(columns));
+        let n_items = |rows: usize, columns: usize| {
+            n_rows.div_ceil(rows).saturating_mul(n_columns.div_ceil(columns))
+        };
         while rows > 1 && (words(rows, columns) > REGION_WORDS || n_items(rows, columns) < n) {
             rows = rows.div_ceil(2);
         }
@@ -137,7 +143,8 @@ impl ConvWeights {
     fn count(&self, cpu: &Cpu, item: Item<'_>, scratch: &mut Scratch) -> Result<()> {
         let Item { group, sample, positions, mut counts } = item;
         let (row_words, pixel_words) = (self.row_words(), self.pixel_words());
-        let weights = &self.streams[group.channels.start * row_words..group.channels.end * row_words];
+        let weights =
+            &self.streams[group.channels.start * row_words..group.channels.end * row_words];
         let Scratch { pixels, rows, starts, block: made, terms } = scratch;
         let region = Region::under(&self.shape, &positions);
         let words = self.length.words();
@@ -146,7 +153,12 @@ impl ConvWeights {
             terms.negative.clear();
             if sample.signs.has_negative() {
                 let is_negative = |input| sample.signs.is_negative(input);
-                region.fill(&self.shape, group.first_input_channel, &mut terms.negative, is_negative)?;
+                region.fill(
+                    &self.shape,
+                    group.first_input_channel,
+                    &mut terms.negative,
+                    is_negative,
+                )?;
             }
             terms.read(cpu.tier, self.length, pixels)?;
         }
@@ -158,16 +170,20 @@ impl ConvWeights {
             panel.fill(&region, pixels, pixel_words, rows)?;
             let n = some.len();
             starts.clear();
-            starts.extend(panel.starts.iter().map(|column| column * self.shape.convolution().kernel[0]));
+            starts.extend(
+                panel.starts.iter().map(|column| column * self.shape.convolution().kernel[0]),
+            );
             resize(made, group.channels.len() * n)?;
             made.fill(0);
             cpu.count_windows(row_words, weights, rows, n, |k| starts[k] * pixel_words, made);
-            let bits = |position: usize| self.shape.fan_in(position) as u64 * self.length.bits() as u64;
+            let bits =
+                |position: usize| self.shape.fan_in(position) as u64 * self.length.bits() as u64;
             match (self.polarity, &group.signs) {
                 (Polarity::Unipolar, ..) => {}
                 (Polarity::Bipolar, ..) => {
                     for (k, position) in some.clone().enumerate() {
-                        let x = dispatch::ones(cpu.tier, &rows[starts[k] * pixel_words..][..row_words]);
+                        let x =
+                            dispatch::ones(cpu.tier, &rows[starts[k] * pixel_words..][..row_words]);
                         let of_weights = &self.borders.inside(position)[group.channels.clone()];
                         for (count, w) in made[k..].iter_mut().step_by(n).zip(of_weights) {
                             *count = matches(*count, *w, x, bits(position));
@@ -182,10 +198,18 @@ impl ConvWeights {
                     let inputs = self.shape.group_inputs();
                     starts.iter_mut().for_each(|start| *start *= inputs);
                     let rows = terms.rows(self.length, &panel, &region, inputs, starts)?;
-                    signs.take_away(cpu.tier, rows, 0..signs.n_blocks(), CountLayout::ByWeightRow, made)?;
+                    signs.take_away(
+                        cpu.tier,
+                        rows,
+                        0..signs.n_blocks(),
+                        CountLayout::ByWeightRow,
+                        made,
+                    )?;
                 }
                 (Polarity::Signed, ..) => {
-                    return Err(Error::Internal { place: "cpu::conv::count, signed layer without signs" });
+                    return Err(Error::Internal {
+                        place: "cpu::conv::count, signed layer without signs",
+                    });
                 }
             }
             let at = start - positions.start;
@@ -234,11 +258,14 @@ impl<'a> InputSigns<'a> {
         }
     }
 
-    /// Returns whether any input is negative; without branches, so that the loops run in vector registers.
+    /// Returns whether any input is negative; without branches, so that the loops run in vector
+    /// registers.
     fn has_negative(self) -> bool {
         match self {
             Self::None => false,
-            Self::Flags(negative) => negative.iter().fold(false, |any, &is_negative| any | is_negative),
+            Self::Flags(negative) => {
+                negative.iter().fold(false, |any, &is_negative| any | is_negative)
+            }
             Self::Thresholds(thresholds) => {
                 is_negative(thresholds.iter().fold(0, |any, threshold| any | threshold))
             }
@@ -269,8 +296,8 @@ thread_local! {
 }
 
 impl Cpu {
-    /// The counts of a convolution, row-major of samples by neurons, for packed rows of samples by inputs; of a signed one with the signs of
-    /// the inputs.
+    /// The counts of a convolution, row-major of samples by neurons, for packed rows of samples by
+    /// inputs; of a signed one with the signs of the inputs.
     pub(crate) fn conv_counts(
         &self,
         weights: &ConvWeights,
@@ -281,15 +308,21 @@ impl Cpu {
         let (n_inputs, n_positions) = (shape.n_inputs(), shape.n_positions());
         let sample_words = n_inputs * words;
         if !inputs.len().is_multiple_of(sample_words) {
-            return Err(Error::Ragged { what: Quantity::Words, actual: inputs.len(), divisor: sample_words });
+            return Err(Error::Ragged {
+                what: Quantity::Words,
+                actual: inputs.len(),
+                divisor: sample_words,
+            });
         }
         let n_samples = inputs.len() / sample_words;
-        let mut counts = recycle::take(n_samples as u128 * shape.n_outputs() as u128, Quantity::Counts)?;
+        let mut counts =
+            recycle::take(n_samples as u128 * shape.n_outputs() as u128, Quantity::Counts)?;
         let n_items = n_samples.saturating_mul(weights.groups.len()).max(1);
         let wanted = if self.threads() == 1 { 1 } else { ITEMS_PER_THREAD * self.threads() };
         let ranges = weights.items(wanted.div_ceil(n_items));
         let mut items = Vec::with_capacity(n_items.saturating_mul(ranges.len()));
-        let samples = inputs.chunks_exact(sample_words).zip(counts.chunks_exact_mut(shape.n_outputs()));
+        let samples =
+            inputs.chunks_exact(sample_words).zip(counts.chunks_exact_mut(shape.n_outputs()));
         for (k, (words, counts)) in samples.enumerate() {
             let sample = Sample { words, signs: signs.range(k * n_inputs..(k + 1) * n_inputs) };
             let mut channels = counts.chunks_exact_mut(n_positions);
@@ -301,7 +334,8 @@ impl Cpu {
                 }));
                 for mut channel in channels.by_ref().take(group.channels.len()) {
                     for item in &mut items[first..] {
-                        let (counts, rest) = std::mem::take(&mut channel).split_at_mut(item.positions.len());
+                        let (counts, rest) =
+                            std::mem::take(&mut channel).split_at_mut(item.positions.len());
                         item.counts.push(counts);
                         channel = rest;
                     }

@@ -1,9 +1,10 @@
 //! The inputs under the kernel at some positions, as rows that the kernels of dense layers count.
 //!
-//! Inputs lie in memory by channel. A [`Region`] holds some of their rows and columns by pixel instead, with all channels of a pixel side
-//! by side, and a [`Panel`] holds the pixels under the kernel by column: windows that overlap share their columns, so that a pixel is copied
-//! once for each row of the kernel and not once for each tap. Weights are in the same order: by column, row and channel. Taps in the
-//! padding are zeros, which share no ones with any weight.
+//! Inputs lie in memory by channel. A [`Region`] holds some of their rows and columns by pixel
+//! instead, with all channels of a pixel side by side, and a [`Panel`] holds the pixels under the
+//! kernel by column: windows that overlap share their columns, so that a pixel is copied
+//! once for each row of the kernel and not once for each tap. Weights are in the same order: by
+//! column, row and channel. Taps in the padding are zeros, which share no ones with any weight.
 
 use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Result, memory};
@@ -17,13 +18,15 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns what the kernel covers at some positions, which are whole rows of them or lie in one row.
+    /// Returns what the kernel covers at some positions, which are whole rows of them or lie in one
+    /// row.
     pub(super) fn under(shape: &ConvShape, positions: &Range<usize>) -> Self {
         let [over_rows, over_columns] = shape.windows();
         let width = over_columns.len();
         let (first, last) = (positions.start, positions.end - 1);
         let rows = covered(over_rows, first / width..last / width + 1);
-        let columns = if first / width == last / width { first % width..last % width + 1 } else { 0..width };
+        let columns =
+            if first / width == last / width { first % width..last % width + 1 } else { 0..width };
         let columns = covered(over_columns, columns);
         // Positions may lie in the padding altogether.
         if rows.is_empty() || columns.is_empty() { Self::default() } else { Self { rows, columns } }
@@ -35,7 +38,11 @@ impl Region {
     }
 
     /// Returns the index of each input of some channels, by pixel.
-    fn inputs(&self, shape: &ConvShape, first_channel: usize) -> impl Iterator<Item = (usize, usize)> {
+    fn inputs(
+        &self,
+        shape: &ConvShape,
+        first_channel: usize,
+    ) -> impl Iterator<Item = (usize, usize)> {
         let ([_, height, width], n) = (shape.convolution().input, shape.group_inputs());
         let (rows, columns) = (self.rows.clone(), self.columns.clone());
         (0..n).flat_map(move |channel| {
@@ -64,7 +71,8 @@ impl Region {
         Ok(())
     }
 
-    /// Writes the streams of `words` words of every input by pixel: `copy` is given the index of the input and where its words go.
+    /// Writes the streams of `words` words of every input by pixel: `copy` is given the index of
+    /// the input and where its words go.
     pub(super) fn fill_streams(
         &self,
         shape: &ConvShape,
@@ -84,7 +92,9 @@ impl Region {
                 4 => spread::<4>(from, n, to),
                 _ => {
                     let to = to.chunks_mut(n * words);
-                    from.chunks_exact(words).zip(to).for_each(|(from, to)| to[..words].copy_from_slice(from));
+                    from.chunks_exact(words)
+                        .zip(to)
+                        .for_each(|(from, to)| to[..words].copy_from_slice(from));
                 }
             }
         }
@@ -164,9 +174,11 @@ impl<'a> Panel<'a> {
         for run in &self.runs {
             rows.clear();
             rows.extend((0..height).map(|tap| over_rows.at(run.row, tap)));
-            let (columns, after) = std::mem::take(&mut rest).split_at_mut(n_columns(run) * column_len);
+            let (columns, after) =
+                std::mem::take(&mut rest).split_at_mut(n_columns(run) * column_len);
             rest = after;
-            // A column of the panel belongs to the last window that starts at it or before it, if that has as many taps.
+            // A column of the panel belongs to the last window that starts at it or before it, if
+            // that has as many taps.
             let windows = run.columns.len();
             for (k, column) in columns.chunks_exact_mut(column_len).enumerate() {
                 let window = (k / self.step).min(windows - 1);
@@ -178,8 +190,8 @@ impl<'a> Panel<'a> {
                 for (y, to) in rows.iter().zip(column.chunks_exact_mut(per_pixel)) {
                     match y {
                         Some(y) => {
-                            let pixel =
-                                (y - region.rows.start) * region.columns.len() + x - region.columns.start;
+                            let pixel = (y - region.rows.start) * region.columns.len() + x
+                                - region.columns.start;
                             copy(&pixels[pixel * per_pixel..][..per_pixel], to);
                         }
                         None => to.fill(T::default()),
@@ -201,13 +213,15 @@ fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Returns the columns of a panel between neighbouring windows: fewer than those of a window where windows overlap.
+/// Returns the columns of a panel between neighbouring windows: fewer than those of a window where
+/// windows overlap.
 pub(super) fn column_step(shape: &ConvShape) -> usize {
     let axis = shape.windows()[1].axis();
     if axis.dilation == 1 { axis.stride.min(axis.kernel) } else { axis.kernel }
 }
 
-/// Puts the weights of a kernel, `per_tap` elements each, in the order of panels: by column, row and channel.
+/// Puts the weights of a kernel, `per_tap` elements each, in the order of panels: by column, row
+/// and channel.
 pub(super) fn reorder<T: Copy>(shape: &ConvShape, per_tap: usize, kernel: &mut [T]) {
     let [height, width] = shape.convolution().kernel;
     let old = kernel.to_vec();

@@ -30,7 +30,8 @@ struct Buffers<T> {
 }
 
 impl Terms {
-    /// Complements the streams that are negative, and stores the ones of all and the masks of those.
+    /// Complements the streams that are negative, and stores the ones of all and the masks of
+    /// those.
     pub(super) fn read(&mut self, tier: Tier, length: Length, pixels: &mut [u64]) -> Result<()> {
         let negative = &self.negative[..];
         let streams = pixels.chunks_exact_mut(length.words()).zip(negative);
@@ -45,7 +46,8 @@ impl Terms {
         }
     }
 
-    /// Returns the terms of the rows of a panel that start at `starts`, for `per_pixel` streams in each pixel.
+    /// Returns the terms of the rows of a panel that start at `starts`, for `per_pixel` streams in
+    /// each pixel.
     pub(super) fn rows<'a>(
         &'a mut self,
         length: Length,
@@ -55,7 +57,9 @@ impl Terms {
         starts: &'a [usize],
     ) -> Result<TermRows<'a>> {
         Ok(match TermWidth::of(length) {
-            TermWidth::Narrow => TermRows::Narrow(self.narrow.rows(panel, region, per_pixel, starts)?),
+            TermWidth::Narrow => {
+                TermRows::Narrow(self.narrow.rows(panel, region, per_pixel, starts)?)
+            }
             TermWidth::Wide => TermRows::Wide(self.wide.rows(panel, region, per_pixel, starts)?),
         })
     }

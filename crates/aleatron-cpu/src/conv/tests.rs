@@ -6,7 +6,10 @@ fn shapes() -> Vec<ConvShape> {
     let conv = Convolution::conv2d;
     let convolutions = [
         conv([2, 4, 5], 3, [3, 2]).with_padding([1, 1]),
-        conv([4, 5, 5], 2, [3, 3]).with_groups(2).with_stride([2, 1]).with_paddings([[0, 2], [3, 0]]),
+        conv([4, 5, 5], 2, [3, 3])
+            .with_groups(2)
+            .with_stride([2, 1])
+            .with_paddings([[0, 2], [3, 0]]),
         conv([3, 6, 9], 2, [2, 3]).with_stride([1, 2]).with_padding([0, 2]),
         conv([1, 5, 11], 2, [3, 2]).with_stride([2, 3]).with_padding([1, 0]),
         conv([1, 6, 7], 1, [2, 3]).with_dilation([2, 3]).with_padding([2, 2]),
@@ -36,7 +39,8 @@ fn reordered_kernel_is_by_column_row_and_channel() {
     assert_eq!(pairs[..6], [0, 1, 12, 13, 6, 7]);
 }
 
-/// Rows of panels hold the inputs that the shape names, tap by tap, for streams of 1 to 5 words and for terms.
+/// Rows of panels hold the inputs that the shape names, tap by tap, for streams of 1 to 5 words and
+/// for terms.
 #[test]
 fn panel_rows_hold_the_inputs_under_the_kernel() {
     for shape in shapes() {
@@ -51,7 +55,13 @@ fn panel_rows_hold_the_inputs_under_the_kernel() {
     }
 }
 
-fn check_item(shape: &ConvShape, first_channel: usize, words: usize, image: &[u64], item: &Range<usize>) {
+fn check_item(
+    shape: &ConvShape,
+    first_channel: usize,
+    words: usize,
+    image: &[u64],
+    item: &Range<usize>,
+) {
     let region = Region::under(shape, item);
     let (mut pixels, mut flags) = (vec![7; 3], Vec::new());
     region.fill_streams(shape, first_channel, image, words, &mut pixels).unwrap();
@@ -66,15 +76,21 @@ fn check_item(shape: &ConvShape, first_channel: usize, words: usize, image: &[u6
         panel.fill(&region, &flags, per_pixel, &mut numbers).unwrap();
         for (position, column) in positions.zip(&panel.starts) {
             let at = column * shape.convolution().kernel[0] * per_pixel;
-            let inputs = taps(shape).into_iter().map(|tap| shape.input_at(first_channel, position, tap));
-            let expected: Vec<u64> = inputs.clone().map(|input| input.map_or(0, |i| i as u64 + 1)).collect();
+            let inputs =
+                taps(shape).into_iter().map(|tap| shape.input_at(first_channel, position, tap));
+            let expected: Vec<u64> =
+                inputs.clone().map(|input| input.map_or(0, |i| i as u64 + 1)).collect();
             assert_eq!(numbers[at..][..expected.len()], expected, "{shape:?}, position {position}");
             let stream = |input: Option<usize>| (0..words).map(move |k| (input, k));
             let expected: Vec<u64> = inputs
                 .flat_map(stream)
                 .map(|(input, k)| input.map_or(0, |input| image[input * words + k]))
                 .collect();
-            assert_eq!(rows[at * words..][..expected.len()], expected, "{shape:?}, position {position}");
+            assert_eq!(
+                rows[at * words..][..expected.len()],
+                expected,
+                "{shape:?}, position {position}"
+            );
         }
     }
 }
@@ -83,7 +99,9 @@ fn items_of(shape: &ConvShape, n: usize) -> Vec<Range<usize>> {
     let cpu = Cpu::new(crate::Tier::current().unwrap(), crate::threads::current().unwrap());
     let length = Length::new(64).unwrap();
     let streams = WordBuffer::zeroed(shape.n_weights(), Quantity::Weights).unwrap();
-    ConvWeights::new(&cpu, *shape, length, Polarity::Unipolar, streams, Vec::new()).unwrap().items(n)
+    ConvWeights::new(&cpu, *shape, length, Polarity::Unipolar, streams, Vec::new())
+        .unwrap()
+        .items(n)
 }
 
 #[test]
@@ -91,7 +109,9 @@ fn items_are_all_positions_in_order() {
     let wide = ConvShape::new(Convolution::conv2d([1, 2, 1000], 1, [1, 1])).unwrap();
     let high = ConvShape::new(Convolution::conv2d([1, 1000, 3], 1, [3, 3])).unwrap();
     let large = ConvShape::new(Convolution::conv2d([512, 40, 40], 1, [3, 3])).unwrap();
-    for (shape, n, least) in [(wide, 1, 1), (wide, 9, 9), (high, 20, 20), (high, 1, 1), (large, 1, 8)] {
+    for (shape, n, least) in
+        [(wide, 1, 1), (wide, 9, 9), (high, 20, 20), (high, 1, 1), (large, 1, 8)]
+    {
         let items = items_of(&shape, n);
         assert!(items.len() >= least, "{} items of {shape:?}", items.len());
         let mut next = 0;
@@ -100,7 +120,10 @@ fn items_are_all_positions_in_order() {
             assert!(!item.is_empty());
             let width = shape.output()[2];
             let is_whole = item.start % width == 0 && item.end % width == 0;
-            assert!(is_whole || item.start / width == (item.end - 1) / width, "{item:?} of {shape:?}");
+            assert!(
+                is_whole || item.start / width == (item.end - 1) / width,
+                "{item:?} of {shape:?}"
+            );
             next = item.end;
         }
         assert_eq!(next, shape.n_positions());
@@ -116,12 +139,17 @@ fn border_sums_are_those_of_the_taps_inside() {
             for (position, channel) in
                 (0..shape.n_positions()).flat_map(|p| channels.clone().map(move |c| (p, c)))
             {
-                let taps = values[channel * shape.kernel_weights()..].iter().take(shape.kernel_weights());
+                let taps =
+                    values[channel * shape.kernel_weights()..].iter().take(shape.kernel_weights());
                 let inside = taps
                     .enumerate()
                     .filter(|(tap, _)| shape.input_at(first_channel, position, *tap).is_some());
                 let expected: u64 = inside.map(|(_, value)| value).sum();
-                assert_eq!(borders.inside(position)[channel], expected, "{shape:?}, position {position}");
+                assert_eq!(
+                    borders.inside(position)[channel],
+                    expected,
+                    "{shape:?}, position {position}"
+                );
             }
         }
     }

@@ -1,10 +1,12 @@
 //! What weights look up, once for all equal weights.
 //!
-//! The weights that meet an input channel have few different thresholds: 64 kernels of 3 x 3 have 576 weights, and 8 bits make 257 thresholds.
-//! For each of them a map holds what it looks up at every place of the channel's plane. A count is then a sum of maps, each shifted by
-//! the place of its tap: an addition for a product, where a look-up takes about ten.
+//! The weights that meet an input channel have few different thresholds: 64 kernels of 3 x 3 have
+//! 576 weights, and 8 bits make 257 thresholds. For each of them a map holds what it looks up at
+//! every place of the channel's plane. A count is then a sum of maps, each shifted by the place of
+//! its tap: an addition for a product, where a look-up takes about ten.
 //!
-//! Places are cut into tiles, so that the maps of a round, which is a few planes, stay in a second-level cache.
+//! Places are cut into tiles, so that the maps of a round, which is a few planes, stay in a
+//! second-level cache.
 
 use super::planes::{Place, Planes};
 use crate::dispatch::{self, MAP_LANES, MapTap};
@@ -52,8 +54,8 @@ struct Round {
 }
 
 impl SharedMaps {
-    /// The maps of a convolution whose weights have the given thresholds, by channel and tap; `None` where counts are too
-    /// large.
+    /// The maps of a convolution whose weights have the given thresholds, by channel and tap;
+    /// `None` where counts are too large.
     pub(super) fn new(
         shape: &ConvShape,
         planes: &Planes,
@@ -64,7 +66,10 @@ impl SharedMaps {
         let together = MAX_NARROW_SUM / length.bits();
         let largest = shape.kernel_weights() as u128 * length.bits() as u128;
         let sizes = [weights.len(), planes.len()];
-        if together == 0 || largest > i32::MAX as u128 || sizes.iter().any(|&n| u32::try_from(n).is_err()) {
+        if together == 0
+            || largest > i32::MAX as u128
+            || sizes.iter().any(|&n| u32::try_from(n).is_err())
+        {
             return Ok(None);
         }
         let (row_len, rows) = tables.narrow_rows()?;
@@ -104,7 +109,8 @@ impl SharedMaps {
             let mut by_channel = vec![[Vec::new(), Vec::new()]; channels.len()];
             while let Some(taps) = by_plane.get(end) {
                 n_taps_here += taps.len();
-                let most = (round.n_maps + self.rows.len() / self.row_len) * (TILE_PLACES[0] + self.halo);
+                let most =
+                    (round.n_maps + self.rows.len() / self.row_len) * (TILE_PLACES[0] + self.halo);
                 if end > first_plane && (n_taps_here > self.together || most > MAP_ENTRIES) {
                     break;
                 }
@@ -148,7 +154,8 @@ impl SharedMaps {
                 // What looks up nothing but zeros is left out.
                 let map = *known[row].get_or_insert_with(|| {
                     let entries = &self.rows[row * self.row_len..][..self.row_len];
-                    let map = entries.iter().any(|&entry| entry != 0).then_some(round.n_maps as u32);
+                    let map =
+                        entries.iter().any(|&entry| entry != 0).then_some(round.n_maps as u32);
                     if map.is_some() {
                         rows.push(row as u16);
                         round.n_maps += 1;
@@ -171,7 +178,8 @@ impl SharedMaps {
         let n_sums: usize = self.rounds.iter().map(|round| round.ends.len()).sum();
         let n_taps: usize = self.rounds.iter().map(|round| round.taps.len()).sum();
         let n_sums = n_sums.max(n_taps / self.together);
-        let [n_maps, n_sums, n_taps, n_weights] = [n_maps, n_sums, n_taps, n_weights].map(|n| n as f64);
+        let [n_maps, n_sums, n_taps, n_weights] =
+            [n_maps, n_sums, n_taps, n_weights].map(|n| n as f64);
         let halo = (self.tile + self.halo) as f64 / self.tile as f64;
         let look_up = LOOK_UP_COST as f64;
         n_maps * halo * look_up + n_taps + n_sums * (WIDEN_COST as f64) < n_weights * look_up
@@ -193,7 +201,8 @@ impl SharedMaps {
         n_maps.saturating_mul(tiling.map).saturating_add(n_taps.saturating_mul(tiling.tile) / 16)
     }
 
-    /// The sums of the places of a tile, by channel: modulo 2^32, as signed integers. Planes of `plane_len` thresholds follow each other.
+    /// The sums of the places of a tile, by channel: modulo 2^32, as signed integers. Planes of
+    /// `plane_len` thresholds follow each other.
     pub(super) fn count_tile(
         &self,
         tier: Tier,
@@ -218,7 +227,9 @@ impl SharedMaps {
                 rest = after;
             }
             let mut start = 0;
-            for (sums, &[begin_minus, end]) in sums[round.channels.clone()].iter_mut().zip(&round.ends) {
+            for (sums, &[begin_minus, end]) in
+                sums[round.channels.clone()].iter_mut().zip(&round.ends)
+            {
                 while start < end {
                     let stop = end.min(start + self.together);
                     let (plus, minus) =

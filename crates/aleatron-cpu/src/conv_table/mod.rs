@@ -1,10 +1,13 @@
 //! Convolutions whose streams share one pair of sequences, counted from tables instead of bits.
 //!
-//! A weight looks up the counts of one tap for all positions at once: its row of the table stays in registers while the thresholds of the
-//! inputs under the tap go by. They lie one after the other, whatever the stride: the padded image is kept as one plane for each place within a
-//! stride. Rows of positions are as wide as rows of such a plane, and what is looked up between two of them is left out at the end.
+//! A weight looks up the counts of one tap for all positions at once: its row of the table stays in
+//! registers while the thresholds of the inputs under the tap go by. They lie one after the other,
+//! whatever the stride: the padded image is kept as one plane for each place within a stride. Rows
+//! of positions are as wide as rows of such a plane, and what is looked up between two of them is
+//! left out at the end.
 //!
-//! Where many weights are equal, what they look up is looked up once and added by all of them; see `maps.rs`.
+//! Where many weights are equal, what they look up is looked up once and added by all of them; see
+//! `maps.rs`.
 
 mod maps;
 mod planes;
@@ -43,9 +46,11 @@ pub(crate) struct TabledConv {
 /// What is added to the sums of what taps look up.
 enum Beside {
     Nothing,
-    /// The length times the fan-in of each position: counts of signed products are half of it where ups and downs are equal.
+    /// The length times the fan-in of each position: counts of signed products are half of it where
+    /// ups and downs are equal.
     FanIns(Vec<u64>),
-    /// Bipolar products match zeros: what all taps of a channel look up under an input of 0, and what those inside the image do.
+    /// Bipolar products match zeros: what all taps of a channel look up under an input of 0, and
+    /// what those inside the image do.
     Zeros {
         all: Vec<u64>,
         inside: Borders,
@@ -59,7 +64,8 @@ impl TabledConv {
         planes.places() <= 16 * (shape.n_inputs() as u128 + shape.n_outputs() as u128) + (1 << 16)
     }
 
-    /// The convolution with weights of the given thresholds, by output channel and tap, with signs where it has them.
+    /// The convolution with weights of the given thresholds, by output channel and tap, with signs
+    /// where it has them.
     pub(crate) fn new(
         shape: ConvShape,
         length: Length,
@@ -73,11 +79,16 @@ impl TabledConv {
             Polarity::Unipolar => Beside::Nothing,
             Polarity::Signed => {
                 let bits = length.bits() as u64;
-                Beside::FanIns(shape.fan_ins().into_iter().map(|fan_in| fan_in as u64 * bits).collect())
+                Beside::FanIns(
+                    shape.fan_ins().into_iter().map(|fan_in| fan_in as u64 * bits).collect(),
+                )
             }
             Polarity::Bipolar => {
                 let zeros: Vec<u64> = weights.iter().map(|&weight| table.get(weight, 0)).collect();
-                let all = zeros.chunks_exact(shape.kernel_weights()).map(|taps| taps.iter().sum()).collect();
+                let all = zeros
+                    .chunks_exact(shape.kernel_weights())
+                    .map(|taps| taps.iter().sum())
+                    .collect();
                 Beside::Zeros { all, inside: Borders::new(&shape, Some(&zeros))? }
             }
         };
@@ -88,8 +99,15 @@ impl TabledConv {
         Ok(Self { shape, length, polarity, input_width, planes, tables, weights, maps, beside })
     }
 
-    /// The sums of what an output channel looks up, in a sample whose planes of `plane_len` thresholds follow each other.
-    fn look_up_channel(&self, cpu: &Cpu, thresholds: &[u16], plane_len: usize, channel: usize) -> Vec<u64> {
+    /// The sums of what an output channel looks up, in a sample whose planes of `plane_len`
+    /// thresholds follow each other.
+    fn look_up_channel(
+        &self,
+        cpu: &Cpu,
+        thresholds: &[u16],
+        plane_len: usize,
+        channel: usize,
+    ) -> Vec<u64> {
         let taps = self.shape.kernel_weights();
         let weights = &self.weights[channel * taps..][..taps];
         let rows: Vec<&[u32]> = weights.iter().map(|&weight| self.tables.row(weight)).collect();
@@ -104,14 +122,17 @@ impl TabledConv {
         sums
     }
 
-    /// The counts of an output channel in a sample: `sum` is what its taps look up at a place, of signed products modulo 2^64.
+    /// The counts of an output channel in a sample: `sum` is what its taps look up at a place, of
+    /// signed products modulo 2^64.
     fn finish(&self, channel: usize, sum: impl Fn(usize) -> u64, counts: &mut [u64]) {
         let [_, _, columns] = self.shape.output();
         for (row, counts) in counts.chunks_exact_mut(columns).enumerate() {
             let first = row * self.planes.columns();
             let sums = (first..first + columns).map(&sum);
             match &self.beside {
-                Beside::Nothing => counts.iter_mut().zip(sums).for_each(|(count, sum)| *count = sum),
+                Beside::Nothing => {
+                    counts.iter_mut().zip(sums).for_each(|(count, sum)| *count = sum)
+                }
                 Beside::FanIns(fan_ins) => {
                     let fan_ins = &fan_ins[row * columns..][..columns];
                     for ((count, sum), fan_in) in counts.iter_mut().zip(sums).zip(fan_ins) {
@@ -119,7 +140,8 @@ impl TabledConv {
                     }
                 }
                 Beside::Zeros { all, inside } => {
-                    for ((count, sum), position) in counts.iter_mut().zip(sums).zip(row * columns..) {
+                    for ((count, sum), position) in counts.iter_mut().zip(sums).zip(row * columns..)
+                    {
                         *count = sum - (all[channel] - inside.inside(position)[channel]);
                     }
                 }
@@ -129,18 +151,28 @@ impl TabledConv {
 }
 
 impl Cpu {
-    /// The counts of a convolution for inputs of the given thresholds, row-major of samples by neurons.
-    pub(crate) fn conv_table_counts(&self, weights: &TabledConv, inputs: &[u64]) -> Result<Vec<u64>> {
+    /// The counts of a convolution for inputs of the given thresholds, row-major of samples by
+    /// neurons.
+    pub(crate) fn conv_table_counts(
+        &self,
+        weights: &TabledConv,
+        inputs: &[u64],
+    ) -> Result<Vec<u64>> {
         let (shape, planes) = (&weights.shape, &weights.planes);
         let (n_inputs, n_outputs) = (shape.n_inputs(), shape.n_outputs());
         if !inputs.len().is_multiple_of(n_inputs) {
-            return Err(Error::Ragged { what: Quantity::Inputs, actual: inputs.len(), divisor: n_inputs });
+            return Err(Error::Ragged {
+                what: Quantity::Inputs,
+                actual: inputs.len(),
+                divisor: n_inputs,
+            });
         }
         weights.input_width.check_thresholds(inputs, weights.polarity, Quantity::Value)?;
         let n_samples = inputs.len() / n_inputs;
         let mut counts = memory::zeros(n_samples as u128 * n_outputs as u128, Quantity::Counts)?;
         let n_sums = shape.n_channels().saturating_mul(planes.len());
-        let samples = (PLANE_PLACES / planes.places() as usize).min(SUMS / n_sums).clamp(1, n_samples.max(1));
+        let samples =
+            (PLANE_PLACES / planes.places() as usize).min(SUMS / n_sums).clamp(1, n_samples.max(1));
         let pieces = inputs.chunks(samples * n_inputs).zip(counts.chunks_mut(samples * n_outputs));
         for (inputs, counts) in pieces {
             match &weights.maps {
@@ -152,15 +184,24 @@ impl Cpu {
     }
 
     /// The planes of samples, each of `plane_len` thresholds with the zeros at its end.
-    fn conv_planes(&self, weights: &TabledConv, inputs: &[u64], plane_len: usize) -> Result<Vec<u16>> {
+    fn conv_planes(
+        &self,
+        weights: &TabledConv,
+        inputs: &[u64],
+        plane_len: usize,
+    ) -> Result<Vec<u16>> {
         let (shape, planes) = (&weights.shape, &weights.planes);
         let len = planes.count() as u128 * plane_len as u128;
         let mut thresholds: Vec<u16> = memory::zeros(len, Quantity::EncodedInputs)?;
         let channels: Vec<_> =
             thresholds.chunks_exact_mut(planes.per_channel() * plane_len).enumerate().collect();
-        self.pool.for_each(channels.into_iter(), nanoseconds(inputs.len()), |(channel, thresholds)| {
-            planes.fill(shape, inputs, channel, plane_len, thresholds);
-        });
+        self.pool.for_each(
+            channels.into_iter(),
+            nanoseconds(inputs.len()),
+            |(channel, thresholds)| {
+                planes.fill(shape, inputs, channel, plane_len, thresholds);
+            },
+        );
         Ok(thresholds)
     }
 
@@ -197,15 +238,26 @@ impl Cpu {
         let thresholds = self.conv_planes(weights, inputs, plane_len)?;
         // By channel and place.
         let of_channel = tiling.n * tiling.tile;
-        let mut sums: Vec<u32> = memory::zeros(n_channels as u128 * of_channel as u128, Quantity::Counts)?;
+        let mut sums: Vec<u32> =
+            memory::zeros(n_channels as u128 * of_channel as u128, Quantity::Counts)?;
         let mut tiles: Vec<Vec<&mut [u32]>> = Vec::new();
         tiles.resize_with(tiling.n, || Vec::with_capacity(n_channels));
         for sums in sums.chunks_exact_mut(of_channel) {
-            tiles.iter_mut().zip(sums.chunks_exact_mut(tiling.tile)).for_each(|(tile, sums)| tile.push(sums));
+            tiles
+                .iter_mut()
+                .zip(sums.chunks_exact_mut(tiling.tile))
+                .for_each(|(tile, sums)| tile.push(sums));
         }
         let cost = nanoseconds(maps.cost(&tiling).saturating_mul(tiling.n));
         self.pool.for_each(tiles.into_iter().enumerate(), cost, |(k, mut sums)| {
-            maps.count_tile(self.tier(), &tiling, &thresholds, plane_len, k * tiling.tile, &mut sums);
+            maps.count_tile(
+                self.tier(),
+                &tiling,
+                &thresholds,
+                plane_len,
+                k * tiling.tile,
+                &mut sums,
+            );
         });
         let cost = nanoseconds(counts.len());
         let channels: Vec<_> = counts.chunks_exact_mut(shape.n_positions()).enumerate().collect();

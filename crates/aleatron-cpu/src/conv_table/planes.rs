@@ -1,9 +1,11 @@
-//! Images as planes, so that what lies under a tap at all positions of all samples lies in one piece of memory.
+//! Images as planes, so that what lies under a tap at all positions of all samples lies in one
+//! piece of memory.
 
 use crate::table::index;
 use aleatron_core::ConvShape;
 
-/// The padded image of each channel as planes: those of the places with the same row and column within a stride.
+/// The padded image of each channel as planes: those of the places with the same row and column
+/// within a stride.
 pub(super) struct Planes {
     stride: [usize; 2],
     /// The rows and columns of a plane.
@@ -30,7 +32,8 @@ impl Planes {
 
     /// The places of a sample.
     pub(super) fn places(&self) -> u128 {
-        let [stride, size] = [self.stride, self.size].map(|[rows, columns]| rows as u128 * columns as u128);
+        let [stride, size] =
+            [self.stride, self.size].map(|[rows, columns]| rows as u128 * columns as u128);
         self.channels as u128 * stride * size
     }
 
@@ -77,8 +80,8 @@ impl Planes {
         self.place_of(first_channel + channel, row * rows, column * columns)
     }
 
-    /// Writes the thresholds of a channel of samples, planes of `plane_len` one after the other, each with its samples one after the other;
-    /// the padding holds zeros.
+    /// Writes the thresholds of a channel of samples, planes of `plane_len` one after the other,
+    /// each with its samples one after the other; the padding holds zeros.
     pub(super) fn fill(
         &self,
         shape: &ConvShape,

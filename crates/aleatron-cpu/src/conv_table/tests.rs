@@ -8,12 +8,16 @@ use aleatron_core::generator::{Sequence, Sharing, Sobol};
 use aleatron_core::threshold::NEGATIVE;
 use std::sync::Arc;
 
-/// Convolutions with everything that moves a tap, one that is cut into several tiles, and one with many maps.
+/// Convolutions with everything that moves a tap, one that is cut into several tiles, and one with
+/// many maps.
 fn convolutions() -> Vec<Convolution> {
     let conv = Convolution::conv2d;
     vec![
         conv([3, 9, 11], 5, [3, 3]).with_padding([1, 1]),
-        conv([4, 10, 9], 6, [3, 2]).with_groups(2).with_stride([2, 3]).with_paddings([[0, 2], [3, 0]]),
+        conv([4, 10, 9], 6, [3, 2])
+            .with_groups(2)
+            .with_stride([2, 3])
+            .with_paddings([[0, 2], [3, 0]]),
         conv([2, 12, 13], 3, [2, 3]).with_dilation([2, 3]).with_padding([2, 2]).with_stride([1, 2]),
         conv([3, 5, 5], 4, [5, 5]).with_stride([4, 4]),
         conv([2, 3, 3], 2, [1, 1]).with_stride([2, 2]),
@@ -37,11 +41,13 @@ fn sums_of_maps_equal_look_ups() {
     let mut n_used = 0;
     for (k, convolution) in convolutions().into_iter().enumerate() {
         let shape = ConvShape::new(convolution).unwrap();
-        // The longest streams whose counts are in maps of one byte and of two, and sums of one product and of several.
+        // The longest streams whose counts are in maps of one byte and of two, and sums of one
+        // product and of several.
         for (bits, width) in [(255, 8), (1024, 8), (32_767, 8), (300, 5), (40, 11)] {
             let (length, width) = (Length::new(bits).unwrap(), Width::new(width).unwrap());
             let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, width).unwrap());
-            let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
+            let pairing =
+                Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
             let polarity = Polarity::ALL[(k + bits) % 3];
             let weights = thresholds(shape.n_weights(), 7919, width, polarity);
             let inputs = thresholds(3 * shape.n_inputs(), 104_729, width, polarity);
@@ -50,14 +56,18 @@ fn sums_of_maps_equal_look_ups() {
             conv.maps = None;
             let portable = Cpu::new(Tier::from_name("portable").unwrap(), pools[0].clone());
             let expected = portable.conv_table_counts(&conv, &inputs).unwrap();
-            conv.maps = SharedMaps::new(&shape, &conv.planes, length, &conv.tables, &conv.weights).unwrap();
+            conv.maps =
+                SharedMaps::new(&shape, &conv.planes, length, &conv.tables, &conv.weights).unwrap();
             assert!(conv.maps.is_some());
             for (tier, pool) in Tier::available().into_iter().zip(pools.iter().cycle()) {
                 let cpu = Cpu::new(tier, pool.clone());
                 let counts = cpu.conv_table_counts(&conv, &inputs).unwrap();
                 assert!(counts == expected, "{tier}: {convolution:?}, {bits} bits, {polarity}");
                 let one = cpu.conv_table_counts(&conv, &inputs[..shape.n_inputs()]).unwrap();
-                assert!(one == expected[..shape.n_outputs()], "{tier}: {convolution:?}, one sample");
+                assert!(
+                    one == expected[..shape.n_outputs()],
+                    "{tier}: {convolution:?}, one sample"
+                );
             }
         }
     }
@@ -79,7 +89,8 @@ fn the_largest_counts_add_up() {
         let conv = TabledConv::new(shape, length, Polarity::Signed, &pairing, weights).unwrap();
         for tier in Tier::available() {
             for (input, products) in [(256, 1), (256 | NEGATIVE, -1)] {
-                let counts = cpu(tier).conv_table_counts(&conv, &vec![input; shape.n_inputs()]).unwrap();
+                let counts =
+                    cpu(tier).conv_table_counts(&conv, &vec![input; shape.n_inputs()]).unwrap();
                 let expected = [products, -products, 0].map(|product: i64| {
                     let count = (product + 1) as u64 * taps * bits as u64;
                     vec![count; shape.n_positions()]

@@ -6,8 +6,8 @@ use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::program::Program;
 use aleatron_core::{Cancel, Result, Topology};
 
-/// Bytes of the largest slot for the samples that a thread takes through a program at a time: with streams, counts and other slots, a
-/// second-level cache.
+/// Bytes of the largest slot for the samples that a thread takes through a program at a time: with
+/// streams, counts and other slots, a second-level cache.
 const CACHE_BYTES: usize = 1 << 17;
 
 /// Samples that a thread takes through a program at a time, at most.
@@ -16,7 +16,8 @@ const MAX_SAMPLES: usize = 16;
 /// Pairs of words that are counted while a word of weights comes from memory.
 const PAIRS_PER_WORD: usize = 16;
 
-/// Pairs of words of a sample that a thread counts in some tens of milliseconds; a cancellation takes effect after so many.
+/// Pairs of words of a sample that a thread counts in some tens of milliseconds; a cancellation
+/// takes effect after so many.
 const MAX_PAIRS: usize = 1 << 28;
 
 /// How threads share out samples that each of them takes through a whole program.
@@ -66,8 +67,9 @@ impl ProgramLayers {
         }
     }
 
-    /// Returns how threads share out samples: as many at a time as stay in the caches of a core, if the weights that all samples share do
-    /// not have to be read from memory too often for that. `None` if threads should share out the work of every layer.
+    /// Returns how threads share out samples: as many at a time as stay in the caches of a core, if
+    /// the weights that all samples share do not have to be read from memory too often for
+    /// that. `None` if threads should share out the work of every layer.
     pub(super) fn sample_split(&self, program: &Program) -> Option<SampleSplit> {
         let Self::Cpu(_) = self else { return None };
         let (mut pairs, mut weights, mut has_conv) = (0_usize, 0_usize, false);
@@ -79,7 +81,8 @@ impl ProgramLayers {
                 _ => weights = weights.saturating_add(layer.spec.weight_words()),
             }
         }
-        let largest = program.slots().iter().map(|slot| slot.len.saturating_mul(8)).max().unwrap_or(0);
+        let largest =
+            program.slots().iter().map(|slot| slot.len.saturating_mul(8)).max().unwrap_or(0);
         let samples = (CACHE_BYTES / largest.max(1)).clamp(1, MAX_SAMPLES);
         let reads_little = weights.saturating_mul(PAIRS_PER_WORD) <= pairs.saturating_mul(samples);
         (has_conv && reads_little && pairs <= MAX_PAIRS).then_some(SampleSplit { samples, pairs })

@@ -1,7 +1,9 @@
-//! Programs on the CPU: layers of any backend, and the inter-layer arithmetic between them in cache-sized chunks on all threads.
+//! Programs on the CPU: layers of any backend, and the inter-layer arithmetic between them in
+//! cache-sized chunks on all threads.
 //!
-//! All numbers of a program are f64 here. Those of integer arithmetic are integers, and [`op`] proves when a program is prepared that
-//! each of them is exact; a program with wider integers runs step by step as [`aleatron_core::program::plain`] has it.
+//! All numbers of a program are f64 here. Those of integer arithmetic are integers, and [`op`]
+//! proves when a program is prepared that each of them is exact; a program with wider integers runs
+//! step by step as [`aleatron_core::program::plain`] has it.
 
 mod layers;
 mod op;
@@ -14,7 +16,8 @@ use crate::cost::Costs;
 use crate::{Cpu, CpuBackend, Pool, recycle};
 use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::program::{
-    PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, SlotKind, StepKind, plain,
+    PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, SlotKind, StepKind,
+    plain,
 };
 use aleatron_core::{Cancel, Error, Quantity, Result, memory};
 use layers::SampleSplit;
@@ -24,7 +27,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The bytes of all slots that a chunk of samples may take: some of them stay in the outer caches, and large batches stay small.
+/// The bytes of all slots that a chunk of samples may take: some of them stay in the outer caches,
+/// and large batches stay small.
 const CHUNK_BYTES: usize = 64 << 20;
 
 /// The fewest samples of a chunk: layers reuse their weights over the samples of a call.
@@ -39,7 +43,8 @@ pub struct CpuProgram {
     program: Arc<Program>,
     backend: CpuBackend,
     layers: ProgramLayers,
-    /// One operation per step, `None` for products; nothing if the integers of the program are not exact in f64.
+    /// One operation per step, `None` for products; nothing if the integers of the program are not
+    /// exact in f64.
     ops: Option<Vec<Option<Op>>>,
     parts: Vec<Part>,
     last_uses: Vec<Option<usize>>,
@@ -61,8 +66,8 @@ impl CpuProgram {
     /// Creates a program from its layers, prepared on any backend.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] unless there is one prepared layer for each layer of the program, [`Error::Memory`] if the constants of its
-    /// steps do not fit.
+    /// [`Error::Mismatch`] unless there is one prepared layer for each layer of the program,
+    /// [`Error::Memory`] if the constants of its steps do not fit.
     pub fn new(
         program: Arc<Program>,
         layers: Vec<Box<dyn PreparedLayer>>,
@@ -72,7 +77,11 @@ impl CpuProgram {
     }
 
     /// Creates a program from its layers.
-    pub(crate) fn of(program: Arc<Program>, layers: ProgramLayers, backend: CpuBackend) -> Result<Self> {
+    pub(crate) fn of(
+        program: Arc<Program>,
+        layers: ProgramLayers,
+        backend: CpuBackend,
+    ) -> Result<Self> {
         let (expected, actual) = (program.layers().len(), layers.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Layer, expected, actual });
@@ -116,7 +125,8 @@ impl CpuProgram {
         Ok(output)
     }
 
-    /// Runs a few samples at a time on one thread each: what a layer writes is still in the caches of its core when the next one reads it.
+    /// Runs a few samples at a time on one thread each: what a layer writes is still in the caches
+    /// of its core when the next one reads it.
     fn run_sample_by_sample(
         &self,
         cpu: &Cpu,
@@ -126,11 +136,13 @@ impl CpuProgram {
         cancel: Cancel<'_>,
     ) -> Result<ProgramOutput> {
         cancel.check()?;
-        let samples = (batch.n_samples / (ITEMS_PER_THREAD * cpu.threads())).clamp(1, split.samples);
+        let samples =
+            (batch.n_samples / (ITEMS_PER_THREAD * cpu.threads())).clamp(1, split.samples);
         let cost = Costs::of(cpu.tier).count(split.pairs.saturating_mul(batch.n_samples));
         let one = Cpu::new(cpu.tier, Arc::new(Pool::new(1)?));
         let caller = std::thread::current().id();
-        // The first sample that failed, and the answer of the cancellation token, which is asked on the thread of the caller.
+        // The first sample that failed, and the answer of the cancellation token, which is asked on
+        // the thread of the caller.
         let (failed, cancelled) = (AtomicUsize::new(usize::MAX), OnceLock::new());
         let starts: Vec<usize> = (0..batch.n_samples).step_by(samples).collect();
         let mut made: Vec<Option<Result<ProgramOutput>>> = starts.iter().map(|_| None).collect();
@@ -164,7 +176,10 @@ impl CpuProgram {
     /// Creates an output without samples.
     fn empty(&self, slots: &[SlotId]) -> ProgramOutput {
         let kind = |id: &SlotId| SlotData::empty(self.program.slot(*id).kind);
-        ProgramOutput { slots: slots.iter().map(kind).collect(), saturated: vec![0; self.layers.len()] }
+        ProgramOutput {
+            slots: slots.iter().map(kind).collect(),
+            saturated: vec![0; self.layers.len()],
+        }
     }
 
     /// Runs some samples of a batch.
@@ -200,7 +215,8 @@ impl CpuProgram {
         saturated: &mut [u64],
         cancel: Cancel<'_>,
     ) -> Result<Vec<SlotData>> {
-        let mut data: Vec<Option<Data<'_>>> = (0..self.program.slots().len()).map(|_| None).collect();
+        let mut data: Vec<Option<Data<'_>>> =
+            (0..self.program.slots().len()).map(|_| None).collect();
         for (id, input) in self.program.inputs().iter().zip(batch.inputs) {
             data[id.index()] = Some(Data::Borrowed(input));
         }
@@ -213,8 +229,12 @@ impl CpuProgram {
                     let Some(Data::Words(thresholds)) = &data[step.input().index()] else {
                         return Err(Error::Internal { place: "cpu::CpuProgram::run_exact" });
                     };
-                    let counts =
-                        self.layers.counts(cpu, *layer, &Batch::thresholds(thresholds, seed), cancel)?;
+                    let counts = self.layers.counts(
+                        cpu,
+                        *layer,
+                        &Batch::thresholds(thresholds, seed),
+                        cancel,
+                    )?;
                     data[step.output().index()] = Some(Data::Words(counts));
                     step_index..step_index + 1
                 }
@@ -247,7 +267,12 @@ impl CpuProgram {
     }
 
     /// Returns a slot as its kind has it.
-    fn take(&self, id: SlotId, slots: &[SlotId], data: &mut [Option<Data<'_>>]) -> Result<SlotData> {
+    fn take(
+        &self,
+        id: SlotId,
+        slots: &[SlotId],
+        data: &mut [Option<Data<'_>>],
+    ) -> Result<SlotData> {
         let is_once = slots.iter().filter(|slot| **slot == id).count() == 1;
         let missing = Error::Internal { place: "cpu::CpuProgram::take" };
         let Some(found) = data.get_mut(id.index()) else { return Err(missing) };
@@ -258,14 +283,21 @@ impl CpuProgram {
             (Some(Data::Numbers(values)), SlotKind::Integer) => {
                 SlotData::Integer(values.into_iter().map(|value| value as i64).collect())
             }
-            (Some(Data::Words(words)), SlotKind::Threshold | SlotKind::Count) => SlotData::Words(words),
+            (Some(Data::Words(words)), SlotKind::Threshold | SlotKind::Count) => {
+                SlotData::Words(words)
+            }
             _ => return Err(missing),
         })
     }
 }
 
 impl PreparedProgram for CpuProgram {
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
         batch.check(&self.program)?;
         let wanted: u128 = slots.iter().map(|&id| self.program.slot(id).len as u128).sum();
         memory::check(wanted.saturating_mul(8 * batch.n_samples as u128), Quantity::Samples)?;
@@ -285,7 +317,8 @@ impl PreparedProgram for CpuProgram {
     fn backend_for(&self, n_samples: usize) -> Option<String> {
         let mut names: Vec<String> = Vec::new();
         for (layer, description) in self.layers.iter().zip(self.program.layers()) {
-            let name = layer.backend_for(n_samples.min(self.chunk).saturating_mul(description.rows))?;
+            let name =
+                layer.backend_for(n_samples.min(self.chunk).saturating_mul(description.rows))?;
             if !names.contains(&name) {
                 names.push(name);
             }

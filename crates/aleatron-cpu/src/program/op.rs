@@ -3,8 +3,8 @@
 use super::pool::PoolStage;
 use crate::Tier;
 use crate::dispatch::{
-    self, DecodeLanes, DecodeRows, Division, LevelLanes, MIDDLE, QuantizeLanes, SHIFT, Saturation, Signs,
-    SumLanes,
+    self, DecodeLanes, DecodeRows, Division, LevelLanes, MIDDLE, QuantizeLanes, SHIFT, Saturation,
+    Signs, SumLanes,
 };
 use aleatron_core::arithmetic::{
     Accumulator, Activation, FloatStage, IntegerActivation, PoolShape, Requantizer, Rescaler,
@@ -17,7 +17,8 @@ use aleatron_core::{Error, LayerSpec, Polarity, Quantity, Result, Width, memory}
 /// Integers below this and sums of a few of them are exact in f64.
 pub(super) const EXACT: u128 = 1 << 50;
 
-/// Constants of neurons are repeated up to so many, for loops that are long enough for vector registers.
+/// Constants of neurons are repeated up to so many, for loops that are long enough for vector
+/// registers.
 const ROW: usize = 256;
 
 /// From this many consecutive elements with one requantizer on, they are converted together.
@@ -135,7 +136,9 @@ fn op(program: &Program, step: &Step, largest: u128) -> Result<Prepared> {
         StepKind::Accumulate { layer, accumulator } => {
             Op::Accumulate(accumulate(spec(*layer)?, accumulator)?)
         }
-        StepKind::Constant { op, constants } => Op::Constant { op: *op, constants: constants.clone() },
+        StepKind::Constant { op, constants } => {
+            Op::Constant { op: *op, constants: constants.clone() }
+        }
         StepKind::Offset { sign, terms } => {
             Op::Offset { sign: *sign, terms: terms.try_map(|&term| Ok(term as f64))? }
         }
@@ -152,7 +155,8 @@ fn op(program: &Program, step: &Step, largest: u128) -> Result<Prepared> {
             Op::Gather { map: map.clone(), lens }
         }
         StepKind::Combine { sign, rescale } => {
-            let lanes = |pair: &[Option<Rescaler>; 2]| Ok(pair.map(|r| r.as_ref().map(RescaleLanes::new)));
+            let lanes =
+                |pair: &[Option<Rescaler>; 2]| Ok(pair.map(|r| r.as_ref().map(RescaleLanes::new)));
             let rescale = rescale.as_ref().map(|rescale| rescale.try_map(lanes)).transpose()?;
             Op::Combine { sign: *sign, rescale }
         }
@@ -200,7 +204,8 @@ fn decode(spec: &LayerSpec, stage: &FloatStage) -> Result<Option<(DecodeLanes, D
         Activation::Clamp { low, high } => [low, high],
         _ => [f64::NEG_INFINITY, f64::INFINITY],
     };
-    let lanes = DecodeLanes { shift: SHIFT * count, divisor: bits, division: division(bits), low, high };
+    let lanes =
+        DecodeLanes { shift: SHIFT * count, divisor: bits, division: division(bits), low, high };
     let fan_ins = spec.topology().fan_ins();
     let scales = stage.scales.iter().copied().cycle().take(spec.n_rows());
     let per_row = spec.neurons_per_row();
@@ -225,17 +230,20 @@ fn decode(spec: &LayerSpec, stage: &FloatStage) -> Result<Option<(DecodeLanes, D
     Ok(Some((lanes, rows)))
 }
 
-/// The accumulators of a layer in f64. [`Program::magnitudes`] has shown that all that they can hold and what they add to counts is exact. A sum that
-/// is not lies past what they can hold, and saturates as it should.
+/// The accumulators of a layer in f64. [`Program::magnitudes`] has shown that all that they can
+/// hold and what they add to counts is exact. A sum that is not lies past what they can hold, and
+/// saturates as it should.
 fn accumulate(spec: &LayerSpec, accumulator: &Accumulator) -> Result<AccumulateOp> {
     let (one, [low, high]) = (2f64.powi(accumulator.fraction() as i32), accumulator.interval());
     let [count, product] = count_factors(spec.polarity()).map(|factor| factor * one);
     let bits = product * spec.length().bits() as f64;
-    let (n, per_row, fan_ins) = (spec.n_neurons(), spec.neurons_per_row(), spec.topology().fan_ins());
+    let (n, per_row, fan_ins) =
+        (spec.n_neurons(), spec.neurons_per_row(), spec.topology().fan_ins());
     let times = (ROW / n.max(1)).max(1);
     let mut offsets = memory::with_capacity(n as u128 * times as u128, Quantity::Bias)?;
     for _ in 0..times {
-        let biases = accumulator.bias().iter().flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
+        let biases =
+            accumulator.bias().iter().flat_map(|&bias| std::iter::repeat_n(bias as f64, per_row));
         offsets.extend(biases.zip(fan_ins.iter().cycle()).map(|(bias, &n)| bias - bits * n as f64));
     }
     // The bounds of an activation lie inside those of the accumulator.
@@ -278,7 +286,12 @@ fn quantize(
     QuantizeLanes { allowed, divisor: scale, division, interval, addend, levels, unused, signs }
 }
 
-fn levels(requantizers: &Pattern<Requantizer>, largest: u128, width: Width, len: usize) -> Option<Levels> {
+fn levels(
+    requantizers: &Pattern<Requantizer>,
+    largest: u128,
+    width: Width,
+    len: usize,
+) -> Option<Levels> {
     let lanes = |requantizer: &Requantizer| {
         let lanes = level(largest, requantizer, width.bits() - requantizer.comparator().bits());
         lanes.ok_or(Error::Internal { place: "cpu::program::levels" })
@@ -309,8 +322,8 @@ fn levels(requantizers: &Pattern<Requantizer>, largest: u128, width: Width, len:
     })
 }
 
-/// A requantizer in f64, if it is exact for all values that do not saturate. Rounding keeps the order of products, so the others
-/// saturate, too.
+/// A requantizer in f64, if it is exact for all values that do not saturate. Rounding keeps the
+/// order of products, so the others saturate, too.
 fn level(largest: u128, requantizer: &Requantizer, unused: u32) -> Option<LevelLanes> {
     let (multiplier, shift) = (requantizer.multiplier(), requantizer.shift());
     let one = requantizer.comparator().one();
@@ -369,8 +382,14 @@ impl Op {
             (Self::PoolIntegers(stage), [In::Numbers(values)], Out::Numbers(out)) => {
                 stage.apply(tier, values, out);
             }
-            (Self::Gather { map, lens }, inputs, Out::Numbers(out)) => gather(map, lens, inputs, out)?,
-            (Self::Combine { sign, rescale }, [In::Numbers(left), In::Numbers(right)], Out::Numbers(out)) => {
+            (Self::Gather { map, lens }, inputs, Out::Numbers(out)) => {
+                gather(map, lens, inputs, out)?
+            }
+            (
+                Self::Combine { sign, rescale },
+                [In::Numbers(left), In::Numbers(right)],
+                Out::Numbers(out),
+            ) => {
                 combine(*sign, rescale.as_ref(), left, right, out);
             }
             (Self::Quantize { lanes, range, .. }, [In::Numbers(values)], Out::Words(out)) => {
@@ -385,7 +404,9 @@ impl Op {
             }
             (Self::Restore(units), [In::Numbers(values)], Out::Numbers(out)) => {
                 out.copy_from_slice(values);
-                units.for_each_run(out, |&unit, run| run.iter_mut().for_each(|value| *value *= unit));
+                units.for_each_run(out, |&unit, run| {
+                    run.iter_mut().for_each(|value| *value *= unit)
+                });
             }
             _ => return Err(Error::Internal { place: "cpu::program::Op::apply" }),
         }
@@ -395,7 +416,9 @@ impl Op {
     /// Returns the layer whose inputs the operation converts to thresholds.
     pub(super) const fn layer(&self) -> Option<usize> {
         match self {
-            Self::Quantize { layer, .. } | Self::Requantize(RequantizeOp { layer, .. }) => Some(*layer),
+            Self::Quantize { layer, .. } | Self::Requantize(RequantizeOp { layer, .. }) => {
+                Some(*layer)
+            }
             _ => None,
         }
     }
@@ -408,7 +431,8 @@ impl Levels {
             Self::Runs(pattern) => {
                 let (mut saturated, mut done) = (0, 0);
                 pattern.for_each_run(out, |lanes, run| {
-                    saturated += dispatch::thresholds(tier, *lanes, &values[done..done + run.len()], run);
+                    saturated +=
+                        dispatch::thresholds(tier, *lanes, &values[done..done + run.len()], run);
                     done += run.len();
                 });
                 saturated

@@ -20,7 +20,8 @@ impl PoolStage {
         };
         let (height, width) = (rows.axis().size, columns.axis().size);
         let (kind, rows, columns) = (pool.kind, positions(rows)?, positions(columns)?);
-        let are_pairs = columns.iter().enumerate().all(|(k, columns)| *columns == (2 * k..2 * k + 2));
+        let are_pairs =
+            columns.iter().enumerate().all(|(k, columns)| *columns == (2 * k..2 * k + 2));
         let column_windows = if are_pairs { ColumnWindows::Pairs } else { ColumnWindows::Any };
         Ok(Self(PoolLanes { kind, rows, columns, column_windows, height, width, whole }))
     }
@@ -36,7 +37,8 @@ impl PoolStage {
     }
 }
 
-/// The positions of the image that each window covers: consecutive ones, since a pool has no dilation.
+/// The positions of the image that each window covers: consecutive ones, since a pool has no
+/// dilation.
 fn positions(windows: &Windows) -> Result<Vec<Range<usize>>> {
     let position = |window| {
         let taps = windows.taps(window);

@@ -1,4 +1,5 @@
-//! Consecutive steps of inter-layer arithmetic: chunks of samples go through all of them while they are in the caches.
+//! Consecutive steps of inter-layer arithmetic: chunks of samples go through all of them while they
+//! are in the caches.
 
 use super::op::{In, Levels, Op, Out};
 use crate::dispatch::{self, Saturation};
@@ -14,7 +15,8 @@ use std::time::Duration;
 /// Elements of the largest slot that a thread takes at a time.
 const ELEMENTS: usize = 1 << 13;
 
-/// About the time that a step takes for an element on one thread; only the order of magnitude matters.
+/// About the time that a step takes for an element on one thread; only the order of magnitude
+/// matters.
 const PICOSECONDS: u64 = 700;
 
 /// Steps between two layers.
@@ -28,7 +30,8 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(program: &Program, steps: Range<usize>) -> Self {
-        let slots = program.steps()[steps.clone()].iter().map(|step| program.slot(step.output()).len);
+        let slots =
+            program.steps()[steps.clone()].iter().map(|step| program.slot(step.output()).len);
         let elements = slots.clone().fold(0, usize::saturating_add);
         Self { steps, elements, largest: slots.max().unwrap_or(1) }
     }
@@ -112,7 +115,8 @@ impl Run<'_> {
         }
         let steps = &self.program.steps()[stage.steps.clone()];
         let is_kept = |id: SlotId| {
-            self.slots.contains(&id) || self.last_uses[id.index()].is_some_and(|last| last >= stage.steps.end)
+            self.slots.contains(&id)
+                || self.last_uses[id.index()].is_some_and(|last| last >= stage.steps.end)
         };
         let mut made: Vec<(usize, Data<'_>)> = Vec::new();
         for step in steps.iter().filter(|step| is_kept(step.output())) {
@@ -151,16 +155,24 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Converts counts to thresholds in their own memory, if a stage does nothing else and nothing else needs the counts.
-    fn in_place(&self, stage: &Stage, data: &mut [Option<Data<'_>>], saturated: &mut [u64]) -> Result<bool> {
-        let [Some(Op::Accumulate(sums)), Some(Op::Requantize(op))] = &self.ops[stage.steps.clone()] else {
+    /// Converts counts to thresholds in their own memory, if a stage does nothing else and nothing
+    /// else needs the counts.
+    fn in_place(
+        &self,
+        stage: &Stage,
+        data: &mut [Option<Data<'_>>],
+        saturated: &mut [u64],
+    ) -> Result<bool> {
+        let [Some(Op::Accumulate(sums)), Some(Op::Requantize(op))] = &self.ops[stage.steps.clone()]
+        else {
             return Ok(false);
         };
         let [first, second] = &self.program.steps()[stage.steps.clone()] else { return Ok(false) };
         let Levels::Uniform(level) = op.levels else { return Ok(false) };
         let is_chain = second.inputs() == [first.output()];
-        let is_last =
-            |id: SlotId, step: usize| self.last_uses[id.index()] == Some(step) && !self.slots.contains(&id);
+        let is_last = |id: SlotId, step: usize| {
+            self.last_uses[id.index()] == Some(step) && !self.slots.contains(&id)
+        };
         let start = stage.steps.start;
         if !is_chain || !is_last(first.input(), start) || !is_last(first.output(), start + 1) {
             return Ok(false);
@@ -170,10 +182,15 @@ impl Run<'_> {
         };
         let total = AtomicU64::new(0);
         let piece = sums.offsets.len() * (ELEMENTS / sums.offsets.len().max(1)).max(1);
-        self.cpu.pool.for_each(counts.chunks_mut(piece.max(1)), self.cost(stage.elements), |counts| {
-            let outside = dispatch::requantize(self.cpu.tier, sums.lanes, level, &sums.offsets, counts);
-            total.fetch_add(outside, Ordering::Relaxed);
-        });
+        self.cpu.pool.for_each(
+            counts.chunks_mut(piece.max(1)),
+            self.cost(stage.elements),
+            |counts| {
+                let outside =
+                    dispatch::requantize(self.cpu.tier, sums.lanes, level, &sums.offsets, counts);
+                total.fetch_add(outside, Ordering::Relaxed);
+            },
+        );
         saturated[op.layer] += total.into_inner();
         data[second.output().index()] = Some(Data::Words(counts));
         Ok(true)
@@ -233,12 +250,15 @@ impl Run<'_> {
                 let (k, len) = (id.index(), self.program.slot(*id).len);
                 match (done.get(&k), &data[k]) {
                     (Some(made), _) => Ok(made.elements()),
-                    (None, Some(data)) => Ok(data.samples(chunk.first * len..(chunk.first + chunk.n) * len)),
+                    (None, Some(data)) => {
+                        Ok(data.samples(chunk.first * len..(chunk.first + chunk.n) * len))
+                    }
                     (None, None) => Err(missing()),
                 }
             };
             let inputs = step.inputs().iter().map(input).collect::<Result<Vec<_>>>()?;
-            let Saturation { saturated, refused } = op.apply(self.cpu.tier, &inputs, made.elements_mut())?;
+            let Saturation { saturated, refused } =
+                op.apply(self.cpu.tier, &inputs, made.elements_mut())?;
             if refused > 0 {
                 return Err(self.refusal(step, &inputs, &chunk));
             }
@@ -246,8 +266,11 @@ impl Run<'_> {
                 sums[layer].fetch_add(saturated, Ordering::Relaxed);
             }
             done.insert(output, made);
-            // Memory of slots that no later step of the stage reads is used for those of later steps.
-            for (_, made) in done.extract_if(.., |&k, _| self.last_uses[k].is_none_or(|last| last <= index)) {
+            // Memory of slots that no later step of the stage reads is used for those of later
+            // steps.
+            for (_, made) in
+                done.extract_if(.., |&k, _| self.last_uses[k].is_none_or(|last| last <= index))
+            {
                 if let Made::Local(values) = made {
                     recycle::release(values);
                 }

@@ -1,13 +1,16 @@
-//! Every tier of this machine, on one, two and three threads, against the plain reference: equality only.
+//! Every tier of this machine, on one, two and three threads, against the plain reference: equality
+//! only.
 
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
-use aleatron_core::conformance::strategies::{Sizes, mixed, pairing, polarity, topology, with_signs};
+use aleatron_core::conformance::strategies::{
+    Sizes, mixed, pairing, polarity, topology, with_signs,
+};
 use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{
-    BitStream, Cancel, Connections, DenseShape, Domain, Encoding, LayerIndex, LayerSpec, Length, Polarity,
-    SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
+    BitStream, Cancel, Connections, DenseShape, Domain, Encoding, LayerIndex, LayerSpec, Length,
+    Polarity, SampleSeed, StreamAddress, Threshold, Topology, Weights, Width,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use proptest::collection::vec;
@@ -15,14 +18,18 @@ use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Every tier of this machine with every pool. Pools wake their threads for any work here: they think it is free.
+/// Every tier of this machine with every pool. Pools wake their threads for any work here: they
+/// think it is free.
 fn backends() -> &'static [Cpu] {
     static BACKENDS: OnceLock<Vec<Cpu>> = OnceLock::new();
     BACKENDS.get_or_init(|| {
         let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
         let tiers = Tier::available();
         assert!(tiers.contains(&Tier::from_name("portable").unwrap()));
-        tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+        tiers
+            .iter()
+            .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+            .collect()
     })
 }
 
@@ -30,7 +37,12 @@ fn check(case: &Case) {
     let expected = Reference.answer(case);
     for cpu in backends() {
         let answer = cpu.run(case).unwrap().unwrap();
-        assert!(answer == expected, "{} on {} threads differs for {case:?}", cpu.tier(), cpu.threads());
+        assert!(
+            answer == expected,
+            "{} on {} threads differs for {case:?}",
+            cpu.tier(),
+            cpu.threads()
+        );
     }
 }
 
@@ -46,7 +58,8 @@ fn the_fixed_suite() {
 fn long_rows_of_ones() {
     let (length, n) = (Length::new(640_000).unwrap(), 2);
     let shape = DenseShape::new(n, 5, length, Polarity::Unipolar).unwrap();
-    let (weights, inputs) = (vec![u64::MAX; shape.weight_words()], vec![u64::MAX; 6 * shape.row_words()]);
+    let (weights, inputs) =
+        (vec![u64::MAX; shape.weight_words()], vec![u64::MAX; 6 * shape.row_words()]);
     let full = (n * length.bits()) as u64;
     for cpu in backends() {
         assert_eq!(cpu.popcount(&weights), 5 * full, "{}", cpu.tier());
@@ -61,7 +74,8 @@ fn long_rows_of_ones() {
 
 /// Any length up to 700 bits, with the boundaries of words and registers more often.
 fn length() -> impl Strategy<Value = Length> {
-    let boundary = prop::sample::select(vec![1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513]);
+    let boundary =
+        prop::sample::select(vec![1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513]);
     prop_oneof![boundary, 1..700usize].prop_map(|bits| Length::new(bits).unwrap())
 }
 
@@ -105,12 +119,22 @@ fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
         0..14usize,
     );
     layer.prop_flat_map(
-        |(topology, length, polarity, [weight_seed, input_seed], index, first_sample, n_samples)| {
+        |(
+            topology,
+            length,
+            polarity,
+            [weight_seed, input_seed],
+            index,
+            first_sample,
+            n_samples,
+        )| {
             let encoding = Encoding::Bernoulli { seed: weight_seed };
             let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
             let spec = spec.at(LayerIndex::new(index).unwrap());
-            let thresholds = |n: usize| vec(with_signs(polarity, threshold().prop_map(Threshold::get)), n);
-            let (weights, inputs) = (thresholds(spec.n_weights()), thresholds(spec.n_inputs() * n_samples));
+            let thresholds =
+                |n: usize| vec(with_signs(polarity, threshold().prop_map(Threshold::get)), n);
+            let (weights, inputs) =
+                (thresholds(spec.n_weights()), thresholds(spec.n_inputs() * n_samples));
             let seed = SampleSeed::new(input_seed).starting_at(first_sample);
             (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
                 spec: spec.clone(),
@@ -126,7 +150,8 @@ fn bernoulli_layer() -> impl Strategy<Value = LayerCase> {
 fn sequence_layer() -> impl Strategy<Value = LayerCase> {
     (topology(SIZES), length(), polarity(), pairing(), 0..6usize, any::<bool>()).prop_flat_map(
         |(topology, length, polarity, pairing, n_samples, tables)| {
-            let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
+            let spec =
+                LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing)).unwrap();
             let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
             let method = if tables { CountMethod::Best } else { CountMethod::Bits };
             let weights = thresholds(pairing.weights.width(), spec.n_weights());
@@ -153,28 +178,34 @@ fn mixed_layer() -> impl Strategy<Value = LayerCase> {
         0..u32::MAX - 20,
         0..6usize,
     );
-    layer.prop_flat_map(|(topology, length, polarity, encoding, seed, index, first_sample, n_samples)| {
-        let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
-        let spec = spec.at(LayerIndex::new(index).unwrap());
-        let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
-        let weights = thresholds(encoding.weight_width(), spec.n_weights());
-        let inputs = thresholds(encoding.input_width(), spec.n_inputs() * n_samples);
-        let seed = SampleSeed::new(seed).starting_at(first_sample);
-        (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
-            spec: spec.clone(),
-            weights,
-            inputs,
-            seed,
-            method: CountMethod::Best,
-        })
-    })
+    layer.prop_flat_map(
+        |(topology, length, polarity, encoding, seed, index, first_sample, n_samples)| {
+            let spec = LayerSpec::new(topology, length, polarity, encoding).unwrap();
+            let spec = spec.at(LayerIndex::new(index).unwrap());
+            let thresholds = |width: Width, n| vec(with_signs(polarity, 0..=width.one()), n);
+            let weights = thresholds(encoding.weight_width(), spec.n_weights());
+            let inputs = thresholds(encoding.input_width(), spec.n_inputs() * n_samples);
+            let seed = SampleSeed::new(seed).starting_at(first_sample);
+            (weights, inputs).prop_map(move |(weights, inputs)| LayerCase {
+                spec: spec.clone(),
+                weights,
+                inputs,
+                seed,
+                method: CountMethod::Best,
+            })
+        },
+    )
 }
 
 fn lif_params() -> impl Strategy<Value = LifParams> {
     (1..=16u32, 0..=31u32, any::<[i16; 3]>(), 0..5u32).prop_map(
         |(width, fraction, [rest, reset, threshold], period)| {
             let params = LifParams::new(width, fraction).unwrap();
-            params.with_rest(rest).with_reset(reset).with_threshold(threshold).with_refractory_period(period)
+            params
+                .with_rest(rest)
+                .with_reset(reset)
+                .with_threshold(threshold)
+                .with_refractory_period(period)
         },
     )
 }
@@ -285,7 +316,9 @@ fn pieces_are_the_whole() {
     for topology in [sparse, Topology::Dense { n_inputs: 300, n_neurons: 90 }] {
         let encoding = Encoding::Bernoulli { seed: 5 };
         // More than a million words.
-        let spec = LayerSpec::new(topology, Length::new(4000).unwrap(), Polarity::Bipolar, encoding).unwrap();
+        let spec =
+            LayerSpec::new(topology, Length::new(4000).unwrap(), Polarity::Bipolar, encoding)
+                .unwrap();
         let cpu = Cpu::current().unwrap();
         let weights = cpu.random_weights(&spec, 9).unwrap();
         let asked = AtomicUsize::new(0);
@@ -303,7 +336,8 @@ fn pieces_are_the_whole() {
         assert_eq!(counts(&pieces), counts(&PrepareOptions::default()));
         assert!(asked.load(Ordering::Relaxed) > 1);
         let at_once = || true;
-        let stopped = PrepareOptions { cancel: Cancel::when(&at_once), ..PrepareOptions::default() };
+        let stopped =
+            PrepareOptions { cancel: Cancel::when(&at_once), ..PrepareOptions::default() };
         let error = CpuBackend::CURRENT.prepare(&spec, &weights, &stopped).unwrap_err();
         assert_eq!(error, aleatron_core::Error::Cancelled);
     }

@@ -21,13 +21,19 @@ fn streams_among_zeros_equal_the_reference() {
         let thresholds: Vec<Threshold> = (0..203).map(|k| threshold(k, share)).collect();
         let expected: Vec<u64> = (1000..)
             .zip(&thresholds)
-            .flat_map(|(unit, &t)| reference::encode(t, length, address.at_unit(unit)).words().to_vec())
+            .flat_map(|(unit, &t)| {
+                reference::encode(t, length, address.at_unit(unit)).words().to_vec()
+            })
             .collect();
         for tier in Tier::available() {
             let cpu = Cpu::new(tier, Arc::new(Pool::new(1).unwrap()));
             for n in [1, 2, 3, 8, 203] {
                 let made = cpu.encode(&thresholds[..n], length, address).unwrap();
-                assert_eq!(made.words(), &expected[..n * length.words()], "{n} x {bits} bits, {tier:?}");
+                assert_eq!(
+                    made.words(),
+                    &expected[..n * length.words()],
+                    "{n} x {bits} bits, {tier:?}"
+                );
             }
         }
     }

@@ -1,9 +1,10 @@
-//! Wrong calls of the CPU backend are errors that name the quantity, the index and the value. No call panics or allocates memory that
-//! it cannot get.
+//! Wrong calls of the CPU backend are errors that name the quantity, the index and the value. No
+//! call panics or allocates memory that it cannot get.
 
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{
-    Connections, DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress, Threshold,
+    Connections, DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress,
+    Threshold,
 };
 use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads};
 
@@ -32,7 +33,10 @@ fn encoding_with_wrong_sizes_is_an_error() {
     let past = |what| CoreError::TooLarge { what, actual: (1 << 32) + 1, limit: 1 << 32 };
     assert_eq!(cpu.encode(&half, bits, address.at_unit(u32::MAX - 4)), Err(past(Quantity::Inputs)));
     assert!(cpu.encode(&half, bits, address.at_unit(u32::MAX - 5)).is_ok());
-    assert_eq!(cpu.encode_rows(&half, 2, bits, address.at_row(u32::MAX - 1)), Err(past(Quantity::Row)));
+    assert_eq!(
+        cpu.encode_rows(&half, 2, bits, address.at_row(u32::MAX - 1)),
+        Err(past(Quantity::Row))
+    );
     assert!(cpu.encode_rows(&half, 2, bits, address.at_row(u32::MAX - 2)).is_ok());
     let error = cpu.encode(&[half[0]; 1000], length(1 << 34), address).unwrap_err();
     assert!(matches!(error, CoreError::Memory { bytes, .. } if bytes == 1000 << 31), "{error}");
@@ -130,7 +134,10 @@ fn tier_names_are_known_or_unavailable() {
     assert!(available.len() < names.len());
     for name in ["", "AVX2", "avx2 ", "sse9"] {
         let error = Tier::from_name(name).unwrap_err();
-        assert_eq!(error, aleatron_cpu::Error::UnknownTier { name: name.into(), known: names.to_vec() });
+        assert_eq!(
+            error,
+            aleatron_cpu::Error::UnknownTier { name: name.into(), known: names.to_vec() }
+        );
     }
 }
 

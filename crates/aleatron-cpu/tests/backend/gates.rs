@@ -1,4 +1,5 @@
-//! Gates over buffers of many streams against the core's gates of single streams, on every tier, for 1, 2 and 3 threads.
+//! Gates over buffers of many streams against the core's gates of single streams, on every tier,
+//! for 1, 2 and 3 threads.
 
 use aleatron_core::gates::{self, Gate};
 use aleatron_core::{BitStream, Error, Length, Quantity};
@@ -8,14 +9,18 @@ use std::sync::Arc;
 fn cpus() -> Vec<Cpu> {
     let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
     let tiers = Tier::available();
-    tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+    tiers
+        .iter()
+        .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+        .collect()
 }
 
 /// Streams of pseudo-random words, with clean tails.
 fn streams(n: usize, length: Length, salt: u64) -> Vec<BitStream> {
     let word = |k: usize| (k as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let stream = |i: usize| {
-        let mut words: Vec<u64> = (0..length.words()).map(|k| word(i * length.words() + k)).collect();
+        let mut words: Vec<u64> =
+            (0..length.words()).map(|k| word(i * length.words() + k)).collect();
         *words.last_mut().unwrap() &= length.tail_mask();
         BitStream::from_words(words, length).unwrap()
     };
@@ -35,15 +40,19 @@ fn buffers_of_streams() {
         let length = Length::new(bits).unwrap();
         let [a, b, select] = [1, 2_000_003, 77].map(|salt| streams(n, length, salt));
         let pairs = || a.iter().zip(&b);
-        let expected = Gate::ALL
-            .map(|gate| words(&pairs().map(|(a, b)| gates::gate(gate, a, b).unwrap()).collect::<Vec<_>>()));
+        let expected = Gate::ALL.map(|gate| {
+            words(&pairs().map(|(a, b)| gates::gate(gate, a, b).unwrap()).collect::<Vec<_>>())
+        });
         let nots = words(&a.iter().map(gates::not).collect::<Vec<_>>());
         let triples = select.iter().zip(pairs());
-        let muxes = words(&triples.map(|(s, (a, b))| gates::mux(s, a, b).unwrap()).collect::<Vec<_>>());
-        let distances: Vec<u64> = pairs().map(|(a, b)| gates::hamming_distance(a, b).unwrap()).collect();
+        let muxes =
+            words(&triples.map(|(s, (a, b))| gates::mux(s, a, b).unwrap()).collect::<Vec<_>>());
+        let distances: Vec<u64> =
+            pairs().map(|(a, b)| gates::hamming_distance(a, b).unwrap()).collect();
         let [a, b, select] = [&a, &b, &select].map(words);
         for cpu in cpus() {
-            let what = format!("{} on {} threads, {n} streams of {bits} bits", cpu.tier(), cpu.threads());
+            let what =
+                format!("{} on {} threads, {n} streams of {bits} bits", cpu.tier(), cpu.threads());
             for (gate, expected) in Gate::ALL.into_iter().zip(&expected) {
                 assert!(cpu.gate(gate, &a, &b, length).unwrap() == *expected, "{gate:?}, {what}");
                 // What was in the caller's buffer does not matter.
@@ -78,7 +87,10 @@ fn bad_input_is_an_error() {
     for cpu in cpus() {
         assert_eq!(cpu.gate(Gate::Or, &[0; 4], &[0; 2], length), Err(mismatch(4, 2)));
         assert_eq!(cpu.gate(Gate::Or, &[0; 3], &[0; 3], length), Err(ragged.clone()));
-        assert_eq!(cpu.gate_into(Gate::Or, &[0; 4], &[0; 4], length, &mut [0; 6]), Err(mismatch(4, 6)));
+        assert_eq!(
+            cpu.gate_into(Gate::Or, &[0; 4], &[0; 4], length, &mut [0; 6]),
+            Err(mismatch(4, 6))
+        );
         assert_eq!(cpu.not(&[0; 3], length), Err(ragged.clone()));
         assert_eq!(cpu.not_into(&[0; 4], length, &mut [0; 2]), Err(mismatch(4, 2)));
         assert_eq!(cpu.mux(&[0; 4], &[0; 4], &[0; 2], length), Err(mismatch(4, 2)));

@@ -1,19 +1,20 @@
-//! Programs on the CPU against the plain steps, on every tier, for 1, 2 and 3 threads. Layers are fake: they return counts that a test
-//! chooses, so that every value of an accumulator can be reached.
+//! Programs on the CPU against the plain steps, on every tier, for 1, 2 and 3 threads. Layers are
+//! fake: they return counts that a test chooses, so that every value of an accumulator can be
+//! reached.
 
 use aleatron_core::arithmetic::{
-    Accumulator, Activation, Border, FloatStage, IntegerActivation, Pool as ImagePool, PoolKind, PoolShape,
-    Requantizer, Rescaler,
+    Accumulator, Activation, Border, FloatStage, IntegerActivation, Pool as ImagePool, PoolKind,
+    PoolShape, Requantizer, Rescaler,
 };
 use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::conformance::{Case, Reference, Subject, suite};
 use aleatron_core::program::{
-    Bounds, Pattern, PreparedProgram, Program, ProgramBatch, ProgramBuilder, ProgramOutput, Sign, SlotId,
-    ValueRange, plain,
+    Bounds, Pattern, PreparedProgram, Program, ProgramBatch, ProgramBuilder, ProgramOutput, Sign,
+    SlotId, ValueRange, plain,
 };
 use aleatron_core::{
-    Cancel, Connections, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Result,
-    SampleSeed, Weights, Width,
+    Cancel, Connections, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity,
+    Result, SampleSeed, Weights, Width,
 };
 use aleatron_cpu::{Cpu, CpuBackend, CpuProgram, Pool, Tier};
 use proptest::prelude::*;
@@ -22,10 +23,14 @@ use std::sync::Arc;
 fn cpus() -> Vec<Cpu> {
     let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
     let tiers = Tier::available();
-    tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+    tiers
+        .iter()
+        .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+        .collect()
 }
 
-/// A layer whose count `k` over all rows of a run is number `k` of a list, from the start again after its end.
+/// A layer whose count `k` over all rows of a run is number `k` of a list, from the start again
+/// after its end.
 #[derive(Debug, Clone)]
 struct Fake {
     spec: LayerSpec,
@@ -74,13 +79,16 @@ impl Example {
     }
 
     fn on(&self, cpu: &Cpu) -> CpuProgram {
-        let layers = self.layers.iter().map(|fake| Box::new(fake.clone()) as Box<dyn PreparedLayer>);
-        CpuProgram::new(Arc::clone(&self.program), layers.collect(), CpuBackend::new(cpu.clone())).unwrap()
+        let layers =
+            self.layers.iter().map(|fake| Box::new(fake.clone()) as Box<dyn PreparedLayer>);
+        CpuProgram::new(Arc::clone(&self.program), layers.collect(), CpuBackend::new(cpu.clone()))
+            .unwrap()
     }
 
     /// Compares all slots, and the outputs alone, which take the shortest path.
     fn check(&self, inputs: &[f64], n_samples: usize) {
-        let batch = ProgramBatch { inputs: &[inputs], n_samples, seed: SampleSeed::new(0), group: 1 };
+        let batch =
+            ProgramBatch { inputs: &[inputs], n_samples, seed: SampleSeed::new(0), group: 1 };
         let all: Vec<SlotId> = self.program.steps().iter().map(|step| step.output()).collect();
         let outputs = self.program.outputs();
         let expected = [self.plain(&batch, &all).unwrap(), self.plain(&batch, outputs).unwrap()];
@@ -105,27 +113,38 @@ fn weights(spec: &LayerSpec) -> Weights {
 /// A layer of any kind, with neurons of one and of several numbers of products.
 fn specs() -> impl Strategy<Value = LayerSpec> {
     let lengths = prop::sample::select(vec![1_usize, 16, 100, 1 << 20]);
-    (0..3, 1_usize..20, 1_usize..70, lengths, polarities()).prop_map(|(kind, n, m, length, polarity)| {
-        let (length, encoding) = (Length::new(length).unwrap(), Encoding::Bernoulli { seed: 0 });
-        match kind {
-            0 => LayerSpec::dense(n, m, length, polarity, encoding),
-            1 => {
-                let rows = (0..m).map(|j| (0..n).filter(move |i| (i * 7 + j * 3) % 5 < 2));
-                LayerSpec::sparse(Connections::from_rows(rows, n).unwrap(), length, polarity, encoding)
+    (0..3, 1_usize..20, 1_usize..70, lengths, polarities()).prop_map(
+        |(kind, n, m, length, polarity)| {
+            let (length, encoding) =
+                (Length::new(length).unwrap(), Encoding::Bernoulli { seed: 0 });
+            match kind {
+                0 => LayerSpec::dense(n, m, length, polarity, encoding),
+                1 => {
+                    let rows = (0..m).map(|j| (0..n).filter(move |i| (i * 7 + j * 3) % 5 < 2));
+                    LayerSpec::sparse(
+                        Connections::from_rows(rows, n).unwrap(),
+                        length,
+                        polarity,
+                        encoding,
+                    )
+                }
+                _ => {
+                    let convolution = Convolution {
+                        padding: [[1, 1], [0, 1]],
+                        ..Convolution::conv2d([2, 4, 3], 3, [3, 2])
+                    };
+                    LayerSpec::conv(convolution, length, polarity, encoding)
+                }
             }
-            _ => {
-                let convolution =
-                    Convolution { padding: [[1, 1], [0, 1]], ..Convolution::conv2d([2, 4, 3], 3, [3, 2]) };
-                LayerSpec::conv(convolution, length, polarity, encoding)
-            }
-        }
-        .unwrap()
-    })
+            .unwrap()
+        },
+    )
 }
 
 /// An accumulator of any width, or one that fits what the layer counts.
 fn accumulator(spec: &LayerSpec, width: u32, fraction: u32, kind: u32, bits: u64) -> Accumulator {
-    let number = |k: u64, shift: u32| (bits.wrapping_mul(2 * k + 1).rotate_left(23) as i64) >> shift;
+    let number =
+        |k: u64, shift: u32| (bits.wrapping_mul(2 * k + 1).rotate_left(23) as i64) >> shift;
     let bias: Vec<i64> = (0..spec.n_rows()).map(|j| number(j as u64, 64 - width)).collect();
     let [a, b] = [1000, 1001].map(|k| number(k, 64 - width));
     let activation = match kind {
@@ -139,7 +158,8 @@ fn accumulator(spec: &LayerSpec, width: u32, fraction: u32, kind: u32, bits: u64
 /// Counts of a layer: the ends of what it can count, the middle, and any in between.
 fn counts(spec: &LayerSpec, n: usize, bits: u64) -> Vec<u64> {
     let count = |k: usize| {
-        let (random, most) = (bits.wrapping_mul(2 * k as u64 + 1).rotate_left(29), spec.max_count() as u64);
+        let (random, most) =
+            (bits.wrapping_mul(2 * k as u64 + 1).rotate_left(29), spec.max_count() as u64);
         match random % 8 {
             0 => 0,
             1 => most,
@@ -326,7 +346,8 @@ proptest! {
 /// Programs of the fixed suite have every kind of step.
 #[test]
 fn programs_of_the_suite_equal_the_reference() {
-    let programs = suite::fixed().unwrap().into_iter().filter(|case| matches!(case, Case::Program(_)));
+    let programs =
+        suite::fixed().unwrap().into_iter().filter(|case| matches!(case, Case::Program(_)));
     let mut n = 0;
     for case in programs {
         let expected = Reference.answer(&case);
@@ -343,7 +364,8 @@ fn programs_of_the_suite_equal_the_reference() {
 fn large_batches_equal_plain_steps_on_every_thread() {
     let (m, samples) = (77, 1000);
     let encoding = Encoding::Bernoulli { seed: 0 };
-    let spec = LayerSpec::dense(50, m, Length::new(64).unwrap(), Polarity::Bipolar, encoding).unwrap();
+    let spec =
+        LayerSpec::dense(50, m, Length::new(64).unwrap(), Polarity::Bipolar, encoding).unwrap();
     let bias = (0..m).map(|j| j as f64 / 10.0 - 3.0).collect();
     let float = FloatStage { scales: vec![1.5], bias, activation: Activation::Relu };
     let accumulator = Accumulator::calibrated(&spec, &float, 8).unwrap();
@@ -357,7 +379,8 @@ fn large_batches_equal_plain_steps_on_every_thread() {
         (0..samples * 50).map(|k| f64::from(k as u32 * 7919 % 1999) / 999.5 - 1.0).collect();
     let example = Example::new(program, &counts(&spec, 991 * m, 0x9E37_79B9_7F4A_7C15));
     example.check(&inputs, samples);
-    let batch = ProgramBatch { inputs: &[&inputs], n_samples: samples, seed: SampleSeed::new(0), group: 1 };
+    let batch =
+        ProgramBatch { inputs: &[&inputs], n_samples: samples, seed: SampleSeed::new(0), group: 1 };
     let saturated = example.plain(&batch, &[]).unwrap().saturated;
     assert!(saturated[1] > 0 && saturated[1] < (samples * m) as u64, "{saturated:?}");
 }
@@ -365,8 +388,13 @@ fn large_batches_equal_plain_steps_on_every_thread() {
 /// The error names the first bad value of the whole batch, whatever the chunks and threads.
 #[test]
 fn values_outside_their_interval_are_errors_with_their_index() {
-    let spec =
-        LayerSpec::dense(5, 2, Length::new(64).unwrap(), Polarity::Signed, Encoding::Bernoulli { seed: 0 });
+    let spec = LayerSpec::dense(
+        5,
+        2,
+        Length::new(64).unwrap(),
+        Polarity::Signed,
+        Encoding::Bernoulli { seed: 0 },
+    );
     let (program, _, counts) = counted(&spec.unwrap(), 1);
     let example = Example::new(program.finish(vec![counts]).unwrap(), &[0]);
     let good = vec![0.5; 5 * 40_000];
@@ -375,30 +403,45 @@ fn values_outside_their_interval_are_errors_with_their_index() {
         inputs[index] = bad;
         // Later ones do not matter.
         inputs[199_999] = f64::NEG_INFINITY;
-        let batch =
-            ProgramBatch { inputs: &[&inputs], n_samples: 40_000, seed: SampleSeed::new(0), group: 1 };
+        let batch = ProgramBatch {
+            inputs: &[&inputs],
+            n_samples: 40_000,
+            seed: SampleSeed::new(0),
+            group: 1,
+        };
         for cpu in cpus() {
-            let error = example.on(&cpu).run(&batch, example.program.outputs(), Cancel::NEVER).unwrap_err();
-            let Error::OutOfRange { what: Quantity::Value, index: found, value, low, high } = error else {
+            let error =
+                example.on(&cpu).run(&batch, example.program.outputs(), Cancel::NEVER).unwrap_err();
+            let Error::OutOfRange { what: Quantity::Value, index: found, value, low, high } = error
+            else {
                 panic!("{error}");
             };
             assert_eq!((found, value.to_bits(), low, high), (index, bad.to_bits(), -1.0, 1.0));
         }
     }
     // A value that is off by rounding is none of them.
-    let batch = ProgramBatch { inputs: &[&[1.000_01; 5]], n_samples: 1, seed: SampleSeed::new(0), group: 1 };
-    let made = example.on(&cpus()[0]).run(&batch, example.program.outputs(), Cancel::NEVER).unwrap();
+    let batch = ProgramBatch {
+        inputs: &[&[1.000_01; 5]],
+        n_samples: 1,
+        seed: SampleSeed::new(0),
+        group: 1,
+    };
+    let made =
+        example.on(&cpus()[0]).run(&batch, example.program.outputs(), Cancel::NEVER).unwrap();
     assert_eq!(made.saturated, [0]);
 }
 
-/// Products of so many bits that f64 can just hold them, and of more, next to half way between two thresholds.
+/// Products of so many bits that f64 can just hold them, and of more, next to half way between two
+/// thresholds.
 #[test]
 fn long_products_round_as_plain_steps() {
     let (length, polarity) = (Length::new(1 << 30).unwrap(), Polarity::Unipolar);
-    let spec = LayerSpec::dense(1 << 19, 1, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
+    let spec =
+        LayerSpec::dense(1 << 19, 1, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
     let accumulator = Accumulator::new(50, vec![0], IntegerActivation::Identity).unwrap();
     let (mut builder, layer, slot) = counted(
-        &LayerSpec::dense(1, 1, Length::new(8).unwrap(), polarity, Encoding::Bernoulli { seed: 0 }).unwrap(),
+        &LayerSpec::dense(1, 1, Length::new(8).unwrap(), polarity, Encoding::Bernoulli { seed: 0 })
+            .unwrap(),
         1,
     );
     let value = builder.accumulate(layer, slot, accumulator).unwrap();
@@ -406,24 +449,32 @@ fn long_products_round_as_plain_steps() {
     for (bits, shift) in (1..=24).flat_map(|bits| (20..=48).map(move |shift| (bits, shift))) {
         let multiplier = (0x00D3_779B >> (24 - bits)) | 1_u64;
         // Each step makes twice as many bits of the reciprocal right.
-        let reciprocal =
-            (0..6).fold(1_u64, |r, _| r.wrapping_mul(2_u64.wrapping_sub(multiplier.wrapping_mul(r))));
+        let reciprocal = (0..6)
+            .fold(1_u64, |r, _| r.wrapping_mul(2_u64.wrapping_sub(multiplier.wrapping_mul(r))));
         let half = 1_u64 << (shift - 1);
         // As much more as makes products large and changes nothing about what is rounded.
-        let most =
-            ((1_u128 << (31 + shift)) / u128::from(multiplier)).min(1 << 48) as u64 / (2 * half) * (2 * half);
-        let counts =
-            [half - 1, half, half + 1].map(|product| product.wrapping_mul(reciprocal) % (2 * half) + most);
-        let requantizer = Requantizer::new(multiplier, bits, shift, Width::BERNOULLI, polarity).unwrap();
-        let program = requantized(builder.clone(), value, Pattern::uniform(requantizer), Width::BERNOULLI);
+        let most = ((1_u128 << (31 + shift)) / u128::from(multiplier)).min(1 << 48) as u64
+            / (2 * half)
+            * (2 * half);
+        let counts = [half - 1, half, half + 1]
+            .map(|product| product.wrapping_mul(reciprocal) % (2 * half) + most);
+        let requantizer =
+            Requantizer::new(multiplier, bits, shift, Width::BERNOULLI, polarity).unwrap();
+        let program =
+            requantized(builder.clone(), value, Pattern::uniform(requantizer), Width::BERNOULLI);
         Example::new(program, &counts).check(&[0.0; 3], 3);
     }
 }
 
 #[test]
 fn programs_need_one_prepared_layer_per_layer() {
-    let spec =
-        LayerSpec::dense(2, 3, Length::new(8).unwrap(), Polarity::Unipolar, Encoding::Bernoulli { seed: 0 });
+    let spec = LayerSpec::dense(
+        2,
+        3,
+        Length::new(8).unwrap(),
+        Polarity::Unipolar,
+        Encoding::Bernoulli { seed: 0 },
+    );
     let (program, _, counts) = counted(&spec.unwrap(), 1);
     let program = Arc::new(program.finish(vec![counts]).unwrap());
     let error = CpuProgram::new(program, Vec::new(), CpuBackend::CURRENT).unwrap_err();

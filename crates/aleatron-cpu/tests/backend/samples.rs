@@ -1,12 +1,15 @@
-//! Programs with convolutions, whose samples threads take through all layers at once, against the plain steps.
+//! Programs with convolutions, whose samples threads take through all layers at once, against the
+//! plain steps.
 
 use aleatron_core::arithmetic::{Activation, FloatStage};
 use aleatron_core::backend::{Backend, Batch, PrepareOptions, PreparedLayer};
 use aleatron_core::program::{
-    PreparedProgram, Program, ProgramBatch, ProgramBuilder, ProgramOutput, SlotId, ValueRange, plain,
+    PreparedProgram, Program, ProgramBatch, ProgramBuilder, ProgramOutput, SlotId, ValueRange,
+    plain,
 };
 use aleatron_core::{
-    Cancel, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Result, SampleSeed, Weights,
+    Cancel, Convolution, Encoding, Error, LayerSpec, Length, Polarity, Quantity, Result,
+    SampleSeed, Weights,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier};
 use std::sync::Arc;
@@ -27,7 +30,8 @@ fn program() -> Arc<Program> {
     let mut value = program.input(FEATURES).unwrap();
     let ranges = [ValueRange::Check, ValueRange::Saturate, ValueRange::Saturate];
     for (spec, range) in [first, second, third].into_iter().zip(ranges) {
-        let weights = (0..spec.n_weights()).map(|k| f64::from(k as u32 * 7919 % 1999) / 999.5 - 1.0);
+        let weights =
+            (0..spec.n_weights()).map(|k| f64::from(k as u32 * 7919 % 1999) / 999.5 - 1.0);
         let weights = Weights::new(&spec, weights.collect()).unwrap();
         let bias = (0..spec.n_rows()).map(|row| row as f64 / 10.0).collect();
         let stage = FloatStage { scales: vec![0.3], bias, activation: Activation::Relu };
@@ -47,7 +51,9 @@ fn features(n_samples: usize) -> Vec<f64> {
 fn expected(program: &Program, batch: &ProgramBatch<'_>, slots: &[SlotId]) -> ProgramOutput {
     let prepare = |layer: &aleatron_core::program::ProgramLayer| -> Box<dyn PreparedLayer> {
         let one = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));
-        CpuBackend::new(one).prepare(&layer.spec, &layer.weights, &PrepareOptions::default()).unwrap()
+        CpuBackend::new(one)
+            .prepare(&layer.spec, &layer.weights, &PrepareOptions::default())
+            .unwrap()
     };
     let layers: Vec<_> = program.layers().iter().map(prepare).collect();
     plain::run(program, batch, slots, |layer, thresholds, seed| {
@@ -73,8 +79,11 @@ fn samples_on_any_number_of_threads_equal_plain_steps() {
         if n_samples == 41 {
             assert!(expected.saturated[1] > 0, "{:?}", expected.saturated);
         }
-        for (tier, threads) in Tier::available().iter().flat_map(|&tier| [1, 2, 3].map(|n| (tier, n))) {
-            let made = prepared(&program, tier, threads).run(&batch, &slots, Cancel::NEVER).unwrap();
+        for (tier, threads) in
+            Tier::available().iter().flat_map(|&tier| [1, 2, 3].map(|n| (tier, n)))
+        {
+            let made =
+                prepared(&program, tier, threads).run(&batch, &slots, Cancel::NEVER).unwrap();
             assert_eq!(made, expected, "{n_samples} samples, {tier:?}, {threads} threads");
         }
     }
@@ -88,10 +97,20 @@ fn first_bad_value_of_the_batch_is_reported() {
         features[index] = bad;
         // Later ones do not matter.
         features[index + FEATURES..].fill(-9.0);
-        let batch = ProgramBatch { inputs: &[&features], n_samples: 40, seed: SampleSeed::new(0), group: 1 };
+        let batch = ProgramBatch {
+            inputs: &[&features],
+            n_samples: 40,
+            seed: SampleSeed::new(0),
+            group: 1,
+        };
         for threads in [1, 2, 3] {
-            let run = prepared(&program, Tier::best(), threads).run(&batch, program.outputs(), Cancel::NEVER);
-            let Err(Error::OutOfRange { what: Quantity::Value, index: found, value, .. }) = run else {
+            let run = prepared(&program, Tier::best(), threads).run(
+                &batch,
+                program.outputs(),
+                Cancel::NEVER,
+            );
+            let Err(Error::OutOfRange { what: Quantity::Value, index: found, value, .. }) = run
+            else {
                 panic!("{run:?}");
             };
             assert_eq!((found, value.to_bits()), (index, bad.to_bits()));
@@ -103,8 +122,10 @@ fn first_bad_value_of_the_batch_is_reported() {
 #[test]
 fn cancelled_run_is_an_error() {
     let (program, features, caller) = (program(), features(40), std::thread::current().id());
-    let batch = ProgramBatch { inputs: &[&features], n_samples: 40, seed: SampleSeed::new(0), group: 1 };
-    // A single thread asks before each of its chunks; of several, others may take all chunks after the first question.
+    let batch =
+        ProgramBatch { inputs: &[&features], n_samples: 40, seed: SampleSeed::new(0), group: 1 };
+    // A single thread asks before each of its chunks; of several, others may take all chunks after
+    // the first question.
     for (threads, answer) in [(1, 0), (1, 1), (1, 3), (2, 0), (3, 0)] {
         let asked = AtomicUsize::new(0);
         let cancelled = || {

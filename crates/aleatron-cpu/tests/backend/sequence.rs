@@ -1,8 +1,10 @@
-//! Streams with shared sequences against the plain encoder of the core, on every tier, for 1, 2 and 3 threads: equality only.
+//! Streams with shared sequences against the plain encoder of the core, on every tier, for 1, 2 and
+//! 3 threads: equality only.
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
-    Connections, Encoding, Error, LayerSpec, Length, Polarity, Quantity, SampleSeed, Topology, reference,
+    Connections, Encoding, Error, LayerSpec, Length, Polarity, Quantity, SampleSeed, Topology,
+    reference,
 };
 use aleatron_cpu::{Cpu, Pool, Tier};
 use proptest::prelude::*;
@@ -13,7 +15,10 @@ fn cpus() -> &'static [Cpu] {
     CPUS.get_or_init(|| {
         let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
         let tiers = Tier::available();
-        tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+        tiers
+            .iter()
+            .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+            .collect()
     })
 }
 
@@ -102,7 +107,9 @@ fn long_streams_are_made_in_blocks() {
         let first = Sequence::Halton(Halton::new(3, Width::new(16).unwrap()).unwrap());
         let thresholds: Vec<u64> = (0..9).map(|k| k * 8000 + 17).collect();
         for period in [1, 2, 9] {
-            let stream = |r: usize| first.nth(r % period).unwrap().encode(thresholds[r], length).into_words();
+            let stream = |r: usize| {
+                first.nth(r % period).unwrap().encode(thresholds[r], length).into_words()
+            };
             let expected: Vec<u64> = (0..9).flat_map(stream).collect();
             for cpu in cpus() {
                 let mut out = vec![0; expected.len()];
@@ -134,14 +141,21 @@ fn bad_input_is_an_error() {
         // A period past the streams asks for no more sequences than there are streams.
         assert_eq!(encode(&sobol(1101), 6, usize::MAX, 12), Ok(()));
 
-        let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
+        let pairing =
+            Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
         let zero = Err(Error::Zero(Quantity::Inputs));
         assert_eq!(cpu.encode_shared_inputs(&pairing.of_inputs(), &[1], 0, length), zero);
         let ragged = Error::Ragged { what: Quantity::Inputs, actual: 3, divisor: 2 };
         assert_eq!(cpu.encode_shared_inputs(&pairing.of_inputs(), &[1; 3], 2, length), Err(ragged));
         let mismatch = |what, expected, actual| Err(Error::Mismatch { what, expected, actual });
         let numbered = |numbers: &[usize], words: usize| {
-            cpu.encode_numbered_sequences(&sobol(1101), &[7; 3], numbers, length, &mut vec![0; words])
+            cpu.encode_numbered_sequences(
+                &sobol(1101),
+                &[7; 3],
+                numbers,
+                length,
+                &mut vec![0; words],
+            )
         };
         assert_eq!(numbered(&[0, 0], 6), mismatch(Quantity::Sequence, 3, 2));
         assert_eq!(numbered(&[0, 0, 5], 5), mismatch(Quantity::Words, 6, 5));
@@ -150,7 +164,8 @@ fn bad_input_is_an_error() {
         for sharing in Sharing::ALL {
             let encoding = Encoding::Sequences(Pairing { sharing, ..pairing });
             let spec = LayerSpec::dense(2, 2, length, Polarity::Bipolar, encoding).unwrap();
-            let words = cpu.encode_shared_weights(&spec, &pairing.of_weights(), &[1; 4], &mut [0; 7]);
+            let words =
+                cpu.encode_shared_weights(&spec, &pairing.of_weights(), &[1; 4], &mut [0; 7]);
             assert_eq!(words, mismatch(Quantity::Words, 8, 7));
         }
     }

@@ -1,8 +1,10 @@
-//! Layers counted from tables against the same layers counted bit by bit, on every tier, for 1, 2 and 3 threads.
+//! Layers counted from tables against the same layers counted bit by bit, on every tier, for 1, 2
+//! and 3 threads.
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
-    DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity, Quantity, SampleSeed, reference,
+    DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity, Quantity, SampleSeed,
+    reference,
 };
 use aleatron_cpu::{Cpu, Error, Pool, TabledWeights, Tier};
 use proptest::prelude::*;
@@ -11,7 +13,10 @@ use std::sync::Arc;
 fn cpus() -> Vec<Cpu> {
     let pools = [1, 2, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
     let tiers = Tier::available();
-    tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+    tiers
+        .iter()
+        .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+        .collect()
 }
 
 fn sobol(dimension: u32) -> Sequence {
@@ -67,13 +72,15 @@ fn large_layers_equal_bits_on_every_thread() {
     let x: Vec<u64> = (0..n * samples).map(|k| k as u64 * 104_729 % 257).collect();
     for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
         let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing };
-        let spec = LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
+        let spec =
+            LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
         let weights = reference::weight_streams(&spec, &w);
         let inputs = reference::input_streams(&spec, &x, SampleSeed::new(0));
         let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
         for cpu in cpus() {
             let ones = cpu.row_ones(weights.words(), shape.row_words());
-            let expected = cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
+            let expected =
+                cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
             assert_eq!(cpu.table_counts(&tabled, &x).unwrap(), expected);
             assert_eq!(cpu.table_counts(&tabled, &x[..n]).unwrap(), expected[..m]);
         }
@@ -81,7 +88,8 @@ fn large_layers_equal_bits_on_every_thread() {
 }
 
 /// Sums of entries past 32 bits.
-/// Counts of one byte and of two, up to the longest streams whose counts are summed in 16 bits, and every 8-bit threshold.
+/// Counts of one byte and of two, up to the longest streams whose counts are summed in 16 bits, and
+/// every 8-bit threshold.
 #[test]
 fn every_threshold_of_8_bits_is_looked_up() {
     let (n, m, samples) = (9, 301, 3);
@@ -93,14 +101,21 @@ fn every_threshold_of_8_bits_is_looked_up() {
         let length = Length::new(bits).unwrap();
         let shape = DenseShape::new(n, m, length, polarity).unwrap();
         let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
-        let spec = LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
+        let spec =
+            LayerSpec::dense(n, m, length, shape.polarity(), Encoding::Sequences(pairing)).unwrap();
         let weights = reference::weight_streams(&spec, &w);
         let inputs = reference::input_streams(&spec, &x, SampleSeed::new(0));
         let tabled = TabledWeights::new(shape, &pairing, &w).unwrap();
         for cpu in cpus() {
             let ones = cpu.row_ones(weights.words(), shape.row_words());
-            let expected = cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
-            assert_eq!(cpu.table_counts(&tabled, &x).unwrap(), expected, "{}, {bits} bits", cpu.tier());
+            let expected =
+                cpu.dense_counts(&shape, weights.words(), &ones, inputs.words()).unwrap();
+            assert_eq!(
+                cpu.table_counts(&tabled, &x).unwrap(),
+                expected,
+                "{}, {bits} bits",
+                cpu.tier()
+            );
         }
     }
 }
@@ -129,13 +144,19 @@ fn bad_input_is_an_error() {
     let large = error(TabledWeights::new(shape, &pairing, &[1, 2, 257, 3]));
     assert!(matches!(large, CoreError::OutOfRange { what: Quantity::Weight, index: 2, .. }));
     let streams = Pairing { sharing: Sharing::OnePerStream, ..pairing };
-    assert!(matches!(error(TabledWeights::new(shape, &streams, &[0; 4])), CoreError::TooLarge { .. }));
+    assert!(matches!(
+        error(TabledWeights::new(shape, &streams, &[0; 4])),
+        CoreError::TooLarge { .. }
+    ));
     let ramps = Pairing {
         weights: Sequence::Ramp(Ramp::new(Width::EIGHT)),
         sharing: Sharing::OnePerInput,
         ..pairing
     };
-    assert!(matches!(error(TabledWeights::new(shape, &ramps, &[0; 4])), CoreError::TooLarge { .. }));
+    assert!(matches!(
+        error(TabledWeights::new(shape, &ramps, &[0; 4])),
+        CoreError::TooLarge { .. }
+    ));
 
     let tabled = TabledWeights::new(shape, &pairing, &[0; 4]).unwrap();
     let cpu = Cpu::current().unwrap();
@@ -144,5 +165,8 @@ fn bad_input_is_an_error() {
         other => panic!("{other:?}"),
     };
     assert!(matches!(counts(&[1, 2, 3]), CoreError::Ragged { actual: 3, divisor: 2, .. }));
-    assert!(matches!(counts(&[1, 257]), CoreError::OutOfRange { what: Quantity::Value, index: 1, .. }));
+    assert!(matches!(
+        counts(&[1, 257]),
+        CoreError::OutOfRange { what: Quantity::Value, index: 1, .. }
+    ));
 }

@@ -1,4 +1,5 @@
-//! Small layers of compiled networks in one launch: streams of inputs in shared memory, counts and results.
+//! Small layers of compiled networks in one launch: streams of inputs in shared memory, counts and
+//! results.
 
 use aleatron_core::Length;
 
@@ -17,7 +18,8 @@ use crate::size::size_u32;
 /// Words of the streams of a sample's inputs at most: every block creates all of them.
 const MAX_INPUT_WORDS: u32 = 4096;
 
-/// Words that are multiplied for a sample at most: beyond them, tensor cores win back the launches that they need.
+/// Words that are multiplied for a sample at most: beyond them, tensor cores win back the launches
+/// that they need.
 const MAX_PRODUCT_WORDS: u128 = 1 << 22;
 
 /// Threads that fill a card: fewer wait for memory, more encode the inputs once more for little.
@@ -30,7 +32,8 @@ const BLOCK_THREADS: u64 = 1 << 13;
 fn lanes(n_outputs: u64, n_taps: usize) -> u32 {
     let of_warp = (0..=5).map(|k| 1_u32 << k);
     let enough = |lanes: &u32| n_outputs.saturating_mul((*lanes).into()) >= WANTED_THREADS;
-    let wanted = of_warp.clone().find(|lanes| enough(lanes) || *lanes as usize >= n_taps).unwrap_or(32);
+    let wanted =
+        of_warp.clone().find(|lanes| enough(lanes) || *lanes as usize >= n_taps).unwrap_or(32);
     let is_narrow = n_outputs.saturating_mul(32) < BLOCK_THREADS && n_taps > 64;
     if is_narrow { BLOCK_LANES } else { wanted }
 }
@@ -79,10 +82,13 @@ impl ConvRun<'_, '_> {
     fn direct(&self, n_samples: usize) -> Option<Direct<'_>> {
         let (layer, call) = (self.layer, self.options.program?);
         let Source::CardValues(thresholds, kind) = self.source else { return None };
-        let (Store::Kept(parts), 1) = (&layer.store, layer.shape.groups().count()) else { return None };
+        let (Store::Kept(parts), 1) = (&layer.store, layer.shape.groups().count()) else {
+            return None;
+        };
         let [weights] = &parts[..] else { return None };
         let words = u128::from(stream_words(layer.length));
-        let products = layer.shape.n_outputs() as u128 * layer.shape.kernel_weights() as u128 * words;
+        let products =
+            layer.shape.n_outputs() as u128 * layer.shape.kernel_weights() as u128 * words;
         let is_small = n_samples <= MAX_SAMPLES
             && layer.plan.inputs.words <= MAX_INPUT_WORDS
             && products <= MAX_PRODUCT_WORDS;
@@ -90,7 +96,12 @@ impl ConvRun<'_, '_> {
         (is_small && kind == layer.product.threshold_kind()).then_some(direct)
     }
 
-    fn give_direct_launch(&self, set: &BufferSet, n_samples: usize, direct: &Direct<'_>) -> Result<()> {
+    fn give_direct_launch(
+        &self,
+        set: &BufferSet,
+        n_samples: usize,
+        direct: &Direct<'_>,
+    ) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         let (shape, plan, encoder) = (&layer.shape, &layer.plan, &layer.stage.encoder);
         let place = "conv::direct, layer without rows or results on the card";
@@ -109,7 +120,9 @@ impl ConvRun<'_, '_> {
             inputs: plan.inputs.of_rows(shape.n_inputs(), stream)?,
             conv: layer.geometry,
             finish: Finish { report: 0, row_ones: 0, ..self.finish(set, n_samples, results)? },
-            thresholds: direct.thresholds.check(8 * n_samples as u128 * shape.n_inputs() as u128)?,
+            thresholds: direct
+                .thresholds
+                .check(8 * n_samples as u128 * shape.n_inputs() as u128)?,
             integers,
             unit_step,
             seed: direct.call.seed.check(16)?,
@@ -125,7 +138,8 @@ impl ConvRun<'_, '_> {
         };
         let threads = n_outputs as u64 * u64::from(lanes);
         size_u32(threads.next_multiple_of(THREADS), "threads")?;
-        let grid = Grid { x: size_u32(threads.div_ceil(THREADS), "blocks")?, y: params.finish.n_samples };
+        let grid =
+            Grid { x: size_u32(threads.div_ceil(THREADS), "blocks")?, y: params.finish.n_samples };
         // The count of saturated values and sums come before the streams.
         let shared_bytes = 16 + 4 * plan.inputs.words;
         let bytes = n_rows as u64 * part.bytes() + 8 * (n_samples * n_outputs) as u64;
@@ -148,6 +162,9 @@ mod tests {
             [(4704, 25), (1600, 150), (120, 400), (84, 120), (10, 84)].map(|(n, t)| lanes(n, t)),
             [8, 32, 256, 256, 256]
         );
-        assert_eq!([(1, 1), (10, 3), (1 << 20, 500), (100, 64)].map(|(n, t)| lanes(n, t)), [1, 4, 1, 32]);
+        assert_eq!(
+            [(1, 1), (10, 3), (1 << 20, 500), (100, 64)].map(|(n, t)| lanes(n, t)),
+            [1, 4, 1, 32]
+        );
     }
 }

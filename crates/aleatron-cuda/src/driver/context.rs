@@ -18,7 +18,8 @@ pub struct ContextOptions {
     pub memory_limit: Option<u64>,
 }
 
-/// A card in use: its primary context, which other libraries of the process share, with this crate's kernels.
+/// A card in use: its primary context, which other libraries of the process share, with this
+/// crate's kernels.
 ///
 /// ```no_run
 /// let context = aleatron_cuda::CudaContext::get(0)?;
@@ -37,7 +38,8 @@ pub struct CudaContext {
     allocations: AtomicU64,
 }
 
-// SAFETY: a context may be current in any number of threads, and the driver's functions may be called from all of them.
+// SAFETY: a context may be current in any number of threads, and the driver's functions may be
+// called from all of them.
 unsafe impl Send for CudaContext {}
 // SAFETY: as above; everything else in it is `Sync`.
 unsafe impl Sync for CudaContext {}
@@ -52,8 +54,9 @@ impl CudaContext {
     /// The card at a place, which all who ask share. Where it was lost, it is opened anew.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] where there is none, [`Error::OldDevice`] where it is too old, those of [`super::devices`],
-    /// [`Error::Lost`] where it is lost for this process, or what the driver reports.
+    /// [`Error::UnknownDevice`] where there is none, [`Error::OldDevice`] where it is too old,
+    /// those of [`super::devices`], [`Error::Lost`] where it is lost for this process, or what
+    /// the driver reports.
     pub fn get(index: usize) -> Result<Arc<Self>> {
         static OPEN: Mutex<BTreeMap<usize, Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,10 +79,12 @@ impl CudaContext {
         Self::with_functions(index, options, Functions::new(None))
     }
 
-    /// The card at a place, with other variants of this crate's kernels, to be measured: PTX for `sm_80` and for `sm_90a`.
+    /// The card at a place, with other variants of this crate's kernels, to be measured: PTX for
+    /// `sm_80` and for `sm_90a`.
     ///
     /// # Safety
-    /// The kernels must take the parameters that those of this crate of the same names take, and must read and write no other memory than they do.
+    /// The kernels must take the parameters that those of this crate of the same names take, and
+    /// must read and write no other memory than they do.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -91,7 +96,11 @@ impl CudaContext {
         Self::with_functions(index, options, Functions::new(Some(kernels)))
     }
 
-    fn with_functions(index: usize, options: &ContextOptions, functions: Functions) -> Result<Arc<Self>> {
+    fn with_functions(
+        index: usize,
+        options: &ContextOptions,
+        functions: Functions,
+    ) -> Result<Arc<Self>> {
         let info = device::device(index)?;
         info.check()?;
         let driver = driver()?;
@@ -154,7 +163,8 @@ impl CudaContext {
         self.note(unsafe { call!(self.driver, cuCtxSynchronize()) })
     }
 
-    /// How often memory was asked for, on the card or for it: calls with buffers that are kept ask for none.
+    /// How often memory was asked for, on the card or for it: calls with buffers that are kept ask
+    /// for none.
     #[must_use]
     pub fn allocations(&self) -> u64 {
         self.allocations.load(Ordering::Relaxed)
@@ -199,7 +209,8 @@ impl Drop for CudaContext {
         if let Ok(_current) = self.enter() {
             self.functions.unload(self.driver);
         }
-        // SAFETY: it was retained once, and nothing made in it is left: everything holds this context.
+        // SAFETY: it was retained once, and nothing made in it is left: everything holds this
+        // context.
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
@@ -210,8 +221,12 @@ pub(crate) struct Current<'a>(&'a CudaContext);
 impl Drop for Current<'_> {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
-        // SAFETY: this thread pushed one, and guards are dropped in the reverse order of their making.
+        // SAFETY: this thread pushed one, and guards are dropped in the reverse order of their
+        // making.
         let answer = unsafe { (self.0.driver.cuCtxPopCurrent_v2)(&mut popped) };
-        debug_assert!(answer == SUCCESS || self.0.is_lost(), "a context was popped that was not pushed");
+        debug_assert!(
+            answer == SUCCESS || self.0.is_lost(),
+            "a context was popped that was not pushed"
+        );
     }
 }

@@ -59,7 +59,8 @@ impl DeviceInfo {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoLibrary`], [`Error::OldDriver`], [`Error::NoSymbol`] and [`Error::NoDevice`], or what the driver reports.
+/// [`Error::NoLibrary`], [`Error::OldDriver`], [`Error::NoSymbol`] and [`Error::NoDevice`], or what
+/// the driver reports.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let driver = driver()?;
     (0..count(driver)?).map(|index| describe(driver, index)).collect()
@@ -76,7 +77,8 @@ fn count(driver: &Symbols) -> Result<usize> {
     let mut count = 0;
     // SAFETY: the pointer is that of a number for the driver to write to.
     unsafe { call!(driver, cuDeviceGetCount(&mut count)) }?;
-    usize::try_from(count).map_err(|_| Error::Internal { place: "driver::count, negative number of cards" })
+    usize::try_from(count)
+        .map_err(|_| Error::Internal { place: "driver::count, negative number of cards" })
 }
 
 /// Room for the name of a card, with the zero that ends it.
@@ -92,8 +94,8 @@ fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
     let (mut device, mut name, mut bytes, mut version) = (0, [0; NAME_BYTES as usize], 0, 0);
     let place = "driver::describe, number of a card past those that were counted";
     let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place })?;
-    // SAFETY: all pointers are those of what the driver writes to; the name's length goes with it, and the driver ends it with a
-    // zero.
+    // SAFETY: all pointers are those of what the driver writes to; the name's length goes with it,
+    // and the driver ends it with a zero.
     unsafe {
         call!(driver, cuDeviceGet(&mut device, ordinal))?;
         call!(driver, cuDeviceGetName(name.as_mut_ptr(), NAME_BYTES - 1, device))?;
@@ -104,7 +106,8 @@ fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
         let mut value = 0;
         // SAFETY: as above.
         unsafe { call!(driver, cuDeviceGetAttribute(&mut value, number, device)) }?;
-        u32::try_from(value).map_err(|_| Error::Internal { place: "driver::describe, negative attribute" })
+        u32::try_from(value)
+            .map_err(|_| Error::Internal { place: "driver::describe, negative attribute" })
     };
     let bytes_of_name = name.map(c_char_byte);
     let place = "driver::describe, name without an end";

@@ -1,4 +1,5 @@
-//! Work that is recorded once and repeated: launching it again costs one call, however many steps it has.
+//! Work that is recorded once and repeated: launching it again costs one call, however many steps
+//! it has.
 
 use super::context::CudaContext;
 use super::launch::{Grid, Kernel};
@@ -21,43 +22,53 @@ pub(crate) struct Graph {
     steps: CUgraph,
 }
 
-// SAFETY: handles are numbers to the driver; the graph is launched by one thread at a time, which holds the buffers it uses.
+// SAFETY: handles are numbers to the driver; the graph is launched by one thread at a time, which
+// holds the buffers it uses.
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records the work that `give` gives to a stream; none of it is done yet. What it reaches must live as long as the graph.
+    /// Records the work that `give` gives to a stream; none of it is done yet. What it reaches must
+    /// live as long as the graph.
     pub(crate) fn record(stream: &Stream, give: impl FnOnce() -> Result<()>) -> Result<Self> {
         let context = stream.context();
         let _current = context.enter()?;
         let mut graph = Self::empty(context);
         // SAFETY: the stream is alive.
-        let begun = unsafe { call!(context.driver, cuStreamBeginCapture_v2(stream.raw(), THREAD_LOCAL)) };
+        let begun =
+            unsafe { call!(context.driver, cuStreamBeginCapture_v2(stream.raw(), THREAD_LOCAL)) };
         context.note(begun)?;
         let given = give();
         // SAFETY: the stream records; the pointer is that of a handle for the driver to write to.
-        let ended = unsafe { call!(context.driver, cuStreamEndCapture(stream.raw(), &mut graph.steps)) };
+        let ended =
+            unsafe { call!(context.driver, cuStreamEndCapture(stream.raw(), &mut graph.steps)) };
         given.and(context.note(ended))?;
         graph.instantiate()?;
         Ok(graph)
     }
 
     fn empty(context: &Arc<CudaContext>) -> Self {
-        Self { context: Arc::clone(context), raw: std::ptr::null_mut(), steps: std::ptr::null_mut() }
+        Self {
+            context: Arc::clone(context),
+            raw: std::ptr::null_mut(),
+            steps: std::ptr::null_mut(),
+        }
     }
 
     /// Makes what runs of the steps. The context must be current.
     fn instantiate(&mut self) -> Result<()> {
         let context = &self.context;
         // SAFETY: the steps are there; the pointer is that of a handle for the driver to write to.
-        context
-            .note(unsafe { call!(context.driver, cuGraphInstantiateWithFlags(&mut self.raw, self.steps, 0)) })
+        context.note(unsafe {
+            call!(context.driver, cuGraphInstantiateWithFlags(&mut self.raw, self.steps, 0))
+        })
     }
 
     /// Gives the recorded work to a stream.
     pub(crate) fn launch(&self, stream: &Stream) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: graph and stream are alive.
-        self.context.note(unsafe { call!(self.context.driver, cuGraphLaunch(self.raw, stream.raw())) })
+        self.context
+            .note(unsafe { call!(self.context.driver, cuGraphLaunch(self.raw, stream.raw())) })
     }
 }
 
@@ -77,8 +88,9 @@ impl Drop for Graph {
     }
 }
 
-/// A kernel that is launched again and again with as many blocks. As a graph of one step it starts sooner than by a launch of its own, and
-/// its parameters are handed over only where they are others than before.
+/// A kernel that is launched again and again with as many blocks. As a graph of one step it starts
+/// sooner than by a launch of its own, and its parameters are handed over only where they are
+/// others than before.
 #[derive(Debug)]
 pub(crate) struct RepeatedLaunch<P> {
     kernel: Kernel<P>,
@@ -106,7 +118,8 @@ impl<P: Copy + PartialEq> RepeatedLaunch<P> {
         // SAFETY: the pointer is that of a handle for the driver to write to.
         context.note(unsafe { call!(context.driver, cuGraphCreate(&mut graph.steps, 0)) })?;
         with_step(context, &kernel, grid, shared_bytes, params, |step| {
-            // SAFETY: the graph is new and has no other steps; the driver copies what describes this one.
+            // SAFETY: the graph is new and has no other steps; the driver copies what describes
+            // this one.
             unsafe {
                 call!(
                     context.driver,
@@ -123,15 +136,20 @@ impl<P: Copy + PartialEq> RepeatedLaunch<P> {
         (&self.kernel, self.grid, self.shared_bytes) == (kernel, grid, shared_bytes)
     }
 
-    /// Launches the kernel. Its parameters must reach nothing but memory that is there until the stream has come past the launch.
+    /// Launches the kernel. Its parameters must reach nothing but memory that is there until the
+    /// stream has come past the launch.
     pub(crate) fn launch(&mut self, params: &P, stream: &Stream) -> Result<()> {
         if self.params != *params {
             let context = stream.context();
             let _current = context.enter()?;
             with_step(context, &self.kernel, self.grid, self.shared_bytes, params, |step| {
-                // SAFETY: the node is that of the graph, which is alive; the driver copies what describes the step.
+                // SAFETY: the node is that of the graph, which is alive; the driver copies what
+                // describes the step.
                 unsafe {
-                    call!(context.driver, cuGraphExecKernelNodeSetParams_v2(self.graph.raw, self.node, step))
+                    call!(
+                        context.driver,
+                        cuGraphExecKernelNodeSetParams_v2(self.graph.raw, self.node, step)
+                    )
                 }
             })?;
             self.params = *params;

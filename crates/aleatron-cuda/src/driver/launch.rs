@@ -39,7 +39,8 @@ pub(crate) struct Kernel<P> {
 
 impl<P: Copy> Kernel<P> {
     /// # Safety
-    /// The kernel of that name must take one parameter of the layout of `P`. Tests compare their sizes.
+    /// The kernel of that name must take one parameter of the layout of `P`. Tests compare their
+    /// sizes.
     const unsafe fn new(name: &'static str, module: Module, threads: u32) -> Self {
         Self { name: Cow::Borrowed(name), module, threads, params: PhantomData }
     }
@@ -101,7 +102,8 @@ impl Functions {
 
     fn module(&self, driver: &Symbols, module: Module) -> Result<CUmodule> {
         let load = || {
-            let text = self.sources.as_ref().map_or(PTX[module as usize], |texts| &texts[module as usize]);
+            let text =
+                self.sources.as_ref().map_or(PTX[module as usize], |texts| &texts[module as usize]);
             let text = CString::new(text).map_err(|_| Error::Driver {
                 call: "cuModuleLoadData",
                 code: 0,
@@ -118,8 +120,15 @@ impl Functions {
         }
     }
 
-    /// The function of a kernel, which may use so many bytes of shared memory from now on. The context must be current.
-    fn get(&self, driver: &Symbols, name: &str, module: Module, shared_bytes: u32) -> Result<CUfunction> {
+    /// The function of a kernel, which may use so many bytes of shared memory from now on. The
+    /// context must be current.
+    fn get(
+        &self,
+        driver: &Symbols,
+        name: &str,
+        module: Module,
+        shared_bytes: u32,
+    ) -> Result<CUfunction> {
         let raw_module = self.module(driver, module)?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains_key(name) {
@@ -128,7 +137,8 @@ impl Functions {
             let mut raw = std::ptr::null_mut();
             // SAFETY: the module is loaded and the name ends with a zero.
             unsafe { call!(driver, cuModuleGetFunction(&mut raw, raw_module, text.as_ptr())) }?;
-            loaded.insert(name.to_owned(), LoadedFunction { raw, shared_bytes: COMMON_SHARED_BYTES });
+            loaded
+                .insert(name.to_owned(), LoadedFunction { raw, shared_bytes: COMMON_SHARED_BYTES });
         }
         let place = "driver::Functions::get, kernel that was just loaded";
         let function = loaded.get_mut(name).ok_or(Error::Internal { place })?;
@@ -155,7 +165,8 @@ impl Functions {
 }
 
 impl CudaContext {
-    /// Launches a kernel. Its parameters must reach nothing but memory that is there until the stream has come past the launch.
+    /// Launches a kernel. Its parameters must reach nothing but memory that is there until the
+    /// stream has come past the launch.
     pub(crate) fn launch<P: Copy>(
         &self,
         kernel: &Kernel<P>,
@@ -170,7 +181,8 @@ impl CudaContext {
         let _current = self.enter()?;
         let function = self.function(kernel, shared_bytes)?;
         let mut params = [std::ptr::from_ref(params).cast_mut().cast::<c_void>()];
-        // SAFETY: the function takes one parameter of this layout, by the contract of `Kernel::new`, and the driver copies it.
+        // SAFETY: the function takes one parameter of this layout, by the contract of
+        // `Kernel::new`, and the driver copies it.
         self.note(unsafe {
             call!(
                 self.driver,
@@ -191,7 +203,8 @@ impl CudaContext {
         })
     }
 
-    /// The function of a kernel, which may use so many bytes of shared memory from now on. The context must be current.
+    /// The function of a kernel, which may use so many bytes of shared memory from now on. The
+    /// context must be current.
     pub(super) fn function<P>(&self, kernel: &Kernel<P>, shared_bytes: u32) -> Result<CUfunction> {
         self.note(self.functions.get(self.driver, &kernel.name, kernel.module, shared_bytes))
     }
@@ -215,7 +228,8 @@ impl std::fmt::Debug for TensorMap {
 }
 
 impl CudaContext {
-    /// The map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to 16 bytes.
+    /// The map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to 16
+    /// bytes.
     pub(crate) fn tensor_map(
         &self,
         address: u64,
@@ -229,8 +243,9 @@ impl CudaContext {
         let (sizes, strides) = ([row_bytes, rows], [row_bytes]);
         let (box_sizes, steps) = ([128, box_rows], [1, 1]);
         let _current = self.enter()?;
-        // SAFETY: the map is aligned as the driver asks, and every array has as many numbers as two dimensions need. The address is
-        // not followed here; kernels copy no more than the map describes, which `View::check` has compared.
+        // SAFETY: the map is aligned as the driver asks, and every array has as many numbers as two
+        // dimensions need. The address is not followed here; kernels copy no more than the
+        // map describes, which `View::check` has compared.
         unsafe {
             call!(
                 self.driver,
@@ -260,8 +275,8 @@ pub(crate) mod kernels {
     use crate::encode::ENCODE_THREADS;
     use crate::kernels::{
         ConvTableParams, DirectParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams,
-        GateParams, GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams, TableCountsParams,
-        TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
+        GateParams, GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams,
+        TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
     };
     use crate::plan::few::FewKernel;
     use crate::program::params::{

@@ -32,8 +32,8 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The address, once a kernel was found to reach no further than `needed` bytes from it: what kernels rest on, which check
-    /// nothing themselves.
+    /// The address, once a kernel was found to reach no further than `needed` bytes from it: what
+    /// kernels rest on, which check nothing themselves.
     pub(crate) fn check(&self, needed: u128) -> Result<u64> {
         if needed > self.bytes.into() {
             return Err(Error::OutOfBounds { needed, bytes: self.bytes });
@@ -49,8 +49,8 @@ impl View<'_> {
         Ok(Self { address: self.address + byte, bytes: self.bytes - byte, owner: PhantomData })
     }
 
-    /// The memory of an array that another library allocated, once the driver has said that it is of this card and so large, and that it is none
-    /// of this crate's own buffers.
+    /// The memory of an array that another library allocated, once the driver has said that it is
+    /// of this card and so large, and that it is none of this crate's own buffers.
     pub(crate) fn of_array<'a>(context: &CudaContext, array: &DeviceArray<'a>) -> Result<View<'a>> {
         let (address, bytes) = (array.address(), array.bytes());
         // Numbers of the driver's attributes, and of the kind of memory that is the card's.
@@ -75,7 +75,9 @@ impl View<'_> {
                 cuPointerGetAttributes(4, attributes.as_mut_ptr(), answers.as_mut_ptr(), address)
             )
         }
-        .map_err(|_| Error::Array("the array is not in memory that the CUDA driver knows".to_owned()))?;
+        .map_err(|_| {
+            Error::Array("the array is not in memory that the CUDA driver knows".to_owned())
+        })?;
         if kind != ON_CARD {
             return Err(Error::Array("the array is not in the memory of a card".to_owned()));
         }
@@ -96,8 +98,9 @@ impl View<'_> {
     }
 }
 
-/// The memory that this crate has allocated for itself, by address: bytes of weights, counts and everything else that kernels trust. Addresses are
-/// those of the process, whatever card and context they are of.
+/// The memory that this crate has allocated for itself, by address: bytes of weights, counts and
+/// everything else that kernels trust. Addresses are those of the process, whatever card and
+/// context they are of.
 static INTERNAL: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 fn internal() -> MutexGuard<'static, BTreeMap<u64, u64>> {
@@ -108,8 +111,12 @@ fn internal() -> MutexGuard<'static, BTreeMap<u64, u64>> {
 /// Whether a range has bytes of this crate's own buffers.
 fn is_internal(address: u64, bytes: u64) -> bool {
     let end = address.saturating_add(bytes.max(1));
-    // Allocations do not overlap: the last one that begins before the end is the only one that can reach into the range, or begins in it.
-    internal().range(..end).next_back().is_some_and(|(start, len)| start.saturating_add(*len) > address)
+    // Allocations do not overlap: the last one that begins before the end is the only one that can
+    // reach into the range, or begins in it.
+    internal()
+        .range(..end)
+        .next_back()
+        .is_some_and(|(start, len)| start.saturating_add(*len) > address)
 }
 
 /// Memory of the card: `len` elements.
@@ -127,7 +134,8 @@ impl<T: Pod> DeviceBuffer<T> {
         let bytes = bytes_of::<T>(len.max(1))?;
         let _current = context.enter()?;
         let mut address = 0;
-        // SAFETY: the pointer is that of a number for the driver to write to, and the context is current.
+        // SAFETY: the pointer is that of a number for the driver to write to, and the context is
+        // current.
         let made = unsafe { call!(context.driver, cuMemAlloc_v2(&mut address, bytes)) };
         context.note(made.map_err(|error| out_of_memory(context, error, bytes)))?;
         context.count_allocation();
@@ -136,7 +144,11 @@ impl<T: Pod> DeviceBuffer<T> {
     }
 
     /// Memory with these elements, once it is done.
-    pub(crate) fn with(context: &Arc<CudaContext>, elements: &[T], stream: &Stream) -> Result<Self> {
+    pub(crate) fn with(
+        context: &Arc<CudaContext>,
+        elements: &[T],
+        stream: &Stream,
+    ) -> Result<Self> {
         let buffer = Self::new(context, elements.len())?;
         // In pieces, so that no more memory of the host is taken than these.
         let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(elements.len());
@@ -184,7 +196,8 @@ impl<T: Pod> DeviceBuffer<T> {
 
     /// Reads `n` elements from `first` on.
     pub(crate) fn read_range(&self, first: usize, n: usize, stream: &Stream) -> Result<Vec<T>> {
-        let mut elements = aleatron_core::memory::with_capacity(n as u128, aleatron_core::Quantity::Words)?;
+        let mut elements =
+            aleatron_core::memory::with_capacity(n as u128, aleatron_core::Quantity::Words)?;
         let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(n.max(1));
         let staged = PinnedBuffer::new(&self.context, piece)?;
         let end = first.saturating_add(n);
@@ -206,8 +219,8 @@ impl DeviceBuffer<u64> {
 
     /// The buffer as inputs of a layer.
     pub(crate) fn array(&self, element: DeviceElement) -> DeviceArray<'_> {
-        // SAFETY: the buffer is allocated as long as it is borrowed, has so many elements of eight bytes, and is written through `array_mut`
-        // alone, which borrows it exclusively.
+        // SAFETY: the buffer is allocated as long as it is borrowed, has so many elements of eight
+        // bytes, and is written through `array_mut` alone, which borrows it exclusively.
         unsafe { DeviceArray::from_raw(self.address, self.len, element) }
     }
 
@@ -222,7 +235,8 @@ impl<T> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         internal().remove(&self.address);
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was allocated by this, and is not used again: the driver waits for work that does.
+            // SAFETY: it was allocated by this, and is not used again: the driver waits for work
+            // that does.
             let _ = unsafe { (driver.cuMemFree_v2)(self.address) };
         }
     }
@@ -231,8 +245,8 @@ impl<T> Drop for DeviceBuffer<T> {
 /// Bytes staged at a time where it is not a matter of speed.
 const PINNED_BYTES: usize = 8 << 20;
 
-/// Memory of the host that the card reads and writes by itself. Slices of it may be used only while no work that uses it is under
-/// way: after the stream was waited for.
+/// Memory of the host that the card reads and writes by itself. Slices of it may be used only while
+/// no work that uses it is under way: after the stream was waited for.
 #[derive(Debug)]
 pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
@@ -253,18 +267,21 @@ impl<T: Pod> PinnedBuffer<T> {
         aleatron_core::memory::check(bytes as u128, aleatron_core::Quantity::Words)?;
         let _current = context.enter()?;
         let mut pointer = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a pointer for the driver to write to, and the context is current.
+        // SAFETY: the pointer is that of a pointer for the driver to write to, and the context is
+        // current.
         let made = unsafe { call!(context.driver, cuMemHostAlloc(&mut pointer, bytes, MAPPED)) };
         context.note(made.map_err(|error| out_of_memory(context, error, bytes)))?;
         context.count_allocation();
         let pointer = pointer.cast::<T>();
-        // SAFETY: the driver gave so many bytes, aligned to pages, and zeros are a value of any `Pod` type.
+        // SAFETY: the driver gave so many bytes, aligned to pages, and zeros are a value of any
+        // `Pod` type.
         unsafe { std::ptr::write_bytes(pointer, 0, len) };
         Ok(Self { context: Arc::clone(context), pointer, len })
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: the memory was initialised, is this buffer's, and nothing writes to it by the contract of the type.
+        // SAFETY: the memory was initialised, is this buffer's, and nothing writes to it by the
+        // contract of the type.
         unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
     }
 
@@ -341,15 +358,22 @@ impl<T: Pod> PinnedBuffer<T> {
 }
 
 impl PinnedBuffer<u64> {
-    /// Looks at words until kernels have written something else than `pending` to each, but no longer than `limit`; whether they have.
-    pub(crate) fn wait_for_changes(&self, words: Range<usize>, pending: u64, limit: Duration) -> bool {
+    /// Looks at words until kernels have written something else than `pending` to each, but no
+    /// longer than `limit`; whether they have.
+    pub(crate) fn wait_for_changes(
+        &self,
+        words: Range<usize>,
+        pending: u64,
+        limit: Duration,
+    ) -> bool {
         if words.end > self.len {
             return false;
         }
         let start = Instant::now();
         let mut looks = 0_u32;
         for index in words {
-            // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which is why it is read as volatile.
+            // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which
+            // is why it is read as volatile.
             while unsafe { std::ptr::read_volatile(self.pointer.add(index)) } == pending {
                 looks += 1;
                 if looks.is_multiple_of(64) && start.elapsed() > limit {
@@ -367,7 +391,8 @@ impl PinnedBuffer<u64> {
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was allocated by this, and is not used again: the driver waits for work that does.
+            // SAFETY: it was allocated by this, and is not used again: the driver waits for work
+            // that does.
             let _ = unsafe { (driver.cuMemFreeHost)(self.pointer.cast()) };
         }
     }
@@ -415,7 +440,8 @@ pub(crate) fn copy_rows(
         Height: host_size(rows),
     };
     let _current = context.enter()?;
-    // SAFETY: both ranges were checked, and memory of the host that is pinned has one address for both.
+    // SAFETY: both ranges were checked, and memory of the host that is pinned has one address for
+    // both.
     context.note(unsafe { call!(context.driver, cuMemcpy2DAsync_v2(&copy, stream.raw())) })
 }
 

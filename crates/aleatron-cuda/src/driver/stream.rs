@@ -33,7 +33,8 @@ impl Stream {
     pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is current.
+        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is
+        // current.
         context.note(unsafe { call!(context.driver, cuStreamCreate(&mut raw, NON_BLOCKING)) })?;
         Ok(Self { context: Arc::clone(context), raw, borrowed: false })
     }
@@ -42,11 +43,13 @@ impl Stream {
     pub(crate) fn of_device(context: &Arc<CudaContext>, stream: DeviceStream<'_>) -> Result<Self> {
         let handle = stream.handle();
         let raw = std::ptr::without_provenance_mut(host_size(handle));
-        // The default stream and that of the thread are numbers, and those of the context that is current.
+        // The default stream and that of the thread are numbers, and those of the context that is
+        // current.
         if handle > DeviceStream::OF_THREAD.handle() {
             let _current = context.enter()?;
             let mut owner = std::ptr::null_mut();
-            // SAFETY: the stream exists, as `DeviceStream::from_raw` demands; the pointer is that of a handle for the driver to write to.
+            // SAFETY: the stream exists, as `DeviceStream::from_raw` demands; the pointer is that
+            // of a handle for the driver to write to.
             context.note(unsafe { call!(context.driver, cuStreamGetCtx(raw, &mut owner)) })?;
             if !context.is_of(owner) {
                 return Err(Error::Array(
@@ -76,13 +79,16 @@ impl Stream {
     pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: both are alive, and what the event stands for is kept by the driver.
-        self.context.note(unsafe { call!(self.context.driver, cuStreamWaitEvent(self.raw, event.raw, 0)) })
+        self.context
+            .note(unsafe { call!(self.context.driver, cuStreamWaitEvent(self.raw, event.raw, 0)) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let (false, Ok(_current), Some(driver)) = (self.borrowed, self.context.enter(), open_driver()) {
+        if let (false, Ok(_current), Some(driver)) =
+            (self.borrowed, self.context.enter(), open_driver())
+        {
             // Whatever the stream uses is dropped after it: nothing may be under way by then.
             // SAFETY: it was made by this, and is not used again.
             unsafe {
@@ -119,7 +125,8 @@ impl Event {
     fn with_flags(context: &Arc<CudaContext>, flags: u32) -> Result<Self> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is current.
+        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is
+        // current.
         context.note(unsafe { call!(context.driver, cuEventCreate(&mut raw, flags)) })?;
         Ok(Self { context: Arc::clone(context), raw })
     }
@@ -128,7 +135,8 @@ impl Event {
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: both are alive.
-        self.context.note(unsafe { call!(self.context.driver, cuEventRecord(self.raw, stream.raw)) })
+        self.context
+            .note(unsafe { call!(self.context.driver, cuEventRecord(self.raw, stream.raw)) })
     }
 
     /// The time from an event before to this one, which has taken place; both are timed.
@@ -137,8 +145,9 @@ impl Event {
         let (driver, mut milliseconds) = (self.context.driver, 0.0f32);
         // SAFETY: both are alive, and the pointer is that of a number for the driver to write to.
         self.context.note(unsafe {
-            call!(driver, cuEventSynchronize(self.raw))
-                .and_then(|()| call!(driver, cuEventElapsedTime(&mut milliseconds, start.raw, self.raw)))
+            call!(driver, cuEventSynchronize(self.raw)).and_then(|()| {
+                call!(driver, cuEventElapsedTime(&mut milliseconds, start.raw, self.raw))
+            })
         })?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
@@ -147,7 +156,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was made by this, and is not used again; the driver keeps it for those who wait.
+            // SAFETY: it was made by this, and is not used again; the driver keeps it for those who
+            // wait.
             let _ = unsafe { (driver.cuEventDestroy_v2)(self.raw) };
         }
     }

@@ -1,12 +1,12 @@
 //! The functions of the driver.
 //!
-//! They are looked up here and not called through cudarc's own functions: those panic where a driver lacks one, and take its answers
-//! for a Rust enum, which a newer driver's need not be.
+//! They are looked up here and not called through cudarc's own functions: those panic where a
+//! driver lacks one, and take its answers for a Rust enum, which a newer driver's need not be.
 
 use crate::error::{Error, OLDEST_DRIVER, Result};
 use cudarc::driver::sys::{
-    self, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY2D_v2, CUcontext, CUdeviceptr, CUevent, CUfunction, CUgraph,
-    CUgraphExec, CUgraphNode, CUmodule, CUstream, CUtensorMap,
+    self, CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY2D_v2, CUcontext, CUdeviceptr, CUevent,
+    CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmodule, CUstream, CUtensorMap,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -17,7 +17,8 @@ const OUT_OF_MEMORY: c_int = 2;
 const NO_DEVICE: c_int = 100;
 
 /// Answers after which a context is of no use: the card or a kernel on it failed.
-const LOST: [c_int; 16] = [46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999];
+const LOST: [c_int; 16] =
+    [46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999];
 
 macro_rules! symbols {
     ($($name:ident($($argument:ty),* $(,)?);)*) => {
@@ -119,14 +120,15 @@ pub(super) fn open_driver() -> Option<&'static Symbols> {
 }
 
 fn open() -> Result<Symbols> {
-    // SAFETY: loading the driver's library runs its initialisers and nothing else. Asked first, since cudarc panics where
-    // there is none.
+    // SAFETY: loading the driver's library runs its initialisers and nothing else. Asked first,
+    // since cudarc panics where there is none.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoLibrary);
     }
     // The version first: a driver that is too old lacks functions too, and this says more.
     // SAFETY: the function of this name has this type in every version of the driver.
-    let version_of = unsafe { symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion") }?;
+    let version_of =
+        unsafe { symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion") }?;
     let mut version = 0;
     // SAFETY: the pointer is that of a number for the driver to write to.
     let answer = unsafe { version_of(&mut version) };

@@ -16,7 +16,8 @@ const WARP_ROWS: u64 = 16;
 /// Warps of a block.
 const WARPS: u64 = 8;
 
-/// Bytes of a slice for one sample: enough that a block's threads all have a word to encode, and no more than a warp's registers take.
+/// Bytes of a slice for one sample: enough that a block's threads all have a word to encode, and no
+/// more than a warp's registers take.
 const SHORT_SLICE_BYTES: u32 = 1024;
 const LONG_SLICE_BYTES: u32 = 2048;
 
@@ -71,7 +72,11 @@ impl FewKernel {
         let limit = if matches!(self, Self::Rows { .. }) { 1 } else { MAX_SAMPLES };
         if n_samples > limit {
             let (actual, limit) = (n_samples as u128, limit as u128);
-            return Err(Error::TooLarge { what: Limit::Kernel("samples of a kernel of few"), actual, limit });
+            return Err(Error::TooLarge {
+                what: Limit::Kernel("samples of a kernel of few"),
+                actual,
+                limit,
+            });
         }
         Ok(())
     }
@@ -95,8 +100,8 @@ pub(crate) struct FewPlan {
 }
 
 impl FewPlan {
-    /// The plan for `n_rows` neurons, with about `blocks` blocks: every one has a slice, and where there are too few slices some of the
-    /// neurons.
+    /// The plan for `n_rows` neurons, with about `blocks` blocks: every one has a slice, and where
+    /// there are too few slices some of the neurons.
     pub(crate) fn new(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
         let (bytes, blocks, n_rows) = (part.bytes(), u64::from(blocks.max(1)), n_rows as u64);
         let slice_bytes = bytes.div_ceil(blocks).next_multiple_of(128).min(MAX_SLICE_BYTES);
@@ -111,16 +116,23 @@ impl FewPlan {
         })
     }
 
-    /// The plan for one sample: slices of about a kilobyte, so that little is encoded twice and sums are added seldom.
+    /// The plan for one sample: slices of about a kilobyte, so that little is encoded twice and
+    /// sums are added seldom.
     pub(crate) fn one(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
-        // Long rows are read in long runs; short ones leave more blocks to share the neurons if slices are small.
+        // Long rows are read in long runs; short ones leave more blocks to share the neurons if
+        // slices are small.
         let is_long = part.bytes() >= LONG_ROW_BYTES * u64::from(blocks);
         let slice_bytes = if is_long { LONG_SLICE_BYTES } else { SHORT_SLICE_BYTES };
         Self::with_slice(part, n_rows, blocks, slice_bytes)
     }
 
     /// The plan for slices of so many bytes.
-    pub(crate) fn with_slice(part: &Part, n_rows: usize, blocks: u32, slice_bytes: u32) -> Result<Self> {
+    pub(crate) fn with_slice(
+        part: &Part,
+        n_rows: usize,
+        blocks: u32,
+        slice_bytes: u32,
+    ) -> Result<Self> {
         let (blocks, n_rows) = (u64::from(blocks.max(1)), n_rows as u64);
         let n_slices = part.bytes().div_ceil(u64::from(slice_bytes.max(128)));
         let n_groups = (blocks / n_slices).clamp(1, n_rows.div_ceil(WARPS));
@@ -137,7 +149,8 @@ impl FewPlan {
         u64::from(self.n_slices) * u64::from(self.n_groups)
     }
 
-    /// The shared memory of a block: the slice of every sample, apart so that two of them use different banks.
+    /// The shared memory of a block: the slice of every sample, apart so that two of them use
+    /// different banks.
     pub(crate) fn shared_bytes(&self, n_samples: u32) -> u32 {
         16 + n_samples * (self.slice_bytes + 64)
     }
@@ -158,10 +171,18 @@ mod tests {
                 for blocks in [1, 6, 264] {
                     let plan = FewPlan::new(&part(bytes), n_rows, blocks).unwrap();
                     let slices = u64::from(plan.n_slices) * u64::from(plan.slice_bytes);
-                    assert!(slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes, "{plan:?}");
+                    assert!(
+                        slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes,
+                        "{plan:?}"
+                    );
                     let rows = plan.n_groups as usize * plan.group_rows as usize;
-                    assert!(rows >= n_rows && rows - (plan.group_rows as usize) < n_rows, "{plan:?}");
-                    assert!(plan.slice_bytes.is_multiple_of(128) && plan.group_rows.is_multiple_of(16));
+                    assert!(
+                        rows >= n_rows && rows - (plan.group_rows as usize) < n_rows,
+                        "{plan:?}"
+                    );
+                    assert!(
+                        plan.slice_bytes.is_multiple_of(128) && plan.group_rows.is_multiple_of(16)
+                    );
                     assert!(plan.shared_bytes(8) <= 48 << 10);
                 }
             }
@@ -175,10 +196,17 @@ mod tests {
                 for blocks in [1, 6, 264] {
                     let plan = FewPlan::one(&part(bytes), n_rows, blocks).unwrap();
                     let slices = u64::from(plan.n_slices) * u64::from(plan.slice_bytes);
-                    assert!(slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes, "{plan:?}");
+                    assert!(
+                        slices >= bytes && slices - u64::from(plan.slice_bytes) < bytes,
+                        "{plan:?}"
+                    );
                     let rows = plan.n_groups as usize * plan.group_rows as usize;
-                    assert!(rows >= n_rows && rows - (plan.group_rows as usize) < n_rows, "{plan:?}");
-                    let FewKernel::Rows { vectors, .. } = FewKernel::best(1, plan.slice_bytes) else {
+                    assert!(
+                        rows >= n_rows && rows - (plan.group_rows as usize) < n_rows,
+                        "{plan:?}"
+                    );
+                    let FewKernel::Rows { vectors, .. } = FewKernel::best(1, plan.slice_bytes)
+                    else {
                         panic!()
                     };
                     assert!(
@@ -196,10 +224,13 @@ mod tests {
         assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 256, 1));
     }
 
-    /// The layers of the benchmarks have one block for about each place of an H200, which has two for each of 132 processors.
+    /// The layers of the benchmarks have one block for about each place of an H200, which has two
+    /// for each of 132 processors.
     #[test]
     fn layers_of_the_benchmarks_fill_a_large_card() {
-        for (bytes, n_rows, slices) in [(65_536, 256, 256), (128_000, 500, 250), (524_288, 4096, 256)] {
+        for (bytes, n_rows, slices) in
+            [(65_536, 256, 256), (128_000, 500, 250), (524_288, 4096, 256)]
+        {
             let plan = FewPlan::new(&part(bytes), n_rows, 264).unwrap();
             assert_eq!((plan.n_slices, plan.n_groups), (slices, 1), "{plan:?}");
         }

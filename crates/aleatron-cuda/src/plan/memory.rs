@@ -1,4 +1,5 @@
-//! What stays on the card: all weights where they fit beside the buffers of a call, else as many neurons at a time as do.
+//! What stays on the card: all weights where they fit beside the buffers of a call, else as many
+//! neurons at a time as do.
 
 use super::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::error::{Error, Result};
@@ -13,7 +14,8 @@ const LEAST_CHUNK: usize = 512;
 /// Calls that buffers are there for at a time: one chunk is prepared while another is counted.
 pub(super) const SETS: u128 = 2;
 
-/// Bytes of a chunk at most: larger ones are no faster, and the host keeps buffers of their values and results.
+/// Bytes of a chunk at most: larger ones are no faster, and the host keeps buffers of their values
+/// and results.
 const MAX_CHUNK_BYTES: u128 = 2 << 30;
 
 /// Memory that is left to others, at most.
@@ -24,7 +26,11 @@ pub(crate) fn chunk_of(max_batch: usize) -> usize {
     if max_batch < 2 * LEAST_CHUNK {
         return max_batch;
     }
-    max_batch.div_ceil(CHUNKS).checked_next_multiple_of(LEAST_CHUNK / 2).unwrap_or(max_batch).min(max_batch)
+    max_batch
+        .div_ceil(CHUNKS)
+        .checked_next_multiple_of(LEAST_CHUNK / 2)
+        .unwrap_or(max_batch)
+        .min(max_batch)
 }
 
 /// The samples of a chunk where a sample takes `sample_bytes`, and `left` fit the card.
@@ -65,8 +71,10 @@ impl MemoryPlan {
     ) -> Result<Self> {
         let all = free;
         let free = u128::from(free) - (u128::from(free) / 16).min(SPARE_BYTES);
-        let row_bytes = |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).sum::<u128>();
-        let widest = |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).max().unwrap_or(0);
+        let row_bytes =
+            |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).sum::<u128>();
+        let widest =
+            |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).max().unwrap_or(0);
         // Values, and counts both as they are counted and as results.
         let rest = 8 * n_units as u128 + (4 + 8) * n_neurons as u128 + 4;
         let whole = parts(n_units, stream, MAX_PART_WORDS)?;
@@ -77,14 +85,16 @@ impl MemoryPlan {
             let chunk = bounded_chunk(max_batch, sample_bytes, left);
             return Ok(Self { parts: whole, chunk, residency: Residency::Kept });
         }
-        // Half of the memory for weights, half for calls; parts of rows short enough that a few of each fit.
+        // Half of the memory for weights, half for calls; parts of rows short enough that a few of
+        // each fit.
         let half = free / 2;
         let most = half.saturating_sub(SETS * rest) / (2 * SETS * 4);
         let most = u64::try_from(most).unwrap_or(MAX_PART_WORDS);
         let parts = parts(n_units, stream, most)?;
         let part_bytes = widest(&parts);
         let fitting = half / (SETS * (part_bytes + rest));
-        let chunk = if fitting == 0 { 0 } else { bounded_chunk(max_batch, part_bytes + rest, fitting) };
+        let chunk =
+            if fitting == 0 { 0 } else { bounded_chunk(max_batch, part_bytes + rest, fitting) };
         let rows = (half / part_bytes.max(1)).min(n_neurons as u128);
         let rows = host_size(rows);
         if chunk == 0 || rows == 0 {
@@ -128,7 +138,10 @@ mod tests {
         assert_eq!(tight.residency, Residency::Kept);
         assert!(tight.chunk < 256 && tight.chunk > 0, "{}", tight.chunk);
         let made = plan(1000, 500, 1024, 256, 32 << 20).unwrap();
-        assert!(matches!(made.residency, Residency::Made { rows } if rows > 50 && rows < 500), "{made:?}");
+        assert!(
+            matches!(made.residency, Residency::Made { rows } if rows > 50 && rows < 500),
+            "{made:?}"
+        );
     }
 
     #[test]
@@ -139,7 +152,10 @@ mod tests {
             for free in [1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 34u64] {
                 let Ok(plan) = plan(n, m, bits, 256, free) else {
                     // One sample and one neuron do not fit with what comes with them.
-                    assert!(free < 64 * (8 * n as u64 + 12 * m as u64 + 1024), "{n} {m} {bits} {free}");
+                    assert!(
+                        free < 64 * (8 * n as u64 + 12 * m as u64 + 1024),
+                        "{n} {m} {bits} {free}"
+                    );
                     continue;
                 };
                 let stride = plan.widest() * 4;
@@ -149,12 +165,16 @@ mod tests {
                     Residency::Kept => plan.parts.iter().map(Part::bytes).sum::<u64>() * m as u64,
                     Residency::Made { rows } => rows as u64 * stride,
                 };
-                assert!(plan.chunk > 0 && sets + weights <= free, "{n} {m} {bits} {free}: {plan:?}");
+                assert!(
+                    plan.chunk > 0 && sets + weights <= free,
+                    "{n} {m} {bits} {free}: {plan:?}"
+                );
             }
         }
     }
 
-    /// 65,536 inputs of 65,536 bits: counts pass 32 bits, so rows are cut even where memory abounds.
+    /// 65,536 inputs of 65,536 bits: counts pass 32 bits, so rows are cut even where memory
+    /// abounds.
     #[test]
     fn wide_counts_are_cut() {
         let plan = plan(65_536, 3, 65_536, 4, 1 << 36).unwrap();

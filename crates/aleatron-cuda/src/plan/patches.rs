@@ -1,5 +1,5 @@
-//! What of a convolution is on the card: weights, the streams of the inputs of some samples, and the patches under the kernel at some
-//! positions, gathered as rows.
+//! What of a convolution is on the card: weights, the streams of the inputs of some samples, and
+//! the patches under the kernel at some positions, gathered as rows.
 
 use super::memory::{Residency, SETS, SPARE_BYTES, bounded_chunk};
 use super::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
@@ -47,8 +47,14 @@ pub(crate) struct PatchPlan {
 }
 
 impl PatchPlan {
-    /// The plan with `free` bytes, of which `fixed` are for what every call shares beside the weights.
-    pub(crate) fn new(shape: &PatchShape, max_batch: usize, fixed: u128, free: u64) -> Result<Self> {
+    /// The plan with `free` bytes, of which `fixed` are for what every call shares beside the
+    /// weights.
+    pub(crate) fn new(
+        shape: &PatchShape,
+        max_batch: usize,
+        fixed: u128,
+        free: u64,
+    ) -> Result<Self> {
         let input_words = shape.n_inputs as u128 * u128::from(shape.stream.stored);
         let all = u128::from(free);
         let out_of_memory = |bytes: u128| Error::OutOfMemory { bytes, free };
@@ -60,13 +66,16 @@ impl PatchPlan {
         let sample = u128::from(inputs.bytes()) + 8 * shape.n_inputs as u128 + 8 * n_neurons;
         let units = shape.row_streams.of(shape.n_taps);
         let whole = parts(units, shape.stream, MAX_PART_WORDS)?;
-        let weights = whole.iter().map(|part| u128::from(part.bytes())).sum::<u128>() * shape.n_rows as u128;
+        let weights =
+            whole.iter().map(|part| u128::from(part.bytes())).sum::<u128>() * shape.n_rows as u128;
         let patch = shape.patch_bytes(widest(&whole));
         if weights + SETS * (sample + patch) <= left {
-            let (chunk, patches) = shape.cut(max_batch, (left - weights) / SETS, sample, widest(&whole));
+            let (chunk, patches) =
+                shape.cut(max_batch, (left - weights) / SETS, sample, widest(&whole));
             return Ok(Self { inputs, parts: whole, chunk, patches, residency: Residency::Kept });
         }
-        // Half of the memory for weights, half for calls; parts of rows short enough that a few of each fit.
+        // Half of the memory for weights, half for calls; parts of rows short enough that a few of
+        // each fit.
         let half = left / 2;
         let spare = (half / SETS).saturating_sub(sample + shape.patch_bytes(0));
         let most = spare / (2 * 4 * shape.row_streams.of(1) as u128);
@@ -92,7 +101,8 @@ fn widest(parts: &[Part]) -> u64 {
 }
 
 impl PatchShape {
-    /// The bytes of a patch whose rows have `part_bytes`: its rows, what they count, and their ones.
+    /// The bytes of a patch whose rows have `part_bytes`: its rows, what they count, and their
+    /// ones.
     fn patch_bytes(&self, part_bytes: u64) -> u128 {
         let rows = self.row_streams.of(1) as u128;
         rows * (u128::from(part_bytes) + 4 * self.group_rows as u128 + 4)
@@ -137,9 +147,12 @@ mod tests {
     #[test]
     fn plans_keep_to_the_memory() {
         let mut kinds = [0, 0, 0];
-        for sizes in
-            [[1, 1, 1, 1, 1], [75, 27, 25, 9, 3], [1000, 1000, 1, 500, 500], [3072, 576, 1024, 64, 64]]
-        {
+        for sizes in [
+            [1, 1, 1, 1, 1],
+            [75, 27, 25, 9, 3],
+            [1000, 1000, 1, 500, 500],
+            [3072, 576, 1024, 64, 64],
+        ] {
             for (bits, fixed) in [(1, 0), (100, 24), (1024, 1000), (70_000, 0)] {
                 for row_streams in [RowStreams::Magnitudes, RowStreams::BothSigns] {
                     for free in (10..36).map(|k| 1u64 << k) {
@@ -165,7 +178,10 @@ mod tests {
                             }
                         };
                         assert!(plan.chunk > 0 && plan.patches > 0, "{shape:?} {free}: {plan:?}");
-                        assert!(plan.patches <= plan.chunk * sizes[2], "{shape:?} {free}: {plan:?}");
+                        assert!(
+                            plan.patches <= plan.chunk * sizes[2],
+                            "{shape:?} {free}: {plan:?}"
+                        );
                         assert!(
                             u128::from(sets + weights) + fixed <= u128::from(free),
                             "{shape:?} {free}: {plan:?}"

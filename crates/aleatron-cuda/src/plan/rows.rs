@@ -11,7 +11,8 @@ pub(crate) const ROW_WORDS: u64 = 32;
 /// Words of a part at most: 2^30 bits, so that counts of one part stay far below 32 bits.
 pub(crate) const MAX_PART_WORDS: u64 = 1 << 25;
 
-/// Words of a row at most, where it is not cut into parts: less than 2^32 by more than a block of any kernel has.
+/// Words of a row at most, where it is not cut into parts: less than 2^32 by more than a block of
+/// any kernel has.
 const MAX_ROW_WORDS: u64 = u32::MAX as u64 - (1 << 16);
 
 /// A part of every row.
@@ -26,7 +27,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A part of so many words, padded to whole 128 bytes. Kernels add the words of a block to a place in it, in 32 bits.
+    /// A part of so many words, padded to whole 128 bytes. Kernels add the words of a block to a
+    /// place in it, in 32 bits.
     pub(crate) fn new(begin: u64, words: u64) -> Result<Self> {
         let stride = words.next_multiple_of(ROW_WORDS);
         if stride > MAX_ROW_WORDS {
@@ -62,7 +64,11 @@ impl Part {
 pub(crate) fn parts(n_units: usize, stream: StreamWords, most: u64) -> Result<Vec<Part>> {
     let row_words = n_units as u128 * u128::from(stream.stored);
     let Ok(row_words) = u64::try_from(row_words) else {
-        return Err(Error::TooLarge { what: Limit::Units, actual: row_words, limit: u64::MAX.into() });
+        return Err(Error::TooLarge {
+            what: Limit::Units,
+            actual: row_words,
+            limit: u64::MAX.into(),
+        });
     };
     let most = most.clamp(ROW_WORDS, MAX_PART_WORDS) / ROW_WORDS * ROW_WORDS;
     // Parts of nearly one size rather than full ones and a small rest.
@@ -92,8 +98,13 @@ mod tests {
                     for part in &parts {
                         assert_eq!(part.begin, next);
                         assert!(part.words > 0 && part.begin % ROW_WORDS == 0);
-                        assert!(part.stride >= part.words && u64::from(part.stride) % ROW_WORDS == 0);
-                        assert!(u64::from(part.stride) <= most.max(ROW_WORDS), "{part:?} for {most}");
+                        assert!(
+                            part.stride >= part.words && u64::from(part.stride) % ROW_WORDS == 0
+                        );
+                        assert!(
+                            u64::from(part.stride) <= most.max(ROW_WORDS),
+                            "{part:?} for {most}"
+                        );
                         let row = part.of_rows(n_units, stream(bits)).unwrap();
                         let place = u64::from(row.first_unit) * u64::from(row.stream_words);
                         assert_eq!(place + u64::from(row.first_word), part.begin);
@@ -105,13 +116,18 @@ mod tests {
         }
     }
 
-    /// Sums of one part are below 2^31 however long the rows are, so that 32 bits hold them exactly.
+    /// Sums of one part are below 2^31 however long the rows are, so that 32 bits hold them
+    /// exactly.
     #[test]
     fn counts_of_a_part_fit_31_bits() {
-        for (n_units, bits) in [(1usize << 16, 1usize << 16), (1 << 20, 1 << 14), (3, 1 << 34), (1 << 31, 64)]
+        for (n_units, bits) in
+            [(1usize << 16, 1usize << 16), (1 << 20, 1 << 14), (3, 1 << 34), (1 << 31, 64)]
         {
             let parts = parts(n_units, stream(bits), u64::MAX).unwrap();
-            assert!(parts.iter().all(|part| u64::from(part.words) * 32 < 1 << 31), "{n_units} {bits}");
+            assert!(
+                parts.iter().all(|part| u64::from(part.words) * 32 < 1 << 31),
+                "{n_units} {bits}"
+            );
             assert!(parts.len() >= 4);
         }
     }

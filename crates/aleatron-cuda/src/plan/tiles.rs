@@ -30,8 +30,8 @@ pub enum SharedOperand {
     Weights,
 }
 
-/// The shape of a kernel of tiles. Only shapes that were compiled exist: a kernel launched with other threads or less memory than it was compiled
-/// for would reach outside.
+/// The shape of a kernel of tiles. Only shapes that were compiled exist: a kernel launched with
+/// other threads or less memory than it was compiled for would reach outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
     /// Neurons of a tile.
@@ -62,7 +62,13 @@ const fn mma(rows: u32, samples: u32, stages: u32, warps: u32) -> TileShape {
     TileShape { rows, samples, stages, engine: TileEngine::Mma { warps } }
 }
 
-const fn wgmma(rows: u32, samples: u32, stages: u32, cluster: u32, shared: SharedOperand) -> TileShape {
+const fn wgmma(
+    rows: u32,
+    samples: u32,
+    stages: u32,
+    cluster: u32,
+    shared: SharedOperand,
+) -> TileShape {
     TileShape { rows, samples, stages, engine: TileEngine::Wgmma { cluster, shared } }
 }
 
@@ -186,7 +192,8 @@ pub(crate) struct Card {
     pub(crate) hopper: bool,
 }
 
-/// Tiles of neurons that are worked on together at most: with those of the samples they fit the second-level cache for a while.
+/// Tiles of neurons that are worked on together at most: with those of the samples they fit the
+/// second-level cache for a while.
 const BAND: u32 = 8;
 
 /// What a part costs beside its steps, in steps: the first copies must come, and the sums must go.
@@ -211,11 +218,25 @@ pub(crate) struct TilePlan {
 
 impl TilePlan {
     /// The cheapest plan for rows of `row_blocks` times 128 bytes.
-    pub(crate) fn best(card: &Card, n_rows: usize, n_samples: usize, row_blocks: u32) -> Result<Self> {
+    pub(crate) fn best(
+        card: &Card,
+        n_rows: usize,
+        n_samples: usize,
+        row_blocks: u32,
+    ) -> Result<Self> {
         let candidates = if card.hopper { &HOPPER[..] } else { &MMA[..] };
         let mut best: Option<Self> = None;
-        for candidate in candidates.iter().filter(|one| one.shape.shared_bytes() <= card.max_shared_bytes) {
-            let plan = Self::of_shape(card, candidate.shape, candidate.speed, n_rows, n_samples, row_blocks)?;
+        for candidate in
+            candidates.iter().filter(|one| one.shape.shared_bytes() <= card.max_shared_bytes)
+        {
+            let plan = Self::of_shape(
+                card,
+                candidate.shape,
+                candidate.speed,
+                n_rows,
+                n_samples,
+                row_blocks,
+            )?;
             if best.is_none_or(|best| plan.cost < best.cost) {
                 best = Some(plan);
             }
@@ -226,7 +247,8 @@ impl TilePlan {
         }
     }
 
-    /// The plan for a given shape: as many parts of columns as make the last blocks of all end together.
+    /// The plan for a given shape: as many parts of columns as make the last blocks of all end
+    /// together.
     pub(crate) fn of_shape(
         card: &Card,
         shape: TileShape,
@@ -237,7 +259,8 @@ impl TilePlan {
     ) -> Result<Self> {
         let (n_rows, n_samples) =
             (size_u32(n_rows, "number of rows")?, size_u32(n_samples, "number of samples")?);
-        let (row_tiles, sample_tiles) = (n_rows.div_ceil(shape.rows), n_samples.div_ceil(shape.samples));
+        let (row_tiles, sample_tiles) =
+            (n_rows.div_ceil(shape.rows), n_samples.div_ceil(shape.samples));
         let blocks = match shape.engine {
             TileEngine::Mma { .. } => u64::from(row_tiles) * u64::from(sample_tiles),
             TileEngine::Wgmma { cluster, shared: SharedOperand::Inputs } => {
@@ -265,7 +288,8 @@ impl TilePlan {
             TileEngine::Wgmma { cluster, shared: SharedOperand::Inputs } => BAND.div_ceil(cluster),
             _ => BAND,
         };
-        // Kernels multiply it by the tiles of samples, in 32 bits: with the tiles of neurons, the product is that of all blocks.
+        // Kernels multiply it by the tiles of samples, in 32 bits: with the tiles of neurons, the
+        // product is that of all blocks.
         let band = band.min(row_tiles.max(1));
         Ok(Self {
             shape,
@@ -296,9 +320,16 @@ mod tests {
             assert!(candidate.shape.threads() <= 1024);
         }
         for shape in TileShape::in_use().into_iter().chain(TileShape::VARIANTS) {
-            assert!(shape.shared_bytes() <= H200.max_shared_bytes, "{shape}: {}", shape.shared_bytes());
+            assert!(
+                shape.shared_bytes() <= H200.max_shared_bytes,
+                "{shape}: {}",
+                shape.shared_bytes()
+            );
             if shape.needs_hopper() {
-                assert!(shape.box_rows().into_iter().all(|rows| (1..=256).contains(&rows)), "{shape}");
+                assert!(
+                    shape.box_rows().into_iter().all(|rows| (1..=256).contains(&rows)),
+                    "{shape}"
+                );
                 // Boxes begin at whole groups of eight rows.
                 assert!(shape.box_rows().into_iter().all(|rows| rows % 8 == 0), "{shape}");
             }
@@ -328,8 +359,9 @@ mod tests {
     /// The batches of the benchmarks use nearly all of an H200.
     #[test]
     fn batches_of_the_benchmarks_fill_a_large_card() {
-        let plan =
-            |n_rows, n_samples, row_blocks| TilePlan::best(&H200, n_rows, n_samples, row_blocks).unwrap();
+        let plan = |n_rows, n_samples, row_blocks| {
+            TilePlan::best(&H200, n_rows, n_samples, row_blocks).unwrap()
+        };
         let large = plan(4096, 4096, 1024);
         assert_eq!((large.shape, large.n_parts, large.blocks), (HOPPER[0].shape, 1, 512));
         let middle = plan(2048, 1024, 2048);

@@ -1,4 +1,5 @@
-//! Compiled networks on a card: inputs go up, outputs come down, and nothing in between leaves the card.
+//! Compiled networks on a card: inputs go up, outputs come down, and nothing in between leaves the
+//! card.
 
 pub(crate) mod params;
 mod step;
@@ -63,7 +64,8 @@ pub(crate) struct CudaProgram {
     chunk: usize,
     /// Workspaces whose buffers slots share as far as their uses allow.
     shared: Mutex<Vec<Workspace>>,
-    /// Workspaces in which every slot has memory of its own, for runs that return others than the outputs.
+    /// Workspaces in which every slot has memory of its own, for runs that return others than the
+    /// outputs.
     separate: Mutex<Vec<Workspace>>,
 }
 
@@ -88,14 +90,17 @@ impl CudaProgram {
                 None => return Ok(None),
             }
         }
-        let bytes = program.slots().iter().fold(0_u64, |sum, slot| sum.saturating_add(8 * slot.len as u64));
+        let bytes =
+            program.slots().iter().fold(0_u64, |sum, slot| sum.saturating_add(8 * slot.len as u64));
         let fitting = context.free_bytes()? / SLOT_SHARE / bytes.max(1);
         let mut chunk = usize::try_from(fitting).unwrap_or(MAX_CHUNK).clamp(1, MAX_CHUNK);
         let mut layers = Vec::new();
         for layer in program.layers() {
             options.cancel.check()?;
-            let options = PrepareOptions { max_batch: chunk.saturating_mul(layer.rows), ..*options };
-            let prepared = CudaLayer::new(context, &layer.spec, &layer.weights, layer.input_sign, &options)?;
+            let options =
+                PrepareOptions { max_batch: chunk.saturating_mul(layer.rows), ..*options };
+            let prepared =
+                CudaLayer::new(context, &layer.spec, &layer.weights, layer.input_sign, &options)?;
             // Layers run in the buffers of the program.
             prepared.release();
             let samples = prepared.chunk() / layer.rows;
@@ -188,7 +193,8 @@ impl CudaProgram {
     }
 }
 
-/// Returns the steps that can run with the layer at a step: those that alone use what the one before computes.
+/// Returns the steps that can run with the layer at a step: those that alone use what the one
+/// before computes.
 fn fused(
     context: &Arc<CudaContext>,
     stream: &Stream,
@@ -202,7 +208,8 @@ fn fused(
         let is_next = steps.get(k).is_some_and(|step| step.inputs() == [slot]);
         users == 1 && is_next && !program.outputs().contains(&slot)
     };
-    let Some(first) = steps.get(product + 1).filter(|_| only_user(steps[product].output(), product + 1))
+    let Some(first) =
+        steps.get(product + 1).filter(|_| only_user(steps[product].output(), product + 1))
     else {
         return Ok(None);
     };

@@ -1,4 +1,5 @@
-//! The parameters of the kernels of inter-layer arithmetic: twins of the structures in `kernels/stage.cu`, field by field.
+//! The parameters of the kernels of inter-layer arithmetic: twins of the structures in
+//! `kernels/stage.cu`, field by field.
 
 /// Which constant an element has.
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]

@@ -10,9 +10,9 @@ use aleatron_core::program::{
 use aleatron_core::{Error as CoreError, LayerSpec, Polarity};
 
 use super::params::{
-    AccumulateParams, CombineParams, DecodeParams, Elements, FinishKind, FinishStage, GatherElementsParams,
-    Keys, LayerCounts, MAX_SOURCES, MapKind, MapParams, PoolParams, QuantizeEntry, QuantizeParams,
-    RequantizeEntry, RequantizeParams,
+    AccumulateParams, CombineParams, DecodeParams, Elements, FinishKind, FinishStage,
+    GatherElementsParams, Keys, LayerCounts, MAX_SOURCES, MapKind, MapParams, PoolParams,
+    QuantizeEntry, QuantizeParams, RequantizeEntry, RequantizeParams,
 };
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
 use crate::error::{Error, Result};
@@ -90,7 +90,8 @@ pub(super) struct StepViews<'a> {
 }
 
 impl StageStep {
-    /// Prepares a step; `None` if kernels here cannot run it. `n_quantized` counts the steps that quantize.
+    /// Prepares a step; `None` if kernels here cannot run it. `n_quantized` counts the steps that
+    /// quantize.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -121,12 +122,14 @@ impl StageStep {
                     .flat_map(|(&bias, scale)| [scale, bias])
                     .map(f64::to_bits)
                     .collect();
-                let (counts, length) = (Counts::new(context, stream, spec)?, spec.length().bits() as f64);
+                let (counts, length) =
+                    (Counts::new(context, stream, spec)?, spec.length().bits() as f64);
                 Op::Decode { counts, rows: upload(&rows)?, length, low, high }
             }
             StepKind::Accumulate { layer, accumulator } => {
                 let [low, high] = accumulator.bounds();
-                let bias: Vec<u64> = accumulator.bias().iter().map(|&bias| bias.cast_unsigned()).collect();
+                let bias: Vec<u64> =
+                    accumulator.bias().iter().map(|&bias| bias.cast_unsigned()).collect();
                 let (counts, fraction) =
                     (Counts::new(context, stream, spec(*layer)?)?, accumulator.fraction());
                 Op::Accumulate { counts, bias: upload(&bias)?, low, high, fraction }
@@ -139,11 +142,13 @@ impl StageStep {
                     ConstantOp::Multiply => MapKind::Multiply,
                     ConstantOp::Divide => MapKind::Divide,
                 };
-                let table = Table::new(context, stream, constants, |constant| vec![constant.to_bits()])?;
+                let table =
+                    Table::new(context, stream, constants, |constant| vec![constant.to_bits()])?;
                 Op::Map { kind, table, entry_words: 1 }
             }
             StepKind::Offset { sign, terms } => {
-                let kind = if *sign == Sign::Plus { MapKind::Offset } else { MapKind::NegateAndOffset };
+                let kind =
+                    if *sign == Sign::Plus { MapKind::Offset } else { MapKind::NegateAndOffset };
                 Op::Map {
                     kind,
                     table: Table::new(context, stream, terms, |&term| vec![term.cast_unsigned()])?,
@@ -151,12 +156,14 @@ impl StageStep {
                 }
             }
             StepKind::Clip(Bounds::Float(bounds)) => {
-                let table = Table::new(context, stream, bounds, |ends| ends.map(f64::to_bits).to_vec())?;
+                let table =
+                    Table::new(context, stream, bounds, |ends| ends.map(f64::to_bits).to_vec())?;
                 Op::Map { kind: MapKind::ClipFloats, table, entry_words: 2 }
             }
             StepKind::Clip(Bounds::Integer(bounds)) => {
-                let table =
-                    Table::new(context, stream, bounds, |ends| ends.map(|end| end.cast_unsigned()).to_vec())?;
+                let table = Table::new(context, stream, bounds, |ends| {
+                    ends.map(|end| end.cast_unsigned()).to_vec()
+                })?;
                 Op::Map { kind: MapKind::ClipIntegers, table, entry_words: 2 }
             }
             StepKind::Restore { units } => {
@@ -170,8 +177,12 @@ impl StageStep {
                     };
                     pair.iter().flat_map(one).collect()
                 };
-                let has_long_shift =
-                    rescale.iter().flat_map(Pattern::table).flatten().flatten().any(|r| r.shift() > 61);
+                let has_long_shift = rescale
+                    .iter()
+                    .flat_map(Pattern::table)
+                    .flatten()
+                    .flatten()
+                    .any(|r| r.shift() > 61);
                 if has_long_shift {
                     return Ok(None);
                 }
@@ -185,7 +196,8 @@ impl StageStep {
                 if step.inputs().len() > MAX_SOURCES {
                     return Ok(None);
                 }
-                let pairs: Vec<u32> = map.iter().flat_map(|index| [index.input, index.element]).collect();
+                let pairs: Vec<u32> =
+                    map.iter().flat_map(|index| [index.input, index.element]).collect();
                 Op::Gather { map: DeviceBuffer::with(context, &pairs, stream)? }
             }
             StepKind::Pool(shape) => Op::Pool { shape: *shape, is_float },
@@ -206,10 +218,15 @@ impl StageStep {
             }
             StepKind::Requantize { layer, requantizers } => {
                 let (spec, largest) = (spec(*layer)?, magnitudes[step.input().index()]);
-                let Some(table) = requantize_table(context, stream, spec, requantizers, largest)? else {
+                let Some(table) = requantize_table(context, stream, spec, requantizers, largest)?
+                else {
                     return Ok(None);
                 };
-                Op::Requantize { layer: *layer, table, has_signs: spec.polarity() == Polarity::Signed }
+                Op::Requantize {
+                    layer: *layer,
+                    table,
+                    has_signs: spec.polarity() == Polarity::Signed,
+                }
             }
             _ => return Ok(None),
         };
@@ -226,7 +243,12 @@ impl StageStep {
     }
 
     /// Gives the step for `n_samples` samples to a queue.
-    pub(super) fn give(&self, queue: &Queue<'_>, n_samples: usize, views: &StepViews<'_>) -> Result<()> {
+    pub(super) fn give(
+        &self,
+        queue: &Queue<'_>,
+        n_samples: usize,
+        views: &StepViews<'_>,
+    ) -> Result<()> {
         let n = n_samples as u64 * self.len as u64;
         let elements = Elements { n, len: size_u32(self.len, "elements of a sample")?, padding: 0 };
         let out = views.output.check(8 * u128::from(n))?;
@@ -247,9 +269,18 @@ impl StageStep {
             }
             Op::Accumulate { counts, bias, low, high, fraction } => {
                 let bias = bias.view().check(8 * counts.n_rows as u128)?;
-                let (counts, low, high, fraction) = (counts.params(input(0)?)?, *low, *high, *fraction);
-                let params =
-                    AccumulateParams { elements, counts, bias, out, low, high, fraction, padding: 0 };
+                let (counts, low, high, fraction) =
+                    (counts.params(input(0)?)?, *low, *high, *fraction);
+                let params = AccumulateParams {
+                    elements,
+                    counts,
+                    bias,
+                    out,
+                    low,
+                    high,
+                    fraction,
+                    padding: 0,
+                };
                 queue.launch(&kernels::STAGE_ACCUMULATE, grid, 0, &params, 16 * n)
             }
             Op::Map { kind, table, entry_words } => {
@@ -258,7 +289,10 @@ impl StageStep {
                     keys: table.params(self.len)?,
                     input: input(0)?,
                     out,
-                    table: table.entries.view().check(8 * (*entry_words * table.n_entries) as u128)?,
+                    table: table
+                        .entries
+                        .view()
+                        .check(8 * (*entry_words * table.n_entries) as u128)?,
                     kind: *kind as u32,
                     padding: 0,
                 };
@@ -267,15 +301,24 @@ impl StageStep {
             Op::Combine { subtracts, is_float, table } => {
                 let none = Keys { keys: 0, period: 1, padding: 0 };
                 let (keys, entries) = match table {
-                    Some(table) => {
-                        (table.params(self.len)?, table.entries.view().check(32 * table.n_entries as u128)?)
-                    }
+                    Some(table) => (
+                        table.params(self.len)?,
+                        table.entries.view().check(32 * table.n_entries as u128)?,
+                    ),
                     None => (none, 0),
                 };
                 let (left, right, subtracts, is_float) =
                     (input(0)?, input(1)?, (*subtracts).into(), (*is_float).into());
-                let params =
-                    CombineParams { elements, keys, left, right, out, table: entries, subtracts, is_float };
+                let params = CombineParams {
+                    elements,
+                    keys,
+                    left,
+                    right,
+                    out,
+                    table: entries,
+                    subtracts,
+                    is_float,
+                };
                 queue.launch(&kernels::STAGE_COMBINE, grid, 0, &params, 24 * n)
             }
             Op::Gather { map } => {
@@ -287,7 +330,8 @@ impl StageStep {
                     lens: [0; MAX_SOURCES],
                 };
                 for (k, &len) in self.input_lens.iter().enumerate() {
-                    (params.sources[k], params.lens[k]) = (input(k)?, size_u32(len, "elements of a sample")?);
+                    (params.sources[k], params.lens[k]) =
+                        (input(k)?, size_u32(len, "elements of a sample")?);
                 }
                 queue.launch(&kernels::STAGE_GATHER, grid, 0, &params, 24 * n)
             }
@@ -368,7 +412,8 @@ fn requantize_table(
     let width = spec.encoding().input_width().bits();
     let mut entries = Vec::new();
     for requantizer in requantizers.table() {
-        let Some(reach) = requantizer.reach(largest, LIMIT).filter(|_| requantizer.shift() <= 61) else {
+        let Some(reach) = requantizer.reach(largest, LIMIT).filter(|_| requantizer.shift() <= 61)
+        else {
             return Ok(None);
         };
         let one = requantizer.comparator().one();
@@ -407,8 +452,8 @@ pub(super) struct FusedStage {
 }
 
 impl FusedStage {
-    /// Prepares the step that decodes or accumulates the counts of a layer, and the one behind it that makes thresholds, if there is one; `None` if
-    /// the kernel cannot run them.
+    /// Prepares the step that decodes or accumulates the counts of a layer, and the one behind it
+    /// that makes thresholds, if there is one; `None` if the kernel cannot run them.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -418,7 +463,8 @@ impl FusedStage {
         magnitudes: &[u128],
     ) -> Result<Option<Self>> {
         let layer = |layer: usize| program.layers().get(layer);
-        let (StepKind::Decode { layer: own, .. } | StepKind::Accumulate { layer: own, .. }) = first.kind()
+        let (StepKind::Decode { layer: own, .. } | StepKind::Accumulate { layer: own, .. }) =
+            first.kind()
         else {
             return Ok(None);
         };
@@ -444,14 +490,22 @@ impl FusedStage {
             StepKind::Accumulate { accumulator, .. } => {
                 [stage.least, stage.greatest] = accumulator.bounds();
                 stage.fraction = accumulator.fraction();
-                (accumulator.bias().iter().map(|&bias| bias.cast_unsigned()).collect(), FinishKind::Integers)
+                (
+                    accumulator.bias().iter().map(|&bias| bias.cast_unsigned()).collect(),
+                    FinishKind::Integers,
+                )
             }
             _ => return Ok(None),
         };
         let (mut table, mut next) = (None, None);
         match second.map(Step::kind) {
             None => {}
-            Some(StepKind::Quantize { layer: to, scale, comparator, range: ValueRange::Saturate }) => {
+            Some(StepKind::Quantize {
+                layer: to,
+                scale,
+                comparator,
+                range: ValueRange::Saturate,
+            }) => {
                 let Some(to_layer) = layer(*to) else { return Ok(None) };
                 stage.quantizer = quantizer(&to_layer.spec, *scale, *comparator);
                 (kind, next) = (FinishKind::FloatsToThresholds, Some(*to));
@@ -475,10 +529,18 @@ impl FusedStage {
         stage.kind = kind as u32;
         let n_rows = rows.len();
         let len = spec.n_neurons();
-        Ok(Some(Self { rows: DeviceBuffer::with(context, &rows, stream)?, table, stage, next, n_rows, len }))
+        Ok(Some(Self {
+            rows: DeviceBuffer::with(context, &rows, stream)?,
+            table,
+            stage,
+            next,
+            n_rows,
+            len,
+        }))
     }
 
-    /// Returns the constants with their addresses; `saturated` counts the saturated inputs of each layer.
+    /// Returns the constants with their addresses; `saturated` counts the saturated inputs of each
+    /// layer.
     pub(super) fn words(&self, saturated: View<'_>) -> Result<Vec<u64>> {
         let mut stage = self.stage;
         stage.rows = self.rows.view().check(8 * self.n_rows as u128)?;
@@ -525,7 +587,8 @@ impl Table {
         )))
     }
 
-    /// The keys as kernels take them; the period divides the elements of a sample, so that keys are those of every sample.
+    /// The keys as kernels take them; the period divides the elements of a sample, so that keys are
+    /// those of every sample.
     fn params(&self, len: usize) -> Result<Keys> {
         match &self.keys {
             None => Ok(Keys { keys: 0, period: 1, padding: 0 }),
@@ -543,7 +606,8 @@ impl Table {
 impl Counts {
     fn new(context: &Arc<CudaContext>, stream: &Stream, spec: &LayerSpec) -> Result<Self> {
         let bits = spec.length().bits() as u64;
-        let products: Vec<u64> = spec.topology().fan_ins().iter().map(|&n| n as u64 * bits).collect();
+        let products: Vec<u64> =
+            spec.topology().fan_ins().iter().map(|&n| n as u64 * bits).collect();
         Ok(Self {
             products: DeviceBuffer::with(context, &products, stream)?,
             period: size_u32(products.len(), "number of neurons")?,

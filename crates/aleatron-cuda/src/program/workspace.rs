@@ -67,9 +67,11 @@ pub(super) struct Workspace {
     buffers: Vec<DeviceBuffer<u64>>,
     /// The buffer of each slot.
     buffer_of: Vec<usize>,
-    /// What goes up, on the host: the state of the run, the seeds of the layers, and then the inputs.
+    /// What goes up, on the host: the state of the run, the seeds of the layers, and then the
+    /// inputs.
     upload: PinnedBuffer<u64>,
-    /// The same on the card, behind the outputs: what comes down are the last outputs and the state, in one copy.
+    /// The same on the card, behind the outputs: what comes down are the last outputs and the
+    /// state, in one copy.
     exchange: DeviceBuffer<u64>,
     /// The constants of steps that run with the layer before them, by layer.
     stages: DeviceBuffer<u64>,
@@ -85,7 +87,8 @@ pub(super) struct Workspace {
 struct ExchangeSizes {
     /// All outputs of a chunk, if they lie in front of the state; otherwise 0.
     outputs: usize,
-    /// The first refused value of each step that quantizes, then the saturated inputs of each layer.
+    /// The first refused value of each step that quantizes, then the saturated inputs of each
+    /// layer.
     state: usize,
     /// Two for each layer.
     seeds: usize,
@@ -123,10 +126,13 @@ impl ExchangeSizes {
     /// Returns where an input begins on the card, for `n` samples.
     fn input_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let before = program.inputs().iter().take_while(|input| **input != id);
-        self.seeds_start() + self.seeds + before.map(|&input| n * program.slot(input).len).sum::<usize>()
+        self.seeds_start()
+            + self.seeds
+            + before.map(|&input| n * program.slot(input).len).sum::<usize>()
     }
 
-    /// Returns where an output begins on the card, for `n` samples: outputs end where the state begins.
+    /// Returns where an output begins on the card, for `n` samples: outputs end where the state
+    /// begins.
     fn output_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let from = program.outputs().iter().skip_while(|output| **output != id);
         self.outputs - from.map(|&output| n * program.slot(output).len).sum::<usize>()
@@ -143,9 +149,10 @@ impl Workspace {
         }
         let (buffer_of, lens) = match layout {
             Layout::Shared => share(owner),
-            Layout::Separate => {
-                ((0..program.slots().len()).collect(), program.slots().iter().map(|s| s.len).collect())
-            }
+            Layout::Separate => (
+                (0..program.slots().len()).collect(),
+                program.slots().iter().map(|s| s.len).collect(),
+            ),
         };
         let buffers = lens.iter().map(|&len| DeviceBuffer::new(context, owner.chunk * len));
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
@@ -154,7 +161,8 @@ impl Workspace {
         let mut stages = vec![0; owner.layers.len() * STAGE_WORDS];
         for step in &owner.steps {
             if let CardStep::Product { layer, fused: Some(fused) } = step {
-                let saturated = exchange.view().from(8 * (exchanged.outputs + owner.n_quantized) as u64)?;
+                let saturated =
+                    exchange.view().from(8 * (exchanged.outputs + owner.n_quantized) as u64)?;
                 let words = fused.stage.words(saturated)?;
                 stages[layer * STAGE_WORDS..(layer + 1) * STAGE_WORDS].copy_from_slice(&words);
             }
@@ -231,7 +239,9 @@ impl Workspace {
             let words = &self.download.as_slice()[first..first + len];
             first += len;
             match all {
-                SlotData::Float(values) => values.extend(words.iter().map(|&word| f64::from_bits(word))),
+                SlotData::Float(values) => {
+                    values.extend(words.iter().map(|&word| f64::from_bits(word)))
+                }
                 SlotData::Integer(values) => values.extend(words.iter().map(|&word| word as i64)),
                 SlotData::Words(all) => all.extend_from_slice(words),
             }
@@ -288,7 +298,8 @@ impl Workspace {
         slots: &[SlotId],
         options: &RunOptions<'_>,
     ) -> Result<()> {
-        let (program, stream, profiler) = (&owner.program, Arc::clone(&self.stream), options.profiler);
+        let (program, stream, profiler) =
+            (&owner.program, Arc::clone(&self.stream), options.profiler);
         let sizes = self.sizes;
         let upload = sizes.state + sizes.seeds + wanted_words(program, program.inputs(), n);
         self.upload.send(0, upload, &self.exchange, sizes.outputs, &stream)?;
@@ -305,20 +316,32 @@ impl Workspace {
                     let memory = SlotMemory { exchange, buffers, buffer_of, sizes };
                     let seed = 8 * (sizes.seeds_start() + 2 * layer) as u64;
                     let call = ProgramCall { seed: memory.exchange.view().from(seed)? };
-                    let options =
-                        CountOptions { cancel: Cancel::NEVER, profiler, after: None, program: Some(call) };
+                    let options = CountOptions {
+                        cancel: Cancel::NEVER,
+                        profiler,
+                        after: None,
+                        program: Some(call),
+                    };
                     let rows = n * program.layers()[*layer].rows;
                     let results = match fused {
                         Some(fused) => {
                             skipped = k + 1 + fused.n_steps;
                             let stage = stages.view().from((8 * STAGE_WORDS * *layer) as u64)?;
-                            let (view, kind) = (memory.view(program, fused.output, n)?, ResultKind::Staged);
+                            let (view, kind) =
+                                (memory.view(program, fused.output, n)?, ResultKind::Staged);
                             CardResults { view, kind, stage: Some(stage) }
                         }
                         None => CardResults::counts(memory.view(program, step.output(), n)?),
                     };
                     let thresholds = memory.view(program, step.input(), n)?;
-                    owner.layers[*layer].enqueue(set, thresholds, rows, seeds[*layer], results, &options)?;
+                    owner.layers[*layer].enqueue(
+                        set,
+                        thresholds,
+                        rows,
+                        seeds[*layer],
+                        results,
+                        &options,
+                    )?;
                 }
                 CardStep::Stage(stage) => {
                     let views = StepViews {
@@ -366,14 +389,16 @@ impl Workspace {
         batch: &ProgramBatch<'_>,
         slots: &[SlotId],
     ) -> Option<CoreError> {
-        let quantized = owner.steps.iter().zip(owner.program.steps()).filter_map(|(card, step)| match card {
-            CardStep::Stage(stage) => Some((stage.quantized()?, step)),
-            CardStep::Product { .. } => None,
-        });
+        let quantized =
+            owner.steps.iter().zip(owner.program.steps()).filter_map(|(card, step)| match card {
+                CardStep::Stage(stage) => Some((stage.quantized()?, step)),
+                CardStep::Product { .. } => None,
+            });
         let state = self.state(owner, slots, batch.n_samples);
         let is_refused = |index: usize| state[index] != u64::MAX;
         quantized.into_iter().find(|(index, _)| is_refused(*index))?;
-        // The plain steps name the value. They need no counts: values are refused before the first layer that depends on them.
+        // The plain steps name the value. They need no counts: values are refused before the first
+        // layer that depends on them.
         let refusal = plain::run(&owner.program, batch, &[], |layer, thresholds, _| {
             let spec = &owner.program.layers()[layer].spec;
             Ok(vec![0; thresholds.len() / spec.n_inputs() * spec.n_neurons()])
@@ -416,12 +441,14 @@ fn wanted_words(program: &Program, slots: &[SlotId], n: usize) -> usize {
     n * slots.iter().map(|&id| program.slot(id).len).sum::<usize>()
 }
 
-/// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and the elements of each buffer.
+/// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and
+/// the elements of each buffer.
 fn share(owner: &CudaProgram) -> (Vec<usize>, Vec<usize>) {
     let program = &owner.program;
     let mut last_uses = program.last_uses();
     for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
-        // One launch may read the thresholds of a layer in some blocks while others write what the fused steps compute.
+        // One launch may read the thresholds of a layer in some blocks while others write what the
+        // fused steps compute.
         if let CardStep::Product { fused: Some(fused), .. } = card {
             let last = &mut last_uses[step.input().index()];
             *last = Some(last.unwrap_or(k).max(k + fused.n_steps));

@@ -1,7 +1,8 @@
 //! What the tests share: the card under test.
 //!
-//! It is the CPU: `tests/driver` is a driver whose cards are emulated, compiled here from the same kernel sources as the PTX. With
-//! `ALEATRON_CUDA_TESTS=card` it is the machine's own card and driver, which must be there.
+//! It is the CPU: `tests/driver` is a driver whose cards are emulated, compiled here from the same
+//! kernel sources as the PTX. With `ALEATRON_CUDA_TESTS=card` it is the machine's own card and
+//! driver, which must be there.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "the emulated driver is a library that is loaded")]
@@ -23,9 +24,11 @@ pub fn on_card() -> bool {
 fn compile() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let files = |part: &str| std::fs::read_dir(root.join(part)).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        |part: &str| std::fs::read_dir(root.join(part)).unwrap().map(|entry| entry.unwrap().path());
     let sources: Vec<PathBuf> = files("kernels").chain(files("tests/driver")).collect();
-    let newest = sources.iter().map(|file| file.metadata().unwrap().modified().unwrap()).max().unwrap();
+    let newest =
+        sources.iter().map(|file| file.metadata().unwrap().modified().unwrap()).max().unwrap();
     let library = folder.join("libcuda.so.1");
     if library.metadata().is_ok_and(|made| made.modified().unwrap() > newest) {
         return library;
@@ -47,7 +50,8 @@ fn compile() -> PathBuf {
     library
 }
 
-/// The emulated driver, which is `libcuda.so.1` from now on: a library of this name that is loaded is found before all others.
+/// The emulated driver, which is `libcuda.so.1` from now on: a library of this name that is loaded
+/// is found before all others.
 static EMULATED: LazyLock<Library> = LazyLock::new(|| {
     // SAFETY: the library has no initialisers but those of its own constants.
     unsafe { Library::open(Some(compile()), RTLD_NOW | RTLD_GLOBAL) }.unwrap()
@@ -76,8 +80,9 @@ pub fn calls(name: &str) -> i64 {
     let name = CString::new(name).unwrap();
     // SAFETY: the function has this type in `driver.cpp`.
     unsafe {
-        let function =
-            EMULATED.get::<unsafe extern "C" fn(*const c_char) -> c_longlong>(b"on_cpu_calls").unwrap();
+        let function = EMULATED
+            .get::<unsafe extern "C" fn(*const c_char) -> c_longlong>(b"on_cpu_calls")
+            .unwrap();
         function(name.as_ptr())
     }
 }
@@ -92,7 +97,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// A card with buffers of its own.
 pub fn context() -> Arc<CudaContext> {
     driver();
-    CudaContext::open(0, &ContextOptions::default()).unwrap_or_else(|error| panic!("no card: {error}"))
+    CudaContext::open(0, &ContextOptions::default())
+        .unwrap_or_else(|error| panic!("no card: {error}"))
 }
 
 /// A card of which few bytes may be used.

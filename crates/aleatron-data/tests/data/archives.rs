@@ -28,16 +28,25 @@ fn faults_of_archives_are_named() {
         message("no_labels.npz"),
         "there is no array of labels (y, y_test, labels, targets, target); the arrays are x: choose with --y NAME"
     );
-    assert_eq!(message("half_classes.npz"), "the label of sample 0 is 0.5, not a class counted from 0");
+    assert_eq!(
+        message("half_classes.npz"),
+        "the label of sample 0 is 0.5, not a class counted from 0"
+    );
     assert_eq!(
         message("flat.npz"),
         "array \"x\" has shape [6], expected (samples, features), or with more axes in row-major order"
     );
-    assert_eq!(message("text.npz"), "array \"x\": type <U1 is not read; floats, integers and booleans are");
+    assert_eq!(
+        message("text.npz"),
+        "array \"x\": type <U1 is not read; floats, integers and booleans are"
+    );
     assert_eq!(message("short.npz"), "6 values are not 3 samples of 3 features");
     assert!(message("missing.npz").contains("No such file"));
     let error = Dataset::read("data.txt").unwrap_err().to_string();
-    assert_eq!(error, "data.txt: data are read from .npz, .npy and .csv files and from folders of images");
+    assert_eq!(
+        error,
+        "data.txt: data are read from .npz, .npy and .csv files and from folders of images"
+    );
 }
 
 /// Whatever the bytes, reading ends with data or an error.
@@ -76,8 +85,11 @@ fn broken_archives_are_errors() {
 pub(crate) fn npz(arrays: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, descr, shape, bytes) in arrays {
-        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
-        let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        archive
+            .start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default())
+            .unwrap();
+        let mut header =
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');
         }
@@ -152,7 +164,10 @@ fn samples_are_those_of_a_range_that_is_there() {
         assert!(of(empty, empty).unwrap().is_empty(), "{empty}");
     }
     for (start, end) in [(2, 1), (0, 4), (4, 4), (3, 2)] {
-        assert!(matches!(of(start, end), Err(aleatron_data::Error::SampleRange { .. })), "{start}..{end}");
+        assert!(
+            matches!(of(start, end), Err(aleatron_data::Error::SampleRange { .. })),
+            "{start}..{end}"
+        );
     }
     let fault = of(2, 9).unwrap_err().to_string();
     assert_eq!(fault, "d: sample range 2..9 is out of bounds: the data set has 3 samples");
@@ -161,9 +176,11 @@ fn samples_are_those_of_a_range_that_is_there() {
 #[test]
 fn pieces_have_all_samples_whatever_their_size() {
     let data = crate::samples();
-    for (size, firsts) in [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
+    for (size, firsts) in
+        [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
     {
-        let pieces: Vec<_> = data.pieces(size).map(|(first, piece)| (first, piece.unwrap())).collect();
+        let pieces: Vec<_> =
+            data.pieces(size).map(|(first, piece)| (first, piece.unwrap())).collect();
         assert_eq!(pieces.iter().map(|piece| piece.0).collect::<Vec<_>>(), firsts, "{size}");
         assert_eq!(
             pieces.iter().flat_map(|piece| piece.1.iter().copied()).collect::<Vec<_>>(),

@@ -8,9 +8,14 @@ fn npz(arrays: [(&str, &str, &str, &[u8]); 2]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, (descr, order, shape, bytes)) in ["x.npy", "y.npy"].into_iter().zip(arrays) {
         archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
-        let header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
-        let start =
-            [&b"\x93NUMPY\x01\x00"[..], &(header.len() as u16).to_le_bytes(), header.as_bytes(), bytes];
+        let header =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        let start = [
+            &b"\x93NUMPY\x01\x00"[..],
+            &(header.len() as u16).to_le_bytes(),
+            header.as_bytes(),
+            bytes,
+        ];
         archive.write_all(&start.concat()).unwrap();
     }
     archive.finish().unwrap().into_inner()
@@ -31,7 +36,8 @@ fn arrays_are_read_in_every_type() {
         (">f8", [3f64.to_be_bytes(), (-2f64).to_be_bytes()].concat()),
     ];
     for (descr, bytes) in &integers {
-        let data = Dataset::from_npz(&npz([(descr, "False", "(2, 1)", bytes), LABELS]), "t").unwrap();
+        let data =
+            Dataset::from_npz(&npz([(descr, "False", "(2, 1)", bytes), LABELS]), "t").unwrap();
         assert_eq!((data.features(), data.labels()), (&[3.0, -2.0][..], &[1, 0][..]), "{descr}");
     }
     let unsigned: [(&str, Vec<u8>); 4] = [
@@ -41,14 +47,18 @@ fn arrays_are_read_in_every_type() {
         ("<u8", [3u64.to_le_bytes(), 254u64.to_le_bytes()].concat()),
     ];
     for (descr, bytes) in &unsigned {
-        let data = Dataset::from_npz(&npz([(descr, "False", "(2, 1)", bytes), LABELS]), "t").unwrap();
+        let data =
+            Dataset::from_npz(&npz([(descr, "False", "(2, 1)", bytes), LABELS]), "t").unwrap();
         assert_eq!(data.features(), [3.0, 254.0], "{descr}");
     }
     let data = Dataset::from_npz(&npz([("|b1", "False", "(2, 1)", &[0, 7]), LABELS]), "t").unwrap();
     assert_eq!(data.features(), [0.0, 1.0]);
     // By columns: the first of both rows, then the second.
     let by_columns = npz([("|u1", "True", "(2, 3)", &[1, 4, 2, 5, 3, 6]), LABELS]);
-    assert_eq!(Dataset::from_npz(&by_columns, "t").unwrap().features(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(
+        Dataset::from_npz(&by_columns, "t").unwrap().features(),
+        [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    );
 }
 
 /// More than one piece of an array.
@@ -89,8 +99,9 @@ fn headers_that_are_broken_are_refused() {
             archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
             archive.write_all(bytes).unwrap();
         }
-        let message =
-            Dataset::from_npz(&archive.finish().unwrap().into_inner(), "t").unwrap_err().to_string();
+        let message = Dataset::from_npz(&archive.finish().unwrap().into_inner(), "t")
+            .unwrap_err()
+            .to_string();
         message.strip_prefix("t: array \"x\": ").unwrap_or(&message).to_owned()
     };
     let header = |version: u8, len: &[u8], text: &str| {
@@ -104,9 +115,10 @@ fn headers_that_are_broken_are_refused() {
     assert_eq!(message(&header(2, &[1, 0, 1, 0], "")), "its header is too long");
     assert_eq!(message(&header(2, &[0, 0, 1, 0], "")), "the array is broken");
     assert_eq!(message(&[&header(1, &[1, 0], "")[..], &[0xff]].concat()), "its header is no text");
-    for text in
-        ["{'descr': '<f8', 'fortran_order': False, 'shape': (1, x)}", "{'descr': '<f8', 'shape': (1, 1)}"]
-    {
+    for text in [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1, x)}",
+        "{'descr': '<f8', 'shape': (1, 1)}",
+    ] {
         assert_eq!(message(&header(1, &[text.len() as u8, 0], text)), "its header is broken");
     }
 }

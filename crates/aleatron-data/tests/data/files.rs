@@ -8,7 +8,8 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-data-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("aleatron-data-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -20,7 +21,14 @@ impl Folder {
         path
     }
 
-    pub(crate) fn npy(&self, name: &str, descr: &str, order: &str, shape: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn npy(
+        &self,
+        name: &str,
+        descr: &str,
+        order: &str,
+        shape: &str,
+        bytes: &[u8],
+    ) -> PathBuf {
         self.write(name, &npy(descr, order, shape, bytes))
     }
 }
@@ -33,12 +41,14 @@ impl Drop for Folder {
 
 /// An array as NumPy writes it.
 pub(crate) fn npy(descr: &str, fortran_order: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {shape}, }}");
+    let mut header =
+        format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {shape}, }}");
     while (10 + header.len() + 1) % 64 != 0 {
         header.push(' ');
     }
     header.push('\n');
-    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes]
+        .concat()
 }
 
 fn read(x: &Path, y: &Path) -> Result<Dataset, String> {
@@ -140,7 +150,8 @@ fn labels_may_be_numbers_for_each_output() {
     let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
     let bytes: Vec<u8> = [0.5_f32, 1.0, -2.0, 4.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     let y = folder.npy("y.npy", "<f4", "True", "(2, 2)", &bytes);
-    let options = ReadOptions { labels: Some(y), kind: LabelKind::Numbers, ..ReadOptions::default() };
+    let options =
+        ReadOptions { labels: Some(y), kind: LabelKind::Numbers, ..ReadOptions::default() };
     let data = Dataset::read_with(&x, &options).unwrap();
     // By columns in the file, by samples here.
     assert_eq!((data.targets(), data.n_targets()), (&[0.5, -2.0, 1.0, 4.0][..], 2));
@@ -148,7 +159,12 @@ fn labels_may_be_numbers_for_each_output() {
 }
 
 /// A PNG file.
-pub(crate) fn image(colour: png::ColorType, depth: png::BitDepth, size: [u32; 2], pixels: &[u8]) -> Vec<u8> {
+pub(crate) fn image(
+    colour: png::ColorType,
+    depth: png::BitDepth,
+    size: [u32; 2],
+    pixels: &[u8],
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, size[0], size[1]);
     encoder.set_color(colour);
@@ -177,11 +193,13 @@ fn a_folder_of_images_has_a_class_for_each_folder() {
     for (name, pixel) in [("2", 2), ("10", 3), ("9", 2), ("01", 1)] {
         folder.write(&format!("{name}/a.png"), &image(Grayscale, Eight, [1, 1], &[pixel]));
     }
-    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    let pixels =
+        Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
     assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 2, 2, 3]);
     // One name that is none, and all of them are names.
     folder.write("x/a.png", &image(Grayscale, Eight, [1, 1], &[9]));
-    let pixels = Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
+    let pixels =
+        Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
     assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 3, 2, 2, 9]);
     let folder = Folder::new("rgb");
     // Two rows of one pixel each: channels come first.
@@ -241,7 +259,8 @@ fn what_is_no_pixel_is_passed_over() {
     assert_eq!(Dataset::read(&folder.0).unwrap().features(), [0.2]);
 }
 
-/// A byte of a file is at most 1032 bytes of pixels: what says to have as many may have them, and what has many is read.
+/// A byte of a file is at most 1032 bytes of pixels: what says to have as many may have them, and
+/// what has many is read.
 #[test]
 fn pixels_take_at_most_what_a_file_can_hold() {
     let folder = Folder::new("black");
@@ -259,14 +278,20 @@ fn pixels_take_at_most_what_a_file_can_hold() {
         let folder = Folder::new("full");
         folder.write("0/a.png", &full);
         let error = Dataset::read(&folder.0).unwrap_err().to_string();
-        assert!(error.contains(part) && error.contains("holds at most") != part.is_empty(), "{error}");
+        assert!(
+            error.contains(part) && error.contains("holds at most") != part.is_empty(),
+            "{error}"
+        );
     }
 }
 
 /// The checksum of a chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 })
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |c, _| if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 },
+        )
     };
     !bytes.iter().fold(u32::MAX, step)
 }
@@ -275,7 +300,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 fn text_files_are_read_and_divided() {
     let folder = Folder::new("text");
     let path = folder.write("x.CSV", b"a,b,c\n2,4,1\n6,8,0\n");
-    let data = Dataset::read_with(&path, &ReadOptions { divisor: 2.0, ..ReadOptions::default() }).unwrap();
+    let data =
+        Dataset::read_with(&path, &ReadOptions { divisor: 2.0, ..ReadOptions::default() }).unwrap();
     assert_eq!((all(&data), data.labels()), (vec![1.0, 2.0, 3.0, 4.0], &[1, 0][..]));
     for (text, header) in [("auto", Header::Auto), ("yes", Header::Yes), ("no", Header::No)] {
         assert_eq!(text.parse::<Header>().unwrap(), header);
@@ -290,8 +316,15 @@ fn text_files_are_read_and_divided() {
 fn one_number_to_be_found_needs_no_axis_of_its_own() {
     let folder = Folder::new("one-target");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
-    let y = folder.npy("y.npy", "<f4", "False", "(2,)", &[0.5_f32, -1.5].map(f32::to_le_bytes).concat());
-    let options = ReadOptions { labels: Some(y), kind: LabelKind::Numbers, ..ReadOptions::default() };
+    let y = folder.npy(
+        "y.npy",
+        "<f4",
+        "False",
+        "(2,)",
+        &[0.5_f32, -1.5].map(f32::to_le_bytes).concat(),
+    );
+    let options =
+        ReadOptions { labels: Some(y), kind: LabelKind::Numbers, ..ReadOptions::default() };
     let data = Dataset::read_with(&x, &options).unwrap();
     assert_eq!((data.n_targets(), data.targets()), (1, &[0.5, -1.5][..]));
 }
@@ -318,9 +351,13 @@ fn samples_that_are_not_there_are_refused() {
     assert!(data.samples(3..3).unwrap().is_empty() && data.samples(0..0).unwrap().is_empty());
     #[expect(clippy::reversed_empty_ranges, reason = "what is refused")]
     for range in [2..1, 0..4, 4..4, 3..usize::MAX] {
-        assert!(matches!(data.samples(range.clone()), Err(DataError::SampleRange { .. })), "{range:?}");
+        assert!(
+            matches!(data.samples(range.clone()), Err(DataError::SampleRange { .. })),
+            "{range:?}"
+        );
     }
-    let error = Dataset::new("bad", 2, vec![1.0, 2.0, 3.0, f64::NAN], vec![0; 2]).unwrap_err().to_string();
+    let error =
+        Dataset::new("bad", 2, vec![1.0, 2.0, 3.0, f64::NAN], vec![0; 2]).unwrap_err().to_string();
     assert_eq!(error, "bad: sample 1, feature 1 is NaN");
 }
 
@@ -339,7 +376,8 @@ fn deep_colours_are_read_by_channel() {
     assert!(error.contains("a folder of images has classes"), "{error}");
 }
 
-/// Data of files are equal where they are of the same file, and rows of no numbers to be found are refused.
+/// Data of files are equal where they are of the same file, and rows of no numbers to be found are
+/// refused.
 #[test]
 fn files_are_told_apart() {
     let folder = Folder::new("apart");
@@ -355,7 +393,8 @@ fn files_are_told_apart() {
     let other = folder.npy("other/x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 5.0]));
     assert_ne!(read(&other, &y).unwrap(), whole);
     let none = folder.npy("none.npy", "<f8", "False", "(2, 0)", &[]);
-    let options = ReadOptions { labels: Some(none), kind: LabelKind::Numbers, ..ReadOptions::default() };
+    let options =
+        ReadOptions { labels: Some(none), kind: LabelKind::Numbers, ..ReadOptions::default() };
     assert!(
         matches!(Dataset::read_with(&x, &options), Err(DataError::ArrayShape { array, .. }) if array == "y")
     );

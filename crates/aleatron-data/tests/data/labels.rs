@@ -11,7 +11,8 @@ fn names(names: &[&str]) -> Vec<String> {
 /// Texts of four code points each.
 fn code_points(texts: &[&str]) -> Vec<u8> {
     let padded = |text: &&str| {
-        let codes: Vec<u32> = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(4).collect();
+        let codes: Vec<u32> =
+            text.chars().map(u32::from).chain(std::iter::repeat(0)).take(4).collect();
         codes.iter().flat_map(|code| code.to_le_bytes()).collect::<Vec<u8>>()
     };
     texts.iter().flat_map(padded).collect()
@@ -26,7 +27,10 @@ fn arrays_of_texts_are_classes() {
     ] {
         let data = Dataset::from_npz(&npz(&[x, y]), "t").unwrap();
         assert_eq!(data.labels(), [1, 0, 1], "{y:?}");
-        assert!(matches!(data.class_names(), ClassNames::Sorted(names) if names[0] == "bad"), "{y:?}");
+        assert!(
+            matches!(data.class_names(), ClassNames::Sorted(names) if names[0] == "bad"),
+            "{y:?}"
+        );
         assert!(data.check_classes(2).is_ok());
         let error = data.check_classes(3).unwrap_err();
         assert!(matches!(&error, Error::ClassCount { n_classes: 3, .. }), "{error}");
@@ -38,7 +42,10 @@ fn arrays_of_texts_are_classes() {
     let classes = Some(names(&["c", "b", "a"]));
     let options = ReadOptions { labels: Some(y), classes, ..ReadOptions::default() };
     let data = Dataset::read_with(&x, &options).unwrap();
-    assert_eq!((data.labels(), data.class_names().names()), (&[0, 2, 0][..], &names(&["c", "b", "a"])[..]));
+    assert_eq!(
+        (data.labels(), data.class_names().names()),
+        (&[0, 2, 0][..], &names(&["c", "b", "a"])[..])
+    );
     let numbers = ReadOptions { kind: LabelKind::Numbers, classes: None, ..options };
     let error = Dataset::read_with(&x, &numbers).unwrap_err().to_string();
     assert!(error.contains("the target of sample 0 is \"c\", not a number"), "{error}");
@@ -59,8 +66,11 @@ fn arrays_are_found_by_usual_names_and_by_given_ones() {
             })
             .collect();
         let path = folder.write("a.npz", &npz(&bytes));
-        let options =
-            ReadOptions { x: x.map(str::to_owned), y: y.map(str::to_owned), ..ReadOptions::default() };
+        let options = ReadOptions {
+            x: x.map(str::to_owned),
+            y: y.map(str::to_owned),
+            ..ReadOptions::default()
+        };
         let text = |error: Error| error.to_string().rsplit_once("npz: ").unwrap().1.to_owned();
         Dataset::read_with(&path, &options).map(|data| data.labels().to_vec()).map_err(text)
     };
@@ -92,7 +102,8 @@ fn arrays_are_found_by_usual_names_and_by_given_ones() {
 #[test]
 fn inputs_need_no_labels_and_prefer_those_of_training() {
     let folder = Folder::new("inputs");
-    let archive = npz(&[("x_test", "|u1", "(1, 2)", &[1, 2]), ("x_train", "|u1", "(1, 2)", &[3, 4])]);
+    let archive =
+        npz(&[("x_test", "|u1", "(1, 2)", &[1, 2]), ("x_train", "|u1", "(1, 2)", &[3, 4])]);
     let path = folder.write("a.npz", &archive);
     let data = Dataset::read_inputs(&path, &ReadOptions::default()).unwrap();
     assert_eq!((data.features(), data.len()), (&[3.0, 4.0][..], 1));
@@ -128,7 +139,10 @@ fn folders_are_identified_by_number_or_by_name() {
             .contains("its classes are 2 (cat, emu), the network has 3")
     );
     let read = |listed: &[&str]| {
-        Dataset::read_with(&folder.0, &ReadOptions { classes: Some(names(listed)), ..ReadOptions::default() })
+        Dataset::read_with(
+            &folder.0,
+            &ReadOptions { classes: Some(names(listed)), ..ReadOptions::default() },
+        )
     };
     let data = read(&["emu", "dog", "cat"]).unwrap();
     assert_eq!((data.labels(), data.features()), (&[0, 2][..], &[1.0, 0.0][..]));

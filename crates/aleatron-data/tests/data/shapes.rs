@@ -19,10 +19,16 @@ fn samples_keep_their_shape() {
     let data = Dataset::read_with(&x, &options).unwrap();
     assert_eq!((data.sample_shape(), data.n_features()), (&[1, 2, 3][..], 6));
     let error = data.check_shape(&[3, 1, 2]).unwrap_err();
-    assert!(matches!(&error, Error::SampleShape { axes: Some(axes), .. } if *axes == [2, 0, 1]), "{error}");
+    assert!(
+        matches!(&error, Error::SampleShape { axes: Some(axes), .. } if *axes == [2, 0, 1]),
+        "{error}"
+    );
     assert!(data.check_shape(&[6]).is_ok() && data.check_shape(&[1, 2, 3]).is_ok());
     // Images are channels first, lines of text have no axes.
-    folder.write("images/0/a.png", &image(png::ColorType::Rgb, png::BitDepth::Eight, [2, 1], &[0; 6]));
+    folder.write(
+        "images/0/a.png",
+        &image(png::ColorType::Rgb, png::BitDepth::Eight, [2, 1], &[0; 6]),
+    );
     assert_eq!(Dataset::read(folder.0.join("images")).unwrap().sample_shape(), [3, 1, 2]);
     let text = folder.write("x.csv", b"1,2,3,4,5,6,0\n");
     let text = Dataset::read(text).unwrap();
@@ -76,8 +82,10 @@ fn files_that_are_not_regular_are_refused() {
         std::fs::remove_file(&path).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let path = if name.ends_with("png") { folder.0.join("images") } else { path };
-        let options =
-            ReadOptions { labels: name.ends_with("npy").then(|| path.clone()), ..ReadOptions::default() };
+        let options = ReadOptions {
+            labels: name.ends_with("npy").then(|| path.clone()),
+            ..ReadOptions::default()
+        };
         let error = Dataset::read_with(&path, &options).unwrap_err().to_string();
         assert!(error.ends_with("it is not a regular file"), "{error}");
     }

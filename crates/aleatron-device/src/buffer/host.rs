@@ -29,13 +29,15 @@ pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
     };
     signal.set(ASKED);
     let told = Arc::clone(signal);
-    raw.buffer().map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { REFUSED }));
+    raw.buffer()
+        .map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { REFUSED }));
 }
 
 /// Ends a mapping, or cancels its request.
 pub(super) fn end_map(raw: &RawBuffer, signal: &Signal) {
     if matches!(signal.get(), ASKED | MAPPED) {
-        // wgpu reports an error where the mapping has failed meanwhile; there is nothing to do then.
+        // wgpu reports an error where the mapping has failed meanwhile; there is nothing to do
+        // then.
         let scope = raw.context.device.push_error_scope(wgpu::ErrorFilter::Validation);
         raw.buffer().unmap();
         drop(scope);
@@ -78,17 +80,17 @@ fn map_error(error: wgpu::MapRangeError) -> Error {
     Error::Map { reason: error.to_string() }
 }
 
-/// A buffer that the host can map. The host has access while it is mapped, the device while it is not; a new buffer is not
-/// mapped.
+/// A buffer that the host can map. The host has access while it is mapped, the device while it is
+/// not; a new buffer is not mapped.
 ///
-/// One made by [`Self::upload`] is written by the host and read by copies, one made by [`Self::readback`] is written by copies and
-/// read by the host. Kernels can bind both where the device has
-/// [`mapped_buffers`](crate::Capabilities::mapped_buffers).
+/// One made by [`Self::upload`] is written by the host and read by copies, one made by
+/// [`Self::readback`] is written by copies and read by the host. Kernels can bind both where the
+/// device has [`mapped_buffers`](crate::Capabilities::mapped_buffers).
 pub struct HostBuffer<T: Pod> {
     raw: Arc<RawBuffer>,
     len: usize,
-    /// The status of the mapping; `None` where none was requested. Each request has its own: the callback of a cancelled one may
-    /// still run.
+    /// The status of the mapping; `None` where none was requested. Each request has its own: the
+    /// callback of a cancelled one may still run.
     mapping: Option<Arc<Signal>>,
     /// The submission after which the device is done with it, where known.
     submission: Option<wgpu::SubmissionIndex>,
@@ -150,7 +152,8 @@ impl<T: Pod> HostBuffer<T> {
         self.view().part(start, len)
     }
 
-    /// Requests the mapping, which completes after `submission`. Does nothing where one was requested before.
+    /// Requests the mapping, which completes after `submission`. Does nothing where one was
+    /// requested before.
     pub fn map_after(&mut self, submission: &Submission) {
         self.submission = Some(submission.index.clone());
         self.begin_map();
@@ -204,14 +207,17 @@ impl<T: Pod> HostBuffer<T> {
         let (first, skip) = (view.offset / 8 * 8, host_size(view.offset % 8));
         let end = (view.offset + view.bytes).next_multiple_of(4);
         let mut mapped = self.raw.buffer().get_mapped_range_mut(first..end).map_err(map_error)?;
-        mapped.slice(skip..skip + host_size(view.bytes)).copy_from_slice(bytemuck::cast_slice(data));
+        mapped
+            .slice(skip..skip + host_size(view.bytes))
+            .copy_from_slice(bytemuck::cast_slice(data));
         Ok(())
     }
 
     /// The first `len` elements; the buffer must be mapped, and stays so.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped, [`Error::HostMemory`] where they do not fit.
+    /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped,
+    /// [`Error::HostMemory`] where they do not fit.
     pub fn read(&self, len: usize) -> Result<Vec<T>> {
         let mut data = host_vec(len.min(self.len))?;
         self.with(len, |seen| data.copy_from_slice(seen))?;

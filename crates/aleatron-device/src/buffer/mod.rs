@@ -1,11 +1,13 @@
 //! Typed buffers, and views of parts of them.
 //!
-//! A [`GpuBuffer`] holds elements of any size, 8-bit and 16-bit ones included; a [`BufferView`] is a range of one, for kernels
-//! and copies. A [`HostBuffer`] can be mapped by the host, a [`PendingRead`] is a read in flight. Memory comes from a pool
-//! (`pool.rs`) and is not cleared: kernels must write what they read.
+//! A [`GpuBuffer`] holds elements of any size, 8-bit and 16-bit ones included; a [`BufferView`] is
+//! a range of one, for kernels and copies. A [`HostBuffer`] can be mapped by the host, a
+//! [`PendingRead`] is a read in flight. Memory comes from a pool (`pool.rs`) and is not cleared:
+//! kernels must write what they read.
 //!
-//! The copy commands of devices need 32-bit words at 32-bit offsets. Ranges of smaller elements may begin and end anywhere:
-//! where one shares a word with its neighbours, a kernel merges it into that word (`transfer.rs`).
+//! The copy commands of devices need 32-bit words at 32-bit offsets. Ranges of smaller elements may
+//! begin and end anywhere: where one shares a word with its neighbours, a kernel merges it into
+//! that word (`transfer.rs`).
 
 mod host;
 mod pool;
@@ -35,7 +37,8 @@ impl GpuContext {
     /// A buffer of `len` elements with unspecified contents.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past the device's largest buffer, [`Error::OutOfMemory`] where there is no room.
+    /// [`Error::TooLarge`] past the device's largest buffer, [`Error::OutOfMemory`] where there is
+    /// no room.
     pub fn buffer<T: Pod>(self: &Arc<Self>, len: usize) -> Result<GpuBuffer<T>> {
         const { assert!(size_of::<T>() > 0, "elements take memory") };
         let raw = self.allocate(len as u128 * size_of::<T>() as u128, Memory::Device)?;
@@ -73,7 +76,10 @@ pub struct GpuBuffer<T: Pod> {
 
 impl<T: Pod> fmt::Debug for GpuBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuBuffer").field("len", &self.len).field("context", &self.context().id()).finish()
+        f.debug_struct("GpuBuffer")
+            .field("len", &self.len)
+            .field("context", &self.context().id())
+            .finish()
     }
 }
 
@@ -117,8 +123,8 @@ impl<T: Pod> GpuBuffer<T> {
         self.view().part(start, len)
     }
 
-    /// Copies `data` to the elements from `start` on. All commands that are submitted later see the data, also those that were
-    /// recorded before this call.
+    /// Copies `data` to the elements from `start` on. All commands that are submitted later see the
+    /// data, also those that were recorded before this call.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`] past the end, or what the device reports.
@@ -131,7 +137,8 @@ impl<T: Pod> GpuBuffer<T> {
         let whole = bytes.len() / 4 * 4;
         let at_end = start + data.len() == self.len;
         if !view.offset.is_multiple_of(4) || (whole < bytes.len() && !at_end) {
-            // The words at the edges are shared with neighbours: a kernel merges the bytes into them.
+            // The words at the edges are shared with neighbours: a kernel merges the bytes into
+            // them.
             let staged = self.context().upload(bytes)?;
             let mut recorder = self.context().recorder(None)?;
             recorder.copy(staged.view(), view)?;
@@ -150,7 +157,9 @@ impl<T: Pod> GpuBuffer<T> {
     fn write_words(&self, mut offset: u64, bytes: &[u8]) -> Result<()> {
         let context = self.context();
         for part in bytes.chunks(WRITE_BYTES) {
-            context.scoped_in_memory(|_| context.queue.write_buffer(self.raw.buffer(), offset, part))?;
+            context.scoped_in_memory(|_| {
+                context.queue.write_buffer(self.raw.buffer(), offset, part)
+            })?;
             context.writes_pending.store(true, Ordering::Release);
             offset += part.len() as u64;
             if bytes.len() > WRITE_BYTES {

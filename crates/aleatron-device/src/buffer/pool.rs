@@ -1,8 +1,8 @@
 //! The buffer pool.
 //!
-//! Buffers come in size classes and return to the pool when dropped, so that a program which does the same thing
-//! twice allocates once. Past the limit of the pool the least recently returned ones are freed. wgpu releases freed memory only
-//! when the device is polled, so freeing polls it.
+//! Buffers come in size classes and return to the pool when dropped, so that a program which does
+//! the same thing twice allocates once. Past the limit of the pool the least recently returned ones
+//! are freed. wgpu releases freed memory only when the device is polled, so freeing polls it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Memory {
     }
 }
 
-/// Sizes are rounded up to an eighth of their power of two, and whole 16-byte vectors: few classes, at most an eighth wasted,
-/// and room after odd numbers of bytes.
+/// Sizes are rounded up to an eighth of their power of two, and whole 16-byte vectors: few classes,
+/// at most an eighth wasted, and room after odd numbers of bytes.
 fn class_of(bytes: u64) -> u64 {
     let bytes = bytes.max(256);
     let step = (1u64 << (63 - bytes.leading_zeros())) / 8;
@@ -54,13 +54,14 @@ pub(crate) struct Allocation {
 
 /// An allocation in use; it returns to the pool when the last reference is dropped.
 ///
-/// Bound kernels and recordings hold references, so that a buffer dropped between recording and submission is not
-/// reused before its commands are submitted.
+/// Bound kernels and recordings hold references, so that a buffer dropped between recording and
+/// submission is not reused before its commands are submitted.
 #[derive(Debug)]
 pub(crate) struct RawBuffer {
     pub(crate) allocation: Allocation,
     pub(crate) context: Arc<GpuContext>,
-    /// Whether handles of the memory are outside this crate, so that it must not be used for another buffer.
+    /// Whether handles of the memory are outside this crate, so that it must not be used for
+    /// another buffer.
     is_shared: AtomicBool,
 }
 
@@ -99,8 +100,8 @@ impl Drop for RawBuffer {
 /// Allocations that are not in use.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
-    /// By kind and size, then by id. The lowest id is taken first: a program that repeats itself gets the same buffers in the
-    /// same roles, and so the same bind groups.
+    /// By kind and size, then by id. The lowest id is taken first: a program that repeats itself
+    /// gets the same buffers in the same roles, and so the same bind groups.
     free: HashMap<(Memory, u64), BTreeMap<u64, (Allocation, u64)>>,
     /// Kind, size and id in order of return, for eviction.
     returned: BTreeMap<u64, (Memory, u64, u64)>,
@@ -145,19 +146,29 @@ impl BufferPool {
 
     fn empty(&mut self) -> Vec<Allocation> {
         let all = std::mem::replace(self, Self::new(self.limit));
-        all.free.into_values().flat_map(BTreeMap::into_values).map(|(allocation, _)| allocation).collect()
+        all.free
+            .into_values()
+            .flat_map(BTreeMap::into_values)
+            .map(|(allocation, _)| allocation)
+            .collect()
     }
 }
 
-/// Freed bytes from which on the device is polled: a poll costs about as much as freeing a small buffer.
+/// Freed bytes from which on the device is polled: a poll costs about as much as freeing a small
+/// buffer.
 const POLL_BYTES: u64 = 1 << 20;
 
-/// Freed bytes that submitted commands may still hold; past this limit, freeing waits for the commands.
+/// Freed bytes that submitted commands may still hold; past this limit, freeing waits for the
+/// commands.
 const HELD_BYTES: u64 = 256 << 20;
 
 impl GpuContext {
     /// Memory for `bytes`.
-    pub(crate) fn allocate(self: &Arc<Self>, bytes: u128, memory: Memory) -> Result<Arc<RawBuffer>> {
+    pub(crate) fn allocate(
+        self: &Arc<Self>,
+        bytes: u128,
+        memory: Memory,
+    ) -> Result<Arc<RawBuffer>> {
         let limit = self.info().max_buffer_bytes;
         let size = match u64::try_from(bytes) {
             Ok(bytes) if bytes <= limit / 4 * 4 => class_of(bytes).min(limit / 4 * 4),
@@ -175,15 +186,20 @@ impl GpuContext {
             return Ok(allocation);
         }
         let usage = memory.usage(self);
-        let descriptor =
-            wgpu::BufferDescriptor { label: Some("aleatron"), size, usage, mapped_at_creation: false };
+        let descriptor = wgpu::BufferDescriptor {
+            label: Some("aleatron"),
+            size,
+            usage,
+            mapped_at_creation: false,
+        };
         let buffer = self.scoped_in_memory(|device| device.create_buffer(&descriptor))?;
         self.counters.buffers.fetch_add(1, Ordering::Relaxed);
         Ok(Allocation { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), buffer, memory })
     }
 
     fn give_back(&self, allocation: Allocation) {
-        let freed = if self.is_lost() { vec![allocation] } else { lock(&self.pool).keep(allocation) };
+        let freed =
+            if self.is_lost() { vec![allocation] } else { lock(&self.pool).keep(allocation) };
         self.free(freed);
     }
 
@@ -201,8 +217,8 @@ impl GpuContext {
         self.release(bytes);
     }
 
-    /// Makes wgpu release freed memory, which it keeps until pending writes and submitted commands that use it are done
-    /// and the device is polled.
+    /// Makes wgpu release freed memory, which it keeps until pending writes and submitted commands
+    /// that use it are done and the device is polled.
     fn release(&self, bytes: u64) {
         let unreleased = self.unreleased.fetch_add(bytes, Ordering::AcqRel) + bytes;
         if unreleased < POLL_BYTES || self.is_lost() {
@@ -241,9 +257,19 @@ mod tests {
 
     #[test]
     fn classes_waste_at_most_an_eighth() {
-        for bytes in
-            [1u64, 255, 256, 257, 1000, 4096, 4097, 1 << 20, (1 << 20) + 1, 64_000_000, (1 << 31) - 5]
-        {
+        for bytes in [
+            1u64,
+            255,
+            256,
+            257,
+            1000,
+            4096,
+            4097,
+            1 << 20,
+            (1 << 20) + 1,
+            64_000_000,
+            (1 << 31) - 5,
+        ] {
             let class = class_of(bytes);
             assert!(class >= bytes && class.is_multiple_of(16), "{bytes} -> {class}");
             assert!(bytes < 256 || class - bytes <= bytes / 8, "{bytes} -> {class}");

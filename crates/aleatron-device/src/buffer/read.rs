@@ -50,10 +50,13 @@ impl Drop for ReadSlot {
     }
 }
 
-/// A read that may still be in flight; made by [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
-/// [`Recorder::read`](crate::Recorder::read) or [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
+/// A read that may still be in flight; made by
+/// [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
+/// [`Recorder::read`](crate::Recorder::read) or
+/// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
 ///
-/// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives what [`Self::wait`] does.
+/// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives what
+/// [`Self::wait`] does.
 ///
 /// ```no_run
 /// # use aleatron_device::{AdapterChoice, GpuContext};
@@ -127,7 +130,9 @@ impl<T: Pod> PendingRead<T> {
         wait_mapped(&slot.staging.context, Some(submission), &slot.signal)?;
         let mut data = host_vec::<T>(self.len)?;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut data);
-        with_mapped(&slot.staging, self.skip, bytes.len() as u64, |seen| bytes.copy_from_slice(seen))?;
+        with_mapped(&slot.staging, self.skip, bytes.len() as u64, |seen| {
+            bytes.copy_from_slice(seen)
+        })?;
         Ok(data)
     }
 }
@@ -141,14 +146,19 @@ impl<T: Pod> Future for PendingRead<T> {
         slot.signal.register(task.waker());
         let Some(submission) = slot.submission.get() else {
             // Submitting or dropping the recording wakes the task.
-            return if slot.signal.get() == DROPPED { Poll::Ready(self.take()) } else { Poll::Pending };
+            return if slot.signal.get() == DROPPED {
+                Poll::Ready(self.take())
+            } else {
+                Poll::Pending
+            };
         };
         let context = &slot.staging.context;
         if is_settled(&slot.signal) || slot.signal.has_failed() || context.is_lost() {
             return Poll::Ready(self.take());
         }
         if !self.watched {
-            self.watched = context.watch(Watch::Mapping(submission.clone(), Arc::clone(&slot.signal)));
+            self.watched =
+                context.watch(Watch::Mapping(submission.clone(), Arc::clone(&slot.signal)));
             if !self.watched {
                 // No helper thread: block instead of hanging.
                 return Poll::Ready(self.take());

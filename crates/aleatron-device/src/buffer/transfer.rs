@@ -1,7 +1,8 @@
 //! Copies, clears and reads of ranges at any byte offset.
 //!
-//! The copy commands of devices need whole 32-bit words. Where a range shares a word with its neighbours, `copy_bytes.wgsl` copies
-//! it instead and merges it into that word: on the device, in order with all other commands, without a round trip to the host.
+//! The copy commands of devices need whole 32-bit words. Where a range shares a word with its
+//! neighbours, `copy_bytes.wgsl` copies it instead and merges it into that word: on the device, in
+//! order with all other commands, without a round trip to the host.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -59,8 +60,9 @@ impl Recorder<'_> {
     /// Copies `from` to the beginning of `to`, whatever the offsets are; they may overlap.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] where it does not fit, [`Error::Foreign`] for a buffer of another device,
-    /// [`Error::Unaligned`] where `to` is a part of a [`HostBuffer`](crate::HostBuffer) that is not whole words.
+    /// [`Error::OutOfBounds`] where it does not fit, [`Error::Foreign`] for a buffer of another
+    /// device, [`Error::Unaligned`] where `to` is a part of a [`HostBuffer`](crate::HostBuffer)
+    /// that is not whole words.
     pub fn copy(&mut self, from: BufferView<'_>, to: BufferView<'_>) -> Result<()> {
         from.check_owner(self.context().id())?;
         to.check_owner(self.context().id())?;
@@ -97,7 +99,8 @@ impl Recorder<'_> {
         }
         if from.raw.memory() != Memory::Device {
             let staged = self.stage(from)?;
-            return self.merge(Some(BufferView { raw: &staged, offset: from.offset % 4, ..from }), to);
+            return self
+                .merge(Some(BufferView { raw: &staged, offset: from.offset % 4, ..from }), to);
         }
         self.merge(Some(from), to)
     }
@@ -135,7 +138,8 @@ impl Recorder<'_> {
         let pipeline = context.pipeline(&TransferKernel, &constants)?;
         // Clearing reads no source, but the binding must exist.
         let unread = context.buffer::<u32>(4)?;
-        let largest = (context.max_binding_bytes() / 2 / alignment * alignment).clamp(4, DISPATCH_BYTES);
+        let largest =
+            (context.max_binding_bytes() / 2 / alignment * alignment).clamp(4, DISPATCH_BYTES);
         let mut done = 0;
         while done < to.bytes {
             let bytes = largest.min(to.bytes - done);
@@ -154,7 +158,8 @@ impl Recorder<'_> {
                 None => (unread.view(), 0),
             };
             let bound = context.bind(&pipeline, &[source, target])?;
-            let params = Params { source_begin, target_begin, n_bytes: size_u32(bytes, "bytes of a copy")? };
+            let params =
+                Params { source_begin, target_begin, n_bytes: size_u32(bytes, "bytes of a copy")? };
             let words = (u64::from(target_begin % 4) + bytes).div_ceil(4);
             self.dispatch(&bound, &params, grid(words.div_ceil(THREADS), limit)?, 2 * bytes)?;
             done += bytes;
@@ -162,11 +167,12 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Records a read of a view, after the commands recorded so far. The result is in flight once the recording is submitted.
+    /// Records a read of a view, after the commands recorded so far. The result is in flight once
+    /// the recording is submitted.
     ///
     /// # Errors
-    /// [`Error::ElementSize`] where the view does not hold whole `T`s, [`Error::Foreign`] for a buffer of another device, or
-    /// what the device reports.
+    /// [`Error::ElementSize`] where the view does not hold whole `T`s, [`Error::Foreign`] for a
+    /// buffer of another device, or what the device reports.
     pub fn read<T: Pod>(&mut self, view: BufferView<'_>) -> Result<PendingRead<T>> {
         const { assert!(size_of::<T>() > 0, "elements take memory") };
         view.check_owner(self.context().id())?;
@@ -187,7 +193,8 @@ impl Recorder<'_> {
     }
 }
 
-/// The offset and the bytes of the whole words a view touches. Memory is allocated in whole words, so they exist.
+/// The offset and the bytes of the whole words a view touches. Memory is allocated in whole words,
+/// so they exist.
 fn words_around(view: BufferView<'_>) -> (u64, u64) {
     let first = view.offset / 4 * 4;
     (first, (view.offset + view.bytes).next_multiple_of(4) - first)

@@ -8,8 +8,8 @@ use crate::size::host_size;
 
 /// A range of the elements of a buffer, for kernels and copies.
 ///
-/// A binding consists of 32-bit words. Where a view of smaller elements ends inside a word, its binding includes the rest of
-/// that word, and `arrayLength` counts it.
+/// A binding consists of 32-bit words. Where a view of smaller elements ends inside a word, its
+/// binding includes the rest of that word, and `arrayLength` counts it.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferView<'a> {
     pub(crate) raw: &'a Arc<RawBuffer>,
@@ -68,12 +68,15 @@ impl<'a> BufferView<'a> {
                 bytes: len as u64 * self.element,
                 ..*self
             }),
-            end => Err(Error::OutOfBounds { start, end: end.unwrap_or(usize::MAX), len: self.len() }),
+            end => {
+                Err(Error::OutOfBounds { start, end: end.unwrap_or(usize::MAX), len: self.len() })
+            }
         }
     }
 
-    /// The view extended at its front to the nearest multiple of `alignment` bytes where an element begins, and the index of its
-    /// old first element in it. With [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
+    /// The view extended at its front to the nearest multiple of `alignment` bytes where an element
+    /// begins, and the index of its old first element in it. With
+    /// [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
     /// bound to a kernel that takes this index as a parameter.
     ///
     /// ```no_run
@@ -99,7 +102,11 @@ impl<'a> BufferView<'a> {
         if owner == user {
             return Ok(());
         }
-        Err(Error::Foreign { what: "buffer", owner: Owner::Context(owner), user: Owner::Context(user) })
+        Err(Error::Foreign {
+            what: "buffer",
+            owner: Owner::Context(owner),
+            user: Owner::Context(user),
+        })
     }
 
     /// Whether copies can take it as it is.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use aleatron_device::{Access, AdapterChoice, Capabilities, ContextOptions, GpuContext, Kernel};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these tests must run.
+/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
+/// tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -30,7 +31,8 @@ pub fn plain_context() -> Arc<GpuContext> {
     own_context(&ContextOptions { capabilities: Capabilities::NONE, ..ContextOptions::default() })
 }
 
-/// Kernels over floats: `b = a * factor * TIMES + PLUS`, negated where asked, from element FIRST of `a` on.
+/// Kernels over floats: `b = a * factor * TIMES + PLUS`, negated where asked, from element FIRST of
+/// `a` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Float {
     Scale,

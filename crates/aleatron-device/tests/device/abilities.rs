@@ -1,12 +1,13 @@
-//! Kernels that need an optional ability work where the device has it, and are errors where it has not.
+//! Kernels that need an optional ability work where the device has it, and are errors where it has
+//! not.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::common::{context, own_context};
 use aleatron_device::{
-    Access, BoundsChecks, BoundsProof, Capabilities, ContextOptions, CooperativeMatrix, Error, GpuContext,
-    Kernel, MatrixElement,
+    Access, BoundsChecks, BoundsProof, Capabilities, ContextOptions, CooperativeMatrix, Error,
+    GpuContext, Kernel, MatrixElement,
 };
 use half::f16;
 
@@ -89,7 +90,8 @@ impl Kernel for Needs {
 
     fn checks(&self) -> BoundsChecks {
         match self {
-            // SAFETY: it is launched with the 512 and 256 elements whose squares it loads and stores.
+            // SAFETY: it is launched with the 512 and 256 elements whose squares it loads and
+            // stores.
             Self::CooperativeMatrices => BoundsChecks::Removed(unsafe { BoundsProof::assume() }),
             _ => BoundsChecks::Kept,
         }
@@ -145,7 +147,8 @@ fn the_shaders_of_this_test_are_valid() {
     use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
     for kernel in Needs::ALL {
         let source = kernel.source(Capabilities::ALL);
-        let module = naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{kernel:?}: {e}"));
+        let module =
+            naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{kernel:?}: {e}"));
         let validated = Validator::new(ValidationFlags::all(), Allowed::all()).validate(&module);
         assert!(validated.is_ok(), "{kernel:?}: {validated:?}");
     }
@@ -169,12 +172,16 @@ fn kernels_run_where_their_ability_is() {
         let CooperativeMatrix { m, n, k, operands, sums, .. } = shape;
         [m, n, k] == [&16; 3] && [*operands, *sums] == [MatrixElement::F16, MatrixElement::F32]
     };
-    if Needs::CooperativeMatrices.is_met(has) && context.info().cooperative_matrices.iter().any(square) {
+    if Needs::CooperativeMatrices.is_met(has)
+        && context.info().cooperative_matrices.iter().any(square)
+    {
         // Small integers, so that every sum is exact.
         let value = |i: usize| f16::from_f32((i * 7 % 11) as f32 - 5.0);
         let input: Vec<f16> = (0..512).map(value).collect();
         let product = |row: usize, column: usize| -> f32 {
-            (0..16).map(|k| input[16 * row + k].to_f32() * input[256 + 16 * k + column].to_f32()).sum()
+            (0..16)
+                .map(|k| input[16 * row + k].to_f32() * input[256 + 16 * k + column].to_f32())
+                .sum()
         };
         let expected: Vec<f32> = (0..256).map(|i| product(i / 16, i % 16)).collect();
         assert_eq!(run(&context, Needs::CooperativeMatrices, &input, 256), Ok(expected));
@@ -191,7 +198,10 @@ fn kernels_are_errors_where_their_ability_is_not() {
             if kernel.is_met(context.capabilities()) {
                 assert!(compiled.is_ok(), "{kernel:?}: {compiled:?}");
             } else {
-                assert!(matches!(compiled, Err(Error::Validation { .. })), "{kernel:?}: {compiled:?}");
+                assert!(
+                    matches!(compiled, Err(Error::Validation { .. })),
+                    "{kernel:?}: {compiled:?}"
+                );
             }
         }
     }

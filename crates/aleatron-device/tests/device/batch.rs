@@ -15,7 +15,9 @@ fn many_operations_run_in_order_in_one_submission() {
     assert_eq!((a.len(), b.is_empty()), (100, false));
     batch.dispatch(&Float::Scale, &[], &[a.id(), b.id()], &2.0f32, [2, 1, 1]).unwrap();
     let between = batch.read(b).unwrap();
-    batch.dispatch(&Float::Scale, &[("PLUS", 1f32.into())], &[b.id(), c.id()], &3.0f32, [2, 1, 1]).unwrap();
+    batch
+        .dispatch(&Float::Scale, &[("PLUS", 1f32.into())], &[b.id(), c.id()], &3.0f32, [2, 1, 1])
+        .unwrap();
     batch.clear(b).unwrap();
     batch.copy(c, d).unwrap();
     let reads = [batch.read(a).unwrap(), batch.read(b).unwrap(), batch.read(c).unwrap()];
@@ -45,7 +47,11 @@ fn strangers_are_refused() {
     let read = one.read(a).unwrap();
     one.submit().unwrap();
     assert_eq!(read.wait().unwrap(), [1.0]);
-    refused(GpuCommandBatch::profiled(&context, &mut Profiler::new(&other).unwrap()).map(drop).unwrap_err());
+    refused(
+        GpuCommandBatch::profiled(&context, &mut Profiler::new(&other).unwrap())
+            .map(drop)
+            .unwrap_err(),
+    );
 }
 
 #[test]

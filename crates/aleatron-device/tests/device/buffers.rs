@@ -1,4 +1,5 @@
-//! Buffers of elements of every size: writes, reads, copies and clears of any range, and nothing beside it.
+//! Buffers of elements of every size: writes, reads, copies and clears of any range, and nothing
+//! beside it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ fn elements<T: Pod>(n: usize, seed: usize) -> Vec<T> {
     bytemuck::pod_collect_to_vec(&bytes)
 }
 
-/// Writes, reads and clears every range of a small buffer, and compares the whole with a host copy each time.
+/// Writes, reads and clears every range of a small buffer, and compares the whole with a host copy
+/// each time.
 fn every_range<T: Pod + PartialEq + Debug>(context: &Arc<GpuContext>, len: usize) {
     let mut expected = elements::<T>(len, 0);
     let buffer = context.upload(&expected).unwrap();
@@ -99,7 +101,8 @@ fn every_odd_copy_is_exact() {
 #[test]
 fn odd_copies_past_one_binding_are_split() {
     // Bindings of 1 KiB: the kernel takes several dispatches.
-    let context = own_context(&ContextOptions { max_binding_bytes: Some(1024), ..ContextOptions::default() });
+    let context =
+        own_context(&ContextOptions { max_binding_bytes: Some(1024), ..ContextOptions::default() });
     let source = elements::<u8>(5001, 3);
     let a = context.upload(&source).unwrap();
     let b = context.upload(&vec![9u8; 5003]).unwrap();
@@ -127,7 +130,10 @@ fn step() -> impl Strategy<Value = Step> {
     let range = (0..LEN).prop_flat_map(|start| (Just(start), 0..=LEN - start));
     prop_oneof![
         (0..LEN)
-            .prop_flat_map(|start| (Just(start), prop::collection::vec(any::<u8>(), 0..=LEN - start)))
+            .prop_flat_map(|start| (
+                Just(start),
+                prop::collection::vec(any::<u8>(), 0..=LEN - start)
+            ))
             .prop_map(|(start, data)| Step::Write { start, data }),
         (0..LEN, 0..LEN)
             .prop_flat_map(|(from, to)| (Just(from), Just(to), 0..=LEN - from.max(to)))
@@ -274,7 +280,8 @@ fn memory_is_not_reused_before_its_commands_are_submitted() {
 
 #[test]
 fn the_pool_keeps_no_more_than_it_may() {
-    let context = own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
+    let context =
+        own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     let sizes = [100_000usize, 300_000, 200_000, 500_000, 90_000];
     let buffers: Vec<_> = sizes.iter().map(|&n| context.upload(&vec![1u8; n]).unwrap()).collect();
     assert_eq!(context.pooled_bytes(), 0);

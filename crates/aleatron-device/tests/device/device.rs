@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::common::{Float, choice, own_context};
 use aleatron_device::{
-    Access, AdapterChoice, Capabilities, ContextOptions, Error, GpuContext, HostBuffer, Kernel, Limit,
-    Profiler, adapters, grid,
+    Access, AdapterChoice, Capabilities, ContextOptions, Error, GpuContext, HostBuffer, Kernel,
+    Limit, Profiler, adapters, grid,
 };
 
 fn fresh() -> Arc<GpuContext> {
@@ -16,7 +16,9 @@ fn fresh() -> Arc<GpuContext> {
 /// Something that needs the whole path and has a known answer.
 fn works(context: &Arc<GpuContext>) {
     let (a, b) = (context.upload(&[1f32, 3.0]).unwrap(), context.buffer::<f32>(2).unwrap());
-    let bound = context.bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()]).unwrap();
+    let bound = context
+        .bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()])
+        .unwrap();
     let mut recorder = context.recorder(None).unwrap();
     recorder.dispatch(&bound, &4f32, [1, 1, 1], 0).unwrap();
     recorder.submit().unwrap();
@@ -97,7 +99,9 @@ fn absurd_sizes_are_errors_before_anything_is_allocated() {
 fn absurd_grids_are_errors() {
     let context = fresh();
     let (a, b) = (context.upload(&[1f32]).unwrap(), context.buffer::<f32>(1).unwrap());
-    let bound = context.bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()]).unwrap();
+    let bound = context
+        .bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()])
+        .unwrap();
     let mut recorder = context.recorder(None).unwrap();
     let limit = context.info().max_workgroups;
     for sides in [[limit + 1, 1, 1], [1, limit + 1, 1], [1, 1, u32::MAX]] {
@@ -159,7 +163,9 @@ fn a_lost_device_is_an_error_for_its_users() {
     assert!(read.is_ready());
     match read.wait() {
         Ok(elements) => assert_eq!(elements, [1]),
-        Err(error) => assert!(matches!(error, Error::DeviceLost { .. } | Error::Map { .. }), "{error}"),
+        Err(error) => {
+            assert!(matches!(error, Error::DeviceLost { .. } | Error::Map { .. }), "{error}")
+        }
     }
     works(&fresh());
 }
@@ -167,7 +173,8 @@ fn a_lost_device_is_an_error_for_its_users() {
 #[test]
 fn unknown_adapters_are_errors_that_list_those_there_are() {
     let info = aleatron_device::adapter::find(&choice()).unwrap();
-    for wanted in [AdapterChoice::named("no such adapter"), AdapterChoice::Index(adapters().len())] {
+    for wanted in [AdapterChoice::named("no such adapter"), AdapterChoice::Index(adapters().len())]
+    {
         let error = GpuContext::get(&wanted).unwrap_err();
         assert!(error.to_string().contains(&info.name), "{error}");
         assert!(matches!(error, Error::NoAdapter { wanted: w, .. } if w == wanted));

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{Float, own_context};
 use aleatron_device::{
-    Access, BoundsChecks, BoundsProof, Capabilities, Checks, Constants, ContextOptions, GpuContext, Kernel,
+    Access, BoundsChecks, BoundsProof, Capabilities, Checks, Constants, ContextOptions, GpuContext,
+    Kernel,
 };
 
 fn run<K: Kernel>(context: &Arc<GpuContext>, kernel: &K, constants: Constants<'_>, x: f32) -> f32 {
@@ -103,7 +104,8 @@ fn kernels_made_at_run_time_are_compiled_once() {
     assert_eq!(name.name(), "fused x * x + 1.0");
 }
 
-/// Divides by its parameter. The argument for `Removed` would be that no launch passes zero; with the checks forced on, it may.
+/// Divides by its parameter. The argument for `Removed` would be that no launch passes zero; with
+/// the checks forced on, it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Divide(BoundsChecks);
 
@@ -135,7 +137,8 @@ impl Kernel for Divide {
 #[test]
 fn checks_are_removed_where_declared_and_can_be_forced() {
     let declared = own_context(&ContextOptions::default());
-    let forced = own_context(&ContextOptions { checks: Checks::Always, ..ContextOptions::default() });
+    let forced =
+        own_context(&ContextOptions { checks: Checks::Always, ..ContextOptions::default() });
     assert_eq!((declared.checks(), forced.checks()), (Checks::AsDeclared, Checks::Always));
     let divide = |context: &Arc<GpuContext>, checks, divisor: u32| {
         let buffer = context.upload(&[91u32]).unwrap();
@@ -147,7 +150,8 @@ fn checks_are_removed_where_declared_and_can_be_forced() {
         (buffer.read().unwrap()[0], pipeline.checks())
     };
     use BoundsChecks::Kept;
-    // SAFETY: the kernel has one element and no loop, and the launches below divide by 7 unless the checks are forced on.
+    // SAFETY: the kernel has one element and no loop, and the launches below divide by 7 unless the
+    // checks are forced on.
     let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
     for context in [&declared, &forced] {
         assert_eq!(divide(context, Kept, 7), (13, Kept));

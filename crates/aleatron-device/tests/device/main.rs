@@ -1,4 +1,5 @@
-//! Devices, buffers and kernels. Tests that lose a device or fill its memory are programs of their own.
+//! Devices, buffers and kernels. Tests that lose a device or fill its memory are programs of their
+//! own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

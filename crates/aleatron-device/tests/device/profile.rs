@@ -7,7 +7,9 @@ use aleatron_device::{Bandwidth, Error, Profiler};
 fn kernels_are_timed_by_name() {
     let context = context();
     let (a, b) = (context.upload(&[1f32; 4096]).unwrap(), context.buffer::<f32>(4096).unwrap());
-    let bound = context.bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()]).unwrap();
+    let bound = context
+        .bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()])
+        .unwrap();
     let mut profiler = Profiler::new(&context).unwrap();
     for _ in 0..2 {
         let mut recorder = context.recorder(Some(&mut profiler)).unwrap();
@@ -20,14 +22,18 @@ fn kernels_are_timed_by_name() {
         recorder.submit().unwrap();
         profiler.collect().unwrap();
     }
-    let names: Vec<_> = profiler.rows().iter().map(|row| (&*row.kernel, row.calls, row.bytes)).collect();
+    let names: Vec<_> =
+        profiler.rows().iter().map(|row| (&*row.kernel, row.calls, row.bytes)).collect();
     assert_eq!(names, [("scale", 6, 6 * 32_768), ("copy bytes", 2, 8)]);
     assert_eq!(profiler.time_of("scale"), profiler.rows()[0].time);
     assert!(!profiler.time_of("scale").is_zero() && profiler.time_of("sparse").is_zero());
     let bandwidth = Bandwidth::measure(&context, 1 << 22).unwrap();
     assert!(bandwidth.read > 0.0 && bandwidth.copy > 0.0, "{bandwidth:?}");
     let table = profiler.table(bandwidth);
-    assert!(table.lines().count() == 3 && table.contains("scale") && table.contains("of copy"), "{table}");
+    assert!(
+        table.lines().count() == 3 && table.contains("scale") && table.contains("of copy"),
+        "{table}"
+    );
     profiler.reset();
     assert!(profiler.rows().is_empty());
 }
@@ -36,7 +42,9 @@ fn kernels_are_timed_by_name() {
 fn dropped_recordings_are_not_timed() {
     let context = context();
     let (a, b) = (context.upload(&[1f32]).unwrap(), context.buffer::<f32>(1).unwrap());
-    let bound = context.bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()]).unwrap();
+    let bound = context
+        .bind(&context.pipeline(&Float::Scale, &[]).unwrap(), &[a.view(), b.view()])
+        .unwrap();
     let mut profiler = Profiler::new(&context).unwrap();
     for submitted in [false, true, false] {
         let mut recorder = context.recorder(Some(&mut profiler)).unwrap();

@@ -44,7 +44,8 @@ fn alignment_respects_elements() {
 
 #[test]
 fn what_cannot_be_bound_is_an_error() {
-    let context = own_context(&ContextOptions { max_binding_bytes: Some(400), ..ContextOptions::default() });
+    let context =
+        own_context(&ContextOptions { max_binding_bytes: Some(400), ..ContextOptions::default() });
     let (a, b) = (context.upload(&[1f32; 200]).unwrap(), context.upload(&[2f32; 200]).unwrap());
     let pipeline = context.pipeline(&Float::Scale, &[]).unwrap();
     let whole = b.view_of(0, 10).unwrap();

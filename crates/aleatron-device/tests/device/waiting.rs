@@ -27,8 +27,8 @@ fn record_busy(context: &Arc<GpuContext>, passes: usize) -> Recorder<'static> {
 /// The number of passes that keep a device busy when the host is not held up.
 const PASSES: usize = 100;
 
-/// Returns true if `unfinished` holds for some number of passes. A busy host may be held up for longer than the device
-/// works, so each attempt gives the device twice the work of the one before.
+/// Returns true if `unfinished` holds for some number of passes. A busy host may be held up for
+/// longer than the device works, so each attempt gives the device twice the work of the one before.
 fn unfinished_once(mut unfinished: impl FnMut(usize) -> bool) -> bool {
     (0..10).any(|attempt| unfinished(PASSES << attempt))
 }
@@ -59,7 +59,10 @@ fn reads_come_while_the_host_does_something_else() {
         let unfinished = !read.is_ready();
         let patience = Instant::now();
         while !read.is_ready() {
-            assert!(patience.elapsed() < Duration::from_secs(120), "polling must complete the read");
+            assert!(
+                patience.elapsed() < Duration::from_secs(120),
+                "polling must complete the read"
+            );
         }
         assert_eq!(read.wait().unwrap(), (990..1000).collect::<Vec<u32>>());
         unfinished

@@ -1,4 +1,5 @@
-//! NVIDIA cards through their own driver, in builds with the feature `cuda`; what stands for them in others.
+//! NVIDIA cards through their own driver, in builds with the feature `cuda`; what stands for them
+//! in others.
 
 #[cfg(not(feature = "cuda"))]
 pub(super) use absent::{devices, may_have_hardware, open, subject};

@@ -9,8 +9,9 @@ pub const DEVICE_VARIABLE: &str = "ALEATRON_DEVICE";
 
 /// Where a layer should run. It changes times and nothing else.
 ///
-/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that place of `aleatron info`, `cuda` and `cuda:1`
-/// for NVIDIA cards through their own driver, or several separated by commas, which work as one.
+/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that place of
+/// `aleatron info`, `cuda` and `cuda:1` for NVIDIA cards through their own driver, or several
+/// separated by commas, which work as one.
 ///
 /// ```
 /// use aleatron_engine::Device;
@@ -24,16 +25,17 @@ pub const DEVICE_VARIABLE: &str = "ALEATRON_DEVICE";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Device {
-    /// Wherever it is faster, found by measuring each size once; the CPU where there is nothing else. `ALEATRON_DEVICE` decides
-    /// where it is set.
+    /// Wherever it is faster, found by measuring each size once; the CPU where there is nothing
+    /// else. `ALEATRON_DEVICE` decides where it is set.
     #[default]
     Auto,
     /// On the CPU.
     Cpu,
-    /// On the GPU at a place among the adapters, or else the one that `ALEATRON_GPU` or `SC_GPU_ADAPTER` names, or else the most
-    /// powerful one.
+    /// On the GPU at a place among the adapters, or else the one that `ALEATRON_GPU` or
+    /// `SC_GPU_ADAPTER` names, or else the most powerful one.
     Gpu(Option<usize>),
-    /// On the NVIDIA card at a place among those that its driver shows, with its one-bit tensor cores.
+    /// On the NVIDIA card at a place among those that its driver shows, with its one-bit tensor
+    /// cores.
     Cuda(usize),
     /// On several devices, each of which gets a part of the work.
     Pool(Vec<Device>),

@@ -61,8 +61,10 @@ mod absent {
 
     fn not_built() -> crate::Error {
         let message =
-            "this build of aleatron has no GPU support: build it with the cargo feature `gpu`".to_owned();
-        Error::Backend { backend: "gpu".to_owned(), fault: BackendFault::Unavailable, message }.into()
+            "this build of aleatron has no GPU support: build it with the cargo feature `gpu`"
+                .to_owned();
+        Error::Backend { backend: "gpu".to_owned(), fault: BackendFault::Unavailable, message }
+            .into()
     }
 
     pub(in crate::backend) fn open(_: Option<usize>) -> Result<Arc<dyn Backend>> {

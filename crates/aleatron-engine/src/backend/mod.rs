@@ -1,8 +1,9 @@
 //! The processors layers run on: which there are, and how one is opened.
 //!
-//! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the one place that knows which crates bring them.
-//! [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what was measured), [`PoolBackend`] makes several of them
-//! one, and [`FaultBackend`] adds faults to any of them. Nothing above this module asks which processor it is.
+//! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the one place that knows which
+//! crates bring them. [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what
+//! was measured), [`PoolBackend`] makes several of them one, and [`FaultBackend`] adds faults to
+//! any of them. Nothing above this module asks which processor it is.
 
 mod auto;
 mod cuda;
@@ -16,8 +17,8 @@ mod pool;
 mod pool_program;
 
 pub use aleatron_core::backend::{
-    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement, DeviceStream,
-    InputOrder, Inputs, PrepareOptions, PreparedLayer,
+    Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement,
+    DeviceStream, InputOrder, Inputs, PrepareOptions, PreparedLayer,
 };
 pub use aleatron_core::program::KernelTime;
 pub use auto::AutoBackend;
@@ -36,8 +37,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether this process was forked from one that may have used drivers.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// To be called in the child of a fork, before anything else of this library. The child has none of its parent's threads and starts its
-/// own when it needs them; drivers do not survive a fork, so that everything but the CPU is refused here, and [`Device::Auto`] is the CPU.
+/// To be called in the child of a fork, before anything else of this library. The child has none of
+/// its parent's threads and starts its own when it needs them; drivers do not survive a fork, so
+/// that everything but the CPU is refused here, and [`Device::Auto`] is the CPU.
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
     aleatron_cpu::threads::forget_after_fork();
@@ -55,12 +57,15 @@ pub(crate) fn check_fork(device: &Device) -> Result<()> {
     if device.may_use_host_memory() || !is_forked() {
         return Ok(());
     }
-    let message = "a device cannot be used in a forked process: start processes with the method \"spawn\"";
-    let (backend, fault, message) = (device.to_string(), BackendFault::Unavailable, message.to_owned());
+    let message =
+        "a device cannot be used in a forked process: start processes with the method \"spawn\"";
+    let (backend, fault, message) =
+        (device.to_string(), BackendFault::Unavailable, message.to_owned());
     Err(aleatron_core::Error::Backend { backend, fault, message }.into())
 }
 
-/// Returns the processor of the host, which encodes weights and inputs for callers that ask for them.
+/// Returns the processor of the host, which encodes weights and inputs for callers that ask for
+/// them.
 pub(crate) fn host() -> Result<Cpu> {
     Ok(Cpu::current()?)
 }
@@ -68,8 +73,8 @@ pub(crate) fn host() -> Result<Cpu> {
 /// Opens a device.
 ///
 /// # Errors
-/// [`aleatron_core::Error::Backend`] where there is no such device or this build has no code for it,
-/// [`crate::Error::UnknownDevice`] where `ALEATRON_DEVICE` names none.
+/// [`aleatron_core::Error::Backend`] where there is no such device or this build has no code for
+/// it, [`crate::Error::UnknownDevice`] where `ALEATRON_DEVICE` names none.
 pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
     let device = device.resolved()?;
     check_fork(&device)?;
@@ -85,7 +90,8 @@ pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
     })
 }
 
-/// Prepares a program on a backend: resident if the backend can, otherwise with its layers there and everything between them on the host.
+/// Prepares a program on a backend: resident if the backend can, otherwise with its layers there
+/// and everything between them on the host.
 ///
 /// # Errors
 /// As [`Backend::prepare_program`].
@@ -97,7 +103,8 @@ pub fn prepare_program(
     if let Some(prepared) = backend.prepare_program(program, options)? {
         return Ok(prepared);
     }
-    let layers = program.prepare_layers(|layer| backend.prepare(&layer.spec, &layer.weights, options))?;
+    let layers =
+        program.prepare_layers(|layer| backend.prepare(&layer.spec, &layer.weights, options))?;
     Ok(Box::new(CpuProgram::new(Arc::clone(program), layers, CpuBackend::CURRENT)?))
 }
 
@@ -136,7 +143,8 @@ pub fn devices() -> Vec<DeviceInfo> {
     devices
 }
 
-/// Returns the description of a device other than the CPU; `None` for several devices and for the CPU.
+/// Returns the description of a device other than the CPU; `None` for several devices and for the
+/// CPU.
 #[must_use]
 pub fn describe(device: &Device) -> Option<DeviceInfo> {
     devices().into_iter().find(|info| match device {
@@ -151,8 +159,8 @@ pub fn cuda_absence() -> Option<String> {
     cuda::devices().err()
 }
 
-/// The devices that [`Device::Auto`] measures beside the CPU: the default GPU, if it is no driver that computes on the CPU, and the
-/// first card of CUDA, though both may be the same.
+/// The devices that [`Device::Auto`] measures beside the CPU: the default GPU, if it is no driver
+/// that computes on the CPU, and the first card of CUDA, though both may be the same.
 pub(crate) fn accelerators() -> Vec<DeviceInfo> {
     // Loading drivers takes tens of milliseconds.
     if !(gpu::may_have_hardware() || cuda::may_have_hardware()) {
@@ -184,7 +192,10 @@ pub fn subject(device: &Device) -> Result<Box<dyn Subject>> {
 struct LayersOf(Arc<dyn Backend>);
 
 impl Subject for LayersOf {
-    fn run(&self, case: &aleatron_core::conformance::Case) -> Option<aleatron_core::Result<Vec<u64>>> {
+    fn run(
+        &self,
+        case: &aleatron_core::conformance::Case,
+    ) -> Option<aleatron_core::Result<Vec<u64>>> {
         aleatron_core::conformance::run_layers(&*self.0, case)
     }
 }

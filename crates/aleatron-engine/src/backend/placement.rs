@@ -1,9 +1,10 @@
 //! Which backend is faster, measured once for each kind of call and kept on disk.
 //!
-//! A kind is a layer's spec, a batch size up to the next power of two, and everything that decides speed: the version of Aleatron, the
-//! backends with their drivers, the SIMD tier and the threads. The first call of a kind runs on every backend, several times, and the
-//! fastest is kept; its result is the same on each. The cache is a small JSON file in `ALEATRON_CACHE`, else the user's cache
-//! folder; without a place to write it, measurements last as long as the process.
+//! A kind is a layer's spec, a batch size up to the next power of two, and everything that decides
+//! speed: the version of Aleatron, the backends with their drivers, the SIMD tier and the threads.
+//! The first call of a kind runs on every backend, several times, and the fastest is kept; its
+//! result is the same on each. The cache is a small JSON file in `ALEATRON_CACHE`, else the user's
+//! cache folder; without a place to write it, measurements last as long as the process.
 
 use crate::VERSION;
 use aleatron_core::{Encoding, InputSource, LayerSpec, WeightSource};
@@ -50,11 +51,20 @@ pub fn time<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
 
 /// The name of a kind of call.
 #[must_use]
-pub fn kind(spec: &LayerSpec, n_samples: usize, backends: &[String], tier: &str, threads: usize) -> String {
+pub fn kind(
+    spec: &LayerSpec,
+    n_samples: usize,
+    backends: &[String],
+    tier: &str,
+    threads: usize,
+) -> String {
     let (n_inputs, n_neurons, bits) = (spec.n_inputs(), spec.n_neurons(), spec.length().bits());
-    let (n_weights, polarity, batch) = (spec.n_weights(), spec.polarity(), n_samples.next_power_of_two());
+    let (n_weights, polarity, batch) =
+        (spec.n_weights(), spec.polarity(), n_samples.next_power_of_two());
     let encoding = match spec.encoding() {
-        Encoding::Sequences(pairing) => format!("{} {}", pairing.sharing, pairing.inputs.width().bits()),
+        Encoding::Sequences(pairing) => {
+            format!("{} {}", pairing.sharing, pairing.inputs.width().bits())
+        }
         mixed => match (mixed.input_source(), mixed.weight_source()) {
             (InputSource::Sequences(inputs), _) => format!("{}+bernoulli", inputs.sharing),
             (_, WeightSource::Sequences(weights)) => format!("bernoulli+{}", weights.sharing),
@@ -96,7 +106,8 @@ fn cache() -> MutexGuard<'static, Cache> {
 impl Cache {
     fn load() -> Self {
         let file = folder().map(|folder| folder.join("placement.json"));
-        // A file that is missing or not ours is as good as an empty one: everything in it can be measured again.
+        // A file that is missing or not ours is as good as an empty one: everything in it can be
+        // measured again.
         let text = file.as_deref().and_then(|file| std::fs::read_to_string(file).ok());
         let known = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         Self { file, known }
@@ -112,7 +123,8 @@ impl Cache {
 }
 
 fn folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable =
+        |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable(CACHE_VARIABLE)
         .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("aleatron")))
         .or_else(|| variable("HOME").map(|folder| folder.join(".cache/aleatron")))

@@ -1,4 +1,5 @@
-//! Several backends as one: a layer's neurons or a batch's samples spread over them, with the same counts.
+//! Several backends as one: a layer's neurons or a batch's samples spread over them, with the same
+//! counts.
 
 use super::pool_program::PoolProgram;
 use super::{Backend, Batch, PrepareOptions, PreparedLayer};
@@ -15,7 +16,8 @@ pub enum Split {
     /// Neurons if a layer has enough of them, otherwise samples.
     #[default]
     Best,
-    /// Some of the neurons: weights are spread, every backend encodes every sample. Convolutions are split at output channels.
+    /// Some of the neurons: weights are spread, every backend encodes every sample. Convolutions
+    /// are split at output channels.
     Neurons,
     /// Some of the samples: every backend holds all weights.
     Samples,
@@ -93,7 +95,10 @@ impl Backend for PoolBackend {
         program: &Arc<Program>,
         options: &PrepareOptions<'_>,
     ) -> aleatron_core::Result<Option<Box<dyn PreparedProgram>>> {
-        let parts = self.backends.iter().map(|backend| super::prepare_program(&**backend, program, options));
+        let parts = self
+            .backends
+            .iter()
+            .map(|backend| super::prepare_program(&**backend, program, options));
         let parts = parts.collect::<aleatron_core::Result<_>>()?;
         Ok(Some(Box::new(PoolProgram { name: self.name(), program: Arc::clone(program), parts })))
     }
@@ -117,11 +122,14 @@ impl PoolLayer {
         samples: &[Range<usize>],
         cancel: Cancel<'_>,
     ) -> aleatron_core::Result<Vec<aleatron_core::Result<Vec<u64>>>> {
-        let parts = samples.iter().map(|samples| batch.samples(&self.spec, samples.start, samples.end));
+        let parts =
+            samples.iter().map(|samples| batch.samples(&self.spec, samples.start, samples.end));
         let parts = parts.collect::<aleatron_core::Result<Vec<_>>>()?;
-        let made = on_threads(parts.len(), cancel, |k, cancel| self.parts[k].1.counts(&parts[k], cancel));
+        let made =
+            on_threads(parts.len(), cancel, |k, cancel| self.parts[k].1.counts(&parts[k], cancel));
         let panicked = || {
-            let (fault, message) = (BackendFault::Failed, "a thread of the pool panicked".to_owned());
+            let (fault, message) =
+                (BackendFault::Failed, "a thread of the pool panicked".to_owned());
             Err(Error::Backend { backend: self.name.clone(), fault, message })
         };
         Ok(made.into_iter().map(|counts| counts.unwrap_or_else(panicked)).collect())
@@ -139,7 +147,8 @@ impl PreparedLayer for PoolLayer {
         let results = self.run(batch, &samples, cancel)?;
         let mut parts = Vec::new();
         for (counts, samples) in results.into_iter().zip(&samples) {
-            parts.push(counts.map_err(|error| error.shifted(samples.start * self.spec.n_inputs()))?);
+            parts
+                .push(counts.map_err(|error| error.shifted(samples.start * self.spec.n_inputs()))?);
         }
         if !self.by_neurons {
             return Ok(parts.concat());
@@ -148,7 +157,8 @@ impl PreparedLayer for PoolLayer {
         let mut counts = memory::with_capacity(len as u128, Quantity::Counts)?;
         for sample in 0..n_samples {
             for ((neurons, _), part) in self.parts.iter().zip(&parts) {
-                counts.extend_from_slice(&part[sample * neurons.len()..(sample + 1) * neurons.len()]);
+                counts
+                    .extend_from_slice(&part[sample * neurons.len()..(sample + 1) * neurons.len()]);
             }
         }
         Ok(counts)

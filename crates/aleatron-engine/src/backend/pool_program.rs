@@ -1,7 +1,9 @@
 //! Programs on several backends: each runs some of the samples.
 
 use crate::concurrent::on_threads;
-use aleatron_core::program::{PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId};
+use aleatron_core::program::{
+    PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId,
+};
 use aleatron_core::{BackendFault, Cancel, Error, Result};
 use std::sync::Arc;
 
@@ -14,7 +16,12 @@ pub(super) struct PoolProgram {
 }
 
 impl PreparedProgram for PoolProgram {
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
         batch.check(&self.program)?;
         cancel.check()?;
         let ranges: Vec<_> = super::pool::ranges(batch.n_samples, self.parts.len()).collect();
@@ -29,7 +36,8 @@ impl PreparedProgram for PoolProgram {
         let mut output = ProgramOutput { slots: slots.iter().map(empty).collect(), saturated };
         for (made, range) in made.into_iter().zip(&ranges) {
             let made = made.unwrap_or_else(|| {
-                let (fault, message) = (BackendFault::Failed, "a thread of the pool panicked".to_owned());
+                let (fault, message) =
+                    (BackendFault::Failed, "a thread of the pool panicked".to_owned());
                 Err(Error::Backend { backend: self.name.clone(), fault, message })
             });
             let made = made.map_err(|error| self.program.shifted(error, range.start))?;

@@ -20,16 +20,19 @@ use aleatron_graph::{Binary, Error as GraphError, Node, Op, Runner, Unary, Value
 use aleatron_tensor::{DType, Tensor};
 use std::collections::{HashMap, HashSet};
 
-/// The width of the comparators of Bernoulli streams in integer arithmetic. Sequences have comparators of their own width.
+/// The width of the comparators of Bernoulli streams in integer arithmetic. Sequences have
+/// comparators of their own width.
 const COMPARATOR_BITS: u32 = 16;
 
 /// The width of multipliers of integer arithmetic, unless the ratio of scales needs more.
 const MULTIPLIER_BITS: u32 = 16;
 
-/// Fraction bits of accumulators of streams: biases are rounded to 1/256 of a product bit, whose own noise is far larger.
+/// Fraction bits of accumulators of streams: biases are rounded to 1/256 of a product bit, whose
+/// own noise is far larger.
 const FRACTION_BITS: u32 = 8;
 
-/// Returns the fraction bits of the accumulators of a layer. Products of integers are fine enough for biases.
+/// Returns the fraction bits of the accumulators of a layer. Products of integers are fine enough
+/// for biases.
 fn fraction_bits(spec: &LayerSpec) -> u32 {
     if spec.integer_bits().is_some() { 0 } else { FRACTION_BITS }
 }
@@ -44,7 +47,8 @@ pub(super) struct Emitter<'a> {
     views: Views,
     pub(super) program: ProgramBuilder,
     pub(super) values: HashMap<ValueId, Number>,
-    /// The outputs of layers before their bias or activation, if where the outputs of nodes are is recorded.
+    /// The outputs of layers before their bias or activation, if where the outputs of nodes are is
+    /// recorded.
     pub(super) shown: HashMap<ValueId, (SlotId, Number)>,
     /// The value that 1 stands for, by the index of a unit.
     pub(super) units: Vec<f64>,
@@ -102,7 +106,10 @@ impl<'a> Emitter<'a> {
             Form::Offset(operand) => vec![self.shifted(node, operand)?],
             Form::Sum => vec![self.sum(node)?],
             Form::Constant | Form::Tensors => {
-                return Err(aleatron_core::Error::Internal { place: "engine::compile::Emitter::node" }.into());
+                return Err(aleatron_core::Error::Internal {
+                    place: "engine::compile::Emitter::node",
+                }
+                .into());
             }
         };
         for (id, number) in node.outputs.iter().zip(made) {
@@ -116,7 +123,10 @@ impl<'a> Emitter<'a> {
     /// Returns a slot of floats that holds a value.
     pub(super) fn floats(&mut self, id: ValueId) -> Result<SlotId> {
         let Some(number) = self.values.get(&id).cloned() else {
-            return Err(aleatron_core::Error::Internal { place: "engine::compile::Emitter::floats" }.into());
+            return Err(aleatron_core::Error::Internal {
+                place: "engine::compile::Emitter::floats",
+            }
+            .into());
         };
         let slot = number.slot(&mut self.program)?;
         match number.kind {
@@ -167,7 +177,8 @@ impl<'a> Emitter<'a> {
         for &index in &used {
             table.push(convert(&self.unit(index)?)?);
         }
-        let internal = |_| aleatron_core::Error::Internal { place: "engine::compile::Emitter::unit_pattern" };
+        let internal =
+            |_| aleatron_core::Error::Internal { place: "engine::compile::Emitter::unit_pattern" };
         let key = |index| Ok(used.binary_search(index).map_err(internal)? as u32);
         let keys = indices.iter().map(key).collect::<aleatron_core::Result<Vec<_>>>()?;
         Ok(Pattern::from_keys(&keys, table)?)
@@ -177,7 +188,9 @@ impl<'a> Emitter<'a> {
         let layer = &self.network.layers()[index];
         let in_layer = |error: Error| match error {
             error @ Error::Core(aleatron_core::Error::Cancelled) => error,
-            source => Error::Layer { layer: index, name: layer.name.clone(), source: Box::new(source) },
+            source => {
+                Error::Layer { layer: index, name: layer.name.clone(), source: Box::new(source) }
+            }
         };
         self.stream_of(index, layer, node).map_err(in_layer)
     }
@@ -229,12 +242,19 @@ impl<'a> Emitter<'a> {
                 self.program.requantize(program_layer, slot, requantizers)?
             }
             _ => {
-                let range = if input.is_streamed { ValueRange::Saturate } else { self.config.range };
+                let range =
+                    if input.is_streamed { ValueRange::Saturate } else { self.config.range };
                 let comparator = match self.config.arithmetic {
                     Arithmetic::Float => None,
                     Arithmetic::Integer => Some(comparator),
                 };
-                self.program.quantize(program_layer, slot, layer.input_scale * gain, comparator, range)?
+                self.program.quantize(
+                    program_layer,
+                    slot,
+                    layer.input_scale * gain,
+                    comparator,
+                    range,
+                )?
             }
         };
         let counts = self.program.product(program_layer, thresholds)?;
@@ -281,16 +301,20 @@ impl<'a> Emitter<'a> {
         }
         let accumulator = Accumulator::calibrated(spec, stage, fraction_bits(spec))?;
         let outputs = self.program.accumulate(program_layer, counts, accumulator.clone())?;
-        let unit = |row: usize| accumulator.unit(spec.length(), layer.input_scale * layer.weight_scale(row));
+        let unit = |row: usize| {
+            accumulator.unit(spec.length(), layer.input_scale * layer.weight_scale(row))
+        };
         let rows: Vec<u32> = (0..spec.n_rows()).map(|row| self.unit_index(unit(row))).collect();
         let (per_row, n) = (spec.neurons_per_row(), spec.n_neurons());
         let units: Vec<u32> = (0..n * shapes.rows).map(|k| rows[k % n / per_row]).collect();
-        let number = Number::of_slot(outputs, SlotKind::Integer, &shapes.output)?.with_units(&units)?;
+        let number =
+            Number::of_slot(outputs, SlotKind::Integer, &shapes.output)?.with_units(&units)?;
         let number = Number { width: accumulator.width(), ..streamed(number) };
         Ok((outputs, number, Some(accumulator)))
     }
 
-    /// Adds the outputs of a layer before its bias and before its activation, if these are nodes of their own.
+    /// Adds the outputs of a layer before its bias and before its activation, if these are nodes of
+    /// their own.
     fn show(
         &mut self,
         layer: &Layer,
@@ -300,7 +324,8 @@ impl<'a> Emitter<'a> {
         stage: &FloatStage,
         shapes: &LayerShapes,
     ) -> Result<()> {
-        let output = |node: usize| self.network.graph().nodes()[node].outputs.first().copied().flatten();
+        let output =
+            |node: usize| self.network.graph().nodes()[node].outputs.first().copied().flatten();
         let plain = FloatStage { activation: Activation::Identity, ..stage.clone() };
         let without_bias = FloatStage { bias: vec![0.0; stage.bias.len()], ..plain.clone() };
         let mut parts = Vec::new();
@@ -311,7 +336,8 @@ impl<'a> Emitter<'a> {
             parts.push((output(layer.output_node()), plain));
         }
         for (id, stage) in parts {
-            let (slot, number, _) = self.staged(layer, spec, program_layer, counts, &stage, shapes)?;
+            let (slot, number, _) =
+                self.staged(layer, spec, program_layer, counts, &stage, shapes)?;
             if let Some(id) = id {
                 self.shown.insert(id, (slot, number));
             }
@@ -319,7 +345,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the activation that alone uses the outputs of a layer, which becomes part of the stage of the layer.
+    /// Returns the activation that alone uses the outputs of a layer, which becomes part of the
+    /// stage of the layer.
     fn activation_behind(
         &mut self,
         layer: &Layer,
@@ -345,8 +372,11 @@ impl<'a> Emitter<'a> {
             }
             _ => return Ok(Activation::Identity),
         };
-        if let (Activation::Clamp { low, high }, Arithmetic::Integer) = (activation, self.config.arithmetic) {
-            // Bounds beyond all values would widen the accumulator: a step of its own leaves them out.
+        if let (Activation::Clamp { low, high }, Arithmetic::Integer) =
+            (activation, self.config.arithmetic)
+        {
+            // Bounds beyond all values would widen the accumulator: a step of its own leaves them
+            // out.
             let plain = Accumulator::calibrated(spec, stage, fraction_bits(spec))?;
             let unit = plain.unit(spec.length(), layer.input_scale * layer.weight_scale(0));
             let [least, greatest] = plain.interval().map(|end| end as f64 * unit);
@@ -384,7 +414,9 @@ impl<'a> Emitter<'a> {
             None => vec![None; moved.len()],
         };
         let made = moved.into_iter().zip(units);
-        Ok(made.map(|(codes, units)| Number { codes, units, width, sign, ..first.clone() }).collect())
+        Ok(made
+            .map(|(codes, units)| Number { codes, units, width, sign, ..first.clone() })
+            .collect())
     }
 
     /// Returns the bounds of a node that limits numbers.
@@ -432,7 +464,8 @@ impl<'a> Emitter<'a> {
                 self.program.clip(slot, Bounds::Float(Pattern::uniform([low, high])))?
             }
         };
-        let sign = if low.is_some_and(|low| low >= 0.0) { InputSign::NonNegative } else { number.sign };
+        let sign =
+            if low.is_some_and(|low| low >= 0.0) { InputSign::NonNegative } else { number.sign };
         Ok(Number { width, sign, ..self.same(&number, made)? })
     }
 
@@ -445,14 +478,17 @@ impl<'a> Emitter<'a> {
     fn pooled(&mut self, node: &Node) -> Result<Number> {
         let number = self.number(node, 0)?;
         let axes = match (&node.op, self.constant(node, 1)) {
-            (Op::Reduce { .. }, Some(axes)) => Some(axes.to_vec::<i64>().map_err(GraphError::from)?),
+            (Op::Reduce { .. }, Some(axes)) => {
+                Some(axes.to_vec::<i64>().map_err(GraphError::from)?)
+            }
             _ => None,
         };
         let (shape, output) = pool(node, number.shape(), axes)?;
         let slot = number.slot(&mut self.program)?;
         let made = self.program.pool(slot, shape)?;
         let mut pooled = Number::of_slot(made, number.kind, &output)?;
-        (pooled.width, pooled.is_streamed, pooled.sign) = (number.width, number.is_streamed, number.sign);
+        (pooled.width, pooled.is_streamed, pooled.sign) =
+            (number.width, number.is_streamed, number.sign);
         if number.kind == SlotKind::Integer {
             let positions = shape.n_inputs() / shape.output()[0];
             let windows = shape.n_outputs() / shape.output()[0];
@@ -504,7 +540,10 @@ impl<'a> Emitter<'a> {
             let unit = self.unit(index)?;
             let unit = if divides { unit / factor } else { unit * factor };
             if !(unit > 0.0 && unit.is_finite()) {
-                return Err(refused(node, format!("its constant is {factor}, which is not positive")));
+                return Err(refused(
+                    node,
+                    format!("its constant is {factor}, which is not positive"),
+                ));
             }
             units.push(self.unit_index(unit));
         }
@@ -546,8 +585,9 @@ impl<'a> Emitter<'a> {
     fn per_sample<T: Clone + PartialEq>(&self, values: &[T]) -> Result<Pattern<T>> {
         let n_samples = self.analysis.n_samples();
         let part = values.len() / n_samples;
-        let is_periodic =
-            part > 0 && part * n_samples == values.len() && values.chunks(part).all(|c| c == &values[..part]);
+        let is_periodic = part > 0
+            && part * n_samples == values.len()
+            && values.chunks(part).all(|c| c == &values[..part]);
         Ok(Pattern::from_elements(if is_periodic { &values[..part] } else { values })?)
     }
 
@@ -555,7 +595,8 @@ impl<'a> Emitter<'a> {
         let [left, right] = [self.number(node, 0)?, self.number(node, 1)?];
         let shape = broadcast_shape(node, left.shape(), right.shape())?;
         let [left, right] = [left.broadcast(&shape)?, right.broadcast(&shape)?];
-        let sign = if matches!(node.op, Op::Binary(Binary::Sub)) { Sign::Minus } else { Sign::Plus };
+        let sign =
+            if matches!(node.op, Op::Binary(Binary::Sub)) { Sign::Minus } else { Sign::Plus };
         let slots = [left.slot(&mut self.program)?, right.slot(&mut self.program)?];
         let is_streamed = left.is_streamed || right.is_streamed;
         let summed = if sign == Sign::Plus { both(left.sign, right.sign) } else { InputSign::Any };
@@ -626,8 +667,9 @@ fn comparator(spec: &LayerSpec) -> Result<Width> {
 /// Returns the shape of two operands that meet by broadcasting.
 fn broadcast_shape(node: &Node, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
-    let size =
-        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |own| shape[own]);
+    let size = |shape: &[usize], axis: usize| {
+        (axis + shape.len()).checked_sub(rank).map_or(1, |own| shape[own])
+    };
     let sizes = (0..rank).map(|axis| match (size(left, axis), size(right, axis)) {
         (a, b) if a == b => Ok(a),
         (1, b) => Ok(b),
@@ -641,9 +683,10 @@ fn broadcast_shape(node: &Node, left: &[usize], right: &[usize]) -> Result<Vec<u
 fn fitting(node: &Node, width: u32) -> Result<u32> {
     match width <= Accumulator::MAX_WIDTH {
         true => Ok(width),
-        false => {
-            Err(refused(node, format!("it would need {width} bits, more than {}", Accumulator::MAX_WIDTH)))
-        }
+        false => Err(refused(
+            node,
+            format!("it would need {width} bits, more than {}", Accumulator::MAX_WIDTH),
+        )),
     }
 }
 
@@ -681,7 +724,9 @@ mod tests {
         ] {
             assert_eq!(bits(value), width, "{value}");
         }
-        for (width, most) in [(0, 0), (1, 0), (2, 1), (8, 127), (63, (1 << 62) - 1), (64, (1 << 62) - 1)] {
+        for (width, most) in
+            [(0, 0), (1, 0), (2, 1), (8, 127), (63, (1 << 62) - 1), (64, (1 << 62) - 1)]
+        {
             assert_eq!(greatest(width), most, "{width}");
         }
     }

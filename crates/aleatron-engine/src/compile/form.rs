@@ -19,7 +19,8 @@ pub(super) enum Form {
     Stream(usize),
     /// It moves numbers.
     Move,
-    /// It adds the bias of a layer, which has it already; the operand that is the output of the layer.
+    /// It adds the bias of a layer, which has it already; the operand that is the output of the
+    /// layer.
     Bias(usize),
     /// It limits numbers to an interval.
     Clip,
@@ -69,10 +70,12 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    /// Decides how each node runs. `on_tensors` are nodes that cannot be steps of a program, with the reason.
+    /// Decides how each node runs. `on_tensors` are nodes that cannot be steps of a program, with
+    /// the reason.
     ///
     /// # Errors
-    /// [`Error::NoIntegerForm`] with all nodes between two layers that integer arithmetic does not support.
+    /// [`Error::NoIntegerForm`] with all nodes between two layers that integer arithmetic does not
+    /// support.
     pub(super) fn new(
         network: &Network,
         arithmetic: Arithmetic,
@@ -88,10 +91,12 @@ impl Forms {
                 biases[node] = Some(graph.nodes()[layer.node].outputs.first().copied().flatten());
             }
         }
-        let is_float = |id: ValueId| analysis.shape(id).is_some_and(|(_, dtype)| dtype == DType::F32);
+        let is_float =
+            |id: ValueId| analysis.shape(id).is_some_and(|(_, dtype)| dtype == DType::F32);
         // A slot of a program has elements.
-        let is_slot =
-            |&id: &ValueId| is_float(id) && analysis.shape(id).is_some_and(|(shape, _)| !shape.contains(&0));
+        let is_slot = |&id: &ValueId| {
+            is_float(id) && analysis.shape(id).is_some_and(|(shape, _)| !shape.contains(&0))
+        };
         let leads = leading(graph, &layers);
         let mut values = vec![State::Constant; graph.n_values()];
         for &id in graph.inputs() {
@@ -112,12 +117,13 @@ impl Forms {
                 (Form::Stream(layer), of_streams)
             } else if let Some(output) = bias {
                 let operand = node.inputs.iter().position(|input| *input == output);
-                let internal = aleatron_core::Error::Internal { place: "engine::compile::Forms::new" };
+                let internal =
+                    aleatron_core::Error::Internal { place: "engine::compile::Forms::new" };
                 let operand = operand.ok_or(internal)?;
                 (Form::Bias(operand), of_streams)
-            } else if let Some(form) = number_form(node, &values)
-                .filter(|_| node.outputs.iter().flatten().all(is_slot) && !on_tensors.contains_key(&k))
-            {
+            } else if let Some(form) = number_form(node, &values).filter(|_| {
+                node.outputs.iter().flatten().all(is_slot) && !on_tensors.contains_key(&k)
+            }) {
                 (form, if has(State::Integer) { State::Integer } else { State::Float })
             } else {
                 let is_needed = node.outputs.iter().flatten().any(|id| leads[id.index()]);
@@ -140,7 +146,8 @@ impl Forms {
         Ok(forms)
     }
 
-    /// Lets nodes run on tensors whose steps neither come from a layer nor lead to one: a program would only copy their numbers.
+    /// Lets nodes run on tensors whose steps neither come from a layer nor lead to one: a program
+    /// would only copy their numbers.
     fn leave_to_tensors(&mut self, graph: &Graph) {
         let streamed = self.streamed(graph);
         // Values that a step of a program reads which depends on a layer, or leads to such a step.
@@ -212,20 +219,25 @@ fn reason(op: &Op) -> &'static str {
     }
 }
 
-/// Returns the form of a node that has numbers among its inputs, if it can be part of a program. All of its numbers are of one kind.
+/// Returns the form of a node that has numbers among its inputs, if it can be part of a program.
+/// All of its numbers are of one kind.
 fn number_form(node: &Node, states: &[State]) -> Option<Form> {
     let input = |k: usize| node.inputs.get(k).copied().flatten();
     let state = |k: usize| input(k).map(|id| states[id.index()]);
-    let numbers = node.inputs.iter().flatten().map(|id| states[id.index()]).filter(|s| s.is_number());
+    let numbers =
+        node.inputs.iter().flatten().map(|id| states[id.index()]).filter(|s| s.is_number());
     let mut numbers = numbers.peekable();
     let kind = *numbers.peek()?;
-    if numbers.any(|other| other != kind) || node.needs().any(|id| states[id.index()] == State::Tensor) {
+    if numbers.any(|other| other != kind)
+        || node.needs().any(|id| states[id.index()] == State::Tensor)
+    {
         return None;
     }
     let is_number = |k: usize| state(k).is_some_and(State::is_number);
     let is_constant = |k: usize| state(k) == Some(State::Constant);
     // One value, and beside it constants, some of which may be missing.
-    let with_constants = is_number(0) && (1..node.inputs.len()).all(|k| input(k).is_none() || is_constant(k));
+    let with_constants =
+        is_number(0) && (1..node.inputs.len()).all(|k| input(k).is_none() || is_constant(k));
     let one_output = node.outputs.iter().skip(1).all(Option::is_none);
     let operand = || match (is_number(0), is_number(1)) {
         (true, false) if is_constant(1) => Some(0),
@@ -238,7 +250,9 @@ fn number_form(node: &Node, states: &[State]) -> Option<Form> {
         Op::Dropout { training: false } if with_constants && one_output => Some(Form::Move),
         Op::Identity | Op::Flatten { .. } | Op::Transpose { .. } => Some(Form::Move),
         Op::DepthToSpace { .. } | Op::SpaceToDepth { .. } => Some(Form::Move),
-        Op::Reshape { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } | Op::Expand if with_constants => {
+        Op::Reshape { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } | Op::Expand
+            if with_constants =>
+        {
             Some(Form::Move)
         }
         Op::Tile | Op::Slice { .. } | Op::Split { .. } | Op::Gather { .. } if with_constants => {
@@ -246,11 +260,14 @@ fn number_form(node: &Node, states: &[State]) -> Option<Form> {
         }
         Op::Concat { .. } if (0..node.inputs.len()).all(is_number) => Some(Form::Move),
         Op::Pool { pooling: Pooling::Max { .. } | Pooling::Average { .. }, window, .. } => {
-            let is_plain = (1..=2).contains(&window.kernel.len()) && window.dilations.iter().all(|&d| d == 1);
+            let is_plain =
+                (1..=2).contains(&window.kernel.len()) && window.dilations.iter().all(|&d| d == 1);
             (is_plain && one_output).then_some(Form::Pool)
         }
         Op::GlobalPool(Pooling::Max { .. } | Pooling::Average { .. }) => Some(Form::Pool),
-        Op::Reduce { reduction: Reduction::Mean | Reduction::Max, .. } if with_constants => Some(Form::Pool),
+        Op::Reduce { reduction: Reduction::Mean | Reduction::Max, .. } if with_constants => {
+            Some(Form::Pool)
+        }
         Op::Binary(Binary::Add | Binary::Sub) | Op::Variadic(Variadic::Sum)
             if node.inputs.len() == 2 && is_number(0) && is_number(1) =>
         {
@@ -277,7 +294,8 @@ mod tests {
     fn values() -> Values {
         let mut graph = Graph::new("values");
         let ids = (0..5).map(|_| graph.add_value(aleatron_graph::Value::default())).collect();
-        let states = vec![State::Integer, State::Integer, State::Float, State::Tensor, State::Constant];
+        let states =
+            vec![State::Integer, State::Integer, State::Float, State::Tensor, State::Constant];
         Values { ids, states }
     }
 
@@ -375,7 +393,10 @@ mod tests {
         let values = values();
         assert_eq!(values.form(pool(&[2], &[]), "i", 2), None);
         assert_eq!(values.form(Op::Dropout { training: false }, "i", 2), None);
-        assert_eq!(values.form(Op::Split { axis: 0, sizes: None, parts: Some(2) }, "i", 2), Some(Form::Move));
+        assert_eq!(
+            values.form(Op::Split { axis: 0, sizes: None, parts: Some(2) }, "i", 2),
+            Some(Form::Move)
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Compiling a network: its graph becomes programs, which run on a backend, and the nodes between them, which run on tensors.
+//! Compiling a network: its graph becomes programs, which run on a backend, and the nodes between
+//! them, which run on tensors.
 //!
-//! [`form`] decides how each node runs. Nodes that run as streams or belong to the inter-layer arithmetic and do not wait for a tensor
-//! node form one [segment](Segment); `emit` turns a segment into a [`Program`]. All of it is done for the shapes of one sample, unless the
-//! samples of a batch cannot run apart.
+//! [`form`] decides how each node runs. Nodes that run as streams or belong to the inter-layer
+//! arithmetic and do not wait for a tensor node form one [segment](Segment); `emit` turns a segment
+//! into a [`Program`]. All of it is done for the shapes of one sample, unless the samples of a
+//! batch cannot run apart.
 
 mod emit;
 mod form;
@@ -43,7 +45,8 @@ impl Compiled {
         self.analysis.n_samples()
     }
 
-    /// Returns the sizes around the samples in the memory of a value that depends on features: `[before, n, after]`.
+    /// Returns the sizes around the samples in the memory of a value that depends on features:
+    /// `[before, n, after]`.
     pub(crate) fn blocks(&self, id: ValueId) -> Result<[usize; 2]> {
         let missing = aleatron_core::Error::Internal { place: "engine::Compiled::blocks" };
         let (shape, _) = self.analysis.shape(id).ok_or(missing)?;
@@ -149,11 +152,13 @@ fn check_faults(config: &StreamConfig) -> Result<()> {
     }
 }
 
-/// Compiles a network for `n_samples` samples that run as one: 1 unless samples depend on each other.
+/// Compiles a network for `n_samples` samples that run as one: 1 unless samples depend on each
+/// other.
 ///
 /// # Errors
-/// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that is not one of streams, [`Error::Layer`] for a layer that
-/// cannot have its settings, [`Error::NoIntegerForm`] with all nodes that integer arithmetic does not support.
+/// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that is not one of
+/// streams, [`Error::Layer`] for a layer that cannot have its settings, [`Error::NoIntegerForm`]
+/// with all nodes that integer arithmetic does not support.
 pub(crate) fn compile(
     network: &Network,
     config: &StreamConfig,
@@ -170,20 +175,29 @@ pub(crate) fn compile(
     let graph = network.graph();
     let analysis = match network.analysis() {
         known if known.n_samples() == n_samples => Arc::clone(known),
-        _ => Arc::new(BatchAnalysis::new(runner, network.zeros(n_samples)?, n_samples).map_err(from_graph)?),
+        _ => Arc::new(
+            BatchAnalysis::new(runner, network.zeros(n_samples)?, n_samples).map_err(from_graph)?,
+        ),
     };
     let links = Links::new(graph);
     let mut on_tensors: BTreeMap<usize, String> = BTreeMap::new();
     loop {
         let forms = Forms::new(network, config.arithmetic, &analysis, &on_tensors)?;
-        let build =
-            Build { network, config, runner, analysis: &analysis, links: &links, forms: &forms, views };
+        let build = Build {
+            network,
+            config,
+            runner,
+            analysis: &analysis,
+            links: &links,
+            forms: &forms,
+            views,
+        };
         let nodes = match build.compiled() {
             Err(Error::NoIntegerForm { nodes }) => nodes,
             made => return made,
         };
-        // Shapes, units and widths are known when steps are added: a node that has none runs on tensors, unless a layer behind it needs
-        // integers.
+        // Shapes, units and widths are known when steps are added: a node that has none runs on
+        // tensors, unless a layer behind it needs integers.
         let known = on_tensors.len();
         for refused in &nodes {
             let index = graph.nodes().iter().position(|node| node.name == refused.name);
@@ -213,7 +227,8 @@ impl Build<'_> {
         let levels = levels(network, forms);
         let streamed = forms.streamed(graph);
         let n_segments = levels.iter().flatten().max().map_or(0, |&level| level + 1);
-        let is_sized = |node: &Node| node.outputs.iter().flatten().any(|&id| !analysis.is_constant(id));
+        let is_sized =
+            |node: &Node| node.outputs.iter().flatten().any(|&id| !analysis.is_constant(id));
         let nodes = graph.nodes().iter().zip(&forms.nodes).enumerate();
         let sized = nodes.filter(|(_, (node, form))| **form == Form::Constant && is_sized(node));
         let mut compiled = Compiled {
@@ -229,7 +244,9 @@ impl Build<'_> {
                 of_level[*level].push(node);
             }
         }
-        for (level, nodes) in of_level.into_iter().enumerate().filter(|(_, nodes)| !nodes.is_empty()) {
+        for (level, nodes) in
+            of_level.into_iter().enumerate().filter(|(_, nodes)| !nodes.is_empty())
+        {
             let is_own = |node: usize| levels[node] == Some(level);
             let needs = || nodes.iter().flat_map(|&node| graph.nodes()[node].needs());
             let is_input = |id: &ValueId| {
@@ -241,7 +258,9 @@ impl Build<'_> {
                 let reads = |node: &usize| !is_own(*node) && levels[*node].is_some();
                 graph.outputs().contains(id) || links.users(*id).iter().any(reads)
             };
-            let made = nodes.iter().flat_map(|&node| graph.nodes()[node].outputs.iter().flatten().copied());
+            let made = nodes
+                .iter()
+                .flat_map(|&node| graph.nodes()[node].outputs.iter().flatten().copied());
             let outputs: Vec<ValueId> = made.filter(is_output).collect();
             let segment = compiled.segments.len();
             if level % 2 == 1 {
@@ -250,7 +269,12 @@ impl Build<'_> {
                 };
                 let constants: BTreeSet<ValueId> = needs().filter(is_plain).collect();
                 let constants = constants.into_iter().collect();
-                compiled.segments.push(Segment::Nodes(NodesSegment { nodes, inputs, constants, outputs }));
+                compiled.segments.push(Segment::Nodes(NodesSegment {
+                    nodes,
+                    inputs,
+                    constants,
+                    outputs,
+                }));
                 continue;
             }
             let mut emitter = Emitter::new(network, config, runner, analysis, links, views);
@@ -262,14 +286,18 @@ impl Build<'_> {
             for &node in &nodes {
                 emitter.node(node, &graph.nodes()[node], forms.nodes[node])?;
             }
-            let made = outputs.iter().map(|&id| Ok((id, emitter.floats(id)?))).collect::<Result<Vec<_>>>()?;
+            let made = outputs
+                .iter()
+                .map(|&id| Ok((id, emitter.floats(id)?)))
+                .collect::<Result<Vec<_>>>()?;
             if views == Views::Recorded {
                 record(&mut compiled.views, segment, &nodes, network, &emitter)?;
             }
             let Emitter { program, layers, shown, .. } = emitter;
             // Layers whose outputs nothing reads do not run.
             let shown = shown.values().map(|(slot, _)| *slot).collect::<BTreeSet<_>>();
-            let program = program.finish(made.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
+            let program =
+                program.finish(made.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
             let indices = layers.iter().map(|(index, _)| *index).collect();
             for (index, layer) in layers {
                 compiled.layers[index] = Some(CompiledLayer { segment, ..layer });
@@ -296,7 +324,8 @@ struct Links {
 
 impl Links {
     fn new(graph: &Graph) -> Self {
-        let (mut makers, mut users) = (vec![None; graph.n_values()], vec![Vec::new(); graph.n_values()]);
+        let (mut makers, mut users) =
+            (vec![None; graph.n_values()], vec![Vec::new(); graph.n_values()]);
         for (k, node) in graph.nodes().iter().enumerate() {
             node.outputs.iter().flatten().for_each(|id| makers[id.index()] = Some(k));
             for id in node.needs() {
@@ -318,13 +347,14 @@ impl Links {
     }
 }
 
-/// Returns the segment of each node; `None` for nodes that depend on no feature and those that no output needs. Even segments are programs,
-/// odd ones run on tensors.
+/// Returns the segment of each node; `None` for nodes that depend on no feature and those that no
+/// output needs. Even segments are programs, odd ones run on tensors.
 fn levels(network: &Network, forms: &Forms) -> Vec<Option<usize>> {
     let graph = network.graph();
     let mut of_value = vec![0; graph.n_values()];
     let mut levels = Vec::with_capacity(graph.nodes().len());
-    for ((node, form), is_needed) in graph.nodes().iter().zip(&forms.nodes).zip(forms.needed(graph)) {
+    for ((node, form), is_needed) in graph.nodes().iter().zip(&forms.nodes).zip(forms.needed(graph))
+    {
         if *form == Form::Constant || !is_needed {
             levels.push(None);
             continue;
@@ -346,9 +376,13 @@ fn record(
     emitter: &Emitter<'_>,
 ) -> Result<()> {
     for &node in nodes {
-        let Some(id) = network.graph().nodes()[node].outputs.first().copied().flatten() else { continue };
-        // The outputs of a layer before its bias and activation are not those that other nodes read.
-        let number = emitter.shown.get(&id).map(|(_, number)| number).or_else(|| emitter.values.get(&id));
+        let Some(id) = network.graph().nodes()[node].outputs.first().copied().flatten() else {
+            continue;
+        };
+        // The outputs of a layer before its bias and activation are not those that other nodes
+        // read.
+        let number =
+            emitter.shown.get(&id).map(|(_, number)| number).or_else(|| emitter.values.get(&id));
         let Some(number) = number else { continue };
         let units = match &number.units {
             Some(_) => {
@@ -373,7 +407,11 @@ pub(crate) fn run_samples(network: &Network, n_samples: usize) -> usize {
 }
 
 fn refused_node(node: &Node, reason: impl Into<String>) -> RefusedNode {
-    RefusedNode { name: node.name.clone(), operator: node.op.name().to_owned(), reason: reason.into() }
+    RefusedNode {
+        name: node.name.clone(),
+        operator: node.op.name().to_owned(),
+        reason: reason.into(),
+    }
 }
 
 fn refused(node: &Node, reason: impl Into<String>) -> Error {

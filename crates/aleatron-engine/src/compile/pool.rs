@@ -7,8 +7,13 @@ use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding, Window};
 use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Node, Op};
 
-/// Returns the pool that a node computes over values of a shape, and the shape of its output. `given` are axes that are an input.
-pub(super) fn pool(node: &Node, shape: &[usize], given: Option<Vec<i64>>) -> Result<(PoolShape, Vec<usize>)> {
+/// Returns the pool that a node computes over values of a shape, and the shape of its output.
+/// `given` are axes that are an input.
+pub(super) fn pool(
+    node: &Node,
+    shape: &[usize],
+    given: Option<Vec<i64>>,
+) -> Result<(PoolShape, Vec<usize>)> {
     let kind = |pooling: &Pooling| match pooling {
         Pooling::Max { .. } => Ok(PoolKind::Max),
         Pooling::Average { .. } => Ok(PoolKind::Average),
@@ -36,11 +41,9 @@ pub(super) fn pool(node: &Node, shape: &[usize], given: Option<Vec<i64>>) -> Res
             for axis in axes {
                 let from_start = if axis < 0 { axis + rank as i64 } else { axis };
                 let place = usize::try_from(from_start).ok().filter(|&place| place < rank);
-                over.push(
-                    place.ok_or_else(|| {
-                        refused(node, format!("axis {axis} is out of range for rank {rank}"))
-                    })?,
-                );
+                over.push(place.ok_or_else(|| {
+                    refused(node, format!("axis {axis} is out of range for rank {rank}"))
+                })?);
             }
             over.sort_unstable();
             over.dedup();
@@ -91,7 +94,8 @@ fn windows(
         let (n, kernel, stride) = (found.input[axis], found.kernel[axis], found.strides[axis]);
         let [begin, end] = found.padding[axis];
         // As much as the windows need: sizes that are rounded up reach further.
-        let needed = (found.output[axis].saturating_sub(1) * stride + kernel).saturating_sub(n + begin);
+        let needed =
+            (found.output[axis].saturating_sub(1) * stride + kernel).saturating_sub(n + begin);
         if needed > end && counts_padding {
             return Err(refused(
                 node,
@@ -140,7 +144,11 @@ mod tests {
     fn the_last_axes_alone_are_reduced() {
         let shape = [7, 2, 5];
         for axes in [&[2][..], &[-1]] {
-            assert_eq!(of(mean(axes, NoAxes::All), &shape).unwrap(), ([2, 1, 1], vec![7, 2]), "{axes:?}");
+            assert_eq!(
+                of(mean(axes, NoAxes::All), &shape).unwrap(),
+                ([2, 1, 1], vec![7, 2]),
+                "{axes:?}"
+            );
         }
         assert_eq!(of(mean(&[1, -1], NoAxes::All), &shape).unwrap(), ([1, 1, 1], vec![7]));
         // Others, samples among them, and none at all.

@@ -9,8 +9,8 @@ use aleatron_tensor::{Device, Tensor};
 /// The bits of a code that hold the index of an element.
 const ELEMENT_BITS: u32 = 32;
 
-/// A value of a graph in the slots of a program. Each element is a code: the slot, and the index in it. Nodes that move elements run on
-/// codes.
+/// A value of a graph in the slots of a program. Each element is a code: the slot, and the index in
+/// it. Nodes that move elements run on codes.
 #[derive(Debug, Clone)]
 pub(super) struct Number {
     pub(super) codes: Tensor,
@@ -29,7 +29,8 @@ impl Number {
     /// Creates the number whose elements are all those of a slot, in their order.
     pub(super) fn of_slot(slot: SlotId, kind: SlotKind, shape: &[usize]) -> Result<Self> {
         let base = (slot.index() as i64) << ELEMENT_BITS;
-        let codes: Vec<i64> = (0..shape.iter().product::<usize>() as i64).map(|k| base | k).collect();
+        let codes: Vec<i64> =
+            (0..shape.iter().product::<usize>() as i64).map(|k| base | k).collect();
         let codes = integers(&codes, shape)?;
         Ok(Self { codes, units: None, kind, width: 0, is_streamed: false, sign: InputSign::Any })
     }
@@ -48,7 +49,9 @@ impl Number {
     /// Returns the index of the unit of each element.
     pub(super) fn unit_indices(&self) -> Result<Vec<u32>> {
         let Some(units) = &self.units else {
-            return Err(CoreError::Internal { place: "engine::compile::Number::unit_indices" }.into());
+            return Err(
+                CoreError::Internal { place: "engine::compile::Number::unit_indices" }.into()
+            );
         };
         let units = units.to_vec::<i64>().map_err(GraphError::from)?;
         Ok(units.into_iter().map(|unit| unit as u32).collect())
@@ -67,7 +70,8 @@ impl Number {
         Ok(codes.into_iter().map(|code| ((code >> ELEMENT_BITS) as usize, code as u32)).collect())
     }
 
-    /// Returns a slot that holds exactly these elements in their order, gathering them if there is none yet.
+    /// Returns a slot that holds exactly these elements in their order, gathering them if there is
+    /// none yet.
     pub(super) fn slot(&self, program: &mut ProgramBuilder) -> Result<SlotId> {
         let elements = self.elements()?;
         let id = |program: &ProgramBuilder, index: usize| {

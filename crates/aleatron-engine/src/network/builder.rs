@@ -8,8 +8,8 @@ use aleatron_graph::op::{Padding, Pooling, Rounding, Window};
 use aleatron_graph::{Binary, Dim, Error as GraphError, Graph, Op, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Builds a network in which each layer takes the outputs of the one before it. Numbers are kept in 32 bits. The first error is returned by
-/// [`Self::build`].
+/// Builds a network in which each layer takes the outputs of the one before it. Numbers are kept in
+/// 32 bits. The first error is returned by [`Self::build`].
 ///
 /// ```
 /// use aleatron_engine::network::{Activation, NetworkBuilder};
@@ -45,30 +45,35 @@ struct LayerChoice {
 }
 
 impl NetworkBuilder {
-    /// Starts a network for samples of a shape: features, channels and positions, or channels, rows and columns.
+    /// Starts a network for samples of a shape: features, channels and positions, or channels, rows
+    /// and columns.
     #[must_use]
     pub fn new(name: impl Into<String>, sample: &[usize]) -> Self {
         let mut graph = Graph::new(name);
         let sizes = sample.iter().copied().map(Dim::Fixed);
         let shape = [Dim::Named("samples".to_owned())].into_iter().chain(sizes).collect();
-        let input = Value { name: "features".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
+        let input =
+            Value { name: "features".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
         let last = graph.add_input(input);
         let n_features = sample.iter().fold(1_usize, |n, &size| n.saturating_mul(size));
         Self { graph, last, rank: sample.len(), n_features, layers: Vec::new(), fault: None }
     }
 
-    /// Maps features to `(feature - offset) / scale`; one offset and scale for all features, or one for each.
+    /// Maps features to `(feature - offset) / scale`; one offset and scale for all features, or one
+    /// for each.
     #[must_use]
     pub fn features(mut self, offset: &[f64], scale: &[f64]) -> Self {
-        for (name, values, function, neutral) in
-            [("features_offset", offset, Binary::Sub, 0.0), ("features_scale", scale, Binary::Div, 1.0)]
-        {
+        for (name, values, function, neutral) in [
+            ("features_offset", offset, Binary::Sub, 0.0),
+            ("features_scale", scale, Binary::Div, 1.0),
+        ] {
             if values.iter().all(|value| *value == neutral) {
                 continue;
             }
             let shape: Vec<usize> = match values.len() {
                 1 => Vec::new(),
-                // One for each feature of a sample of one axis; others are given per feature in the order of the sample.
+                // One for each feature of a sample of one axis; others are given per feature in the
+                // order of the sample.
                 n if n == self.n_features && self.rank == 1 => vec![n],
                 actual => {
                     let (what, expected) = (Quantity::Inputs, self.n_features);
@@ -76,9 +81,11 @@ impl NetworkBuilder {
                 }
             };
             if function == Binary::Div
-                && let Some(index) = values.iter().position(|scale| !(*scale > 0.0 && scale.is_finite()))
+                && let Some(index) =
+                    values.iter().position(|scale| !(*scale > 0.0 && scale.is_finite()))
             {
-                return self.fail(Error::Scale { what: Quantity::InputScale, value: values[index] });
+                return self
+                    .fail(Error::Scale { what: Quantity::InputScale, value: values[index] });
             }
             match self.constant(name, values, &shape) {
                 Ok(constant) => self.add(name, Op::Binary(function), &[constant]),
@@ -88,7 +95,8 @@ impl NetworkBuilder {
         self
     }
 
-    /// Adds a dense layer with weights row-major by neuron and one bias per neuron, or none. Images are flattened first.
+    /// Adds a dense layer with weights row-major by neuron and one bias per neuron, or none. Images
+    /// are flattened first.
     #[must_use]
     pub fn dense(mut self, name: &str, n_inputs: usize, weights: &[f64], bias: &[f64]) -> Self {
         if self.rank != 1 {
@@ -96,7 +104,8 @@ impl NetworkBuilder {
             self.rank = 1;
         }
         let n_neurons = weights.len().checked_div(n_inputs).unwrap_or(0);
-        if n_inputs == 0 || n_neurons == 0 || n_neurons.checked_mul(n_inputs) != Some(weights.len()) {
+        if n_inputs == 0 || n_neurons == 0 || n_neurons.checked_mul(n_inputs) != Some(weights.len())
+        {
             let (what, actual) = (Quantity::Weights, weights.len());
             return self.fail(CoreError::Ragged { what, actual, divisor: n_inputs }.into());
         }
@@ -104,17 +113,25 @@ impl NetworkBuilder {
         self.layer(name, op, weights, &[n_neurons, n_inputs], bias)
     }
 
-    /// Adds a convolution with weights by output channel, channel of its group, row and column, and one bias per output channel, or none. Samples
-    /// of channels and positions take convolutions of one row.
+    /// Adds a convolution with weights by output channel, channel of its group, row and column, and
+    /// one bias per output channel, or none. Samples of channels and positions take
+    /// convolutions of one row.
     #[must_use]
-    pub fn convolution(self, name: &str, convolution: Convolution, weights: &[f64], bias: &[f64]) -> Self {
+    pub fn convolution(
+        self,
+        name: &str,
+        convolution: Convolution,
+        weights: &[f64],
+        bias: &[f64],
+    ) -> Self {
         let shape = match ConvShape::new(convolution) {
             Ok(shape) => shape,
             Err(error) => return self.fail(error.into()),
         };
         let Convolution { kernel, stride, padding, dilation, groups, .. } = convolution;
         let axes = self.rank.saturating_sub(1).clamp(1, 2);
-        let numbers = |values: [usize; 2]| values[2 - axes..].iter().map(|&value| value as i64).collect();
+        let numbers =
+            |values: [usize; 2]| values[2 - axes..].iter().map(|&value| value as i64).collect();
         let begins = padding[2 - axes..].iter().map(|pair| pair[0] as i64);
         let ends = padding[2 - axes..].iter().map(|pair| pair[1] as i64);
         let window = Window {
@@ -123,34 +140,43 @@ impl NetworkBuilder {
             dilations: numbers(dilation),
             padding: Padding::Explicit(begins.chain(ends).collect()),
         };
-        let weight_shape = [&[shape.n_channels(), shape.group_inputs()], &kernel[2 - axes..]].concat();
+        let weight_shape =
+            [&[shape.n_channels(), shape.group_inputs()], &kernel[2 - axes..]].concat();
         self.layer(name, Op::Conv { window, groups: groups as i64 }, weights, &weight_shape, bias)
     }
 
     /// Adds an activation.
     #[must_use]
     pub fn activation(mut self, activation: Activation) -> Self {
-        let name = self.layers.last().map_or_else(|| "features".to_owned(), |layer| layer.name.clone());
+        let name =
+            self.layers.last().map_or_else(|| "features".to_owned(), |layer| layer.name.clone());
         match activation {
             Activation::Identity => {}
             Activation::Relu => self.add(&format!("{name}_relu"), Op::Unary(Unary::Relu), &[]),
             Activation::Clamp { low, high } => {
                 if low > high || low.is_nan() || high.is_nan() {
                     let what = Quantity::Bound;
-                    let error = CoreError::OutOfRange { what, index: 0, value: low, low: f64::MIN, high };
+                    let error =
+                        CoreError::OutOfRange { what, index: 0, value: low, low: f64::MIN, high };
                     return self.fail(error.into());
                 }
                 let bounds = [(low, "low"), (high, "high")]
                     .map(|(bound, which)| self.constant(&format!("{name}.{which}"), &[bound], &[]));
                 match bounds {
                     [Ok(low), Ok(high)] => {
-                        self.add(&format!("{name}_clip"), Op::Clip { low: None, high: None }, &[low, high]);
+                        self.add(
+                            &format!("{name}_clip"),
+                            Op::Clip { low: None, high: None },
+                            &[low, high],
+                        );
                     }
                     [Err(error), _] | [_, Err(error)] => return self.fail(error),
                 }
             }
             _ => {
-                return self.fail(CoreError::Internal { place: "engine::NetworkBuilder::activation" }.into());
+                return self.fail(
+                    CoreError::Internal { place: "engine::NetworkBuilder::activation" }.into(),
+                );
             }
         }
         self
@@ -160,7 +186,8 @@ impl NetworkBuilder {
     #[must_use]
     pub fn pool(mut self, pool: Pool) -> Self {
         let axes = self.rank.saturating_sub(1).clamp(1, 2);
-        let numbers = |values: [usize; 2]| values[2 - axes..].iter().map(|&value| value as i64).collect();
+        let numbers =
+            |values: [usize; 2]| values[2 - axes..].iter().map(|&value| value as i64).collect();
         let begins = pool.padding[2 - axes..].iter().map(|pair| pair[0] as i64);
         let ends = pool.padding[2 - axes..].iter().map(|pair| pair[1] as i64);
         let window = Window {
@@ -173,15 +200,27 @@ impl NetworkBuilder {
             PoolKind::Max => Pooling::Max { column_major: false },
             PoolKind::Average => Pooling::Average { count_padding: pool.border == Border::Zeros },
         };
-        let name = self.layers.last().map_or_else(|| "features".to_owned(), |layer| layer.name.clone());
+        let name =
+            self.layers.last().map_or_else(|| "features".to_owned(), |layer| layer.name.clone());
         let n = self.graph.nodes().len();
-        self.add(&format!("{name}_pool{n}"), Op::Pool { pooling, window, rounding: Rounding::Down }, &[]);
+        self.add(
+            &format!("{name}_pool{n}"),
+            Op::Pool { pooling, window, rounding: Rounding::Down },
+            &[],
+        );
         self
     }
 
-    /// Adds any operation on the outputs of the last node, with constants as its other inputs; `rank` is the number of axes of a sample behind it.
+    /// Adds any operation on the outputs of the last node, with constants as its other inputs;
+    /// `rank` is the number of axes of a sample behind it.
     #[must_use]
-    pub fn node(mut self, name: &str, op: Op, constants: &[(&str, &[f64], &[usize])], rank: usize) -> Self {
+    pub fn node(
+        mut self,
+        name: &str,
+        op: Op,
+        constants: &[(&str, &[f64], &[usize])],
+        rank: usize,
+    ) -> Self {
         let mut ids = Vec::with_capacity(constants.len());
         for (what, values, shape) in constants {
             match self.constant(&format!("{name}.{what}"), values, shape) {
@@ -230,7 +269,8 @@ impl NetworkBuilder {
     /// Finishes the network.
     ///
     /// # Errors
-    /// The first error of the layers, [`Error::NoLayers`] for none, [`Error::RepeatedName`] for two of one name, and as [`Network::new`].
+    /// The first error of the layers, [`Error::NoLayers`] for none, [`Error::RepeatedName`] for two
+    /// of one name, and as [`Network::new`].
     pub fn build(self) -> Result<Network> {
         if let Some(error) = self.fault {
             return Err(error);
@@ -239,7 +279,9 @@ impl NetworkBuilder {
             return Err(Error::NoLayers);
         }
         for (second, layer) in self.layers.iter().enumerate() {
-            if let Some(first) = self.layers[..second].iter().position(|known| known.name == layer.name) {
+            if let Some(first) =
+                self.layers[..second].iter().position(|known| known.name == layer.name)
+            {
                 return Err(Error::RepeatedName { first, second, name: layer.name.clone() });
             }
         }
@@ -294,7 +336,10 @@ impl NetworkBuilder {
     fn constant(&mut self, name: &str, values: &[f64], shape: &[usize]) -> Result<ValueId> {
         let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
         if let Some(index) = narrow.iter().position(|value| !value.is_finite()) {
-            let reason = format!("element {index} is {}, which is not a finite 32-bit number", values[index]);
+            let reason = format!(
+                "element {index} is {}, which is not a finite 32-bit number",
+                values[index]
+            );
             return Err(GraphError::Model { place: format!("\"{name}\""), reason }.into());
         }
         let tensor = Tensor::from_slice(&narrow, shape, &Device::Cpu).map_err(GraphError::from)?;
@@ -324,19 +369,22 @@ pub struct NamedTensor {
 }
 
 impl Network {
-    /// Creates a network from a torch-style state dict: each `PREFIX.weight` of shape (neurons, inputs), with its `PREFIX.bias` if there is one, is
-    /// a dense layer, in the order given; `hidden` is applied between layers. Features are mapped to `(feature - offset) / scale`.
+    /// Creates a network from a torch-style state dict: each `PREFIX.weight` of shape (neurons,
+    /// inputs), with its `PREFIX.bias` if there is one, is a dense layer, in the order given;
+    /// `hidden` is applied between layers. Features are mapped to `(feature - offset) / scale`.
     ///
     /// # Errors
-    /// [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all tensors that belong to no layer, [`Error::TensorShape`]
-    /// with the tensor at fault, and as [`NetworkBuilder::build`].
+    /// [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all tensors
+    /// that belong to no layer, [`Error::TensorShape`] with the tensor at fault, and as
+    /// [`NetworkBuilder::build`].
     pub fn from_state_dict(
         name: impl Into<String>,
         [offset, scale]: [f64; 2],
         tensors: &[NamedTensor],
         hidden: Activation,
     ) -> Result<Self> {
-        let prefixes: Vec<&str> = tensors.iter().filter_map(|t| t.name.strip_suffix(".weight")).collect();
+        let prefixes: Vec<&str> =
+            tensors.iter().filter_map(|t| t.name.strip_suffix(".weight")).collect();
         let belongs = |name: &str| {
             let prefix = name.strip_suffix(".weight").or(name.strip_suffix(".bias"));
             prefix.is_some_and(|prefix| prefixes.contains(&prefix))
@@ -368,8 +416,9 @@ impl Network {
                 Some(bias) => bias.values.as_slice(),
                 None => &[],
             };
-            let begun = builder
-                .unwrap_or_else(|| NetworkBuilder::new(name.clone(), &[n]).features(&[offset], &[scale]));
+            let begun = builder.unwrap_or_else(|| {
+                NetworkBuilder::new(name.clone(), &[n]).features(&[offset], &[scale])
+            });
             let added = begun.dense(prefix, n, &weight.values, bias);
             builder = Some(if k + 1 == prefixes.len() { added } else { added.activation(hidden) });
         }

@@ -13,7 +13,8 @@ pub enum InputScale {
     /// The one of largest magnitude: nothing saturates on these samples.
     #[default]
     Maximum,
-    /// The magnitude that this share of inputs, in (0, 1], does not exceed: the others saturate, and the rest have finer steps.
+    /// The magnitude that this share of inputs, in (0, 1], does not exceed: the others saturate,
+    /// and the rest have finer steps.
     Percentile(f64),
 }
 
@@ -36,8 +37,8 @@ pub struct Calibration {
     pub weights: WeightScale,
 }
 
-/// Returns the scales of a matrix of weights with `fan_in` columns: one for all rows or one for each, by the rule of
-/// [`weight_scale_of_row`].
+/// Returns the scales of a matrix of weights with `fan_in` columns: one for all rows or one for
+/// each, by the rule of [`weight_scale_of_row`].
 ///
 /// ```
 /// use aleatron_engine::network::{WeightScale, scaled_weights, weight_scales};
@@ -48,8 +49,9 @@ pub struct Calibration {
 /// ```
 #[must_use]
 pub fn weight_scales(weights: &[f32], fan_in: usize, scale: WeightScale) -> Vec<f64> {
-    let largest =
-        |weights: &[f32]| f64::from(weights.iter().fold(0.0_f32, |largest, w| largest.max(w.abs())));
+    let largest = |weights: &[f32]| {
+        f64::from(weights.iter().fold(0.0_f32, |largest, w| largest.max(w.abs())))
+    };
     let of_layer = largest(weights);
     match scale {
         WeightScale::Tensor => vec![weight_scale_of_row(of_layer, of_layer)],
@@ -60,7 +62,8 @@ pub fn weight_scales(weights: &[f32], fan_in: usize, scale: WeightScale) -> Vec<
     }
 }
 
-/// Returns the weights divided by their scales, one for all rows of `fan_in` weights or one for each.
+/// Returns the weights divided by their scales, one for all rows of `fan_in` weights or one for
+/// each.
 ///
 /// # Panics
 /// If there are several scales, and fewer than rows.
@@ -99,8 +102,9 @@ impl Observer for Magnitudes<'_> {
         if let Some(Some(input)) = inputs.first() {
             let values = input.cast(DType::F32)?.to_vec::<f32>()?;
             // A maximum would skip NaN.
-            let largest =
-                |all: f64, v: &f32| if v.is_nan() { f64::INFINITY } else { all.max(f64::from(v.abs())) };
+            let largest = |all: f64, v: &f32| {
+                if v.is_nan() { f64::INFINITY } else { all.max(f64::from(v.abs())) }
+            };
             self.largest[k] = values.iter().fold(self.largest[k], largest);
             if matches!(self.inputs, InputScale::Percentile(_)) {
                 self.all[k].extend(values.iter().map(|v| v.abs()));
@@ -111,7 +115,8 @@ impl Observer for Magnitudes<'_> {
 }
 
 impl Network {
-    /// The same network with scales from these samples, which must be those of training, not of the test.
+    /// The same network with scales from these samples, which must be those of training, not of the
+    /// test.
     ///
     /// # Errors
     /// As [`Self::forward`], and [`Error::Setting`] for a percentile outside (0, 1].
@@ -142,8 +147,10 @@ impl Network {
             let n_runs = features.len() / self.n_features() / self.analysis.n_samples();
             for (all, layer) in all.iter_mut().zip(&self.layers) {
                 let id = self.graph.nodes()[layer.node].inputs.first().copied().flatten();
-                let shape = id.and_then(|id| self.analysis.shape(id)).map_or(&[][..], |(shape, _)| shape);
-                let elements = shape.iter().fold(n_runs as u128, |n, &size| n.saturating_mul(size as u128));
+                let shape =
+                    id.and_then(|id| self.analysis.shape(id)).map_or(&[][..], |(shape, _)| shape);
+                let elements =
+                    shape.iter().fold(n_runs as u128, |n, &size| n.saturating_mul(size as u128));
                 *all = memory::with_capacity(elements, Quantity::Inputs)?;
             }
         }
@@ -161,8 +168,8 @@ impl Network {
                 InputScale::Maximum => largest[k],
                 InputScale::Percentile(share) => percentile(&mut all[k], share),
             };
-            // Inputs without signal, all zero or those of a dead layer, need no scale: one as small as they are would have no integer
-            // multiplier.
+            // Inputs without signal, all zero or those of a dead layer, need no scale: one as small
+            // as they are would have no integer multiplier.
             if scale > SIGNAL_LIMIT {
                 layer.input_scale = scale;
             }
@@ -173,7 +180,8 @@ impl Network {
     }
 }
 
-/// Returns the rank, from 0 in ascending order, of the magnitude that a share of `len` values does not exceed; `None` without values.
+/// Returns the rank, from 0 in ascending order, of the magnitude that a share of `len` values does
+/// not exceed; `None` without values.
 #[must_use]
 pub fn percentile_rank(len: usize, share: f64) -> Option<usize> {
     let last = len.checked_sub(1)?;

@@ -24,8 +24,9 @@ pub struct LayerSettings {
 }
 
 impl LayerSettings {
-    /// Returns everything but the weights that decides the counts of a layer with these settings; `seed` is that of Bernoulli weight
-    /// streams and of generators that follow from a seed. Integers are signed, whatever the polarity of the streams.
+    /// Returns everything but the weights that decides the counts of a layer with these settings;
+    /// `seed` is that of Bernoulli weight streams and of generators that follow from a seed.
+    /// Integers are signed, whatever the polarity of the streams.
     ///
     /// # Errors
     /// [`aleatron_core::Error`] for a length, width or generator that the layer cannot have.
@@ -37,13 +38,15 @@ impl LayerSettings {
         index: LayerIndex,
     ) -> aleatron_core::Result<LayerSpec> {
         let length = self.resolved_length()?;
-        let polarity = if self.generator.integer_bits().is_some() { Polarity::Signed } else { polarity };
+        let polarity =
+            if self.generator.integer_bits().is_some() { Polarity::Signed } else { polarity };
         let width = self.width.resolve(&self.generator, length);
         let encoding = self.generator.encoding(seed, width, self.sharing)?;
         Ok(LayerSpec::new(topology, length, polarity, encoding)?.at(index))
     }
 
-    /// Returns the length of the streams: the given one, or that of the streams whose counts are the products of integers.
+    /// Returns the length of the streams: the given one, or that of the streams whose counts are
+    /// the products of integers.
     ///
     /// # Errors
     /// [`aleatron_core::Error`] for a length that streams cannot have.
@@ -97,8 +100,11 @@ impl LayerOverride {
         let fault = |reason: String| Error::Setting { text: format!("{key}={value}"), reason };
         match key {
             "length" => {
-                self.length =
-                    Some(value.parse().map_err(|_| fault(format!("\"{value}\" is not a number of bits")))?);
+                self.length = Some(
+                    value
+                        .parse()
+                        .map_err(|_| fault(format!("\"{value}\" is not a number of bits")))?,
+                );
             }
             "generator" => self.generator = Some(value.parse()?),
             "width" => self.width = Some(value.parse()?),

@@ -20,8 +20,8 @@ impl Network {
         Self::from_onnx(include_bytes!("../../assets/digits/plain.onnx"))
     }
 
-    /// Returns the convolutional network for the embedded digits, as signed streams: 8 and 16 channels of 3 x 3 kernels with pools, and a
-    /// dense layer.
+    /// Returns the convolutional network for the embedded digits, as signed streams: 8 and 16
+    /// channels of 3 x 3 kernels with pools, and a dense layer.
     ///
     /// ```
     /// use aleatron_engine::network::Network;

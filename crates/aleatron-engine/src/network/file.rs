@@ -29,7 +29,8 @@ enum RunsAs {
 }
 
 impl Network {
-    /// Reads an `.onnx` file and simplifies its graph. Layers of a file that [`Self::to_onnx`] wrote run as they did.
+    /// Reads an `.onnx` file and simplifies its graph. Layers of a file that [`Self::to_onnx`]
+    /// wrote run as they did.
     ///
     /// # Errors
     /// [`Error::Graph`] with what is wrong with the file, or as [`Self::new`].
@@ -37,10 +38,12 @@ impl Network {
         Self::load_with(path, &Bindings::default())
     }
 
-    /// Reads like [`Self::load`], with constants for inputs, numbers for symbolic sizes, and another output than the first.
+    /// Reads like [`Self::load`], with constants for inputs, numbers for symbolic sizes, and
+    /// another output than the first.
     ///
     /// # Errors
-    /// As [`Self::load`], and [`Error::Graph`] for names that the graph does not have and constants that do not fit.
+    /// As [`Self::load`], and [`Error::Graph`] for names that the graph does not have and constants
+    /// that do not fit.
     pub fn load_with(path: impl AsRef<Path>, bindings: &Bindings) -> Result<Self> {
         Self::bound(Graph::read_onnx(path)?, bindings)
     }
@@ -61,7 +64,8 @@ impl Network {
         Self::bound(Graph::from_onnx(bytes)?, bindings)
     }
 
-    /// Creates a network from the graph of a file: simplifies it, and lets its layers run as the metadata says.
+    /// Creates a network from the graph of a file: simplifies it, and lets its layers run as the
+    /// metadata says.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -76,24 +80,28 @@ impl Network {
         graph.simplify()?;
         let mut network = Self::new(graph)?;
         let Some(text) = network.graph().metadata(LAYERS) else { return Ok(network) };
-        let fault = |reason: String| GraphError::Model { place: format!("metadata \"{LAYERS}\""), reason };
-        let notes: Vec<Note> = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
+        let fault =
+            |reason: String| GraphError::Model { place: format!("metadata \"{LAYERS}\""), reason };
+        let notes: Vec<Note> =
+            serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;
         for note in notes {
-            let Some(index) = network.layers.iter().position(|layer| layer.name == note.name) else {
+            let Some(index) = network.layers.iter().position(|layer| layer.name == note.name)
+            else {
                 if bindings.output.is_some() && names.contains(&note.name) {
                     continue;
                 }
                 return Err(fault(format!("there is no layer \"{}\"", note.name)).into());
             };
             let layer = &mut network.layers[index];
-            note.apply(layer).map_err(|reason| fault(format!("layer \"{}\": {reason}", layer.name)))?;
+            note.apply(layer)
+                .map_err(|reason| fault(format!("layer \"{}\": {reason}", layer.name)))?;
             layer.check(index).map_err(|error| fault(error.to_string()))?;
         }
         Ok(network)
     }
 
-    /// Returns the network as the bytes of an `.onnx` file: its graph after simplification, and how its layers run in the metadata, which other
-    /// programs ignore.
+    /// Returns the network as the bytes of an `.onnx` file: its graph after simplification, and how
+    /// its layers run in the metadata, which other programs ignore.
     ///
     /// # Errors
     /// [`Error::Graph`] where the graph is too large for the format.
@@ -132,7 +140,8 @@ impl Note {
 
     /// Lets a layer run as this says.
     fn apply(self, layer: &mut Layer) -> std::result::Result<(), String> {
-        layer.polarity = self.polarity.parse().map_err(|error: aleatron_core::Error| error.to_string())?;
+        layer.polarity =
+            self.polarity.parse().map_err(|error: aleatron_core::Error| error.to_string())?;
         layer.mode = match self.runs_as {
             RunsAs::Streams => Mode::Streams,
             RunsAs::Binary => Mode::Binary,

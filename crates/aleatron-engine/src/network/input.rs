@@ -32,7 +32,8 @@ impl NetworkInput {
 
 /// Finds the inputs of a graph, and the number of samples of a run if the graph fixes it.
 pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usize>)> {
-    let fault = |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
+    let fault =
+        |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
     let mut inputs = Vec::new();
     let mut batch: Option<Dim> = None;
     for &id in graph.inputs() {
@@ -47,10 +48,12 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
         let mut shape = Vec::with_capacity(sample.len());
         for dim in sample {
             let Dim::Fixed(size) = dim else {
-                let text: Vec<String> = value.shape.iter().flatten().map(ToString::to_string).collect();
+                let text: Vec<String> =
+                    value.shape.iter().flatten().map(ToString::to_string).collect();
                 let text = text.join(", ");
                 let axis = 1 + shape.len();
-                let key = if let Dim::Named(key) = dim { key.clone() } else { format!("{name}.{axis}") };
+                let key =
+                    if let Dim::Named(key) = dim { key.clone() } else { format!("{name}.{axis}") };
                 let reason = format!(
                     "input \"{name}\" has shape [{text}]: give the size of axis {axis} with --shape {key}=SIZE"
                 );
@@ -59,9 +62,10 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
             shape.push(*size);
         }
         if shape.contains(&0) {
-            return Err(
-                fault(format!("input \"{name}\" has samples of shape {shape:?}, which are empty")).into()
-            );
+            return Err(fault(format!(
+                "input \"{name}\" has samples of shape {shape:?}, which are empty"
+            ))
+            .into());
         }
         match (&batch, first) {
             (Some(Dim::Fixed(known)), Dim::Fixed(size)) if known != size => {
@@ -73,7 +77,11 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
             (Some(Dim::Fixed(_)), _) => {}
             _ => batch = Some(first.clone()),
         }
-        inputs.push(NetworkInput { name: name.clone(), dtype: value.dtype.unwrap_or(DType::F32), shape });
+        inputs.push(NetworkInput {
+            name: name.clone(),
+            dtype: value.dtype.unwrap_or(DType::F32),
+            shape,
+        });
     }
     if inputs.is_empty() {
         return Err(fault("it has no inputs".to_owned()).into());
@@ -82,9 +90,12 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
     if batch == Some(0) {
         return Err(fault("a run takes no samples".to_owned()).into());
     }
-    // Features as they are given and as the graph takes them: with that, all products of these sizes fit.
+    // Features as they are given and as the graph takes them: with that, all products of these
+    // sizes fit.
     let features = inputs.iter().fold(0_u128, |sum, input| {
-        sum.saturating_add(input.shape.iter().fold(1, |n: u128, &size| n.saturating_mul(size as u128)))
+        sum.saturating_add(
+            input.shape.iter().fold(1, |n: u128, &size| n.saturating_mul(size as u128)),
+        )
     });
     let samples = batch.unwrap_or(1) as u128;
     memory::check(features.saturating_mul(samples).saturating_mul(16), Quantity::Samples)?;
@@ -99,7 +110,11 @@ pub(crate) fn zeros(inputs: &[NetworkInput], n_samples: usize) -> Result<Vec<Ten
 }
 
 /// Returns samples as the inputs of a graph; `features` are whole samples.
-pub(crate) fn tensors(inputs: &[NetworkInput], features: &[f64], n_samples: usize) -> Result<Vec<Tensor>> {
+pub(crate) fn tensors(
+    inputs: &[NetworkInput],
+    features: &[f64],
+    n_samples: usize,
+) -> Result<Vec<Tensor>> {
     let width: usize = inputs.iter().map(NetworkInput::len).sum();
     let mut first = 0;
     let mut made = Vec::with_capacity(inputs.len());
@@ -120,7 +135,12 @@ pub(crate) fn tensors(inputs: &[NetworkInput], features: &[f64], n_samples: usiz
                     // Up to 2^53 every whole number is one of f64.
                     if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
                         let (sample, feature) = (k / input.len(), range.start + k % input.len());
-                        return Err(Error::NotWhole { sample, feature, value, input: input.name.clone() });
+                        return Err(Error::NotWhole {
+                            sample,
+                            feature,
+                            value,
+                            input: input.name.clone(),
+                        });
                     }
                     whole.push(value as i64);
                 }

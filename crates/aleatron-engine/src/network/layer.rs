@@ -20,8 +20,9 @@ pub enum Mode {
 
 /// A product with constant weights, dense or a convolution, and how it runs as streams.
 ///
-/// With weights W and inputs x in the units of the network, streams hold `W / weight_scale` and `x / input_scale`, both in the interval of
-/// the polarity. A sum v of products then stands for `v * input_scale * weight_scale`, to which the bias is added in binary.
+/// With weights W and inputs x in the units of the network, streams hold `W / weight_scale` and `x
+/// / input_scale`, both in the interval of the polarity. A sum v of products then stands for `v *
+/// input_scale * weight_scale`, to which the bias is added in binary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     /// The index of its node in the graph.
@@ -38,12 +39,14 @@ pub struct Layer {
     pub polarity: Polarity,
     /// The input that becomes 1; inputs that then lie outside the interval saturate.
     pub input_scale: f64,
-    /// The weight that becomes 1: one for all rows of weights (neurons or output channels), or one for each.
+    /// The weight that becomes 1: one for all rows of weights (neurons or output channels), or one
+    /// for each.
     pub weight_scales: Vec<f64>,
 }
 
 impl Layer {
-    /// Returns the index of the node whose output is that of the layer: its own, or the one that adds its bias.
+    /// Returns the index of the node whose output is that of the layer: its own, or the one that
+    /// adds its bias.
     #[must_use]
     pub fn output_node(&self) -> usize {
         self.bias_node.unwrap_or(self.node)
@@ -95,18 +98,26 @@ impl Layer {
     /// # Errors
     /// [`Error::Layer`] with what is at fault.
     pub(crate) fn check(&self, index: usize) -> Result<()> {
-        let fault =
-            |source: Error| Error::Layer { layer: index, name: self.name.clone(), source: Box::new(source) };
+        let fault = |source: Error| Error::Layer {
+            layer: index,
+            name: self.name.clone(),
+            source: Box::new(source),
+        };
         let rows = self.product.n_rows();
         if ![1, rows].contains(&self.weight_scales.len()) {
             let (expected, actual) = (rows, self.weight_scales.len());
-            return Err(fault(CoreError::Mismatch { what: Quantity::WeightScale, expected, actual }.into()));
+            return Err(fault(
+                CoreError::Mismatch { what: Quantity::WeightScale, expected, actual }.into(),
+            ));
         }
         let of_weights = self.weight_scales.iter().map(|&scale| (Quantity::WeightScale, scale));
-        let products =
-            self.weight_scales.iter().map(|&scale| (Quantity::ScaleProduct, scale * self.input_scale));
-        let scales =
-            std::iter::once((Quantity::InputScale, self.input_scale)).chain(of_weights).chain(products);
+        let products = self
+            .weight_scales
+            .iter()
+            .map(|&scale| (Quantity::ScaleProduct, scale * self.input_scale));
+        let scales = std::iter::once((Quantity::InputScale, self.input_scale))
+            .chain(of_weights)
+            .chain(products);
         for (what, value) in scales {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(fault(Error::Scale { what, value }));
@@ -114,12 +125,16 @@ impl Layer {
         }
         let fan_in = self.product.fan_in().max(1);
         for (k, &weight) in self.product.weights.iter().enumerate() {
-            let [low, high] = self.polarity.interval().map(|bound| bound * self.weight_scale(k / fan_in));
+            let [low, high] =
+                self.polarity.interval().map(|bound| bound * self.weight_scale(k / fan_in));
             let value = f64::from(weight);
-            // Scales are found in 32 bits, and so exact; those that were given may have been rounded.
+            // Scales are found in 32 bits, and so exact; those that were given may have been
+            // rounded.
             if !(low * (1.0 + 1e-6) <= value && value <= high * (1.0 + 1e-6)) {
                 let what = Quantity::Weight;
-                return Err(fault(CoreError::OutOfRange { what, index: k, value, low, high }.into()));
+                return Err(fault(
+                    CoreError::OutOfRange { what, index: k, value, low, high }.into(),
+                ));
             }
         }
         Ok(())
@@ -134,17 +149,25 @@ impl Layer {
         match &self.product.kind {
             ProductKind::Dense { n_inputs, n_neurons } => {
                 let (n_inputs, n_neurons) = (*n_inputs, *n_neurons);
-                let Some((_, lead)) = input.split_last().filter(|(last, _)| **last == n_inputs) else {
+                let Some((_, lead)) = input.split_last().filter(|(last, _)| **last == n_inputs)
+                else {
                     return Err(fault().into());
                 };
-                let rows = lead.iter().try_fold(1_usize, |n, &size| n.checked_mul(size)).ok_or_else(fault)?;
+                let rows = lead
+                    .iter()
+                    .try_fold(1_usize, |n, &size| n.checked_mul(size))
+                    .ok_or_else(fault)?;
                 let output = [lead, &[n_neurons]].concat();
                 Ok(LayerShapes { topology: Topology::Dense { n_inputs, n_neurons }, output, rows })
             }
             ProductKind::Conv { kernel, n_channels, groups, window } => {
                 let [batch, channels, axes @ ..] = input else { return Err(fault().into()) };
-                let [group_channels, sizes @ ..] = kernel.as_slice() else { return Err(fault().into()) };
-                if axes.len() != sizes.len() || group_channels.checked_mul(*groups) != Some(*channels) {
+                let [group_channels, sizes @ ..] = kernel.as_slice() else {
+                    return Err(fault().into());
+                };
+                if axes.len() != sizes.len()
+                    || group_channels.checked_mul(*groups) != Some(*channels)
+                {
                     return Err(fault().into());
                 }
                 let found = ConvSizes::new(window, axes, sizes)?;
@@ -174,13 +197,15 @@ impl Layer {
     }
 }
 
-/// Finds the layers of a graph. A constant that is added to the output of a product alone, one for each neuron or output channel, becomes its
-/// bias: streams of scores then know it, and integers round it once.
+/// Finds the layers of a graph. A constant that is added to the output of a product alone, one for
+/// each neuron or output channel, becomes its bias: streams of scores then know it, and integers
+/// round it once.
 ///
 /// # Errors
 /// [`GraphError::Model`] for weights and biases that are missing or not finite.
 pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<Layer>> {
-    let fault = |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
+    let fault =
+        |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); graph.n_values()];
     for (k, node) in graph.nodes().iter().enumerate() {
         node.needs().for_each(|id| users[id.index()].push(k));
@@ -196,17 +221,22 @@ pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<L
             && let Some(output) = node.outputs.first().copied().flatten()
             && let [user] = users[output.index()].as_slice()
             && !graph.outputs().contains(&output)
-            && let Some(bias) = added_bias(graph, analysis, &product, output, &graph.nodes()[*user])?
+            && let Some(bias) =
+                added_bias(graph, analysis, &product, output, &graph.nodes()[*user])?
         {
             (product.bias, bias_node) = (bias, Some(*user));
         }
         for (what, values) in [("weight", &product.weights), ("bias", &product.bias)] {
-            if let Some((k, value)) = values.iter().enumerate().find(|(_, value)| !value.is_finite()) {
-                let reason = format!("{what} {k} of layer \"{}\" is {value}, not finite", node.name);
+            if let Some((k, value)) =
+                values.iter().enumerate().find(|(_, value)| !value.is_finite())
+            {
+                let reason =
+                    format!("{what} {k} of layer \"{}\" is {value}, not finite", node.name);
                 return Err(fault(reason).into());
             }
         }
-        let weight_scales = super::weight_scales(&product.weights, product.fan_in(), WeightScale::PerRow);
+        let weight_scales =
+            super::weight_scales(&product.weights, product.fan_in(), WeightScale::PerRow);
         layers.push(Layer {
             node: k,
             bias_node,
@@ -221,7 +251,8 @@ pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<L
     Ok(layers)
 }
 
-/// Returns the bias that a node adds to the output of a product: a constant for each row of weights that does not change the shape.
+/// Returns the bias that a node adds to the output of a product: a constant for each row of weights
+/// that does not change the shape.
 fn added_bias(
     graph: &Graph,
     analysis: &BatchAnalysis,
@@ -237,7 +268,9 @@ fn added_bias(
     };
     let constant = graph.constant(operand).filter(|constant| constant.dtype() == DType::F32);
     let sum = node.outputs.first().copied().flatten().and_then(|id| analysis.shape(id));
-    let (Some(constant), Some((shape, _)), Some((sum, _))) = (constant, analysis.shape(output), sum) else {
+    let (Some(constant), Some((shape, _)), Some((sum, _))) =
+        (constant, analysis.shape(output), sum)
+    else {
         return Ok(None);
     };
     // The axis of neurons or output channels.

@@ -1,9 +1,11 @@
 //! Networks: graphs of operations whose products with constant weights can run as streams.
 //!
-//! A [`Network`] is a graph, read from an ONNX file, built layer by layer with a [`NetworkBuilder`] or made by an importer. It runs in
-//! floating point ([`Network::forward`]) or as streams ([`Network::to_streams`]): each [`Layer`] then encodes its inputs as streams and
-//! counts, and the counts turn back into numbers, on which everything else happens, in floating point or in integers. Which layers run as
-//! streams, in which encoding and with which scales is part of the network and of its file; [`Network::calibrated`] finds the scales.
+//! A [`Network`] is a graph, read from an ONNX file, built layer by layer with a [`NetworkBuilder`]
+//! or made by an importer. It runs in floating point ([`Network::forward`]) or as streams
+//! ([`Network::to_streams`]): each [`Layer`] then encodes its inputs as streams and counts, and the
+//! counts turn back into numbers, on which everything else happens, in floating point or in
+//! integers. Which layers run as streams, in which encoding and with which scales is part of the
+//! network and of its file; [`Network::calibrated`] finds the scales.
 //!
 //! ```
 //! use aleatron_engine::network::{Network, StreamConfig};
@@ -36,7 +38,9 @@ pub use aleatron_graph::inspect::{Inspection, NodeSummary, StreamSummary, ValueS
 pub use aleatron_graph::product::{Product, ProductKind};
 pub use aleatron_graph::{Graph, Op, Simplified};
 pub use builder::{NamedTensor, NetworkBuilder};
-pub use calibrate::{Calibration, InputScale, WeightScale, percentile_rank, scaled_weights, weight_scales};
+pub use calibrate::{
+    Calibration, InputScale, WeightScale, percentile_rank, scaled_weights, weight_scales,
+};
 pub use config::{LayerOverride, LayerSettings, StreamConfig};
 pub use input::NetworkInput;
 pub(crate) use layer::LayerShapes;
@@ -56,8 +60,8 @@ use std::sync::Arc;
 /// Samples of a run in floating point.
 const CHUNK: usize = 256;
 
-/// A network: a graph over samples, and how its layers run as streams. The first output of the graph holds the scores; a single score tells
-/// two classes apart, 1 if it is positive.
+/// A network: a graph over samples, and how its layers run as streams. The first output of the
+/// graph holds the scores; a single score tells two classes apart, 1 if it is positive.
 #[derive(Debug, Clone)]
 pub struct Network {
     graph: Arc<Graph>,
@@ -73,7 +77,8 @@ pub struct Network {
 }
 
 impl PartialEq for Network {
-    /// Returns whether both have the same file: the order in which a graph numbers its values makes no difference.
+    /// Returns whether both have the same file: the order in which a graph numbers its values makes
+    /// no difference.
     fn eq(&self, other: &Self) -> bool {
         self.layers == other.layers
             && (self.graph == other.graph
@@ -91,13 +96,15 @@ pub struct ScoreLayer {
 }
 
 impl Network {
-    /// Creates a network from a graph, of whose outputs it has the first. Its layers are signed streams, with inputs of scale 1 and weights
-    /// scaled by the largest of each row. A graph that fixes the number of samples is changed to take any number, if its samples are
+    /// Creates a network from a graph, of whose outputs it has the first. Its layers are signed
+    /// streams, with inputs of scale 1 and weights scaled by the largest of each row. A graph
+    /// that fixes the number of samples is changed to take any number, if its samples are
     /// independent.
     ///
     /// # Errors
-    /// [`Error::Graph`] if the sizes of an input other than the number of samples are not known, if the graph cannot run, or if the leading
-    /// size of its first output is not the number of samples or depends on the values of features.
+    /// [`Error::Graph`] if the sizes of an input other than the number of samples are not known, if
+    /// the graph cannot run, or if the leading size of its first output is not the number of
+    /// samples or depends on the values of features.
     pub fn new(mut graph: Graph) -> Result<Self> {
         if let [first, _, ..] = graph.outputs() {
             let output = Some(graph.value(*first)?.name.clone());
@@ -129,7 +136,8 @@ impl Network {
         }
         let layers = layer::layers_of(&graph, &analysis)?;
         let analysis = Arc::new(analysis);
-        let mut network = Self { graph, layers, inputs, batch, batching, analysis, output: Vec::new() };
+        let mut network =
+            Self { graph, layers, inputs, batch, batching, analysis, output: Vec::new() };
         network.output = network.sample_output(network.analysis.outputs(), n)?;
         Ok(network)
     }
@@ -170,7 +178,8 @@ impl Network {
         &self.inputs
     }
 
-    /// Returns the shape of a sample: that of the one input, or the number of features if there are several inputs.
+    /// Returns the shape of a sample: that of the one input, or the number of features if there are
+    /// several inputs.
     #[must_use]
     pub fn input_shape(&self) -> Vec<usize> {
         match self.inputs.as_slice() {
@@ -248,10 +257,12 @@ impl Network {
         self.with_layers(|layer| layer.polarity = polarity)
     }
 
-    /// Returns the network with every layer changed by `change`, except for its node and its weights.
+    /// Returns the network with every layer changed by `change`, except for its node and its
+    /// weights.
     ///
     /// # Errors
-    /// [`Error::Layer`] for scales that are not positive, and for weights outside the interval of the polarity times their scale.
+    /// [`Error::Layer`] for scales that are not positive, and for weights outside the interval of
+    /// the polarity times their scale.
     pub fn with_layers(mut self, mut change: impl FnMut(&mut Layer)) -> Result<Self> {
         for (index, layer) in self.layers.iter_mut().enumerate() {
             let before = (layer.node, layer.bias_node, layer.name.clone(), layer.product.clone());
@@ -265,8 +276,8 @@ impl Network {
     /// Computes the scores in floating point, samples one after the other.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] for one that is not finite, [`Error::Graph`] if a node
-    /// fails.
+    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] for one
+    /// that is not finite, [`Error::Graph`] if a node fails.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
         self.forward_with(features, Cancel::NEVER)
     }
@@ -312,7 +323,8 @@ impl Network {
         Ok(found)
     }
 
-    /// Checks that features are whole samples of finite numbers, and as many samples as the graph can run.
+    /// Checks that features are whole samples of finite numbers, and as many samples as the graph
+    /// can run.
     ///
     /// # Errors
     /// [`Error::RaggedSamples`], [`Error::Feature`] and [`Error::PartialBatch`].
@@ -321,7 +333,8 @@ impl Network {
         if !features.len().is_multiple_of(width) {
             return Err(Error::RaggedSamples { values: features.len(), features: width });
         }
-        // Without a branch, so that the compiler uses vector registers; the index is searched only after a failure.
+        // Without a branch, so that the compiler uses vector registers; the index is searched only
+        // after a failure.
         if !features.iter().fold(true, |all, feature| all & feature.is_finite())
             && let Some(index) = features.iter().position(|feature| !feature.is_finite())
         {
@@ -345,7 +358,8 @@ impl Network {
         // Nodes are sorted: each step is to an earlier node.
         loop {
             let nodes = &self.graph.nodes()[..end];
-            let index = nodes.iter().rposition(|node| node.outputs.first() == Some(&Some(value)))?;
+            let index =
+                nodes.iter().rposition(|node| node.outputs.first() == Some(&Some(value)))?;
             end = index;
             if let Some(found) = self.layers.iter().position(|layer| layer.output_node() == index) {
                 let layer = &self.layers[found];
@@ -395,7 +409,8 @@ impl Network {
         }
     }
 
-    /// Runs samples in floating point. `take` gets the outputs of some samples, and how many there are.
+    /// Runs samples in floating point. `take` gets the outputs of some samples, and how many there
+    /// are.
     pub(crate) fn run_float(
         &self,
         features: &[f64],
@@ -407,7 +422,8 @@ impl Network {
         let size = self.chunk(features.len() / width);
         for (k, chunk) in features.chunks(size * width).enumerate() {
             let n = chunk.len() / width;
-            let inputs = input::tensors(&self.inputs, chunk, n).map_err(|error| error.shifted(k * size))?;
+            let inputs =
+                input::tensors(&self.inputs, chunk, n).map_err(|error| error.shifted(k * size))?;
             take(&runner.run_with(inputs, observer).map_err(from_graph)?, n)?;
         }
         Ok(())
@@ -416,7 +432,9 @@ impl Network {
     /// Returns the shape of the scores of one sample.
     fn sample_output(&self, outputs: &[Tensor], n: usize) -> Result<Vec<usize>> {
         let Some((first, &id)) = outputs.first().zip(self.graph.outputs().first()) else {
-            return Err(aleatron_core::Error::Internal { place: "engine::Network::sample_output" }.into());
+            return Err(
+                aleatron_core::Error::Internal { place: "engine::Network::sample_output" }.into()
+            );
         };
         batch::check_output(&self.graph, id, first, n)?;
         if !first.dtype().is_float() {
@@ -451,13 +469,15 @@ pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
     Ok(values.map_err(GraphError::from)?.into_iter().map(f64::from).collect())
 }
 
-/// Returns the class that scores stand for: the index of the greatest, the first of equals; of a single score, 1 if it is positive.
+/// Returns the class that scores stand for: the index of the greatest, the first of equals; of a
+/// single score, 1 if it is positive.
 #[must_use]
 pub fn top_class(scores: &[f64]) -> usize {
     if let [score] = scores {
         return usize::from(*score > 0.0);
     }
-    let better = |best: usize, (k, score): (usize, &f64)| if *score > scores[best] { k } else { best };
+    let better =
+        |best: usize, (k, score): (usize, &f64)| if *score > scores[best] { k } else { best };
     scores.iter().enumerate().fold(0, better)
 }
 

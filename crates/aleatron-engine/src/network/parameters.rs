@@ -8,7 +8,8 @@ use aleatron_tensor::{DType, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A constant of the graph that training may change: weights or biases of one layer, or of several that share them.
+/// A constant of the graph that training may change: weights or biases of one layer, or of several
+/// that share them.
 #[derive(Debug, Clone)]
 pub struct Parameter {
     /// The constant.
@@ -20,8 +21,9 @@ pub struct Parameter {
 }
 
 impl Network {
-    /// Returns the weights and biases of all layers, in the order in which they run. A constant that other nodes than layers read is
-    /// excluded, unless those depend on the features: values that are computed once from constants would not follow it.
+    /// Returns the weights and biases of all layers, in the order in which they run. A constant
+    /// that other nodes than layers read is excluded, unless those depend on the features:
+    /// values that are computed once from constants would not follow it.
     ///
     /// # Errors
     /// [`crate::Error::Graph`] for a graph whose values are inconsistent.
@@ -33,7 +35,9 @@ impl Network {
             let own = nodes[layer.node].inputs.iter().skip(1);
             let added = layer.bias_node.into_iter().flat_map(|node| &nodes[node].inputs);
             for id in own.chain(added).flatten().copied() {
-                let Some(value) = self.graph.constant(id).filter(|value| value.dtype() == DType::F32) else {
+                let Some(value) =
+                    self.graph.constant(id).filter(|value| value.dtype() == DType::F32)
+                else {
                     continue;
                 };
                 let is_stale = nodes.iter().any(|node| {
@@ -52,12 +56,14 @@ impl Network {
         Ok(order.into_iter().filter_map(|id| found.remove(&id.index())).collect())
     }
 
-    /// Returns the network with other elements in some of its parameters. Scales of weights follow the weights: one for all rows of a layer
-    /// that had one, otherwise one for each. Scales of inputs stay.
+    /// Returns the network with other elements in some of its parameters. Scales of weights follow
+    /// the weights: one for all rows of a layer that had one, otherwise one for each. Scales of
+    /// inputs stay.
     ///
     /// # Errors
-    /// [`crate::Error::Graph`] for a value that is no constant, or a tensor of another shape or type; [`crate::Error::Layer`] for elements that are not
-    /// finite, and for negative weights of unipolar streams.
+    /// [`crate::Error::Graph`] for a value that is no constant, or a tensor of another shape or
+    /// type; [`crate::Error::Layer`] for elements that are not finite, and for negative weights
+    /// of unipolar streams.
     pub fn with_parameters(&self, values: &HashMap<ValueId, Tensor>) -> Result<Self> {
         let mut graph = (*self.graph).clone();
         for (&id, tensor) in values {
@@ -78,23 +84,28 @@ impl Network {
     /// Returns samples as the inputs of the graph, samples along the first axis of each.
     ///
     /// # Errors
-    /// As [`Self::check_samples`], and [`crate::Error::NotWhole`] for a fraction where the graph takes integers.
+    /// As [`Self::check_samples`], and [`crate::Error::NotWhole`] for a fraction where the graph
+    /// takes integers.
     pub fn input_tensors(&self, features: &[f64]) -> Result<Vec<Tensor>> {
         self.check_samples(features)?;
         input::tensors(&self.inputs, features, features.len() / self.n_features())
     }
 
-    /// Computes the values that the counts of a layer stand for, bias included and before any activation.
+    /// Computes the values that the counts of a layer stand for, bias included and before any
+    /// activation.
     ///
     /// # Errors
-    /// [`crate::Error::UnknownLayer`] for an index that is out of range, [`CoreError::Ragged`] for counts that are not whole samples.
+    /// [`crate::Error::UnknownLayer`] for an index that is out of range, [`CoreError::Ragged`] for
+    /// counts that are not whole samples.
     pub fn decode_layer(
         &self,
         index: usize,
         spec: &aleatron_core::LayerSpec,
         counts: &[u64],
     ) -> Result<Vec<f64>> {
-        let Some(layer) = self.layers.get(index) else { return Err(self.unknown(&index.to_string())) };
+        let Some(layer) = self.layers.get(index) else {
+            return Err(self.unknown(&index.to_string()));
+        };
         let neurons = spec.n_neurons().max(1);
         if !counts.len().is_multiple_of(neurons) {
             let (what, actual) = (Quantity::Neurons, counts.len());

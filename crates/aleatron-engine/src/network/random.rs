@@ -14,8 +14,9 @@ use std::str::FromStr;
 pub enum NetworkShape {
     /// Two convolutions of 5 x 5 and three dense layers, on images of 28 x 28 (LeCun et al., 1998).
     Lenet5,
-    /// Nineteen convolutions of 3 x 3 in residual blocks and a dense layer, on images of 3 x 32 x 32 (He et al., 2016). Where a block
-    /// halves the image, its shortcut is a convolution of 1 x 1.
+    /// Nineteen convolutions of 3 x 3 in residual blocks and a dense layer, on images of 3 x 32 x
+    /// 32 (He et al., 2016). Where a block halves the image, its shortcut is a convolution of 1
+    /// x 1.
     Resnet20,
 }
 
@@ -37,9 +38,11 @@ impl FromStr for NetworkShape {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|shape| shape.to_string() == text).ok_or_else(|| Error::UnknownShape {
-            name: text.to_owned(),
-            known: Self::ALL.map(|shape| shape.to_string()).to_vec(),
+        Self::ALL.into_iter().find(|shape| shape.to_string() == text).ok_or_else(|| {
+            Error::UnknownShape {
+                name: text.to_owned(),
+                known: Self::ALL.map(|shape| shape.to_string()).to_vec(),
+            }
         })
     }
 }
@@ -86,7 +89,8 @@ impl Build {
     fn input(&mut self, sample: [usize; 3]) -> Made {
         let mut shape = vec![Dim::Named("samples".to_owned())];
         shape.extend(sample.map(Dim::Fixed));
-        let value = Value { name: "images".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
+        let value =
+            Value { name: "images".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
         Made { id: self.graph.add_input(value), channels: sample[0] }
     }
 
@@ -95,10 +99,11 @@ impl Build {
         self.n_layers += 1;
         let fan_in: usize = shape[1..].iter().product();
         let seed = self.seed.wrapping_add(self.n_layers << 32);
-        let drawn = Tensor::randn_seeded(shape, seed, DType::F32, &Device::Cpu).map_err(GraphError::from)?;
+        let drawn = Tensor::randn_seeded(shape, seed, DType::F32, &Device::Cpu)
+            .map_err(GraphError::from)?;
         let scale = (2.0 / fan_in as f32).sqrt();
-        let scale =
-            Tensor::full(&[], f64::from(scale), DType::F32, &Device::Cpu).map_err(GraphError::from)?;
+        let scale = Tensor::full(&[], f64::from(scale), DType::F32, &Device::Cpu)
+            .map_err(GraphError::from)?;
         let scaled = drawn.mul(&scale).map_err(GraphError::from)?;
         Ok(self.graph.add_constant(format!("weights{}", self.n_layers), scaled))
     }
@@ -119,7 +124,10 @@ impl Build {
             padding: Padding::Explicit(vec![padding as i64; 4]),
         };
         let name = format!("conv{}", self.n_layers);
-        Ok(Made { id: self.graph.add_node(name, Op::Conv { window, groups: 1 }, &[x.id, weights]), channels })
+        Ok(Made {
+            id: self.graph.add_node(name, Op::Conv { window, groups: 1 }, &[x.id, weights]),
+            channels,
+        })
     }
 
     fn dense(&mut self, x: ValueId, n_inputs: usize, n_neurons: usize) -> Result<ValueId> {
@@ -178,7 +186,8 @@ fn resnet20(build: &mut Build) -> Result<ValueId> {
             if stride > 1 {
                 x = build.conv(x, channels, 1, stride, 0)?;
             }
-            let sum = Made { id: build.node("add", Op::Binary(Binary::Add), &[x.id, y.id]), channels };
+            let sum =
+                Made { id: build.node("add", Op::Binary(Binary::Add), &[x.id, y.id]), channels };
             x = build.relu(sum);
         }
     }

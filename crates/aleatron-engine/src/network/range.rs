@@ -7,17 +7,20 @@ use aleatron_graph::{Node, Observer};
 use aleatron_tensor::{DType, Tensor};
 use std::fmt;
 
-/// The fraction of a layer's inputs that may saturate without a warning. Calibration with a percentile of 99 % lets one in a hundred of the
-/// samples it has seen saturate, and other samples may have some more.
+/// The fraction of a layer's inputs that may saturate without a warning. Calibration with a
+/// percentile of 99 % lets one in a hundred of the samples it has seen saturate, and other samples
+/// may have some more.
 const SATURATED: f64 = 0.02;
 
 /// The part of its interval that a layer's largest input uses at least, without a warning.
 const USED: f64 = 0.125;
 
-/// The part of its interval that an input of a layer uses at least, over all samples. More than half of the inputs below it are a warning.
+/// The part of its interval that an input of a layer uses at least, over all samples. More than
+/// half of the inputs below it are a warning.
 const USED_BY_INPUT: f64 = 0.03125;
 
-/// How the inputs of one layer lie in the interval of its streams, over some samples in floating point.
+/// How the inputs of one layer lie in the interval of its streams, over some samples in floating
+/// point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputRange {
     /// The index of the layer.
@@ -30,7 +33,8 @@ pub struct InputRange {
     pub saturated: f64,
     /// The largest magnitude of an input over the scale.
     pub largest: f64,
-    /// The fraction of inputs that use less than 1/32 of the interval over all samples, among those that are not always zero.
+    /// The fraction of inputs that use less than 1/32 of the interval over all samples, among
+    /// those that are not always zero.
     pub small: f64,
 }
 
@@ -123,7 +127,8 @@ impl Observer for Ranges<'_> {
         inputs: &[Option<Tensor>],
     ) -> aleatron_graph::Result<Option<Vec<Tensor>>> {
         self.cancel.check()?;
-        let (Some(Some(k)), Some(Some(input))) = (self.layers.get(index).copied(), inputs.first()) else {
+        let (Some(Some(k)), Some(Some(input))) = (self.layers.get(index).copied(), inputs.first())
+        else {
             return Ok(None);
         };
         let layer = &self.network.layers()[k];
@@ -131,23 +136,29 @@ impl Observer for Ranges<'_> {
         let [low, high] = layer.polarity.interval().map(|end| (end * layer.input_scale) as f32);
         let seen = &mut self.seen[k];
         seen.inputs += values.len() as u64;
-        seen.saturated += values.iter().filter(|value| !(low..=high).contains(*value)).count() as u64;
+        seen.saturated +=
+            values.iter().filter(|value| !(low..=high).contains(*value)).count() as u64;
         let [before, after] = self.network.blocks_of(layer.node, values.len() / self.n_samples);
         seen.largest.resize(before * after, 0.0);
         // Elements are in the order of a row-major array of shape [before, samples, after].
         for (k, row) in values.chunks(after.max(1)).enumerate() {
             let own = &mut seen.largest[k / self.n_samples * after..][..after];
-            own.iter_mut().zip(row).for_each(|(largest, value)| *largest = largest.max(value.abs()));
+            own.iter_mut()
+                .zip(row)
+                .for_each(|(largest, value)| *largest = largest.max(value.abs()));
         }
         Ok(None)
     }
 }
 
 impl Network {
-    /// Returns the sizes around the samples in the memory of the first input of a node, of which a sample has `len` elements.
+    /// Returns the sizes around the samples in the memory of the first input of a node, of which a
+    /// sample has `len` elements.
     fn blocks_of(&self, node: usize, len: usize) -> [usize; 2] {
-        let id = self.graph.nodes().get(node).and_then(|node| node.inputs.first().copied().flatten());
-        let layout = id.and_then(|id| Some((self.analysis.layout(id)?, self.analysis.shape(id)?.0)));
+        let id =
+            self.graph.nodes().get(node).and_then(|node| node.inputs.first().copied().flatten());
+        let layout =
+            id.and_then(|id| Some((self.analysis.layout(id)?, self.analysis.shape(id)?.0)));
         match layout {
             Some((layout, one)) if self.analysis.n_samples() == 1 => layout.blocks(one),
             // Samples that cannot run apart are taken in the order in which they lie.
@@ -155,7 +166,8 @@ impl Network {
         }
     }
 
-    /// Returns how the inputs of each layer that runs as streams lie in the interval of its streams, for samples in floating point.
+    /// Returns how the inputs of each layer that runs as streams lie in the interval of its
+    /// streams, for samples in floating point.
     ///
     /// # Errors
     /// As [`Self::forward_with`].
@@ -173,7 +185,8 @@ impl Network {
                 continue;
             }
             let of_scale = |value: &f32| f64::from(*value) / layer.input_scale;
-            let used: Vec<f64> = seen.largest.iter().map(of_scale).filter(|&used| used > 0.0).collect();
+            let used: Vec<f64> =
+                seen.largest.iter().map(of_scale).filter(|&used| used > 0.0).collect();
             let small = used.iter().filter(|&&used| used < USED_BY_INPUT).count();
             found.push(InputRange {
                 layer: k,
@@ -187,8 +200,8 @@ impl Network {
         Ok(found)
     }
 
-    /// Returns a warning for each layer that runs as streams and whose inputs saturate or use a small part of their interval, for samples in
-    /// floating point.
+    /// Returns a warning for each layer that runs as streams and whose inputs saturate or use a
+    /// small part of their interval, for samples in floating point.
     ///
     /// ```
     /// use aleatron_core::Cancel;
@@ -203,7 +216,11 @@ impl Network {
     ///
     /// # Errors
     /// As [`Self::input_ranges`].
-    pub fn input_warnings(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<InputWarning>> {
+    pub fn input_warnings(
+        &self,
+        features: &[f64],
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<InputWarning>> {
         Ok(self.input_ranges(features, cancel)?.iter().filter_map(InputRange::warning).collect())
     }
 }

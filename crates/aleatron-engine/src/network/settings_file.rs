@@ -32,8 +32,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
     }
 }
 
-/// The settings of layers by name, as JSON: `{"conv1": {"length": 64, "generator": "sobol"}, "output": {"length": 256}}`. The keys and
-/// values are those of the text of a [`LayerOverride`]; `name` is that of the file, for errors.
+/// The settings of layers by name, as JSON: `{"conv1": {"length": 64, "generator": "sobol"},
+/// "output": {"length": 256}}`. The keys and values are those of the text of a [`LayerOverride`];
+/// `name` is that of the file, for errors.
 ///
 /// ```
 /// let layers = aleatron_engine::network::layers_from_json(r#"{"output": {"length": 64, "width": 6}}"#, "layers.json")?;
@@ -45,8 +46,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
 /// [`Error::Format`] with the file, the layer and the key at fault.
 pub fn layers_from_json(text: &str, name: &str) -> Result<BTreeMap<String, LayerOverride>> {
     let fault = |reason: String| Error::Format { file: name.to_owned(), reason };
-    let read: Entries<Entries<serde_json::Value>> = serde_json::from_str(text)
-        .map_err(|error| fault(format!("layers are written as {{\"NAME\": {{\"length\": 64}}}}: {error}")))?;
+    let read: Entries<Entries<serde_json::Value>> =
+        serde_json::from_str(text).map_err(|error| {
+            fault(format!("layers are written as {{\"NAME\": {{\"length\": 64}}}}: {error}"))
+        })?;
     let mut layers = BTreeMap::new();
     for (layer, entries) in read.0 {
         let mut settings = LayerOverride::default();
@@ -98,7 +101,9 @@ pub fn layers_to_json(layers: &BTreeMap<String, LayerOverride>) -> Result<String
         .map(|(name, layer)| {
             let mut settings: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
             settings.extend(layer.length.map(|length| ("length", length.into())));
-            settings.extend(layer.generator.map(|generator| ("generator", generator.to_string().into())));
+            settings.extend(
+                layer.generator.map(|generator| ("generator", generator.to_string().into())),
+            );
             settings.extend(layer.width.map(|width| ("width", width.to_string().into())));
             settings.extend(layer.sharing.map(|sharing| ("sharing", sharing.to_string().into())));
             (name, settings)
@@ -132,7 +137,10 @@ mod tests {
             ),
             (r#"{"a": 3}"#, "invalid type: integer `3`, expected an object"),
             (r#"{"a": {"length": true}}"#, "layer \"a\", \"length\": true is neither"),
-            (r#"{"a": {"length": 1.5}}"#, "layer \"a\", \"length\": \"length=1.5\" is not a setting"),
+            (
+                r#"{"a": {"length": 1.5}}"#,
+                "layer \"a\", \"length\": \"length=1.5\" is not a setting",
+            ),
             (r#"{"a": {"length": "64,width=3"}}"#, "layer \"a\", \"length\""),
             (r#"{"a": {"bits": 3}}"#, "layer \"a\", \"bits\""),
             (r#"{"a": {"generator": "sobl"}}"#, "layer \"a\", \"generator\": \"sobl\""),

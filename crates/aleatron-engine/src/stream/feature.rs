@@ -63,11 +63,20 @@ impl Origin {
 
 impl StreamNetwork {
     /// Returns an error of a program in terms of features and layers.
-    pub(super) fn explained(&self, segment: &ProgramSegment, features: &[f64], error: CoreError) -> Error {
-        let CoreError::OutOfRange { index, value, low, high, .. } = error else { return error.into() };
+    pub(super) fn explained(
+        &self,
+        segment: &ProgramSegment,
+        features: &[f64],
+        error: CoreError,
+    ) -> Error {
+        let CoreError::OutOfRange { index, value, low, high, .. } = error else {
+            return error.into();
+        };
         let program = &segment.program;
         let checked = program.steps().iter().filter_map(|step| match step.kind() {
-            StepKind::Quantize { layer, scale, range: ValueRange::Check, .. } => Some((step, *layer, *scale)),
+            StepKind::Quantize { layer, scale, range: ValueRange::Check, .. } => {
+                Some((step, *layer, *scale))
+            }
             _ => None,
         });
         let checked: Vec<_> = checked.collect();
@@ -86,7 +95,8 @@ impl StreamNetwork {
                 return Error::Feature { sample, feature, value: found, low, high };
             }
         }
-        // Not a feature itself, but computed from features: its layer is known if only one checks its inputs.
+        // Not a feature itself, but computed from features: its layer is known if only one checks
+        // its inputs.
         match checked[..] {
             [(_, layer, _)] if let Some(&layer) = segment.layers.get(layer) => {
                 self.in_layer(layer, error.into())
@@ -106,7 +116,8 @@ struct CheckedFeature {
     interval: [f64; 2],
 }
 
-/// A check of features against the intervals that layers can encode, which takes no run of the network; see [`Network::feature_check`].
+/// A check of features against the intervals that layers can encode, which takes no run of the
+/// network; see [`Network::feature_check`].
 #[derive(Debug)]
 pub struct FeatureCheck {
     width: usize,
@@ -136,8 +147,8 @@ impl FeatureCheck {
 }
 
 impl Network {
-    /// Returns the check of the features that reach layers one by one. Values that a layer computes from several features are checked when
-    /// the network runs.
+    /// Returns the check of the features that reach layers one by one. Values that a layer computes
+    /// from several features are checked when the network runs.
     ///
     /// # Errors
     /// As [`Network::check_config`].
@@ -153,8 +164,8 @@ impl Network {
         Ok(FeatureCheck { width, features })
     }
 
-    /// Returns the least and the greatest feature that the layers which read features can encode; `None` if features do not reach a layer one by
-    /// one.
+    /// Returns the least and the greatest feature that the layers which read features can encode;
+    /// `None` if features do not reach a layer one by one.
     ///
     /// # Errors
     /// As [`Network::check_config`].
@@ -171,7 +182,8 @@ impl Network {
         Ok(interval.filter(|_| is_known))
     }
 
-    /// Visits every value that a layer checks before it encodes it, with the scale and the interval of the layer.
+    /// Visits every value that a layer checks before it encodes it, with the scale and the interval
+    /// of the layer.
     fn each_checked(
         &self,
         mut visit: impl FnMut(&ProgramSegment, Option<Origin>, f64, [f64; 2]),
@@ -181,7 +193,8 @@ impl Network {
             let crate::compile::Segment::Program(segment) = segment else { continue };
             let program = &segment.program;
             for step in program.steps() {
-                let StepKind::Quantize { layer, scale, range: ValueRange::Check, .. } = step.kind() else {
+                let StepKind::Quantize { layer, scale, range: ValueRange::Check, .. } = step.kind()
+                else {
                     continue;
                 };
                 let interval = program.layers()[*layer].spec.polarity().interval();
@@ -197,7 +210,8 @@ impl Network {
 }
 
 impl ProgramSegment {
-    /// Returns the index of the first feature of an input of the program, if it is an input of the network.
+    /// Returns the index of the first feature of an input of the program, if it is an input of the
+    /// network.
     fn input_offset(&self, network: &Network, input: SlotId) -> Option<usize> {
         let position = self.program.inputs().iter().position(|id| *id == input)?;
         let id = *self.inputs.get(position)?;

@@ -35,7 +35,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// Compilations that are cached: those of whole batches of the last sizes.
 const CACHED: usize = 4;
 
-/// A network prepared to run as streams: its layers hold their encoded weights, so that a call encodes nothing but inputs.
+/// A network prepared to run as streams: its layers hold their encoded weights, so that a call
+/// encodes nothing but inputs.
 #[derive(Debug)]
 pub struct StreamNetwork {
     network: Arc<Network>,
@@ -60,7 +61,8 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 struct Slot(RwLock<Arc<dyn PreparedProgram>>);
 
-/// The integer arithmetic around a layer: what a circuit has before its comparators and behind its counters.
+/// The integer arithmetic around a layer: what a circuit has before its comparators and behind its
+/// counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntegerLayer {
     /// The index of the layer in the network.
@@ -79,9 +81,10 @@ impl Network {
     /// Prepares the network to run as streams.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that does not run as streams, [`Error::NoIntegerForm`] with all
-    /// nodes that integer arithmetic does not support, [`Error::Layer`] with the layer that cannot be prepared and why: too few sequences, too
-    /// little memory, no such device.
+    /// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that does not run
+    /// as streams, [`Error::NoIntegerForm`] with all nodes that integer arithmetic does not
+    /// support, [`Error::Layer`] with the layer that cannot be prepared and why: too few sequences,
+    /// too little memory, no such device.
     pub fn to_streams(&self, config: &StreamConfig) -> Result<StreamNetwork> {
         Arc::new(self.clone()).into_streams(config, Cancel::NEVER)
     }
@@ -90,7 +93,11 @@ impl Network {
     ///
     /// # Errors
     /// As [`Self::to_streams`], and [`aleatron_core::Error::Cancelled`].
-    pub fn into_streams(self: Arc<Self>, config: &StreamConfig, cancel: Cancel<'_>) -> Result<StreamNetwork> {
+    pub fn into_streams(
+        self: Arc<Self>,
+        config: &StreamConfig,
+        cancel: Cancel<'_>,
+    ) -> Result<StreamNetwork> {
         let runner = self.runner()?;
         let backend = self.faulty(backend::open(&config.device)?, config)?;
         let (config, cached) = (config.clone(), Mutex::default());
@@ -106,10 +113,12 @@ impl Network {
         let position = |name: &String| {
             let found = self.layers().iter().position(|layer| layer.name == *name);
             let known = || self.layers().iter().map(|layer| layer.name.clone()).collect();
-            let index = found.ok_or_else(|| Error::UnknownLayer { name: name.clone(), known: known() })?;
+            let index =
+                found.ok_or_else(|| Error::UnknownLayer { name: name.clone(), known: known() })?;
             Ok(LayerIndex::new(index)?)
         };
-        let layers: Vec<LayerIndex> = config.fault_layers.iter().map(position).collect::<Result<_>>()?;
+        let layers: Vec<LayerIndex> =
+            config.fault_layers.iter().map(position).collect::<Result<_>>()?;
         Ok(match layers.is_empty() {
             true => FaultBackend::wrap(backend, &faults),
             false => FaultBackend::wrap_layers(backend, &faults, layers),
@@ -121,7 +130,8 @@ impl Network {
     /// # Errors
     /// [`Error::NoIntegerForm`] with all nodes that it does not support.
     pub fn check_integers(&self) -> Result<()> {
-        let config = StreamConfig::new(1).arithmetic(aleatron_core::arithmetic::Arithmetic::Integer);
+        let config =
+            StreamConfig::new(1).arithmetic(aleatron_core::arithmetic::Arithmetic::Integer);
         self.check_config(&config)
     }
 
@@ -133,7 +143,8 @@ impl Network {
         self.compiled(config).map(drop)
     }
 
-    /// Returns the layers that run as streams, as a configuration has them, with their indices in the network.
+    /// Returns the layers that run as streams, as a configuration has them, with their indices in
+    /// the network.
     ///
     /// # Errors
     /// As [`Self::check_config`].
@@ -159,7 +170,9 @@ fn program_layers(compiled: &Compiled) -> Vec<(usize, ProgramLayer)> {
     let mut layers = Vec::new();
     for segment in &compiled.segments {
         if let Segment::Program(segment) = segment {
-            layers.extend(segment.layers.iter().copied().zip(segment.program.layers().iter().cloned()));
+            layers.extend(
+                segment.layers.iter().copied().zip(segment.program.layers().iter().cloned()),
+            );
         }
     }
     layers.sort_by_key(|(index, _)| *index);
@@ -201,7 +214,8 @@ impl StreamNetwork {
         self.network.stream_layers().map(|(_, layer)| length(&layer.name)).collect()
     }
 
-    /// Returns the layers that run as streams with their encoded form and their indices in the network.
+    /// Returns the layers that run as streams with their encoded form and their indices in the
+    /// network.
     ///
     /// # Errors
     /// As [`Network::to_streams`].
@@ -209,7 +223,8 @@ impl StreamNetwork {
         Ok(program_layers(&self.ready(self.group(1), Cancel::NEVER)?.compiled))
     }
 
-    /// Returns the integer arithmetic around each layer that runs as streams; none in floating point.
+    /// Returns the integer arithmetic around each layer that runs as streams; none in floating
+    /// point.
     ///
     /// # Errors
     /// As [`Network::to_streams`].
@@ -217,8 +232,13 @@ impl StreamNetwork {
         let ready = self.ready(self.group(1), Cancel::NEVER)?;
         let mut layers = Vec::new();
         for (index, compiled) in ready.compiled.layers.iter().enumerate() {
-            let Some(CompiledLayer { segment, layer, comparator, accumulator: Some(accumulator), .. }) =
-                compiled
+            let Some(CompiledLayer {
+                segment,
+                layer,
+                comparator,
+                accumulator: Some(accumulator),
+                ..
+            }) = compiled
             else {
                 continue;
             };
@@ -229,11 +249,18 @@ impl StreamNetwork {
             let program = &segment.program;
             let own = &self.network.layers()[index];
             let length = program.layers()[*layer].spec.length();
-            let unit = |row: usize| accumulator.unit(length, own.input_scale * own.weight_scale(row));
+            let unit =
+                |row: usize| accumulator.unit(length, own.input_scale * own.weight_scale(row));
             let units = (0..own.product.n_rows()).map(unit).collect();
             let requantizers = requantizers(program, *layer);
             let (comparator, accumulator) = (*comparator, accumulator.clone());
-            layers.push(IntegerLayer { layer: index, comparator, requantizers, accumulator, units });
+            layers.push(IntegerLayer {
+                layer: index,
+                comparator,
+                requantizers,
+                accumulator,
+                units,
+            });
         }
         Ok(layers)
     }
@@ -246,7 +273,8 @@ impl StreamNetwork {
         warnings(&self.ready(self.group(1), Cancel::NEVER)?.compiled)
     }
 
-    /// Returns what a user should know about how the network runs, such as a device that could not be used.
+    /// Returns what a user should know about how the network runs, such as a device that could not
+    /// be used.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,13 +289,15 @@ impl StreamNetwork {
         notes
     }
 
-    /// Returns the names of the backends that `n_samples` samples run on; `None` if that has yet to be measured.
+    /// Returns the names of the backends that `n_samples` samples run on; `None` if that has yet to
+    /// be measured.
     #[must_use]
     pub fn backend_for(&self, n_samples: usize) -> Option<String> {
         let ready = self.ready(self.group(n_samples), Cancel::NEVER).ok()?;
         let mut names: Vec<String> = Vec::new();
         for slot in ready.programs.iter().flatten() {
-            let name = slot.0.read().unwrap_or_else(PoisonError::into_inner).backend_for(n_samples)?;
+            let name =
+                slot.0.read().unwrap_or_else(PoisonError::into_inner).backend_for(n_samples)?;
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -275,14 +305,20 @@ impl StreamNetwork {
         Some(names.join(","))
     }
 
-    /// Returns one layer on its own, with the first `length` bits of its streams: streams of one length begin with those of a shorter one.
+    /// Returns one layer on its own, with the first `length` bits of its streams: streams of one
+    /// length begin with those of a shorter one.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] for a layer that does not run as streams, and as [`crate::LayerBuilder::build`].
+    /// [`Error::UnknownLayer`] for a layer that does not run as streams, and as
+    /// [`crate::LayerBuilder::build`].
     pub fn layer_at(&self, layer: usize, length: usize) -> Result<StreamLayer> {
         let layers = self.layers()?;
         let Some((_, found)) = layers.into_iter().find(|(index, _)| *index == layer) else {
-            let name = self.network.layers().get(layer).map_or_else(|| layer.to_string(), |l| l.name.clone());
+            let name = self
+                .network
+                .layers()
+                .get(layer)
+                .map_or_else(|| layer.to_string(), |l| l.name.clone());
             let known = self.network.stream_layers().map(|(_, layer)| layer.name.clone()).collect();
             return Err(Error::UnknownLayer { name, known });
         };
@@ -320,7 +356,8 @@ impl StreamNetwork {
                 return Ok(ready);
             }
         }
-        let compiled = compile::compile(&self.network, &self.config, &self.runner, group, Views::Skipped)?;
+        let compiled =
+            compile::compile(&self.network, &self.config, &self.runner, group, Views::Skipped)?;
         let ready = Arc::new(self.prepare(compiled, cancel)?);
         let mut cached = cached();
         if cached.len() >= CACHED {
@@ -335,7 +372,8 @@ impl StreamNetwork {
         for segment in &compiled.segments {
             programs.push(match segment {
                 Segment::Program(segment) => {
-                    let prepared = self.prepare_program(&segment.program, &segment.layers, cancel)?;
+                    let prepared =
+                        self.prepare_program(&segment.program, &segment.layers, cancel)?;
                     Some(Slot(RwLock::new(prepared)))
                 }
                 Segment::Nodes(_) => None,
@@ -353,10 +391,13 @@ impl StreamNetwork {
     ) -> Result<Arc<dyn PreparedProgram>> {
         backend::check_fork(&self.config.device)?;
         let options = PrepareOptions { cancel, ..PrepareOptions::default() };
-        // A backend that prepares a program as a whole does not say which of its layers is at fault, unless there is one only.
+        // A backend that prepares a program as a whole does not say which of its layers is at
+        // fault, unless there is one only.
         match (backend::prepare_program(&*self.backend, program, &options), layers) {
             (Ok(prepared), _) => Ok(prepared.into()),
-            (Err(CoreError::InLayer { layer, source }), layers) if let Some(&layer) = layers.get(layer) => {
+            (Err(CoreError::InLayer { layer, source }), layers)
+                if let Some(&layer) = layers.get(layer) =>
+            {
                 Err(self.in_layer(layer, (*source).into()))
             }
             (Err(error), &[layer]) => Err(self.in_layer(layer, error.into())),
@@ -368,7 +409,8 @@ impl StreamNetwork {
         match source {
             error @ Error::Core(aleatron_core::Error::Cancelled) => error,
             source => {
-                let name = self.network.layers().get(layer).map_or_else(String::new, |l| l.name.clone());
+                let name =
+                    self.network.layers().get(layer).map_or_else(String::new, |l| l.name.clone());
                 Error::Layer { layer, name, source: Box::new(source) }
             }
         }

@@ -43,7 +43,9 @@ pub(super) fn view(
                 let unit = || view.units.as_ref().and_then(|units| units.get(k)).copied();
                 values.push(match found {
                     SlotData::Float(elements) => elements[at],
-                    SlotData::Integer(elements) => elements[at] as f64 * unit().ok_or_else(missing)?,
+                    SlotData::Integer(elements) => {
+                        elements[at] as f64 * unit().ok_or_else(missing)?
+                    }
                     SlotData::Words(_) => return Err(missing().into()),
                 });
             }
@@ -55,9 +57,18 @@ pub(super) fn view(
 
 impl StreamNetwork {
     /// Returns the first output of a node by sample.
-    pub(super) fn by_sample(&self, compiled: &Compiled, node: usize, tensor: &Tensor) -> Result<Vec<f64>> {
-        let id =
-            self.network.graph().nodes().get(node).and_then(|node| node.outputs.first().copied().flatten());
+    pub(super) fn by_sample(
+        &self,
+        compiled: &Compiled,
+        node: usize,
+        tensor: &Tensor,
+    ) -> Result<Vec<f64>> {
+        let id = self
+            .network
+            .graph()
+            .nodes()
+            .get(node)
+            .and_then(|node| node.outputs.first().copied().flatten());
         let elements = if tensor.dtype().is_float() { floats(tensor)? } else { Vec::new() };
         match id.filter(|&id| compiled.analysis.depends_on_features(id) && !elements.is_empty()) {
             Some(id) => Ok(samples_first(elements, compiled.blocks(id)?)),
@@ -89,8 +100,15 @@ struct Exact<'a> {
 }
 
 impl Observer for Exact<'_> {
-    fn made(&mut self, index: usize, _: &Node, outputs: &mut [Tensor]) -> aleatron_graph::Result<()> {
-        let (Some(values), Some(first)) = (self.nodes.get(&index), outputs.first()) else { return Ok(()) };
+    fn made(
+        &mut self,
+        index: usize,
+        _: &Node,
+        outputs: &mut [Tensor],
+    ) -> aleatron_graph::Result<()> {
+        let (Some(values), Some(first)) = (self.nodes.get(&index), outputs.first()) else {
+            return Ok(());
+        };
         let exact = self.streams.by_sample(self.compiled, index, first);
         let exact = exact.map_err(|error| GraphError::Other(Box::new(error)))?;
         if exact.len() != values.len() {

@@ -5,7 +5,8 @@ use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Topology, memory};
 use std::ops::Range;
 
-/// The sum of each neuron's products for one sample. Inputs in the padding of a convolution add nothing.
+/// The sum of each neuron's products for one sample. Inputs in the padding of a convolution add
+/// nothing.
 ///
 /// # Errors
 /// [`aleatron_core::Error::Memory`] where they would not fit.
@@ -17,8 +18,11 @@ pub(crate) fn sums(topology: &Topology, weights: &[f64], inputs: &[f64]) -> Resu
         }
         Topology::Conv(shape) => convolve(shape, weights, inputs),
         topology => {
-            let mut sums: Vec<f64> = memory::zeros(topology.n_neurons() as u128, Quantity::Neurons)?;
-            each_product(topology, |neuron, weight, input| sums[neuron] += weights[weight] * inputs[input]);
+            let mut sums: Vec<f64> =
+                memory::zeros(topology.n_neurons() as u128, Quantity::Neurons)?;
+            each_product(topology, |neuron, weight, input| {
+                sums[neuron] += weights[weight] * inputs[input]
+            });
             Ok(sums)
         }
     }
@@ -56,30 +60,37 @@ pub fn each_product(topology: &Topology, mut visit: impl FnMut(usize, usize, usi
     }
 }
 
-/// A convolution of one sample: each weight is added at all its positions at once, so that the inner loop is one over a row.
+/// A convolution of one sample: each weight is added at all its positions at once, so that the
+/// inner loop is one over a row.
 fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Result<Vec<f64>> {
     let ([over_rows, over_columns], [_, rows, columns]) = (shape.windows(), shape.output());
     let [height, width] = shape.convolution().kernel;
     let [_, image_rows, image_columns] = shape.convolution().input;
     let stride = over_columns.axis().stride;
-    // The positions along a row at which a tap lies inside the image, and its place at the first of them.
-    let inside: Vec<(Range<usize>, usize)> = (0..width).map(|tap| positions(over_columns, tap)).collect();
+    // The positions along a row at which a tap lies inside the image, and its place at the first of
+    // them.
+    let inside: Vec<(Range<usize>, usize)> =
+        (0..width).map(|tap| positions(over_columns, tap)).collect();
     let mut sums: Vec<f64> = memory::zeros(shape.n_outputs() as u128, Quantity::Neurons)?;
     let kernels = weights.chunks_exact(shape.kernel_weights().max(1));
-    for (channel, (kernel, sums)) in kernels.zip(sums.chunks_exact_mut(rows * columns)).enumerate() {
+    for (channel, (kernel, sums)) in kernels.zip(sums.chunks_exact_mut(rows * columns)).enumerate()
+    {
         let first_channel = shape.first_input_channel(channel);
         for (tap, &weight) in kernel.iter().enumerate() {
             let (plane, tap_row) = (first_channel + tap / (height * width), tap / width % height);
             let (positions, first) = &inside[tap % width];
             for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
-                let Some(image_row) = over_rows.at(row, tap_row).filter(|_| !positions.is_empty()) else {
+                let Some(image_row) = over_rows.at(row, tap_row).filter(|_| !positions.is_empty())
+                else {
                     continue;
                 };
                 let under = &image[(plane * image_rows + image_row) * image_columns + first..];
                 let sums = sums[positions.clone()].iter_mut();
                 match stride {
                     1 => sums.zip(under).for_each(|(sum, x)| *sum += weight * x),
-                    _ => sums.zip(under.iter().step_by(stride)).for_each(|(sum, x)| *sum += weight * x),
+                    _ => sums
+                        .zip(under.iter().step_by(stride))
+                        .for_each(|(sum, x)| *sum += weight * x),
                 }
             }
         }
@@ -109,7 +120,10 @@ mod tests {
         let conv = Convolution::conv2d;
         for convolution in [
             conv([2, 4, 5], 3, [3, 2]).with_padding([1, 1]),
-            conv([4, 5, 5], 2, [3, 3]).with_groups(2).with_stride([2, 3]).with_paddings([[0, 2], [3, 0]]),
+            conv([4, 5, 5], 2, [3, 3])
+                .with_groups(2)
+                .with_stride([2, 3])
+                .with_paddings([[0, 2], [3, 0]]),
             conv([1, 6, 7], 1, [2, 3]).with_dilation([2, 3]).with_padding([2, 2]),
             conv([1, 1, 1], 2, [1, 1]).with_padding([2, 1]),
             conv([1, 1, 1], 1, [1, 1]).with_paddings([[1, 0], [1, 0]]).with_stride([1 << 63; 2]),

@@ -1,4 +1,5 @@
-//! Random networks: every split of a batch, number of threads and backend gives the scores of the plain reference.
+//! Random networks: every split of a batch, number of threads and backend gives the scores of the
+//! plain reference.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
@@ -8,7 +9,9 @@ use crate::network::{Arithmetic, Batching, Calibration, Graph, Mode, Op, ValueRa
 use aleatron_core::conformance::{Case, LayerCase, Reference};
 use aleatron_core::program::{ProgramBatch, ProgramOutput, SlotId, plain};
 use aleatron_core::{LayerSpec, Polarity, Weights};
-use aleatron_graph::op::{Dims, NoAxes, Padding, Pooling, Reduction, Rounding, Softmax, SoftmaxAxes, Window};
+use aleatron_graph::op::{
+    Dims, NoAxes, Padding, Pooling, Reduction, Rounding, Softmax, SoftmaxAxes, Window,
+};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Tensor};
 
@@ -120,7 +123,8 @@ impl RandomGraph {
         let mut graph = Graph::new(format!("random {seed}"));
         let sizes = shape.iter().copied().map(Dim::Fixed);
         let all = Some(std::iter::once(Dim::Named("n".to_owned())).chain(sizes).collect());
-        let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: all });
+        let x =
+            graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: all });
         Self { graph, random, values: vec![(x, shape)] }
     }
 
@@ -154,8 +158,11 @@ impl RandomGraph {
             (5, _) => self.add(Op::Clip { low: Some(-0.75), high: Some(1.5) }, &[x], shape),
             (6, _) => {
                 // A residual sum with any value of this shape, or with itself.
-                let same: Vec<ValueId> =
-                    self.values[1..].iter().filter(|(_, other)| *other == shape).map(|(id, _)| *id).collect();
+                let same: Vec<ValueId> = self.values[1..]
+                    .iter()
+                    .filter(|(_, other)| *other == shape)
+                    .map(|(id, _)| *id)
+                    .collect();
                 let Some(first) = same.first() else { return };
                 let other = if self.random.below(2) == 0 { *first } else { same[same.len() - 1] };
                 let op = self.random.choose(&[Binary::Add, Binary::Sub]);
@@ -174,7 +181,8 @@ impl RandomGraph {
             (8, 2 | 3) => {
                 let mut axes: Vec<usize> = (0..rank).collect();
                 axes.swap(self.random.below(rank), self.random.below(rank));
-                let order = std::iter::once(0).chain(axes.iter().map(|&axis| axis as i64 + 1)).collect();
+                let order =
+                    std::iter::once(0).chain(axes.iter().map(|&axis| axis as i64 + 1)).collect();
                 let turned = axes.iter().map(|&axis| shape[axis]).collect();
                 self.add(Op::Transpose { order: Some(order) }, &[x], turned);
             }
@@ -190,7 +198,11 @@ impl RandomGraph {
             // Nodes on tensors.
             (11, _) => {
                 let softmax = Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(1) };
-                let op = self.random.choose(&[Op::Unary(Unary::Tanh), Op::Unary(Unary::Sigmoid), softmax]);
+                let op = self.random.choose(&[
+                    Op::Unary(Unary::Tanh),
+                    Op::Unary(Unary::Sigmoid),
+                    softmax,
+                ]);
                 self.add(op, &[x], shape);
             }
             _ => {}
@@ -206,7 +218,8 @@ impl RandomGraph {
         if out * sizes[0] * sizes[1] > MAX_ELEMENTS {
             return;
         }
-        let mut inputs = vec![x, self.constant(&[out, channels / groups, kernel[0], kernel[1]], |w| w)];
+        let mut inputs =
+            vec![x, self.constant(&[out, channels / groups, kernel[0], kernel[1]], |w| w)];
         if self.random.below(2) == 0 {
             inputs.push(self.constant(&[out], |b| b));
         }
@@ -220,8 +233,9 @@ impl RandomGraph {
         let pads = [(); 4].map(|()| self.random.below(2));
         // Padding is smaller than the window, so that every window has an element.
         let pads = [0, 1, 2, 3].map(|k| pads[k].min(kernel[k % 2] - 1));
-        let size =
-            |axis: usize| (shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]) / strides[axis] + 1;
+        let size = |axis: usize| {
+            (shape[axis + 1] + pads[axis] + pads[axis + 2] - kernel[axis]) / strides[axis] + 1
+        };
         let window = Window {
             kernel: kernel.map(|size| size as i64).to_vec(),
             strides: strides.map(|stride| stride as i64).to_vec(),
@@ -293,11 +307,14 @@ fn network(seed: u64) -> (Network, Random) {
 
 /// A configuration, with settings of their own for some layers; some others run in binary.
 fn configured(mut network: Network, random: &mut Random) -> (Network, StreamConfig) {
-    let generators = ["bernoulli", "sobol", "lfsr", "halton", "bernoulli+sobol:2", "sobol:1+bernoulli"];
+    let generators =
+        ["bernoulli", "sobol", "lfsr", "halton", "bernoulli+sobol:2", "sobol:1+bernoulli"];
     let generator = random.choose(&generators).parse().unwrap();
     let length = random.choose(&[1, 7, 32, 64, 100]);
-    let mut config =
-        StreamConfig::new(length).generator(generator).seed(random.word()).range(ValueRange::Saturate);
+    let mut config = StreamConfig::new(length)
+        .generator(generator)
+        .seed(random.word())
+        .range(ValueRange::Saturate);
     network = network.with_polarity(random.choose(&[Polarity::Signed, Polarity::Bipolar])).unwrap();
     for name in network.layers().iter().map(|layer| layer.name.clone()).collect::<Vec<_>>() {
         match random.below(8) {
@@ -352,27 +369,41 @@ fn random_networks_equal_the_plain_reference_however_they_run() {
             ran[usize::from(arithmetic == Arithmetic::Integer)] += 1;
             let whole = bits(&streams.forward(&x, first).unwrap());
             assert_eq!(whole.len(), n * n_outputs, "{what}");
-            assert_eq!(whole, bits(&on_plain(&streams).forward(&x, first).unwrap()), "{what}, plain");
+            assert_eq!(
+                whole,
+                bits(&on_plain(&streams).forward(&x, first).unwrap()),
+                "{what}, plain"
+            );
             for size in [1, 2, 3] {
-                let chunks = x
-                    .chunks(size * width)
-                    .enumerate()
-                    .flat_map(|(k, x)| bits(&streams.forward(x, first + (k * size) as u32).unwrap()));
+                let chunks = x.chunks(size * width).enumerate().flat_map(|(k, x)| {
+                    bits(&streams.forward(x, first + (k * size) as u32).unwrap())
+                });
                 assert_eq!(whole, chunks.collect::<Vec<_>>(), "{what}, chunks of {size}");
             }
             let output = streams.run(&x, first, EVERYTHING, Cancel::NEVER).unwrap();
             assert_eq!(whole, bits(&output.scores), "{what}, with details");
             let plain = on_plain(&streams).run(&x, first, EVERYTHING, Cancel::NEVER).unwrap();
             assert_eq!(output.layers, plain.layers, "{what}");
-            assert_eq!((output.saturated, output.statistics), (plain.saturated, plain.statistics), "{what}");
+            assert_eq!(
+                (output.saturated, output.statistics),
+                (plain.saturated, plain.statistics),
+                "{what}"
+            );
             for threads in [1, 2, 3] {
                 aleatron_cpu::set_num_threads(threads).unwrap();
-                assert_eq!(whole, bits(&streams.forward(&x, first).unwrap()), "{what}, {threads} threads");
+                assert_eq!(
+                    whole,
+                    bits(&streams.forward(&x, first).unwrap()),
+                    "{what}, {threads} threads"
+                );
             }
             let pool = config.clone().device(Device::Pool(vec![Device::Cpu, Device::Cpu]));
             let pool = network.to_streams(&pool).unwrap();
             assert_eq!(whole, bits(&pool.forward(&x, first).unwrap()), "{what}, pool");
-            let read = Network::from_onnx(&network.to_onnx().unwrap()).unwrap().to_streams(&config).unwrap();
+            let read = Network::from_onnx(&network.to_onnx().unwrap())
+                .unwrap()
+                .to_streams(&config)
+                .unwrap();
             assert_eq!(whole, bits(&read.forward(&x, first).unwrap()), "{what}, from a file");
         }
     }
@@ -394,11 +425,17 @@ fn random_networks_that_mix_samples_equal_the_plain_reference() {
         for arithmetic in Arithmetic::ALL {
             let streams = match network.to_streams(&config.clone().arithmetic(arithmetic)) {
                 Err(Error::NoIntegerForm { .. }) if arithmetic == Arithmetic::Integer => continue,
-                made => made.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}")),
+                made => {
+                    made.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}"))
+                }
             };
-            let [scores, plain] =
-                [&streams, &on_plain(&streams)].map(|streams| bits(&streams.forward(&x, first).unwrap()));
-            assert_eq!((scores.len(), &scores), (n * network.n_outputs(), &plain), "{seed}, {arithmetic}");
+            let [scores, plain] = [&streams, &on_plain(&streams)]
+                .map(|streams| bits(&streams.forward(&x, first).unwrap()));
+            assert_eq!(
+                (scores.len(), &scores),
+                (n * network.n_outputs(), &plain),
+                "{seed}, {arithmetic}"
+            );
         }
     }
 }
@@ -412,8 +449,9 @@ fn long_streams_of_random_networks_come_close_to_floating_point() {
         // Scales of these samples: nothing saturates.
         let network = network.calibrated(&x, &Calibration::default()).unwrap();
         let exact = network.forward(&x).unwrap();
-        let norm =
-            |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
+        let norm = |values: &mut dyn Iterator<Item = f64>| {
+            values.map(|value| value * value).sum::<f64>().sqrt()
+        };
         for arithmetic in Arithmetic::ALL {
             let config = StreamConfig::new(1 << 12)
                 .generator("sobol".parse().unwrap())

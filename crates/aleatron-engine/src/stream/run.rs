@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-/// Samples that go through tensor nodes or instrumentation together; programs alone take any number.
+/// Samples that go through tensor nodes or instrumentation together; programs alone take any
+/// number.
 const CHUNK: usize = 256;
 
 /// A value between two segments, for the samples of a chunk.
@@ -49,8 +50,9 @@ impl StreamNetwork {
     /// Computes the scores of samples, the first of which has index `first_sample` among all.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] with the first one that a layer cannot encode,
-    /// [`Error::Layer`] if a layer fails, [`Error::Graph`] if another node does.
+    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] with the
+    /// first one that a layer cannot encode, [`Error::Layer`] if a layer fails,
+    /// [`Error::Graph`] if another node does.
     ///
     /// [`Error::RaggedSamples`]: crate::Error::RaggedSamples
     /// [`Error::Feature`]: crate::Error::Feature
@@ -87,8 +89,13 @@ impl StreamNetwork {
         let ready = match detail.nodes.is_enabled() {
             // The same programs, with a record of where each node's output is.
             true => {
-                let compiled =
-                    compile::compile(&self.network, &self.config, &self.runner, group, Views::Recorded)?;
+                let compiled = compile::compile(
+                    &self.network,
+                    &self.config,
+                    &self.runner,
+                    group,
+                    Views::Recorded,
+                )?;
                 Arc::new(self.prepare(compiled, cancel)?)
             }
             false => self.ready(group, cancel)?,
@@ -96,7 +103,9 @@ impl StreamNetwork {
         let is_one_program = matches!(ready.compiled.segments[..], [Segment::Program(_)]);
         let size = match self.network.batching() {
             Batching::Whole => group,
-            Batching::Independent if is_one_program && detail == Detail::default() => n_samples.max(1),
+            Batching::Independent if is_one_program && detail == Detail::default() => {
+                n_samples.max(1)
+            }
             Batching::Independent => CHUNK,
         };
         let n_layers = self.network.layers().len();
@@ -135,14 +144,24 @@ impl StreamNetwork {
                 }
                 Segment::Program(segment) => {
                     let wanted = wanted(compiled, segment, k, Detail::default(), self.score_layer);
-                    let mut made =
-                        self.run_program(&ready, k, segment, &chunk, &wanted.slots, &values, cancel)?;
+                    let mut made = self.run_program(
+                        &ready,
+                        k,
+                        segment,
+                        &chunk,
+                        &wanted.slots,
+                        &values,
+                        cancel,
+                    )?;
                     let owned = inputs(compiled, segment, &values)?;
                     let inputs: Vec<&[f64]> = owned.iter().map(|values| &values[..]).collect();
                     let group = compiled.n_samples();
-                    let batch = ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed, group };
+                    let batch =
+                        ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed, group };
                     let missing = CoreError::Internal { place: "engine::StreamNetwork::profile" };
-                    let Some(Some(prepared)) = ready.programs.get(k) else { return Err(missing.into()) };
+                    let Some(Some(prepared)) = ready.programs.get(k) else {
+                        return Err(missing.into());
+                    };
                     let program = prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
                     times.extend(program.profile(&batch, segment.program.outputs(), cancel)?);
                     leave(segment, &wanted, &mut made, &mut values)?;
@@ -174,9 +193,25 @@ impl StreamNetwork {
                         self.run_program(ready, k, segment, chunk, &wanted.slots, &values, cancel)?;
                     // Instrumentation is not the work of the network.
                     output.elapsed += start.elapsed();
-                    self.observe(&ready.compiled, k, segment, &wanted, &made, detail, output, statistics)?;
+                    self.observe(
+                        &ready.compiled,
+                        k,
+                        segment,
+                        &wanted,
+                        &made,
+                        detail,
+                        output,
+                        statistics,
+                    )?;
                     if detail.nodes.is_enabled() {
-                        super::nodes::view(&ready.compiled, k, segment, &wanted.slots, &made, &mut nodes)?;
+                        super::nodes::view(
+                            &ready.compiled,
+                            k,
+                            segment,
+                            &wanted.slots,
+                            &made,
+                            &mut nodes,
+                        )?;
                     }
                     start = Instant::now();
                     leave(segment, &wanted, &mut made, &mut values)?;
@@ -186,7 +221,8 @@ impl StreamNetwork {
                         Some(constants) => constants,
                         None => sized.insert(self.sized(&ready.compiled, chunk.n_runs)?),
                     };
-                    let made = self.run_nodes(&ready.compiled, segment, constants, chunk, &mut values)?;
+                    let made =
+                        self.run_nodes(&ready.compiled, segment, constants, chunk, &mut values)?;
                     if detail.nodes.is_enabled() {
                         for (node, tensor) in made {
                             nodes.insert(node, self.by_sample(&ready.compiled, node, &tensor)?);
@@ -220,12 +256,16 @@ impl StreamNetwork {
                 (DType::F32, 1) => Crossing::Floats(Cow::Borrowed(chunk.features)),
                 (DType::F32, _) => {
                     let samples = chunk.features.chunks_exact(width);
-                    Crossing::Floats(samples.flat_map(|sample| &sample[range.clone()]).copied().collect())
+                    Crossing::Floats(
+                        samples.flat_map(|sample| &sample[range.clone()]).copied().collect(),
+                    )
                 }
                 _ => {
                     let made = match &tensors {
                         Some(made) => made,
-                        None => tensors.insert(input::tensors(inputs, chunk.features, chunk.n_samples)?),
+                        None => {
+                            tensors.insert(input::tensors(inputs, chunk.features, chunk.n_samples)?)
+                        }
                     };
                     Crossing::Tensor(made[k].clone())
                 }
@@ -251,7 +291,8 @@ impl StreamNetwork {
         let owned = inputs(&ready.compiled, segment, values)?;
         let inputs: Vec<&[f64]> = owned.iter().map(|values| &values[..]).collect();
         let group = ready.compiled.n_samples();
-        let batch = ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed: chunk.seed, group };
+        let batch =
+            ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed: chunk.seed, group };
         let run = || prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         let made = match run().run(&batch, slots, cancel) {
             Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
@@ -275,20 +316,28 @@ impl StreamNetwork {
                 inputs.push(match (id, &node.op) {
                     (None, _) => None,
                     // Of a value of features, only its shape is read.
-                    (Some(id), Op::Shape { .. } | Op::Size) if compiled.analysis.depends_on_features(*id) => {
-                        let zero = Tensor::zeros(&[], DType::F32, &Device::Cpu).map_err(GraphError::from)?;
+                    (Some(id), Op::Shape { .. } | Op::Size)
+                        if compiled.analysis.depends_on_features(*id) =>
+                    {
+                        let zero = Tensor::zeros(&[], DType::F32, &Device::Cpu)
+                            .map_err(GraphError::from)?;
                         let shape = compiled.shape(*id, n_runs)?;
                         Some(zero.broadcast_to(&shape).map_err(GraphError::from)?)
                     }
                     (Some(id), _) => {
                         let missing = CoreError::Internal { place: "engine::StreamNetwork::sized" };
-                        let known = constants.get(id).or_else(|| self.network.graph().constant(*id));
-                        Some(known.or_else(|| compiled.analysis.tensor(*id)).ok_or(missing)?.clone())
+                        let known =
+                            constants.get(id).or_else(|| self.network.graph().constant(*id));
+                        Some(
+                            known.or_else(|| compiled.analysis.tensor(*id)).ok_or(missing)?.clone(),
+                        )
                     }
                 });
             }
             let made = self.runner.compute_with(node, &inputs)?;
-            constants.extend(node.outputs.iter().zip(made).filter_map(|(id, made)| Some(((*id)?, made))));
+            constants.extend(
+                node.outputs.iter().zip(made).filter_map(|(id, made)| Some(((*id)?, made))),
+            );
         }
         Ok(constants)
     }
@@ -342,7 +391,8 @@ impl StreamNetwork {
             Some(Crossing::Tensor(tensor)) => {
                 Cow::Owned(self.network.scores(std::slice::from_ref(&tensor), chunk.n_samples)?)
             }
-            // An output that depends on no feature is refused, so all that is left is one for a fixed number of samples.
+            // An output that depends on no feature is refused, so all that is left is one for a
+            // fixed number of samples.
             None => match compiled.analysis.tensor(id) {
                 Some(tensor) => {
                     Cow::Owned(self.network.scores(std::slice::from_ref(tensor), chunk.n_samples)?)
@@ -380,7 +430,8 @@ impl StreamNetwork {
         for (own, &layer) in segment.layers.iter().enumerate() {
             let saturated = made.saturated.get(own).ok_or_else(internal)?;
             output.saturated[layer] += saturated;
-            let Some(compiled) = compiled.layers[layer].as_ref().filter(|c| c.segment == index) else {
+            let Some(compiled) = compiled.layers[layer].as_ref().filter(|c| c.segment == index)
+            else {
                 return Err(internal().into());
             };
             let program_layer = &segment.program.layers()[own];
@@ -391,7 +442,8 @@ impl StreamNetwork {
                 let (thresholds, counts) = (words(compiled.thresholds)?, words(compiled.counts)?);
                 statistics.add(layer, program_layer, thresholds, counts)?;
             }
-            let numbers = || self.numbers(layer, compiled, of_slot(compiled.outputs), program_layer);
+            let numbers =
+                || self.numbers(layer, compiled, of_slot(compiled.outputs), program_layer);
             if detail.layers.is_enabled() {
                 let (counts, outputs) = (words(compiled.counts)?, numbers()?);
                 match output.layers.iter_mut().find(|known| known.layer == layer) {
@@ -399,13 +451,16 @@ impl StreamNetwork {
                         known.counts.extend_from_slice(counts);
                         known.outputs.extend(outputs);
                     }
-                    None => output.layers.push(LayerOutput { layer, counts: counts.clone(), outputs }),
+                    None => {
+                        output.layers.push(LayerOutput { layer, counts: counts.clone(), outputs })
+                    }
                 }
                 output.layers.sort_by_key(|layer| layer.layer);
             }
             if detail.score_layer.is_enabled() && self.score_layer == Some(layer) {
-                let inputs =
-                    output.score_inputs.get_or_insert_with(|| LayerInputs { thresholds: Vec::new() });
+                let inputs = output
+                    .score_inputs
+                    .get_or_insert_with(|| LayerInputs { thresholds: Vec::new() });
                 inputs.thresholds.extend_from_slice(words(compiled.thresholds)?);
                 output.score_outputs.extend(numbers()?);
             }
@@ -425,11 +480,16 @@ impl StreamNetwork {
             (Some(SlotData::Float(values)), None) => Ok(values.clone()),
             (Some(SlotData::Integer(values)), Some(accumulator)) => {
                 let (spec, own) = (&program_layer.spec, &self.network.layers()[layer]);
-                let unit =
-                    |row: usize| accumulator.unit(spec.length(), own.input_scale * own.weight_scale(row));
+                let unit = |row: usize| {
+                    accumulator.unit(spec.length(), own.input_scale * own.weight_scale(row))
+                };
                 let units: Vec<f64> = (0..spec.n_rows()).map(unit).collect();
                 let row = |k: usize| k % spec.n_neurons() / spec.neurons_per_row();
-                Ok(values.iter().enumerate().map(|(k, &value)| value as f64 * units[row(k)]).collect())
+                Ok(values
+                    .iter()
+                    .enumerate()
+                    .map(|(k, &value)| value as f64 * units[row(k)])
+                    .collect())
             }
             _ => Err(CoreError::Internal { place: "engine::StreamNetwork::numbers" }.into()),
         }
@@ -460,7 +520,11 @@ fn leave(
     values: &mut Crossings<'_>,
 ) -> Result<()> {
     for (k, (id, slot)) in segment.outputs.iter().enumerate() {
-        let at = if wanted.are_outputs { Some(k) } else { wanted.slots.iter().position(|own| own == slot) };
+        let at = if wanted.are_outputs {
+            Some(k)
+        } else {
+            wanted.slots.iter().position(|own| own == slot)
+        };
         let data = at.and_then(|at| made.slots.get_mut(at));
         let Some(SlotData::Float(elements)) = data else {
             return Err(CoreError::Internal { place: "engine::stream::leave" }.into());
@@ -478,7 +542,9 @@ fn tensor(compiled: &Compiled, id: ValueId, elements: &[f64], n_runs: usize) -> 
     let mut values = Vec::with_capacity(elements.len());
     for block in 0..before {
         for sample in elements.chunks_exact((before * after).max(1)) {
-            values.extend(sample[block * after..(block + 1) * after].iter().map(|&value| value as f32));
+            values.extend(
+                sample[block * after..(block + 1) * after].iter().map(|&value| value as f32),
+            );
         }
     }
     let shape = compiled.shape(id, n_runs)?;
@@ -514,7 +580,9 @@ fn wanted(
     }
     let mut slots: Vec<SlotId> = outputs.collect();
     for &layer in &segment.layers {
-        let Some(own) = compiled.layers[layer].as_ref().filter(|own| own.segment == index) else { continue };
+        let Some(own) = compiled.layers[layer].as_ref().filter(|own| own.segment == index) else {
+            continue;
+        };
         if detail.statistics.is_enabled() {
             slots.extend([own.thresholds, own.counts]);
         }

@@ -95,7 +95,8 @@ pub enum NetworkSegment {
 }
 
 impl Network {
-    /// Returns the segments that the network is compiled into, in the order in which they run. The programs are those that run on a backend.
+    /// Returns the segments that the network is compiled into, in the order in which they run. The
+    /// programs are those that run on a backend.
     ///
     /// # Errors
     /// As [`Self::check_config`].
@@ -106,7 +107,8 @@ impl Network {
             }
             Segment::Nodes(segment) => {
                 let nodes = segment.nodes.iter().map(|&k| &self.graph().nodes()[k]);
-                let nodes = nodes.map(|node| StageNode { name: node.name.clone(), operator: node.op.name() });
+                let nodes = nodes
+                    .map(|node| StageNode { name: node.name.clone(), operator: node.op.name() });
                 NetworkSegment::Nodes { nodes: nodes.collect() }
             }
         });
@@ -131,25 +133,27 @@ impl Network {
             Segment::Program(segment) => {
                 let names: Vec<&str> =
                     segment.layers.iter().map(|&k| self.layers()[k].name.as_str()).collect();
-                let layers = names.iter().zip(segment.program.layers()).map(|(name, layer)| StageLayer {
-                    name: (*name).to_owned(),
-                    kind: match layer.spec.topology() {
-                        Topology::Dense { .. } => "dense",
-                        Topology::Conv(_) => "conv",
-                        _ => "sparse",
-                    },
-                    length: layer.spec.length().bits(),
-                    generator: config.settings_of(name).generator.to_string(),
-                    polarity: layer.spec.polarity().to_string(),
-                    n_inputs: layer.spec.n_inputs(),
-                    n_outputs: layer.spec.n_neurons(),
-                    rows: layer.rows,
-                });
+                let layers =
+                    names.iter().zip(segment.program.layers()).map(|(name, layer)| StageLayer {
+                        name: (*name).to_owned(),
+                        kind: match layer.spec.topology() {
+                            Topology::Dense { .. } => "dense",
+                            Topology::Conv(_) => "conv",
+                            _ => "sparse",
+                        },
+                        length: layer.spec.length().bits(),
+                        generator: config.settings_of(name).generator.to_string(),
+                        polarity: layer.spec.polarity().to_string(),
+                        n_inputs: layer.spec.n_inputs(),
+                        n_outputs: layer.spec.n_neurons(),
+                        rows: layer.rows,
+                    });
                 Stage::Streams { layers: layers.collect(), steps: steps(&segment.program, &names) }
             }
             Segment::Nodes(segment) => {
                 let nodes = segment.nodes.iter().map(|&k| &self.graph().nodes()[k]);
-                let nodes = nodes.map(|node| StageNode { name: node.name.clone(), operator: node.op.name() });
+                let nodes = nodes
+                    .map(|node| StageNode { name: node.name.clone(), operator: node.op.name() });
                 Stage::Nodes { nodes: nodes.collect() }
             }
         });
@@ -165,10 +169,16 @@ fn steps(program: &Program, names: &[&str]) -> Vec<StageStep> {
             | StepKind::Decode { layer, .. }
             | StepKind::Accumulate { layer, .. }
             | StepKind::Quantize { layer, .. }
-            | StepKind::Requantize { layer, .. } => names.get(*layer).map(|name| (*name).to_owned()),
+            | StepKind::Requantize { layer, .. } => {
+                names.get(*layer).map(|name| (*name).to_owned())
+            }
             _ => None,
         };
-        StageStep { operation: step.kind().name(), layer, elements: program.slot(step.output()).len }
+        StageStep {
+            operation: step.kind().name(),
+            layer,
+            elements: program.slot(step.output()).len,
+        }
     });
     steps.collect()
 }
@@ -182,17 +192,32 @@ impl fmt::Display for Stages {
                 Stage::Streams { layers, steps } => {
                     writeln!(f, "\nstage {}: streams", k + 1)?;
                     for layer in layers {
-                        let StageLayer { name, kind, length, generator, polarity, n_inputs, n_outputs, rows } =
-                            layer;
+                        let StageLayer {
+                            name,
+                            kind,
+                            length,
+                            generator,
+                            polarity,
+                            n_inputs,
+                            n_outputs,
+                            rows,
+                        } = layer;
                         writeln!(
                             f,
                             "  layer {name}: {kind}, {n_inputs} -> {n_outputs}, {rows} rows, {length} bits, {generator}, {polarity}"
                         )?;
                     }
                     for step in steps {
-                        let of_layer =
-                            step.layer.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-                        writeln!(f, "  step {}{of_layer}: {} elements", step.operation, step.elements)?;
+                        let of_layer = step
+                            .layer
+                            .as_ref()
+                            .map(|name| format!(" of {name}"))
+                            .unwrap_or_default();
+                        writeln!(
+                            f,
+                            "  step {}{of_layer}: {} elements",
+                            step.operation, step.elements
+                        )?;
                     }
                 }
                 Stage::Nodes { nodes } => {

@@ -9,7 +9,8 @@ use aleatron_cpu::threads;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How far the counts of a layer are from those of exact products of the same encoded inputs and weights.
+/// How far the counts of a layer are from those of exact products of the same encoded inputs and
+/// weights.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LayerStats {
     /// Counts compared: samples by neurons.
@@ -59,24 +60,29 @@ impl Statistics {
         let values = LayerInputs { thresholds: thresholds.to_vec() }.values(spec);
         let gain = spec.integer_bits().map_or(1.0, |bits| bits.gain().powi(2));
         let n_rows = counts.len() / m.max(1);
-        // The errors of each row, added up in their order afterwards: threads change no bit of a mean.
+        // The errors of each row, added up in their order afterwards: threads change no bit of a
+        // mean.
         memory::check(16 * n_rows as u128, Quantity::Samples)?;
         let mut rows = vec![[0.0_f64; 2]; n_rows];
         let failure = OnceLock::new();
         let cost = Duration::from_nanos((spec.topology().n_products() * n_rows) as u64);
         let items = rows.iter_mut().zip(values.chunks_exact(n)).zip(counts.chunks_exact(m));
-        threads::current().map_err(CoreError::from)?.for_each(items, cost, |((row, inputs), counts)| {
-            match sums(spec.topology(), layer.weights.values(), inputs) {
-                Ok(exact) => {
-                    for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
-                        let error = (value - exact * gain).abs();
-                        *row = [row[0] + error, row[1].max(error)];
+        threads::current().map_err(CoreError::from)?.for_each(
+            items,
+            cost,
+            |((row, inputs), counts)| {
+                match sums(spec.topology(), layer.weights.values(), inputs) {
+                    Ok(exact) => {
+                        for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
+                            let error = (value - exact * gain).abs();
+                            *row = [row[0] + error, row[1].max(error)];
+                        }
                     }
+                    // Any of several will do.
+                    Err(error) => drop(failure.set(error)),
                 }
-                // Any of several will do.
-                Err(error) => drop(failure.set(error)),
-            }
-        });
+            },
+        );
         if let Some(error) = failure.into_inner() {
             return Err(error);
         }
@@ -91,20 +97,21 @@ impl Statistics {
     }
 
     pub(super) fn finish(self, saturated: &[u64]) -> Vec<LayerStats> {
-        let finished = self.layers.into_iter().zip(saturated).map(|(sums, &saturated)| match sums {
-            None => LayerStats::default(),
-            Some(Sums { counts, sum, worst, scale }) => {
-                let mean = if counts == 0 { 0.0 } else { sum / counts as f64 };
-                LayerStats {
-                    counts,
-                    mean_count: mean * scale,
-                    worst_count: worst * scale,
-                    mean_value: mean,
-                    worst_value: worst,
-                    saturated,
+        let finished =
+            self.layers.into_iter().zip(saturated).map(|(sums, &saturated)| match sums {
+                None => LayerStats::default(),
+                Some(Sums { counts, sum, worst, scale }) => {
+                    let mean = if counts == 0 { 0.0 } else { sum / counts as f64 };
+                    LayerStats {
+                        counts,
+                        mean_count: mean * scale,
+                        worst_count: worst * scale,
+                        mean_value: mean,
+                        worst_value: worst,
+                        saturated,
+                    }
                 }
-            }
-        });
+            });
         finished.collect()
     }
 }

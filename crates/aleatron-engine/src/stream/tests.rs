@@ -81,7 +81,10 @@ fn other_faults_of_a_device_are_errors() {
     let broken = FakeLayer::new("b", Err(fault(BackendFault::OutOfMemory)));
     let streams = on(FakeBackend::new([FakeLayer::new("a", first), broken])).unwrap();
     let error = streams.forward(&[0.5; 3], 0).unwrap_err();
-    assert_eq!(error.core().and_then(aleatron_core::Error::backend_fault), Some(BackendFault::OutOfMemory));
+    assert_eq!(
+        error.core().and_then(aleatron_core::Error::backend_fault),
+        Some(BackendFault::OutOfMemory)
+    );
     // A device without room for the second layer.
     let error = on(FakeBackend::new([FakeLayer::new("a", counts()[0].clone())])).unwrap_err();
     assert!(matches!(&error, Error::Layer { layer: 1, name, .. } if name == "b"), "{error}");
@@ -104,7 +107,8 @@ fn last_compilations_of_whole_batches_are_cached() {
     let mut graph = Graph::new("whole");
     let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(3)]);
     let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
-    let w = graph.add_constant("w", Tensor::from_slice(&[0.5_f32; 6], &[3, 2], &Device::Cpu).unwrap());
+    let w =
+        graph.add_constant("w", Tensor::from_slice(&[0.5_f32; 6], &[3, 2], &Device::Cpu).unwrap());
     let product = graph.add_node("product", Op::MatMul, &[x, w]);
     let op = Op::Reduce {
         reduction: Reduction::Mean,

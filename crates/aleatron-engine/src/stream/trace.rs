@@ -75,7 +75,8 @@ impl LayerInputs {
     }
 }
 
-/// The error of every node against floating point: sums of squares of differences, and of the values in floating point.
+/// The error of every node against floating point: sums of squares of differences, and of the
+/// values in floating point.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeErrors {
     /// By the index of the node; zeros for nodes whose output is not one of floats.
@@ -99,7 +100,8 @@ impl NodeErrors {
 pub struct StreamOutput {
     /// The scores, samples one after the other.
     pub scores: Vec<f64>,
-    /// The errors of the counts of each layer of the network, if asked for; without counts for layers in binary.
+    /// The errors of the counts of each layer of the network, if asked for; without counts for
+    /// layers in binary.
     pub statistics: Vec<LayerStats>,
     /// Counts and outputs of each layer that runs as streams, if asked for.
     pub layers: Vec<LayerOutput>,
@@ -109,7 +111,8 @@ pub struct StreamOutput {
     pub score_outputs: Vec<f64>,
     /// The errors of nodes, if asked for.
     pub nodes: NodeErrors,
-    /// For each layer of the network, the inputs that lay outside the interval of its streams and saturated.
+    /// For each layer of the network, the inputs that lay outside the interval of its streams and
+    /// saturated.
     pub saturated: Vec<u64>,
     /// Features among them: inputs of layers that depend on no other layer as streams.
     pub clipped: u64,

@@ -50,10 +50,17 @@ fn samples_that_depend_on_each_other_run_whole() {
         for column in 0..4 {
             let mean: f64 = apart.iter().skip(column).step_by(4).sum::<f64>() / n as f64;
             for (score, apart) in whole.iter().zip(&apart).skip(column).step_by(4) {
-                assert!((score - (apart - mean)).abs() < 1e-5, "{arithmetic}: {score} {apart} {mean}");
+                assert!(
+                    (score - (apart - mean)).abs() < 1e-5,
+                    "{arithmetic}: {score} {apart} {mean}"
+                );
             }
         }
-        let detail = Detail { layers: Measured::Enabled, statistics: Measured::Enabled, ..Detail::default() };
+        let detail = Detail {
+            layers: Measured::Enabled,
+            statistics: Measured::Enabled,
+            ..Detail::default()
+        };
         let shown = network.to_streams(&config).unwrap().run(&x, 9, detail, Cancel::NEVER).unwrap();
         let other = alone.to_streams(&config).unwrap().run(&x, 9, detail, Cancel::NEVER).unwrap();
         assert_eq!((shown.scores, &shown.layers), (whole, &other.layers), "{arithmetic}");
@@ -90,7 +97,8 @@ fn layers_of_whole_batches_have_the_streams_of_their_samples() {
     let sums = layer.forward_batch(&inputs, SampleSeed::new(5).starting_at(3 * 7)).unwrap();
     let own = &network.layers()[0];
     for (k, (score, sum)) in whole.iter().zip(&sums).enumerate() {
-        // An input in 32 bits may be on the other side of a threshold: one bit of 64 in one of four products.
+        // An input in 32 bits may be on the other side of a threshold: one bit of 64 in one of four
+        // products.
         let bound = 4.0 / 64.0 * own.weight_scale(k % 2);
         assert!((score - sum * own.weight_scale(k % 2)).abs() <= bound, "{score} {sum}");
     }
@@ -107,9 +115,13 @@ fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
             build(graph, fc)
         })))
     };
-    let turned =
-        with(&|graph, x| graph.add_node("turned", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[x]));
-    assert!(turned.starts_with("output \"turned_output\": its samples lie along axis 1"), "{turned}");
+    let turned = with(&|graph, x| {
+        graph.add_node("turned", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[x])
+    });
+    assert!(
+        turned.starts_with("output \"turned_output\": its samples lie along axis 1"),
+        "{turned}"
+    );
     let rows = with(&|graph, x| {
         let shape = given(graph, "shape", &[-1_i64, 3], &[2]);
         graph.add_node("rows", Op::Reshape { shape: None, allow_zero: false }, &[x, shape])
@@ -128,8 +140,12 @@ fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
         "{regrouped}"
     );
     let total = with(&|graph, x| {
-        let op =
-            Op::Reduce { reduction: Reduction::Sum, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
+        let op = Op::Reduce {
+            reduction: Reduction::Sum,
+            axes: None,
+            reduced: Dims::Drop,
+            no_axes: NoAxes::All,
+        };
         graph.add_node("total", op, &[x])
     });
     assert!(total.starts_with("output \"total_output\": it has shape [] for 2 samples"), "{total}");
@@ -168,7 +184,8 @@ fn reshaped(n: Dim) -> Network {
         let w = constant(graph, "w", &[3, 4], 1);
         let first = graph.add_node("first", Op::MatMul, &[x, w]);
         let shape = given(graph, "shape", &[rows, 8], &[2]);
-        let flat = graph.add_node("flat", Op::Reshape { shape: None, allow_zero: false }, &[first, shape]);
+        let flat =
+            graph.add_node("flat", Op::Reshape { shape: None, allow_zero: false }, &[first, shape]);
         let tanh = graph.add_node("tanh", Op::Unary(Unary::Tanh), &[flat]);
         let v = constant(graph, "v", &[3, 8], 2);
         graph.add_node("second", gemm(), &[tanh, v])
@@ -181,7 +198,8 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
     for n in [1, 4, 32] {
         let network = reshaped(Dim::Fixed(n));
         assert_eq!((network.batching(), network.batch()), (Batching::Independent, None), "{n}");
-        let names = |network: &Network| network.layers().iter().map(|l| l.name.clone()).collect::<Vec<_>>();
+        let names =
+            |network: &Network| network.layers().iter().map(|l| l.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&network), names(&free), "{n}");
         // As many products and bits as a sample has.
         let products = |network: &Network| network.inspect(8).unwrap().stream_products;
@@ -189,10 +207,12 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
         for n_samples in [0, 1, 3, 7, 300] {
             let x = features(n_samples * 6, 5);
             assert_eq!(network.forward(&x).unwrap(), free.forward(&x).unwrap(), "{n}: {n_samples}");
-            // Neither a padded sample nor a repeated one enters a scale: a percentile sees how many inputs there are.
+            // Neither a padded sample nor a repeated one enters a scale: a percentile sees how many
+            // inputs there are.
             for inputs in [InputScale::Maximum, InputScale::Percentile(0.6)] {
                 let calibration = Calibration { inputs, ..Calibration::default() };
-                let [a, b] = [&network, &free].map(|network| network.calibrated(&x, &calibration).unwrap());
+                let [a, b] =
+                    [&network, &free].map(|network| network.calibrated(&x, &calibration).unwrap());
                 assert_eq!(a.layers(), b.layers(), "{n}: {n_samples} {inputs:?}");
             }
             let detail = Detail {
@@ -205,7 +225,10 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
                 let streams = network.to_streams(&StreamConfig::new(32)).unwrap();
                 streams.run(&x, 5, detail, Cancel::NEVER).unwrap()
             });
-            assert_eq!((&a.scores, &a.layers, &a.statistics), (&b.scores, &b.layers, &b.statistics));
+            assert_eq!(
+                (&a.scores, &a.layers, &a.statistics),
+                (&b.scores, &b.layers, &b.statistics)
+            );
             assert_eq!(
                 (&a.score_inputs, &a.score_outputs, &a.nodes),
                 (&b.score_inputs, &b.score_outputs, &b.nodes)
@@ -232,7 +255,11 @@ fn graph_of_a_fixed_number_of_samples_that_differ_takes_multiples_of_it() {
         let streams = network.to_streams(&StreamConfig::new(1).arithmetic(arithmetic)).unwrap();
         assert_eq!(streams.forward(&[1.0, -1.0, -1.0, 1.0], 0).unwrap(), [1.5, -3.0, -0.5, -1.0]);
         assert!(streams.forward(&[], 0).unwrap().is_empty());
-        let detail = Detail { statistics: Measured::Enabled, layers: Measured::Enabled, ..Detail::default() };
+        let detail = Detail {
+            statistics: Measured::Enabled,
+            layers: Measured::Enabled,
+            ..Detail::default()
+        };
         let output = streams.run(&[1.0, -1.0, -1.0, 1.0], 0, detail, Cancel::NEVER).unwrap();
         assert_eq!((output.statistics[0].counts, output.layers[0].counts.len()), (4, 4));
     }
@@ -265,8 +292,11 @@ fn graph_of_one_sample_that_cannot_be_freed_runs_samples_one_by_one() {
     assert_eq!(whole, single);
     let streams = network.to_streams(&StreamConfig::new(64)).unwrap();
     let whole = streams.forward(&x, 4).unwrap();
-    let single: Vec<f64> =
-        x.chunks(2).enumerate().flat_map(|(k, x)| streams.forward(x, 4 + k as u32).unwrap()).collect();
+    let single: Vec<f64> = x
+        .chunks(2)
+        .enumerate()
+        .flat_map(|(k, x)| streams.forward(x, 4 + k as u32).unwrap())
+        .collect();
     assert_eq!(whole, single);
 }
 

@@ -1,4 +1,5 @@
-//! Networks that multiply integers instead of streams, beside symmetric quantization written out in integers.
+//! Networks that multiply integers instead of streams, beside symmetric quantization written out in
+//! integers.
 
 use crate::support::features;
 use aleatron_core::Cancel;
@@ -39,13 +40,16 @@ fn quantized(value: f64, scale: f64, greatest: f64) -> i64 {
     if value < 0.0 { -magnitude } else { magnitude }
 }
 
-/// The outputs of a dense layer before its activation, in the specified order of floating-point operations.
+/// The outputs of a dense layer before its activation, in the specified order of floating-point
+/// operations.
 fn dense(layer: &Layer, inputs: &[f64], greatest: f64) -> Vec<f64> {
     let n = layer.product.fan_in();
-    let inputs: Vec<i64> = inputs.iter().map(|&x| quantized(x, layer.input_scale, greatest)).collect();
+    let inputs: Vec<i64> =
+        inputs.iter().map(|&x| quantized(x, layer.input_scale, greatest)).collect();
     let rows = layer.product.weights.chunks(n).zip(layer.biases()).enumerate();
     let rows = rows.map(|(row, (weights, bias))| {
-        let weights = weights.iter().map(|&w| quantized(f64::from(w), layer.weight_scale(row), greatest));
+        let weights =
+            weights.iter().map(|&w| quantized(f64::from(w), layer.weight_scale(row), greatest));
         let sum: i64 = weights.zip(&inputs).map(|(w, x)| w * x).sum();
         sum as f64 / (greatest * greatest) * (layer.input_scale * layer.weight_scale(row)) + bias
     });
@@ -76,7 +80,8 @@ fn integer_network_is_symmetric_quantization() {
     }
 }
 
-/// With scales that no input exceeds, errors are those of rounding: two bits more make them about four times smaller.
+/// With scales that no input exceeds, errors are those of rounding: two bits more make them about
+/// four times smaller.
 #[test]
 fn errors_shrink_with_the_bits() {
     // Sums of 7 and 6 products of at most 1 and of 8, and a bias of at most 1.
@@ -92,7 +97,8 @@ fn errors_shrink_with_the_bits() {
     }
 }
 
-/// The errors of counts are those of the weights alone: half a step of each weight times an input of at most 1.
+/// The errors of counts are those of the weights alone: half a step of each weight times an input
+/// of at most 1.
 #[test]
 fn statistics_of_integer_layers_are_the_rounding_of_weights() {
     let (network, samples) = (network(), features(7 * 20, 9));

@@ -24,7 +24,8 @@ fn second() -> Convolution {
 }
 
 fn pools() -> [Pool; 2] {
-    let average = Pool::new(PoolKind::Average, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::Zeros);
+    let average =
+        Pool::new(PoolKind::Average, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::Zeros);
     [Pool::new(PoolKind::Max, [2, 2]), average]
 }
 
@@ -33,7 +34,9 @@ fn images(polarity: Polarity) -> Network {
     let conv = |builder: NetworkBuilder, name: &str, convolution: Convolution, step: usize| {
         let shape = ConvShape::new(convolution).unwrap();
         let bias = numbers(shape.n_channels(), 17);
-        builder.convolution(name, convolution, &numbers(shape.n_weights(), step), &bias).weight_scale(1.0)
+        builder
+            .convolution(name, convolution, &numbers(shape.n_weights(), step), &bias)
+            .weight_scale(1.0)
     };
     let [max, average] = pools();
     let builder = NetworkBuilder::new("images", &[2, 6, 7]).features(&[0.5], &[2.0]);
@@ -47,8 +50,10 @@ fn images(polarity: Polarity) -> Network {
 
 /// Convolutions along one axis.
 fn sequence() -> Network {
-    let first =
-        Convolution::conv1d([2, 20], 3, 4).with_stride([1, 2]).with_dilation([1, 2]).with_padding([0, 1]);
+    let first = Convolution::conv1d([2, 20], 3, 4)
+        .with_stride([1, 2])
+        .with_dilation([1, 2])
+        .with_padding([0, 1]);
     let second = Convolution::conv1d([3, 2], 2, 2);
     NetworkBuilder::new("sequence", &[2, 20])
         .convolution("first", first, &numbers(24, 37), &numbers(3, 17))
@@ -59,10 +64,16 @@ fn sequence() -> Network {
 }
 
 /// The counts of every layer and the outputs, as the plain reference has them.
-fn expected(network: &Network, streams: &StreamNetwork, inputs: &[f64], config: &StreamConfig) -> Vec<u64> {
+fn expected(
+    network: &Network,
+    streams: &StreamNetwork,
+    inputs: &[f64],
+    config: &StreamConfig,
+) -> Vec<u64> {
     let integer = network.to_streams(&config.clone().arithmetic(Arithmetic::Integer)).unwrap();
     let integers = integer.integer_layers().unwrap();
-    let activations = [Activation::Relu, Activation::Clamp { low: -3.0, high: 5.0 }, Activation::Identity];
+    let activations =
+        [Activation::Relu, Activation::Clamp { low: -3.0, high: 5.0 }, Activation::Identity];
     let shapes = [[4, 6, 6], [3, 3, 2]].into_iter().zip(pools());
     let mut pools: Vec<Option<PoolShape>> =
         shapes.map(|(shape, pool)| Some(PoolShape::new(pool, shape).unwrap())).collect();
@@ -89,7 +100,12 @@ fn expected(network: &Network, streams: &StreamNetwork, inputs: &[f64], config: 
     }
     let inputs = inputs.iter().map(|x| (x - 0.5) / 2.0 / network.layers()[0].input_scale).collect();
     let seed = SampleSeed::new(3).starting_at(7);
-    Reference.answer(&Case::Network(NetworkCase { layers, inputs, seed, arithmetic: config.arithmetic }))
+    Reference.answer(&Case::Network(NetworkCase {
+        layers,
+        inputs,
+        seed,
+        arithmetic: config.arithmetic,
+    }))
 }
 
 #[test]
@@ -105,7 +121,8 @@ fn network_of_convolutions_equals_the_reference() {
         (Polarity::Bipolar, "bernoulli+lfsr:5", Sharing::OnePerStream),
     ] {
         let network = images(polarity);
-        let config = StreamConfig::new(40).generator(generator.parse().unwrap()).sharing(sharing).seed(3);
+        let config =
+            StreamConfig::new(40).generator(generator.parse().unwrap()).sharing(sharing).seed(3);
         // Multiples of 1/8, which comparators of any width hold exactly.
         let x: Vec<f64> = (0..3 * 84).map(|k| ((k * 13 + 5) % 33) as f64 / 8.0 - 1.5).collect();
         for arithmetic in Arithmetic::ALL {
@@ -115,7 +132,8 @@ fn network_of_convolutions_equals_the_reference() {
             let output = streams.run(&x, 7, detail, Cancel::NEVER).unwrap();
             let expected = expected(&network, &streams, &x, &config);
             let (counts, held) = expected.split_at(expected.len() - 9);
-            let found: Vec<u64> = output.layers.iter().flat_map(|layer| layer.counts.clone()).collect();
+            let found: Vec<u64> =
+                output.layers.iter().flat_map(|layer| layer.counts.clone()).collect();
             assert_eq!(found, counts, "{polarity} {generator} {arithmetic}");
             let unit = network.layers()[2].input_scale / 40.0 / 256.0;
             let scores: Vec<f64> = match arithmetic {
@@ -134,17 +152,23 @@ fn long_streams_of_convolutions_come_close_to_floating_point() {
         let x = numbers(2 * network.n_features(), 13);
         let network = network.calibrated(&x, &Calibration::default()).unwrap();
         let exact = network.forward(&x).unwrap();
-        let config =
-            StreamConfig::new(1 << 14).generator("sobol".parse().unwrap()).width(Width::new(14).unwrap());
+        let config = StreamConfig::new(1 << 14)
+            .generator("sobol".parse().unwrap())
+            .width(Width::new(14).unwrap());
         let detail = Detail { statistics: Measured::Enabled, ..Detail::default() };
-        let output = network.to_streams(&config).unwrap().run(&x, 0, detail, Cancel::NEVER).unwrap();
-        // A whole period of Sobol 1 and 2 multiplies to within 2^-14 log2(2^14), per product; scales and layers multiply that.
+        let output =
+            network.to_streams(&config).unwrap().run(&x, 0, detail, Cancel::NEVER).unwrap();
+        // A whole period of Sobol 1 and 2 multiplies to within 2^-14 log2(2^14), per product;
+        // scales and layers multiply that.
         for (a, b) in output.scores.iter().zip(&exact) {
             assert!((a - b).abs() < 0.05 * (1.0 + b.abs()), "{a} {b} of {}", network.name());
         }
         for (stats, layer) in output.statistics.iter().zip(network.layers()) {
             let fan_in = layer.product.fan_in() as f64;
-            assert!(stats.worst_value > 0.0 && stats.worst_value < fan_in * 14.0 / 16384.0, "{stats:?}");
+            assert!(
+                stats.worst_value > 0.0 && stats.worst_value < fan_in * 14.0 / 16384.0,
+                "{stats:?}"
+            );
         }
     }
 }
@@ -170,9 +194,11 @@ fn builder_convolutions_and_pools_equal_a_plain_computation() {
     for (convolution, pools) in [(image, &pools[..]), (image, &[]), (line, &[])] {
         let shape = ConvShape::new(convolution).unwrap();
         let [channels, rows, columns] = convolution.input;
-        let sample = if rows == 1 { vec![channels, columns] } else { vec![channels, rows, columns] };
+        let sample =
+            if rows == 1 { vec![channels, columns] } else { vec![channels, rows, columns] };
         let (weights, bias) = (features(shape.n_weights(), 5), features(shape.n_channels(), 6));
-        let builder = NetworkBuilder::new("plain", &sample).convolution("conv", convolution, &weights, &bias);
+        let builder =
+            NetworkBuilder::new("plain", &sample).convolution("conv", convolution, &weights, &bias);
         let mut builder = builder.activation(Activation::Clamp { low: -0.75, high: 1.5 });
         for pool in pools {
             builder = builder.pool(*pool);
@@ -184,7 +210,9 @@ fn builder_convolutions_and_pools_equal_a_plain_computation() {
         for x in x.chunks(n) {
             let topology = aleatron_core::Topology::Conv(shape);
             let mut sums = vec![0.0; topology.n_neurons()];
-            each_product(&topology, |neuron, weight, input| sums[neuron] += weights[weight] * x[input]);
+            each_product(&topology, |neuron, weight, input| {
+                sums[neuron] += weights[weight] * x[input]
+            });
             let positions = shape.n_positions();
             let mut values: Vec<f64> = sums
                 .iter()
@@ -211,20 +239,29 @@ fn builder_convolutions_and_pools_equal_a_plain_computation() {
 #[test]
 fn builder_refuses_convolutions_and_pools_that_do_not_fit() {
     let image = |input| Convolution::conv2d(input, 2, [2, 2]);
-    let start = || NetworkBuilder::new("n", &[1, 4, 4]).convolution("a", image([1, 4, 4]), &[0.5; 8], &[]);
+    let start =
+        || NetworkBuilder::new("n", &[1, 4, 4]).convolution("a", image([1, 4, 4]), &[0.5; 8], &[]);
     // 2 x 3 x 3 numbers, but of another shape.
     let other = message(start().convolution("b", image([1, 3, 6]), &[0.5; 8], &[]).build());
     assert!(other.contains("(b, Conv)"), "{other}");
     let window = message(start().pool(Pool::new(PoolKind::Max, [4, 1])).build());
     assert!(window.contains("a_pool1"), "{window}");
-    for (weights, bias, part) in [(7, 0, "weights: expected 8, got 7"), (8, 3, "bias: expected 2, got 3")] {
+    for (weights, bias, part) in
+        [(7, 0, "weights: expected 8, got 7"), (8, 3, "bias: expected 2, got 3")]
+    {
         let builder = NetworkBuilder::new("n", &[1, 4, 4]);
-        let builder = builder.convolution("a", image([1, 4, 4]), &vec![0.5; weights], &vec![0.0; bias]);
+        let builder =
+            builder.convolution("a", image([1, 4, 4]), &vec![0.5; weights], &vec![0.0; bias]);
         let text = message(builder.build());
         assert!(text.starts_with("layer 0 (a): ") && text.contains(part), "{text}");
     }
     let stride = image([1, 4, 4]).with_stride([0, 1]);
-    assert!(NetworkBuilder::new("n", &[1, 4, 4]).convolution("a", stride, &[0.5; 8], &[]).build().is_err());
+    assert!(
+        NetworkBuilder::new("n", &[1, 4, 4])
+            .convolution("a", stride, &[0.5; 8], &[])
+            .build()
+            .is_err()
+    );
     // A unipolar layer has no negative weights.
     assert!(images(Polarity::Signed).with_polarity(Polarity::Unipolar).is_err());
 }
@@ -234,8 +271,10 @@ fn convolution_counts_by_bits_equal_those_by_tables() {
     let convolution = Convolution::conv2d([2, 5, 5], 3, [3, 3]).with_padding([1, 1]);
     let values = numbers(2 * 50, 13);
     let layer = |method| {
-        let layer =
-            StreamLayer::convolution(convolution).signed().length(100).generator("sobol".parse().unwrap());
+        let layer = StreamLayer::convolution(convolution)
+            .signed()
+            .length(100)
+            .generator("sobol".parse().unwrap());
         layer.weights(&numbers(54, 7)).method(method).build().unwrap()
     };
     let [bits, tables] = [CountMethod::Bits, CountMethod::Tables].map(layer);
@@ -283,7 +322,8 @@ fn samples_of_a_large_batch_equal_single_samples() {
             let layer = streams.layer_at(integer.layer, streams.lengths()[integer.layer]).unwrap();
             let shown = &shown.layers[integer.layer];
             let held = integer.accumulator.values(layer.spec(), &shown.counts).unwrap();
-            let outputs: Vec<f64> = held.iter().map(|&value| value as f64 * integer.units[0]).collect();
+            let outputs: Vec<f64> =
+                held.iter().map(|&value| value as f64 * integer.units[0]).collect();
             assert_eq!(shown.outputs, outputs, "layer {}", integer.layer);
         }
     }

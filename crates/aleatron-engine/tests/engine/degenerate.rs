@@ -3,7 +3,9 @@
 use crate::support::config;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
 use aleatron_core::{Error as CoreError, Polarity};
-use aleatron_engine::network::{Calibration, InputScale, Network, NetworkBuilder, ValueRange, WeightScale};
+use aleatron_engine::network::{
+    Calibration, InputScale, Network, NetworkBuilder, ValueRange, WeightScale,
+};
 use aleatron_engine::{Device, Error};
 use aleatron_graph::{Op, Unary};
 
@@ -59,15 +61,18 @@ fn network_with_a_dead_neuron_runs_in_both_arithmetics() {
                 let exact = network.forward(&features()).unwrap();
                 for calibration in calibrations() {
                     for arithmetic in Arithmetic::ALL {
-                        let case = format!("{polarity}, {dead}, {bias}, {calibration:?}, {arithmetic}");
+                        let case =
+                            format!("{polarity}, {dead}, {bias}, {calibration:?}, {arithmetic}");
                         let made = outputs(&network, &calibration, arithmetic);
                         assert!(made.iter().all(|y| y.is_finite()), "{case}: {made:?}");
                         if calibration.inputs != InputScale::Maximum {
                             continue;
                         }
-                        // Streams of 4096 bits are within a few hundredths of the largest value between the layers.
+                        // Streams of 4096 bits are within a few hundredths of the largest value
+                        // between the layers.
                         let bound = 0.05 * (1.0 + bias.abs());
-                        let largest = made.iter().zip(&exact).map(|(y, x)| (y - x).abs()).fold(0.0, f64::max);
+                        let largest =
+                            made.iter().zip(&exact).map(|(y, x)| (y - x).abs()).fold(0.0, f64::max);
                         assert!(largest < bound, "{case}: {largest}");
                     }
                 }
@@ -118,7 +123,8 @@ fn constant_and_duplicate_rows_run_in_both_arithmetics() {
     }
 }
 
-/// Biases and bounds that have no integers, because a unit is too small for them, are no obstacle in floating point.
+/// Biases and bounds that have no integers, because a unit is too small for them, are no obstacle
+/// in floating point.
 #[test]
 fn floating_point_needs_no_integer_constants() {
     let network = |activation| {
@@ -129,15 +135,19 @@ fn floating_point_needs_no_integer_constants() {
             .build()
             .unwrap()
     };
-    for activation in [Activation::Identity, Activation::Relu, Activation::Clamp { low: -1e30, high: 1e30 }] {
-        let network =
-            network(activation).calibrated(&[0.5, 0.25, 1.0, 0.75], &Calibration::default()).unwrap();
+    for activation in
+        [Activation::Identity, Activation::Relu, Activation::Clamp { low: -1e30, high: 1e30 }]
+    {
+        let network = network(activation)
+            .calibrated(&[0.5, 0.25, 1.0, 0.75], &Calibration::default())
+            .unwrap();
         let float = config(1024, "sobol");
         network.check_config(&float).unwrap();
         let made = network.to_streams(&float).unwrap().forward(&[0.5, 0.25], 0).unwrap();
         assert!((made[0] - 0.5).abs() < 0.01, "{activation:?}: {made:?}");
         // In integer arithmetic, the error names the layer whose constants do not exist.
-        let error = network.check_config(&float.arithmetic(Arithmetic::Integer)).unwrap_err().to_string();
+        let error =
+            network.check_config(&float.arithmetic(Arithmetic::Integer)).unwrap_err().to_string();
         assert!(error.contains("layer 0 (a)") && error.contains("bias"), "{activation:?}: {error}");
     }
 }

@@ -10,8 +10,9 @@ use aleatron_graph::{Binary, Runner, Unary};
 use aleatron_tensor::{Device, Tensor};
 
 fn all_details() -> impl Iterator<Item = Detail> {
-    let measured =
-        |bits: usize, bit: usize| if bits >> bit & 1 == 1 { Measured::Enabled } else { Measured::Disabled };
+    let measured = |bits: usize, bit: usize| {
+        if bits >> bit & 1 == 1 { Measured::Enabled } else { Measured::Disabled }
+    };
     (0..16).map(move |bits| Detail {
         statistics: measured(bits, 0),
         layers: measured(bits, 1),
@@ -43,8 +44,9 @@ fn every_combination_of_details_has_equal_parts() {
     for (network, arithmetic) in
         [(cnn(), Arithmetic::Float), (cnn(), Arithmetic::Integer), (sandwich(), Arithmetic::Float)]
     {
-        let network =
-            network.calibrated(&features(10 * network.n_features(), 4), &Calibration::default()).unwrap();
+        let network = network
+            .calibrated(&features(10 * network.n_features(), 4), &Calibration::default())
+            .unwrap();
         let streams = network.to_streams(&config(32, "bernoulli").arithmetic(arithmetic)).unwrap();
         // More than one chunk.
         let x = features(260 * network.n_features(), 5);
@@ -57,10 +59,22 @@ fn every_combination_of_details_has_equal_parts() {
                 (&whole.scores, &whole.saturated, whole.clipped)
             );
             let expect = |measured: Measured| measured.is_enabled();
-            assert_eq!(part.statistics == whole.statistics, expect(detail.statistics), "{detail:?}");
+            assert_eq!(
+                part.statistics == whole.statistics,
+                expect(detail.statistics),
+                "{detail:?}"
+            );
             assert_eq!(part.layers == whole.layers, expect(detail.layers), "{detail:?}");
-            assert_eq!(part.score_inputs == whole.score_inputs, expect(detail.score_layer), "{detail:?}");
-            assert_eq!(part.score_outputs == whole.score_outputs, expect(detail.score_layer), "{detail:?}");
+            assert_eq!(
+                part.score_inputs == whole.score_inputs,
+                expect(detail.score_layer),
+                "{detail:?}"
+            );
+            assert_eq!(
+                part.score_outputs == whole.score_outputs,
+                expect(detail.score_layer),
+                "{detail:?}"
+            );
             assert_eq!(part.nodes == whole.nodes, expect(detail.nodes), "{detail:?}");
             assert!(part.elapsed > std::time::Duration::ZERO);
         }
@@ -70,7 +84,8 @@ fn every_combination_of_details_has_equal_parts() {
 /// Ramps against a constant: counts are exact, and so are their errors.
 #[test]
 fn statistics_are_the_errors_against_exact_products() {
-    let layer = NetworkBuilder::new("n", &[1]).dense("a", 1, &[1.0, 0.5], &[]).polarity(Polarity::Unipolar);
+    let layer =
+        NetworkBuilder::new("n", &[1]).dense("a", 1, &[1.0, 0.5], &[]).polarity(Polarity::Unipolar);
     let network = layer.weight_scale(1.0).build().unwrap();
     let config = config(16, "ramp+vdc").width(aleatron_core::generator::Width::new(4).unwrap());
     let streams = network.to_streams(&config).unwrap();
@@ -90,13 +105,18 @@ fn statistics_are_the_errors_against_exact_products() {
     assert_eq!(output.statistics, [expected]);
     assert_eq!(output.score_inputs, Some(LayerInputs { thresholds: vec![5] }));
     assert_eq!(output.scores, [5.0 / 16.0, second / 16.0]);
-    assert_eq!((&output.layers[0].outputs, &output.score_outputs), (&output.scores, &output.scores));
+    assert_eq!(
+        (&output.layers[0].outputs, &output.score_outputs),
+        (&output.scores, &output.scores)
+    );
     // A bipolar count moves a value by two over the length.
-    let bipolar = NetworkBuilder::new("n", &[1]).dense("a", 1, &[1.0], &[]).polarity(Polarity::Bipolar);
+    let bipolar =
+        NetworkBuilder::new("n", &[1]).dense("a", 1, &[1.0], &[]).polarity(Polarity::Bipolar);
     let streams = bipolar.build().unwrap().to_streams(&StreamConfig::new(10)).unwrap();
     let stats = streams.run(&[0.1], 0, EVERYTHING, Cancel::NEVER).unwrap().statistics[0];
     assert!(
-        (stats.mean_count - 5.0 * stats.mean_value).abs() < 1e-12 && stats.mean_value == stats.worst_value
+        (stats.mean_count - 5.0 * stats.mean_value).abs() < 1e-12
+            && stats.mean_value == stats.worst_value
     );
     assert!(stats.mean_value > 0.0);
 }
@@ -104,7 +124,8 @@ fn statistics_are_the_errors_against_exact_products() {
 /// Errors are in units of the products: each output channel has a scale of its own.
 #[test]
 fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
-    for (groups, polarity, per_value) in [(1, Polarity::Signed, 32.0), (2, Polarity::Bipolar, 16.0)] {
+    for (groups, polarity, per_value) in [(1, Polarity::Signed, 32.0), (2, Polarity::Bipolar, 16.0)]
+    {
         let network = network(&[2, 5, 4], |graph, x| {
             let k = constant(graph, "k", &[4, 2 / groups, 3, 2], 7);
             let op = Op::Conv { window: window(&[2, 1], &[1, 0, 0, 1]), groups: groups as i64 };
@@ -112,8 +133,11 @@ fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
             graph.add_node("flat", Op::Flatten { axis: 1 }, &[conv])
         });
         let x = features(20 * 40, 3);
-        let network =
-            network.calibrated(&x, &Calibration::default()).unwrap().with_polarity(polarity).unwrap();
+        let network = network
+            .calibrated(&x, &Calibration::default())
+            .unwrap()
+            .with_polarity(polarity)
+            .unwrap();
         let streams = network.to_streams(&StreamConfig::new(32)).unwrap();
         let found = streams.run(&x, 0, EVERYTHING, Cancel::NEVER).unwrap();
         let layer = &network.layers()[0];
@@ -122,14 +146,22 @@ fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
         assert!((0..4).all(|row| scale(8 * row) != scale(8 * ((row + 1) % 4))));
         let exact = network.forward(&x).unwrap();
         assert_eq!(exact.len(), 20 * 32);
-        let errors: Vec<f64> =
-            found.scores.iter().zip(&exact).enumerate().map(|(k, (a, b))| (a - b).abs() / scale(k)).collect();
+        let errors: Vec<f64> = found
+            .scores
+            .iter()
+            .zip(&exact)
+            .enumerate()
+            .map(|(k, (a, b))| (a - b).abs() / scale(k))
+            .collect();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         let worst = errors.iter().copied().fold(0.0, f64::max);
         let stats = &found.statistics[0];
         // Sums of 12 products below 1, in floats of 24 bits.
         let bound = 12.0 * 12.0 * 2f64.powi(-24) / (0..32).map(scale).fold(1.0, f64::min);
-        assert!((stats.mean_value - mean).abs() < bound && mean > 100.0 * bound, "{stats:?} {mean}");
+        assert!(
+            (stats.mean_value - mean).abs() < bound && mean > 100.0 * bound,
+            "{stats:?} {mean}"
+        );
         assert!((stats.worst_value - worst).abs() < bound, "{stats:?} {worst}");
         assert_eq!((stats.counts, stats.mean_count), (20 * 32, stats.mean_value * per_value));
         assert_eq!(stats.worst_count, stats.worst_value * per_value);
@@ -140,7 +172,8 @@ fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
 #[test]
 fn score_layer_inputs_reproduce_its_counts() {
     for (arithmetic, zeros) in [(Arithmetic::Float, 0), (Arithmetic::Integer, 16)] {
-        let streams = small().to_streams(&StreamConfig::new(64).arithmetic(arithmetic).seed(3)).unwrap();
+        let streams =
+            small().to_streams(&StreamConfig::new(64).arithmetic(arithmetic).seed(3)).unwrap();
         let output = streams.run(&[0.5, -0.5, 0.25, 1.0], 7, EVERYTHING, Cancel::NEVER).unwrap();
         let inputs = output.score_inputs.unwrap();
         assert_eq!(inputs.thresholds.len(), 2 * 2);
@@ -161,7 +194,10 @@ fn score_layer_inputs_reproduce_its_counts() {
     let binary = small().with_mode("b", Mode::Binary).unwrap();
     let output = binary.to_streams(&StreamConfig::new(8)).unwrap();
     let output = output.run(&[0.5, 0.5], 0, EVERYTHING, Cancel::NEVER).unwrap();
-    assert_eq!((output.score_inputs, output.score_outputs.len(), output.layers.len()), (None, 0, 1));
+    assert_eq!(
+        (output.score_inputs, output.score_outputs.len(), output.layers.len()),
+        (None, 0, 1)
+    );
     assert_eq!((output.statistics[1].counts, output.statistics[0].counts), (0, 2));
 }
 
@@ -197,7 +233,9 @@ fn exact_nodes(network: &Network, x: &[f64]) -> Vec<Vec<f64>> {
     let narrow: Vec<f32> = x.iter().map(|&x| x as f32).collect();
     let shape = [&[x.len() / network.n_features()], &network.input_shape()[..]].concat();
     let mut seen = Outputs(Vec::new());
-    runner.run_with(vec![Tensor::from_slice(&narrow, &shape, &Device::Cpu).unwrap()], &mut seen).unwrap();
+    runner
+        .run_with(vec![Tensor::from_slice(&narrow, &shape, &Device::Cpu).unwrap()], &mut seen)
+        .unwrap();
     seen.0
 }
 
@@ -219,7 +257,8 @@ fn node_errors_are_those_of_each_node_alone() {
     for arithmetic in Arithmetic::ALL {
         let streams = network.to_streams(&config(64, "sobol").arithmetic(arithmetic)).unwrap();
         let output = streams.run(&x, 0, EVERYTHING, Cancel::NEVER).unwrap();
-        // The outputs of the first layer before its bias and its activation, by hand from its counts.
+        // The outputs of the first layer before its bias and its activation, by hand from its
+        // counts.
         let layer = &network.layers()[0];
         let spec = streams.layer_at(0, 64).unwrap();
         let sums = spec.decode(&output.layers[0].counts);
@@ -250,7 +289,8 @@ fn node_errors_follow_the_order_of_samples() {
     let network = network(&[4, 2], |graph, x| {
         let w = constant(graph, "w", &[2, 3], 1);
         let first = graph.add_node("first", Op::MatMul, &[x, w]);
-        let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[first]);
+        let turned =
+            graph.add_node("turned", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[first]);
         let tanh = graph.add_node("tanh", Op::Unary(Unary::Tanh), &[turned]);
         let back = graph.add_node("back", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[tanh]);
         graph.add_node("flat", Op::Flatten { axis: 1 }, &[back])
@@ -259,15 +299,24 @@ fn node_errors_follow_the_order_of_samples() {
     let binary = network.clone().with_mode("first", Mode::Binary).unwrap();
     let x = features(300 * 8, 3);
     let detail = Detail { nodes: Measured::Enabled, ..Detail::default() };
-    let output = binary.to_streams(&StreamConfig::new(8)).unwrap().run(&x, 0, detail, Cancel::NEVER).unwrap();
+    let output = binary
+        .to_streams(&StreamConfig::new(8))
+        .unwrap()
+        .run(&x, 0, detail, Cancel::NEVER)
+        .unwrap();
     assert_eq!(output.nodes.squares.len(), 5);
     for (node, [error, exact]) in output.nodes.squares.iter().enumerate() {
         assert!(*exact > 0.0 && *error <= 1e-12 * exact, "node {node}: {error} {exact}");
     }
     // As streams, a transpose hands its error on.
-    let output =
-        network.to_streams(&StreamConfig::new(64)).unwrap().run(&x, 0, detail, Cancel::NEVER).unwrap();
-    let [first, turned, tanh, back, flat] = output.nodes.squares[..] else { panic!("{:?}", output.nodes) };
+    let output = network
+        .to_streams(&StreamConfig::new(64))
+        .unwrap()
+        .run(&x, 0, detail, Cancel::NEVER)
+        .unwrap();
+    let [first, turned, tanh, back, flat] = output.nodes.squares[..] else {
+        panic!("{:?}", output.nodes)
+    };
     let close = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).abs() <= 1e-9 * a[0] && a[0] > 0.0;
     assert!(close(first, turned) && close(tanh, back) && close(back, flat), "{:?}", output.nodes);
 }

@@ -2,8 +2,8 @@
 
 use crate::placement::in_child;
 use aleatron_core::{
-    BackendFault, Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Result, SampleSeed,
-    Topology, Weights,
+    BackendFault, Cancel, ConvShape, Convolution, Error as CoreError, LayerSpec, Result,
+    SampleSeed, Topology, Weights,
 };
 use aleatron_engine::backend::{
     self, Backend, Batch, DEVICE_VARIABLE, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement,
@@ -26,7 +26,10 @@ fn device_names_are_parsed_and_displayed() {
         assert_eq!(text.parse::<Device>().unwrap(), device);
         assert_eq!(device.to_string(), text);
     }
-    assert_eq!(" cpu , gpu ".parse::<Device>().unwrap(), Device::Pool(vec![Device::Cpu, Device::Gpu(None)]));
+    assert_eq!(
+        " cpu , gpu ".parse::<Device>().unwrap(),
+        Device::Pool(vec![Device::Cpu, Device::Gpu(None)])
+    );
     for text in ["", "tpu", "cpu:0", "auto:1", "gpu:x", "gpu:", "cpu,auto", "cpu,", "gpu:-1"] {
         assert!(text.parse::<Device>().is_err(), "{text}");
     }
@@ -79,9 +82,13 @@ fn device_variable_decides_for_auto_only() {
 fn device_arrays_on_the_cpu_are_unsupported() {
     // SAFETY: the CPU refuses arrays of any address.
     let (inputs, outputs) = unsafe {
-        (DeviceArray::from_raw(0, 3, DeviceElement::F64), DeviceArrayMut::from_raw(0, 2, DeviceElement::F64))
+        (
+            DeviceArray::from_raw(0, 3, DeviceElement::F64),
+            DeviceArrayMut::from_raw(0, 2, DeviceElement::F64),
+        )
     };
-    let mut batch = DeviceBatch { inputs, outputs, seed: SampleSeed::new(0), order: InputOrder::Ready };
+    let mut batch =
+        DeviceBatch { inputs, outputs, seed: SampleSeed::new(0), order: InputOrder::Ready };
     let layer = StreamLayer::dense(3, 2).length(64).build().unwrap();
     let error = layer.count_on_device(&mut batch, Cancel::NEVER).unwrap_err();
     let fault = error.core().and_then(CoreError::backend_fault);
@@ -171,7 +178,8 @@ impl Pooled {
     }
 }
 
-/// From 64 neurons for each backend on, they are spread; fewer are on each of them, and samples are spread.
+/// From 64 neurons for each backend on, they are spread; fewer are on each of them, and samples are
+/// spread.
 #[test]
 fn pool_splits_neurons_if_there_are_enough_and_samples_otherwise() {
     let values: Vec<f64> = (0..14).map(|k| f64::from(k) / 14.0).collect();
@@ -182,7 +190,10 @@ fn pool_splits_neurons_if_there_are_enough_and_samples_otherwise() {
     };
     let many = pooled(128, 2, Split::Best);
     count(&many);
-    assert_eq!((many.neurons(), many.samples()), (vec![[0, 64], [64, 64]], vec![(100, 7), (100, 7)]));
+    assert_eq!(
+        (many.neurons(), many.samples()),
+        (vec![[0, 64], [64, 64]], vec![(100, 7), (100, 7)])
+    );
     let few = pooled(127, 2, Split::Best);
     count(&few);
     assert_eq!((few.neurons(), few.samples()), (vec![[0, 127]; 2], vec![(100, 3), (103, 4)]));
@@ -212,7 +223,8 @@ fn pool_splits_convolutions_at_output_channels() {
     };
     let values: Vec<f64> = (0..80).map(|k| f64::from(k) / 80.0).collect();
     let seed = SampleSeed::new(5).starting_at(100);
-    // Nine positions each; the first channel and the neurons of each part, or all neurons on each backend.
+    // Nine positions each; the first channel and the neurons of each part, or all neurons on each
+    // backend.
     for (n_channels, groups, split, expected) in [
         (16, 1, Split::Neurons, vec![[0, 45], [5, 45], [10, 54]]),
         (2, 1, Split::Neurons, vec![[0, 9], [1, 9]]),
@@ -223,7 +235,11 @@ fn pool_splits_convolutions_at_output_channels() {
         let pooled = pooled_layer(conv(n_channels, groups), 3, split);
         assert_eq!(pooled.neurons(), expected, "{n_channels} channels");
         let counts = pooled.layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
-        assert_eq!(counts, pooled.plain.counts_batch(&values, seed).unwrap(), "{n_channels} channels");
+        assert_eq!(
+            counts,
+            pooled.plain.counts_batch(&values, seed).unwrap(),
+            "{n_channels} channels"
+        );
     }
 }
 
@@ -273,15 +289,19 @@ fn conformance_subject_of_a_device_answers_layers_and_programs() {
     assert!(answered >= 40);
 }
 
-/// The device that users ask for is what they get, and `auto` stays on the CPU where there is nothing else to measure.
+/// The device that users ask for is what they get, and `auto` stays on the CPU where there is
+/// nothing else to measure.
 #[test]
 fn layer_reports_its_device_and_backend() {
     let layer = StreamLayer::dense(3, 2).device(Device::Cpu).build().unwrap();
     assert_eq!((layer.device(), layer.backend_for(1)), (&Device::Cpu, Some("cpu".to_owned())));
     assert!(layer.notes().is_empty() && layer.warnings().is_empty());
     // Tables leave nothing to measure.
-    let tables =
-        StreamLayer::dense(3, 2).generator("sobol".parse().unwrap()).device(Device::Auto).build().unwrap();
+    let tables = StreamLayer::dense(3, 2)
+        .generator("sobol".parse().unwrap())
+        .device(Device::Auto)
+        .build()
+        .unwrap();
     assert_eq!(tables.backend_for(1), Some("cpu".to_owned()));
     let auto = StreamLayer::dense(3, 2).device(Device::Auto).build().unwrap();
     assert_eq!(auto.backend_for(3), None);

@@ -1,13 +1,18 @@
-//! Faults on the fast path: equal to the plain definition, as many as their rates say, and nothing at a rate of 0.
+//! Faults on the fast path: equal to the plain definition, as many as their rates say, and nothing
+//! at a rate of 0.
 
 use crate::support::features;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
-use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, check_generators, plain};
+use aleatron_core::fault::{
+    Fault, FaultKind, FaultRate, FaultSite, Faults, check_generators, plain,
+};
 use aleatron_core::generator::IntegerBits;
-use aleatron_core::{Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference};
+use aleatron_core::{
+    Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference,
+};
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 use aleatron_engine::backend::FaultBackend;
 use aleatron_engine::network::{Network, NetworkBuilder, StreamConfig};
@@ -30,7 +35,8 @@ fn counts(backend: CpuBackend, faults: &Faults, case: &LayerCase, chunk: usize) 
 }
 
 fn check(faults: &Faults, case: &LayerCase) {
-    let expected = plain::counts(&case.spec, faults, &case.weights, &case.inputs, case.seed).unwrap();
+    let expected =
+        plain::counts(&case.spec, faults, &case.weights, &case.inputs, case.seed).unwrap();
     for chunk in [case.n_samples(), 1] {
         let found = counts(CpuBackend::CURRENT, faults, case, chunk);
         assert_eq!(found, expected, "{faults} in chunks of {chunk}: {case:?}");
@@ -53,7 +59,9 @@ fn any_faults() -> impl Strategy<Value = Faults> {
         Fault::new(site, kind, rate).unwrap()
     });
     (any::<u64>(), prop::collection::vec(fault, 1..4))
-        .prop_filter_map("two faults of one site and kind", |(seed, faults)| Faults::new(seed, faults).ok())
+        .prop_filter_map("two faults of one site and kind", |(seed, faults)| {
+            Faults::new(seed, faults).ok()
+        })
 }
 
 /// Whether the generators of a layer have states if these have faults.
@@ -118,10 +126,12 @@ fn faulty_layers_have_the_known_counts_on_every_tier() {
     set_num_threads(before).unwrap();
 }
 
-/// Returns the flips of counts that are 0 without faults: weights are streams of zeros, so that each flipped product or input bit adds one.
+/// Returns the flips of counts that are 0 without faults: weights are streams of zeros, so that
+/// each flipped product or input bit adds one.
 fn flips(fault: &str, inputs: f64, weights: f64, seed: u64) -> (u64, u64) {
     let length = Length::new(1000).unwrap();
-    let spec = LayerSpec::dense(50, 4, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 1 }).unwrap();
+    let spec = LayerSpec::dense(50, 4, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 1 })
+        .unwrap();
     let weights = Weights::new(&spec, vec![weights; 200]).unwrap();
     let faults = Faults::new(seed, vec![fault.parse().unwrap()]).unwrap();
     let backend = FaultBackend::wrap(Arc::new(CpuBackend::CURRENT), &faults);
@@ -131,8 +141,9 @@ fn flips(fault: &str, inputs: f64, weights: f64, seed: u64) -> (u64, u64) {
     (counts.iter().sum(), 20 * 4 * 50 * 1000)
 }
 
-/// The flips of n bits at rate p are binomial: their mean is n p and their variance n p (1 - p), so that |z| exceeds 4.5 once in 147,000
-/// seeds; the seeds are fixed. Each flip of an input meets four neurons, so that the bits drawn are a quarter and each counts four.
+/// The flips of n bits at rate p are binomial: their mean is n p and their variance n p (1 - p), so
+/// that |z| exceeds 4.5 once in 147,000 seeds; the seeds are fixed. Each flip of an input meets
+/// four neurons, so that the bits drawn are a quarter and each counts four.
 #[test]
 fn number_of_flips_is_within_its_binomial_interval() {
     for (fault, inputs, weights, per_flip) in [
@@ -140,7 +151,9 @@ fn number_of_flips_is_within_its_binomial_interval() {
         ("weights:transient", 1.0, 0.0, 1.0),
         ("inputs:transient", 0.0, 1.0, 4.0),
     ] {
-        for (rate, seed) in [("1e-6", 1), ("1e-4", 2), ("1e-3", 3), ("0.03", 4), ("0.3", 5), ("0.5", 6)] {
+        for (rate, seed) in
+            [("1e-6", 1), ("1e-4", 2), ("1e-3", 3), ("0.03", 4), ("0.3", 5), ("0.5", 6)]
+        {
             let p: f64 = rate.parse().unwrap();
             let (found, bits) = flips(&format!("{fault}:{rate}"), inputs, weights, seed);
             let (found, n) = (found as f64 / per_flip, bits as f64 / per_flip);
@@ -156,14 +169,17 @@ fn number_of_flips_is_within_its_binomial_interval() {
 fn few_permanent_flips_match_plain() {
     let (mut seen, length) = (0, Length::new(300).unwrap());
     for polarity in Polarity::ALL {
-        let spec = LayerSpec::dense(6, 3, length, polarity, Encoding::Bernoulli { seed: 4 }).unwrap();
-        let sign = |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
+        let spec =
+            LayerSpec::dense(6, 3, length, polarity, Encoding::Bernoulli { seed: 4 }).unwrap();
+        let sign =
+            |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
         let thresholds =
             |n: u64| (0..n).map(|k| (k * 700_000_001) % (1 << 32) | sign(k)).collect::<Vec<u64>>();
         let (weights, inputs, method) = (thresholds(18), thresholds(12), CountMethod::Best);
         let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(5), method };
         for seed in 0..6 {
-            let faults = Faults::new(seed, vec!["weights:permanent:1e-3".parse().unwrap()]).unwrap();
+            let faults =
+                Faults::new(seed, vec!["weights:permanent:1e-3".parse().unwrap()]).unwrap();
             check(&faults, &case);
             let without = counts(CpuBackend::CURRENT, &Faults::default(), &case, 2);
             seen += usize::from(without != counts(CpuBackend::CURRENT, &faults, &case, 2));
@@ -190,7 +206,8 @@ fn samples_of_a_large_batch_keep_their_faults() {
 #[test]
 fn rate_of_zero_is_the_backend_itself() {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::CURRENT);
-    let faults = Faults::new(1, vec!["inputs:0".parse().unwrap(), "counters:0".parse().unwrap()]).unwrap();
+    let faults =
+        Faults::new(1, vec!["inputs:0".parse().unwrap(), "counters:0".parse().unwrap()]).unwrap();
     assert!(Arc::ptr_eq(&FaultBackend::wrap(Arc::clone(&backend), &faults), &backend));
 }
 
@@ -216,10 +233,16 @@ fn streams(arithmetic: Arithmetic, faults: &[&str]) -> StreamConfig {
 }
 
 /// Runs a network step by step on plain counts and accumulators with faults.
-fn plain_scores(network: &Network, config: &StreamConfig, features: &[f64], first: u32) -> Vec<f64> {
+fn plain_scores(
+    network: &Network,
+    config: &StreamConfig,
+    features: &[f64],
+    first: u32,
+) -> Vec<f64> {
     let faults = Faults::new(config.seed, config.faults.clone()).unwrap();
     let layers = network.program_layers(config).unwrap();
-    let streams = network.to_streams(&StreamConfig { faults: Vec::new(), ..config.clone() }).unwrap();
+    let streams =
+        network.to_streams(&StreamConfig { faults: Vec::new(), ..config.clone() }).unwrap();
     let integers = streams.integer_layers().unwrap();
     let mut scores = Vec::new();
     for (k, sample) in features.chunks(network.n_features()).enumerate() {
@@ -232,7 +255,8 @@ fn plain_scores(network: &Network, config: &StreamConfig, features: &[f64], firs
                 true => {
                     let gain = spec.integer_bits().map_or(1.0, IntegerBits::gain);
                     let scale = network.layers()[integer.layer].input_scale * gain;
-                    spec.input_thresholds(&sample.iter().map(|x| x / scale).collect::<Vec<_>>()).unwrap()
+                    spec.input_thresholds(&sample.iter().map(|x| x / scale).collect::<Vec<_>>())
+                        .unwrap()
                 }
                 false => {
                     let [requantizer] = integer.requantizers[..] else { panic!("one requantizer") };
@@ -242,8 +266,15 @@ fn plain_scores(network: &Network, config: &StreamConfig, features: &[f64], firs
             let weights = spec.weight_thresholds(&layer.weights).unwrap();
             let counts = plain::counts(spec, &faults, &weights, &inputs, seed).unwrap();
             let held = counts.iter().enumerate().map(|(neuron, &count)| {
-                plain::accumulate(&integer.accumulator, spec, &faults, seed.first_sample, neuron, count)
-                    .unwrap()
+                plain::accumulate(
+                    &integer.accumulator,
+                    spec,
+                    &faults,
+                    seed.first_sample,
+                    neuron,
+                    count,
+                )
+                .unwrap()
             });
             values = held.collect();
         }
@@ -295,7 +326,11 @@ fn faulty_networks_match_plain() {
         let integers = |faults: &[&str]| {
             let config = streams(Arithmetic::Integer, faults).generator("int6".parse().unwrap());
             let found = scores(&config, &features, 3);
-            assert_eq!(found, plain_scores(&network, &config, &features, 3), "{polarity} {faults:?}");
+            assert_eq!(
+                found,
+                plain_scores(&network, &config, &features, 3),
+                "{polarity} {faults:?}"
+            );
             assert_eq!(scores(&config, &features[6..], 4), found[3..], "{polarity} {faults:?}");
             found
         };
@@ -324,7 +359,8 @@ fn faults_of_some_layers_leave_the_others_alone() {
             if faults.starts_with("accumulators") && arithmetic == Arithmetic::Float {
                 continue;
             }
-            let names: Vec<String> = network.layers().iter().map(|layer| layer.name.clone()).collect();
+            let names: Vec<String> =
+                network.layers().iter().map(|layer| layer.name.clone()).collect();
             let last = outputs(&streams(arithmetic, &[faults]).fault_layer(&names[1]));
             assert_eq!(last[0], without[0], "{faults}");
             assert_ne!(last[1], without[1], "{faults}");
@@ -339,7 +375,10 @@ fn faults_that_a_network_cannot_have_are_refused() {
     let network = Network::digits_noise_aware().unwrap();
     let error = |config: &StreamConfig| network.check_config(config).unwrap_err().to_string();
     let text = error(&streams(Arithmetic::Float, &["accumulators:0.1"]));
-    assert_eq!(text, "faults of accumulators: there are none in floating point; use integer arithmetic");
+    assert_eq!(
+        text,
+        "faults of accumulators: there are none in floating point; use integer arithmetic"
+    );
     let text = error(&streams(Arithmetic::Float, &["inputs:0.1", "inputs:0.2"]));
     assert!(text.contains("give one rate"), "{text}");
     for site in ["inputs", "weights", "products", "stuck-at-0", "generators"] {

@@ -1,13 +1,15 @@
 //! Networks as ONNX files: what survives, names of files, metadata, and choices at loading.
 
-use crate::support::{cnn, config, constant, dense, features, gemm, graph, message, small, temporary};
+use crate::support::{
+    cnn, config, constant, dense, features, gemm, graph, message, small, temporary,
+};
 use aleatron_core::arithmetic::{Activation, Border, Pool, PoolKind};
 use aleatron_core::{Convolution, Polarity};
 use aleatron_data::Dataset;
 use aleatron_engine::Error;
 use aleatron_engine::network::{
-    Arithmetic, Bindings, Calibration, Graph, InputScale, InputValue, Mode, Network, NetworkBuilder, Op,
-    StreamConfig, WeightScale,
+    Arithmetic, Bindings, Calibration, Graph, InputScale, InputValue, Mode, Network,
+    NetworkBuilder, Op, StreamConfig, WeightScale,
 };
 use aleatron_graph::op::{Dims, NoAxes, Reduction};
 use aleatron_graph::{Binary, Dim, Unary, Value};
@@ -44,11 +46,14 @@ fn saved_network_is_read_as_it_was() {
         // A network is called by its file.
         assert_eq!((read.name(), read.layers()), ("net", network.layers()));
         assert!(read.clone().with_name(network.name()) == network, "{}", network.name());
-        assert!(read != network && Network::from_onnx(&network.to_onnx().unwrap()).unwrap() == network);
+        assert!(
+            read != network && Network::from_onnx(&network.to_onnx().unwrap()).unwrap() == network
+        );
         let x: Vec<f64> = features(3 * network.n_features(), 4).iter().map(|x| x.abs()).collect();
         assert_eq!(read.forward(&x).unwrap(), network.forward(&x).unwrap());
-        let [a, b] = [&read, &network]
-            .map(|network| network.to_streams(&StreamConfig::new(32)).unwrap().forward(&x, 7).unwrap());
+        let [a, b] = [&read, &network].map(|network| {
+            network.to_streams(&StreamConfig::new(32)).unwrap().forward(&x, 7).unwrap()
+        });
         assert_eq!(a, b, "{}", network.name());
     }
     std::fs::remove_dir_all(folder).unwrap();
@@ -57,15 +62,18 @@ fn saved_network_is_read_as_it_was() {
 #[test]
 fn saved_network_keeps_how_its_layers_run() {
     let digits = Dataset::digits_train();
-    let percentile = Calibration { inputs: InputScale::Percentile(0.9), weights: WeightScale::PerRow };
-    let network = Network::digits_cnn().unwrap().calibrated(digits.features(), &percentile).unwrap();
+    let percentile =
+        Calibration { inputs: InputScale::Percentile(0.9), weights: WeightScale::PerRow };
+    let network =
+        Network::digits_cnn().unwrap().calibrated(digits.features(), &percentile).unwrap();
     let network = network.with_mode("conv1", Mode::Binary).unwrap().with_name("kept");
     let read = Network::from_onnx(&network.to_onnx().unwrap()).unwrap();
     assert_eq!((read.name(), read.layers()), ("kept", network.layers()));
     assert!(read == network && read != network.with_mode("conv1", Mode::Streams).unwrap());
 }
 
-/// The path is the name of the file, with every dot; a folder in its place is an error that leaves nothing behind.
+/// The path is the name of the file, with every dot; a folder in its place is an error that leaves
+/// nothing behind.
 #[test]
 fn file_is_written_under_exactly_its_name() {
     let folder = temporary("names");
@@ -81,8 +89,10 @@ fn file_is_written_under_exactly_its_name() {
         let read = Network::load(folder.join(file)).unwrap();
         assert_eq!((read.name(), read.layers()), (name, network.layers()));
     }
-    let mut names: Vec<String> =
-        std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, ["lr0.01.onnx", "model.v1", "model.v2"]);
     // Saving over a file replaces it; a path that is no file is an error with the path.
@@ -112,7 +122,10 @@ fn metadata_of_layers_is_checked() {
     };
     let read = with(&note("fc", "binary", "bipolar", 2.0, "[3.0]")).unwrap();
     let layer = &read.layers()[0];
-    assert_eq!((layer.mode, layer.polarity, layer.input_scale), (Mode::Binary, Polarity::Bipolar, 2.0));
+    assert_eq!(
+        (layer.mode, layer.polarity, layer.input_scale),
+        (Mode::Binary, Polarity::Bipolar, 2.0)
+    );
     assert_eq!((layer.weight_scale(0), layer.weight_scale(3)), (3.0, 3.0));
     let each = with(&note("fc", "streams", "signed", 1.0, "[1.0, 2.0, 3.0, 4.0]")).unwrap();
     assert_eq!((each.layers()[0].weight_scale(2), each.layers()[0].mode), (3.0, Mode::Streams));
@@ -147,7 +160,8 @@ fn with_choices() -> Vec<u8> {
         let shape = Some(sizes.iter().map(|size| Dim::Named((*size).to_owned())).collect());
         graph.add_input(Value { name: name.to_owned(), dtype: Some(dtype), shape })
     };
-    let (x, mask) = (input("x", DType::F32, &["n", "width"]), input("mask", DType::I64, &["n", "width"]));
+    let (x, mask) =
+        (input("x", DType::F32, &["n", "width"]), input("mask", DType::I64, &["n", "width"]));
     let cast = graph.add_node("cast", Op::Cast(DType::F32), &[mask]);
     let masked = graph.add_node("masked", Op::Binary(Binary::Mul), &[x, cast]);
     let op = Op::Reduce {
@@ -169,7 +183,10 @@ fn with_choices() -> Vec<u8> {
             r#"{{"name": "{name}", "runs_as": "streams", "polarity": "signed", "input_scale": 2.0, "weight_scales": [1.0]}}"#
         )
     };
-    graph.with_metadata("aleatron.layers", format!("[{}, {}]", note("fc"), note("last"))).to_onnx().unwrap()
+    graph
+        .with_metadata("aleatron.layers", format!("[{}, {}]", note("fc"), note("last")))
+        .to_onnx()
+        .unwrap()
 }
 
 #[test]
@@ -184,7 +201,9 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
     // Without a size, the error says how to give one.
     let error = message(load(&|_| ()));
     assert!(
-        error.contains("input \"x\" has shape [n, width]: give the size of axis 1 with --shape width=SIZE"),
+        error.contains(
+            "input \"x\" has shape [n, width]: give the size of axis 1 with --shape width=SIZE"
+        ),
         "{error}"
     );
     let both = load(&width).unwrap();
@@ -212,7 +231,10 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
         bindings.output = Some("fc_output".to_owned());
     })
     .unwrap();
-    assert_eq!((partly.n_outputs(), partly.layers().len(), partly.layers()[0].input_scale), (3, 1, 2.0));
+    assert_eq!(
+        (partly.n_outputs(), partly.layers().len(), partly.layers()[0].input_scale),
+        (3, 1, 2.0)
+    );
     let mut zeroed = x.clone();
     zeroed.iter_mut().skip(1).step_by(2).for_each(|x| *x = 0.0);
     assert_eq!(partly.forward(&x).unwrap(), partly.forward(&zeroed).unwrap());
@@ -221,7 +243,8 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
     assert_eq!((read.n_features(), read.layers()), (4, partly.layers()));
     for (change, part) in [
         (
-            &(|b: &mut Bindings| b.sizes.extend([("height".to_owned(), 4)])) as &dyn Fn(&mut Bindings),
+            &(|b: &mut Bindings| b.sizes.extend([("height".to_owned(), 4)]))
+                as &dyn Fn(&mut Bindings),
             "size \"height\"",
         ),
         (&|b: &mut Bindings| b.output = Some("scores".to_owned()), "output \"scores\""),
@@ -247,7 +270,10 @@ fn network_has_the_first_output_of_a_graph() {
     let second = made.add_node("second", Op::Unary(Unary::Relu), &[other]);
     made.add_output(second);
     let network = Network::new(made).unwrap();
-    assert_eq!((network.n_features(), network.n_outputs(), network.graph().nodes().len()), (3, 2, 1));
+    assert_eq!(
+        (network.n_features(), network.n_outputs(), network.graph().nodes().len()),
+        (3, 2, 1)
+    );
 }
 
 #[test]
@@ -263,8 +289,9 @@ fn graphs_without_inputs_outputs_or_samples_are_refused() {
     };
     let sizes = |sizes: &[usize]| Some(sizes.iter().copied().map(Dim::Fixed).collect::<Vec<_>>());
     assert!(
-        with(sizes(&[]), true)
-            .contains("input \"x\" has no axis of samples: give it a constant with --input x=VALUE")
+        with(sizes(&[]), true).contains(
+            "input \"x\" has no axis of samples: give it a constant with --input x=VALUE"
+        )
     );
     assert!(with(None, true).contains("input \"x\" has no axis of samples"));
     assert!(with(sizes(&[0, 3]), true).contains("a run takes no samples"));

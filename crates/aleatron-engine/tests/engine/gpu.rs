@@ -1,11 +1,15 @@
-//! Layers on a GPU: the same counts as on the CPU, always. A missing adapter is a failure; these tests must run.
+//! Layers on a GPU: the same counts as on the CPU, always. A missing adapter is a failure; these
+//! tests must run.
 #![cfg(feature = "gpu")]
 
 use aleatron_core::generator::Width;
 use aleatron_core::{
-    BackendFault, Cancel, Connections, Error as CoreError, LayerIndex, Polarity, SampleSeed, Weights,
+    BackendFault, Cancel, Connections, Error as CoreError, LayerIndex, Polarity, SampleSeed,
+    Weights,
 };
-use aleatron_engine::backend::{self, Backend, Batch, CountMethod, PoolBackend, PrepareOptions, Split};
+use aleatron_engine::backend::{
+    self, Backend, Batch, CountMethod, PoolBackend, PrepareOptions, Split,
+};
 use aleatron_engine::{Device, Error, LayerBuilder, StreamLayer, encode_inputs};
 use aleatron_gpu::{AdapterChoice, adapter};
 use std::sync::Arc;
@@ -43,7 +47,8 @@ fn dense(n_inputs: usize, n_neurons: usize, length: usize, seed: u64) -> LayerBu
 
 #[test]
 fn dense_layer_on_a_gpu_equals_the_cpu() {
-    for (n_inputs, n_neurons, length) in [(1, 1, 1), (3, 5, 33), (17, 9, 100), (64, 32, 1024), (33, 70, 2113)]
+    for (n_inputs, n_neurons, length) in
+        [(1, 1, 1), (3, 5, 33), (17, 9, 100), (64, 32, 1024), (33, 70, 2113)]
     {
         let [gpu, cpu] = both(dense(n_inputs, n_neurons, length, 7));
         let x = values(n_inputs);
@@ -52,7 +57,8 @@ fn dense_layer_on_a_gpu_equals_the_cpu() {
         // Past `max_batch`, so that it runs in pieces; and from a later sample on.
         let (x, seed) = (values(n_inputs * 11), SampleSeed::new(8).starting_at(1000));
         assert_eq!(gpu.forward_batch(&x, seed).unwrap(), cpu.forward_batch(&x, seed).unwrap());
-        let streams = encode_inputs(&x, n_inputs, cpu.spec().length(), Polarity::Unipolar, seed).unwrap();
+        let streams =
+            encode_inputs(&x, n_inputs, cpu.spec().length(), Polarity::Unipolar, seed).unwrap();
         let batch = Batch::streams(streams.words());
         assert_eq!(gpu.count(&batch, Cancel::NEVER).unwrap(), cpu.counts_batch(&x, seed).unwrap());
     }
@@ -66,10 +72,14 @@ fn layer_of_every_kind_on_a_gpu_equals_the_cpu() {
     let topologies = [StreamLayer::dense(30, 11), StreamLayer::sparse(connections)];
     for topology in topologies {
         for polarity in Polarity::ALL {
-            for (generator, sharing) in
-                [("bernoulli", "all"), ("sobol", "all"), ("sobol:2+lfsr:5", "input"), ("lfsr", "stream")]
-                    .into_iter()
-                    .chain([("bernoulli+sobol:2", "input"), ("sobol:3+bernoulli", "all")])
+            for (generator, sharing) in [
+                ("bernoulli", "all"),
+                ("sobol", "all"),
+                ("sobol:2+lfsr:5", "input"),
+                ("lfsr", "stream"),
+            ]
+            .into_iter()
+            .chain([("bernoulli+sobol:2", "input"), ("sobol:3+bernoulli", "all")])
             {
                 for method in [CountMethod::Best, CountMethod::Bits] {
                     let builder = topology
@@ -116,7 +126,8 @@ fn pool_of_any_devices_equals_one_device() {
 
 #[test]
 fn cancelled_pool_is_an_error_and_stays_usable() {
-    let pool = dense(20, 150, 200, 3).device(Device::Pool(vec![gpu(), Device::Cpu])).build().unwrap();
+    let pool =
+        dense(20, 150, 200, 3).device(Device::Pool(vec![gpu(), Device::Cpu])).build().unwrap();
     let x = values(20 * 64);
     let batch = Batch::values(&x, SampleSeed::new(1));
     let pressed = || true;
@@ -160,7 +171,10 @@ fn bad_input_on_a_gpu_is_an_error_with_its_index() {
     let mut x = values(30);
     x[29] = 1.5;
     let outside = layer.counts_batch(&x, 1);
-    assert!(matches!(outside, Err(Error::Core(CoreError::OutOfRange { index: 29, .. }))), "{outside:?}");
+    assert!(
+        matches!(outside, Err(Error::Core(CoreError::OutOfRange { index: 29, .. }))),
+        "{outside:?}"
+    );
     assert!(matches!(
         layer.counts(&[0.1; 4], 1),
         Err(Error::Core(CoreError::Mismatch { expected: 3, actual: 4, .. }))
@@ -185,7 +199,8 @@ fn auto_device_has_equal_counts_and_takes_no_software_adapter() {
     assert_eq!(layer.backend_for(2), None);
     assert_eq!(layer.counts_batch(&x, 4).unwrap(), cpu.counts_batch(&x, 4).unwrap());
     let chosen = layer.backend_for(2).unwrap();
-    let is_software = backend::devices().iter().any(|info| info.device == gpu() && info.is_software);
+    let is_software =
+        backend::devices().iter().any(|info| info.device == gpu() && info.is_software);
     if is_software {
         assert_eq!(chosen, "cpu");
     }

@@ -1,12 +1,14 @@
-//! Graphs as streams beside plain computations in f64, added biases, calibration, and faults by name.
+//! Graphs as streams beside plain computations in f64, added biases, calibration, and faults by
+//! name.
 
 use crate::support::{
-    cnn, config, constant, dense, features, gemm, given, graph, message, network, numbers, relu, window,
+    cnn, config, constant, dense, features, gemm, given, graph, message, network, numbers, relu,
+    window,
 };
 use aleatron_core::arithmetic::{Activation, Pool, PoolKind, PoolShape};
 use aleatron_core::{
-    Cancel, ConvShape, Convolution, Error as CoreError, LayerIndex, Polarity, Quantity, SampleSeed, Topology,
-    reference,
+    Cancel, ConvShape, Convolution, Error as CoreError, LayerIndex, Polarity, Quantity, SampleSeed,
+    Topology, reference,
 };
 use aleatron_engine::network::{
     Arithmetic, Calibration, Graph, InputScale, Layer, Network, NetworkBuilder, NetworkShape, Op,
@@ -19,7 +21,12 @@ use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::DType;
 
 /// A layer of a network on its own, as builder.
-fn alone(network: &Network, layer: usize, topology: Topology, config: &StreamConfig) -> StreamLayer {
+fn alone(
+    network: &Network,
+    layer: usize,
+    topology: Topology,
+    config: &StreamConfig,
+) -> StreamLayer {
     let own = &network.layers()[layer];
     StreamLayer::of(topology)
         .polarity(own.polarity)
@@ -35,7 +42,8 @@ fn alone(network: &Network, layer: usize, topology: Topology, config: &StreamCon
 /// The outputs of a layer in the units of the network, from inputs in them.
 fn outputs(layer: &Layer, stream: &StreamLayer, inputs: &[f64], seed: SampleSeed) -> Vec<f64> {
     let [low, high] = layer.polarity.interval();
-    let encoded: Vec<f64> = inputs.iter().map(|x| (x / layer.input_scale).clamp(low, high)).collect();
+    let encoded: Vec<f64> =
+        inputs.iter().map(|x| (x / layer.input_scale).clamp(low, high)).collect();
     let sums = stream.forward_batch(&encoded, seed).unwrap();
     let (n, rows) = (stream.spec().n_neurons(), layer.product.n_rows());
     let row = |k: usize| k % n / (n / rows);
@@ -55,12 +63,14 @@ fn dense_node_counts_equal_a_layer() {
         let x = features(3 * 6, 7);
         let config = config(100, generator).seed(5);
         let stream = alone(&network, 0, Topology::Dense { n_inputs: 6, n_neurons: 4 }, &config);
-        let expected = outputs(&network.layers()[0], &stream, &x, SampleSeed::new(5).starting_at(11));
+        let expected =
+            outputs(&network.layers()[0], &stream, &x, SampleSeed::new(5).starting_at(11));
         assert_eq!(network.to_streams(&config).unwrap().forward(&x, 11).unwrap(), expected);
     }
 }
 
-/// A residual network: convolutions with padding, a maximum, a sum, bounds, a transpose and a factor.
+/// A residual network: convolutions with padding, a maximum, a sum, bounds, a transpose and a
+/// factor.
 fn residual() -> Network {
     let made = network(&[2, 6, 5], |graph, x| {
         let (k1, b1) = (constant(graph, "k1", &[4, 2, 3, 3], 1), constant(graph, "b1", &[4], 2));
@@ -70,13 +80,17 @@ fn residual() -> Network {
         let mut over = window(&[2, 2], &[0, 0, 0, 1]);
         over.kernel = vec![2, 2];
         let pooling = Pooling::Max { column_major: false };
-        let max =
-            graph.add_node("max", Op::Pool { pooling, window: over, rounding: Rounding::Down }, &[relu]);
+        let max = graph.add_node(
+            "max",
+            Op::Pool { pooling, window: over, rounding: Rounding::Down },
+            &[relu],
+        );
         let k2 = constant(graph, "k2", &[4, 4, 3, 3], 3);
         let conv2 = graph.add_node("conv2", same(), &[max, k2]);
         let sum = graph.add_node("sum", Op::Binary(Binary::Sub), &[conv2, max]);
         let clip = graph.add_node("clip", Op::Clip { low: Some(-0.6), high: Some(1.7) }, &[sum]);
-        let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 3, 1]) }, &[clip]);
+        let turned =
+            graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 3, 1]) }, &[clip]);
         let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[turned]);
         let factors = constant(graph, "factors", &[36], 9);
         let scaled = graph.add_node("scaled", Op::Binary(Binary::Mul), &[flat, factors]);
@@ -104,8 +118,11 @@ fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
             let scores = network.to_streams(&config).unwrap().forward(&x, 5).unwrap();
             let topologies =
                 [conv(2, [6, 5]), conv(4, [3, 3]), Topology::Dense { n_inputs: 36, n_neurons: 5 }];
-            let streams: Vec<StreamLayer> =
-                topologies.into_iter().enumerate().map(|(k, t)| alone(&network, k, t, &config)).collect();
+            let streams: Vec<StreamLayer> = topologies
+                .into_iter()
+                .enumerate()
+                .map(|(k, t)| alone(&network, k, t, &config))
+                .collect();
             let layers = network.layers();
             let (factors, term) = (numbers(36, 9), numbers(5, 6));
             for (k, x) in x.chunks(60).enumerate() {
@@ -124,7 +141,8 @@ fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
                 let scaled: Vec<f64> =
                     (0..36).map(|k| clip[k % 4 * 9 + k / 4] * f64::from(factors[k])).collect();
                 let fc = outputs(&layers[2], &streams[2], &scaled, seed);
-                let expected: Vec<f64> = fc.iter().zip(&term).map(|(v, &c)| f64::from(c) - v).collect();
+                let expected: Vec<f64> =
+                    fc.iter().zip(&term).map(|(v, &c)| f64::from(c) - v).collect();
                 assert_eq!(scores[k * 5..][..5], expected, "{polarity} {generator} sample {k}");
             }
         }
@@ -138,7 +156,8 @@ fn long_streams_come_close_to_floating_point() {
     let length = 4096;
     let streams = network.to_streams(&StreamConfig::new(length)).unwrap();
     let (scores, exact) = (streams.forward(&x, 0).unwrap(), network.forward(&x).unwrap());
-    // Six products, each of a variance of at most 1/4 per bit, weights below 1: six standard deviations.
+    // Six products, each of a variance of at most 1/4 per bit, weights below 1: six standard
+    // deviations.
     let bound = 6.0 * (6.0 * 0.25 / length as f64).sqrt();
     for (a, b) in scores.iter().zip(&exact) {
         assert!((a - b).abs() < bound, "{a} {b}");
@@ -161,7 +180,8 @@ fn rows_of_a_sample_are_rows_of_the_product() {
         let whole = streams.forward(&x, 7).unwrap();
         assert_eq!(streams.forward(&x[2 * 18..], 9).unwrap(), whole[2 * 12..]);
         let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
-        let counts = streams.run(&x, 7, detail, Cancel::NEVER).unwrap().layers.swap_remove(0).counts;
+        let counts =
+            streams.run(&x, 7, detail, Cancel::NEVER).unwrap().layers.swap_remove(0).counts;
         let layer = streams.layer_at(0, 64).unwrap();
         let rows = SampleSeed::new(5).starting_at(3 * 7);
         match arithmetic {
@@ -181,7 +201,11 @@ fn added(sample: &[usize], term: &[usize], add: Binary, term_first: bool) -> Net
         let product = match sample.len() {
             3 => {
                 let k = constant(graph, "k", &[4, sample[0], 2, 2], 1);
-                graph.add_node("product", Op::Conv { window: window(&[1, 1], &[]), groups: 1 }, &[x, k])
+                graph.add_node(
+                    "product",
+                    Op::Conv { window: window(&[1, 1], &[]), groups: 1 },
+                    &[x, k],
+                )
             }
             _ => {
                 let w = constant(graph, "w", &[sample[sample.len() - 1], 4], 1);
@@ -210,7 +234,11 @@ fn constant_added_to_a_product_becomes_its_bias() {
     ] {
         let network = added(sample, term, add, term_first);
         let layer = &network.layers()[0];
-        assert_eq!((&layer.product.bias, layer.bias_node), (&expected, Some(1)), "{sample:?} {term:?}");
+        assert_eq!(
+            (&layer.product.bias, layer.bias_node),
+            (&expected, Some(1)),
+            "{sample:?} {term:?}"
+        );
         assert_eq!((layer.name.as_str(), layer.node, layer.output_node()), ("product", 0, 1));
         // The same bits as a product with that bias: a node of its own would round integers twice.
         let n = network.n_features();
@@ -223,7 +251,11 @@ fn constant_added_to_a_product_becomes_its_bias() {
             assert_eq!(output.layers[0].outputs, output.scores, "{sample:?} {term:?} {arithmetic}");
             if arithmetic == Arithmetic::Integer {
                 let accumulator = &streams.integer_layers().unwrap()[0].accumulator;
-                assert!(accumulator.bias().iter().all(|&bias| bias != 0), "{:?}", accumulator.bias());
+                assert!(
+                    accumulator.bias().iter().all(|&bias| bias != 0),
+                    "{:?}",
+                    accumulator.bias()
+                );
             }
         }
         let floats = network.forward(&x).unwrap();
@@ -256,12 +288,18 @@ fn other_additions_to_a_product_stay_nodes() {
     assert_eq!(used.layers()[0].bias_node, None);
     // A product that has a bias keeps it.
     let biased = network(&[6], |graph, x| {
-        let (w, b, c) =
-            (constant(graph, "w", &[4, 6], 1), constant(graph, "b", &[4], 2), constant(graph, "c", &[4], 3));
+        let (w, b, c) = (
+            constant(graph, "w", &[4, 6], 1),
+            constant(graph, "b", &[4], 2),
+            constant(graph, "c", &[4], 3),
+        );
         let product = graph.add_node("product", gemm(), &[x, w, b]);
         graph.add_node("sum", Op::Binary(Binary::Add), &[product, c])
     });
-    assert_eq!((biased.layers()[0].bias_node, &biased.layers()[0].product.bias), (None, &numbers(4, 2)));
+    assert_eq!(
+        (biased.layers()[0].bias_node, &biased.layers()[0].product.bias),
+        (None, &numbers(4, 2))
+    );
 }
 
 #[test]
@@ -284,11 +322,16 @@ fn input_scales_come_from_samples() {
     let mut magnitudes: Vec<f64> = x.iter().map(|value| value.abs()).collect();
     magnitudes.sort_by(f64::total_cmp);
     assert_eq!(half.layers()[0].input_scale, f64::from(magnitudes[59] as f32));
-    for (share, is_possible) in
-        [(1.0, true), (1e-9, true), (0.0, false), (1.0 + 1e-9, false), (-0.5, false), (f64::NAN, false)]
-    {
-        let made =
-            dense().calibrated(&x, &Calibration { inputs: InputScale::Percentile(share), ..calibration });
+    for (share, is_possible) in [
+        (1.0, true),
+        (1e-9, true),
+        (0.0, false),
+        (1.0 + 1e-9, false),
+        (-0.5, false),
+        (f64::NAN, false),
+    ] {
+        let made = dense()
+            .calibrated(&x, &Calibration { inputs: InputScale::Percentile(share), ..calibration });
         assert_eq!(made.is_ok(), is_possible, "{share}");
         assert!(is_possible || matches!(made, Err(Error::Setting { .. })), "{share}");
     }
@@ -321,7 +364,8 @@ fn weight_scales_are_the_largest_of_each_row_or_of_all() {
 fn with_row(row: [f32; 2]) -> Network {
     network(&[2], |graph, x| {
         let weights = [0.5, -0.25, row[0], row[1], 0.125, 1.0];
-        let (w, b) = (given(graph, "w", &weights, &[3, 2]), given(graph, "b", &[0.5_f32, 0.25, -0.5], &[3]));
+        let (w, b) =
+            (given(graph, "w", &weights, &[3, 2]), given(graph, "b", &[0.5_f32, 0.25, -0.5], &[3]));
         let first = graph.add_node("first", gemm(), &[x, w, b]);
         let first = relu(graph, "relu", first);
         let v = constant(graph, "v", &[2, 3], 3);
@@ -338,8 +382,10 @@ fn rows_without_signal_have_scale_one_and_run_in_integers() {
         let calibrated = network.calibrated(&x, &Calibration::default()).unwrap();
         assert_eq!(calibrated.layers()[0].weight_scales, [0.5, 1.0, 1.0], "{row:?}");
         for arithmetic in Arithmetic::ALL {
-            let streams = calibrated.to_streams(&config(1024, "sobol").arithmetic(arithmetic)).unwrap();
-            let (scores, exact) = (streams.forward(&x, 0).unwrap(), calibrated.forward(&x).unwrap());
+            let streams =
+                calibrated.to_streams(&config(1024, "sobol").arithmetic(arithmetic)).unwrap();
+            let (scores, exact) =
+                (streams.forward(&x, 0).unwrap(), calibrated.forward(&x).unwrap());
             for (a, b) in scores.iter().zip(&exact) {
                 assert!((a - b).abs() < 0.05, "{row:?} {arithmetic}: {a} {b}");
             }
@@ -381,19 +427,25 @@ fn lenet_with_dead_neurons_runs_in_integer_arithmetic() {
     let config = config(64, "sobol").arithmetic(Arithmetic::Integer);
     let streams = network.to_streams(&config).unwrap();
     assert_eq!(streams.forward(&x, 0).unwrap().len(), 40);
-    assert!(streams.integer_layers().unwrap().iter().all(|layer| layer.accumulator.fraction() == 8));
+    assert!(
+        streams.integer_layers().unwrap().iter().all(|layer| layer.accumulator.fraction() == 8)
+    );
 }
 
 /// Scales that have no integer constants run in floating point.
 #[test]
 fn floating_point_arithmetic_needs_no_integer_constants() {
     let network = network(&[2], |graph, x| {
-        let (w, b) = (given(graph, "w", &[1e-30_f32, 1e-30], &[1, 2]), given(graph, "b", &[1e30_f32], &[1]));
+        let (w, b) =
+            (given(graph, "w", &[1e-30_f32, 1e-30], &[1, 2]), given(graph, "b", &[1e30_f32], &[1]));
         graph.add_node("fc", gemm(), &[x, w, b])
     });
     let network = network.with_layers(|layer| layer.weight_scales = vec![1e-30]).unwrap();
     let config = StreamConfig::new(64);
-    assert_eq!(network.to_streams(&config).unwrap().forward(&[0.5, 0.5], 0).unwrap(), [f64::from(1e30_f32)]);
+    assert_eq!(
+        network.to_streams(&config).unwrap().forward(&[0.5, 0.5], 0).unwrap(),
+        [f64::from(1e30_f32)]
+    );
     let error = network.to_streams(&config.arithmetic(Arithmetic::Integer)).unwrap_err();
     assert!(matches!(&error, Error::Layer { layer: 0, name, .. } if name == "fc"), "{error}");
 }
@@ -412,7 +464,10 @@ fn weights_and_biases_that_are_not_finite_are_refused() {
             graph.add_node("fc", gemm(), &[x, w, b])
         });
         let error = message(Network::new(made));
-        assert!(error.contains(&format!("{what} {index} of layer \"fc\" is {value}, not finite")), "{error}");
+        assert!(
+            error.contains(&format!("{what} {index} of layer \"fc\" is {value}, not finite")),
+            "{error}"
+        );
     }
 }
 
@@ -430,7 +485,9 @@ fn layer_inputs_that_are_not_numbers_are_named() {
     (x[17_003], x[19_000]) = (-1.0, -1.0);
     let error = streams.forward(&x, 0).unwrap_err();
     assert!(matches!(&error, Error::Layer { layer: 0, name, .. } if name == "fc"), "{error}");
-    let Some(CoreError::OutOfRange { index: 17_003, value, .. }) = error.core() else { panic!("{error}") };
+    let Some(CoreError::OutOfRange { index: 17_003, value, .. }) = error.core() else {
+        panic!("{error}")
+    };
     assert!(value.is_nan());
 }
 
@@ -495,20 +552,27 @@ fn topology_of_a_layer_follows_from_the_shape_of_its_input() {
         });
         made.layers()[0].clone()
     };
-    // A sequence is an image of one row: 1 + 9 + 3 positions for windows of 5, at every second of them.
+    // A sequence is an image of one row: 1 + 9 + 3 positions for windows of 5, at every second of
+    // them.
     let layer = conv(&[4, 9], &[6, 2, 3], [&[2], &[2], &[1, 3]], 2);
     let expected = Convolution::conv2d([4, 1, 9], 6, [1, 3])
         .with_stride([1, 2])
         .with_dilation([1, 2])
         .with_paddings([[0, 0], [1, 3]])
         .with_groups(2);
-    assert_eq!(layer.topology(&[5, 4, 9]).unwrap(), Topology::Conv(ConvShape::new(expected).unwrap()));
+    assert_eq!(
+        layer.topology(&[5, 4, 9]).unwrap(),
+        Topology::Conv(ConvShape::new(expected).unwrap())
+    );
     let layer = conv(&[4, 9, 8], &[6, 2, 3, 2], [&[1, 2], &[1, 1], &[0, 1, 2, 3]], 2);
     let expected = Convolution::conv2d([4, 9, 8], 6, [3, 2])
         .with_stride([1, 2])
         .with_paddings([[0, 2], [1, 3]])
         .with_groups(2);
-    assert_eq!(layer.topology(&[5, 4, 9, 8]).unwrap(), Topology::Conv(ConvShape::new(expected).unwrap()));
+    assert_eq!(
+        layer.topology(&[5, 4, 9, 8]).unwrap(),
+        Topology::Conv(ConvShape::new(expected).unwrap())
+    );
     for other in [&[5, 4, 9][..], &[5, 4, 9, 8, 1], &[5, 2, 9, 8], &[5, 8, 9, 8], &[5]] {
         assert!(matches!(layer.topology(other), Err(Error::Graph(_))), "{other:?}");
     }
@@ -543,10 +607,13 @@ fn product_of_a_second_output_runs_as_streams() {
     }
 }
 
-/// A file of a few bytes may declare samples of any size: that is an error before there is memory for them.
+/// A file of a few bytes may declare samples of any size: that is an error before there is memory
+/// for them.
 #[test]
 fn samples_larger_than_memory_are_errors() {
-    for shape in [vec![1, 1 << 44], vec![1 << 44, 1], vec![1, 1 << 32, 1 << 32], vec![1 << 63, 1 << 63, 2]] {
+    for shape in
+        [vec![1, 1 << 44], vec![1 << 44, 1], vec![1, 1 << 32, 1 << 32], vec![1 << 63, 1 << 63, 2]]
+    {
         let mut graph = Graph::new("large");
         let shape = Some(shape.into_iter().map(Dim::Fixed).collect());
         let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });

@@ -1,4 +1,5 @@
-//! Integer arithmetic, beside a plain model of the specification that shares no arithmetic with it. Its counts are those of the reference.
+//! Integer arithmetic, beside a plain model of the specification that shares no arithmetic with it.
+//! Its counts are those of the reference.
 
 use crate::support::{constant, features, gemm, given, input, window};
 use aleatron_core::backend::CountMethod;
@@ -6,13 +7,13 @@ use aleatron_core::conformance::{Case, LayerCase, Reference};
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    Cancel, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Topology,
-    Weights,
+    Cancel, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed,
+    Topology, Weights,
 };
 use aleatron_engine::Error;
 use aleatron_engine::network::{
-    Arithmetic, Calibration, Graph, InputScale, Layer, Mode, Network, Op, ProductKind, StreamConfig,
-    WeightScale,
+    Arithmetic, Calibration, Graph, InputScale, Layer, Mode, Network, Op, ProductKind,
+    StreamConfig, WeightScale,
 };
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding, Softmax, SoftmaxAxes};
@@ -22,7 +23,10 @@ use aleatron_tensor::DType;
 const SEED: u64 = 7;
 
 fn config(length: usize, generator: &str) -> StreamConfig {
-    StreamConfig::new(length).generator(generator.parse().unwrap()).seed(SEED).arithmetic(Arithmetic::Integer)
+    StreamConfig::new(length)
+        .generator(generator.parse().unwrap())
+        .seed(SEED)
+        .arithmetic(Arithmetic::Integer)
 }
 
 fn pool(pooling: Pooling, kernel: [i64; 2], strides: [i64; 2], pads: [i64; 4]) -> Op {
@@ -31,11 +35,13 @@ fn pool(pooling: Pooling, kernel: [i64; 2], strides: [i64; 2], pads: [i64; 4]) -
     Op::Pool { pooling, window, rounding: Rounding::Down }
 }
 
-/// Convolutions with padding, pools of both kinds, a residual sum, bounds, moves, constants, and a dense layer.
+/// Convolutions with padding, pools of both kinds, a residual sum, bounds, moves, constants, and a
+/// dense layer.
 fn residual(last: Option<Op>) -> Network {
     let mut graph = Graph::new("residual");
     let x = input(&mut graph, &[2, 6, 5]);
-    let (k1, b1) = (constant(&mut graph, "k1", &[4, 2, 3, 3], 1), constant(&mut graph, "b1", &[4], 2));
+    let (k1, b1) =
+        (constant(&mut graph, "k1", &[4, 2, 3, 3], 1), constant(&mut graph, "b1", &[4], 2));
     let same = || Op::Conv { window: window(&[1, 1], &[1, 1, 1, 1]), groups: 1 };
     let conv1 = graph.add_node("conv1", same(), &[x, k1, b1]);
     let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv1]);
@@ -106,7 +112,8 @@ impl Model<'_> {
                 Topology::Dense { n_inputs: *n_inputs, n_neurons: *n_neurons }
             }
             ProductKind::Conv { n_channels, .. } => {
-                let conv = Convolution::conv2d(image, *n_channels, [3, 3]).with_paddings([[1, 1], [1, 1]]);
+                let conv =
+                    Convolution::conv2d(image, *n_channels, [3, 3]).with_paddings([[1, 1], [1, 1]]);
                 Topology::Conv(ConvShape::new(conv).unwrap())
             }
         };
@@ -119,8 +126,14 @@ impl Model<'_> {
             .at(LayerIndex::new(place).unwrap())
     }
 
-    /// What inputs as levels of comparators become: 2^v stands for the input scale, or half of it in bipolar layers, negative ones below 0.
-    fn stream(&self, place: usize, image: [usize; 3], level: impl Fn(&Layer, f64) -> Vec<i64>) -> Held {
+    /// What inputs as levels of comparators become: 2^v stands for the input scale, or half of it
+    /// in bipolar layers, negative ones below 0.
+    fn stream(
+        &self,
+        place: usize,
+        image: [usize; 3],
+        level: impl Fn(&Layer, f64) -> Vec<i64>,
+    ) -> Held {
         let layer = &self.network.layers()[place];
         let spec = self.spec(layer, place, image);
         let wide = spec.encoding().input_width().bits();
@@ -136,7 +149,8 @@ impl Model<'_> {
         let n_rows = layer.product.n_rows();
         let fan_in = layer.product.weights.len() / n_rows;
         let weights = layer.product.weights.iter().enumerate();
-        let weights = weights.map(|(k, &w)| f64::from(w) / layer.weight_scale(k / fan_in)).collect();
+        let weights =
+            weights.map(|(k, &w)| f64::from(w) / layer.weight_scale(k / fan_in)).collect();
         let weights = spec.weight_thresholds(&Weights::new(&spec, weights).unwrap()).unwrap();
         let counts = Reference.answer(&Case::Layer(LayerCase {
             weights,
@@ -161,7 +175,8 @@ impl Model<'_> {
                 }
             };
             let (all, count) = ((n * self.length) as i64, count as i64);
-            let sum = if layer.polarity == Polarity::Signed { count - all } else { 2 * count - all };
+            let sum =
+                if layer.polarity == Polarity::Signed { count - all } else { 2 * count - all };
             let row = k / positions;
             let scale = layer.input_scale * layer.weight_scale(row);
             let bias = layer.product.bias.get(row).map_or(0.0, |&b| f64::from(b));
@@ -178,14 +193,16 @@ impl Model<'_> {
         self.stream(place, image, |layer, one| {
             let levels = if layer.polarity == Polarity::Bipolar { one / 2.0 } else { one };
             let each = from.values.iter().zip(&from.units);
-            each.map(|(&value, unit)| multiply(value, factor(unit / layer.input_scale * levels))).collect()
+            each.map(|(&value, unit)| multiply(value, factor(unit / layer.input_scale * levels)))
+                .collect()
         })
     }
 
     /// The scores of one sample of the residual network.
     fn residual(&self, x: &[f64]) -> Vec<f64> {
         let conv1 = self.stream(0, [2, 6, 5], |layer, one| {
-            let each = x.iter().map(|&x| (f64::from(x as f32) / layer.input_scale).clamp(-1.0, 1.0));
+            let each =
+                x.iter().map(|&x| (f64::from(x as f32) / layer.input_scale).clamp(-1.0, 1.0));
             match layer.polarity {
                 // The sign is that of the value; thresholds are rounded as magnitudes.
                 Polarity::Signed => each
@@ -194,15 +211,16 @@ impl Model<'_> {
                         if x < 0.0 { -magnitude } else { magnitude }
                     })
                     .collect(),
-                _ => {
-                    each.map(|x| ((x + 1.0) / 2.0 * one + 0.5).floor() as i64 - (one / 2.0) as i64).collect()
-                }
+                _ => each
+                    .map(|x| ((x + 1.0) / 2.0 * one + 0.5).floor() as i64 - (one / 2.0) as i64)
+                    .collect(),
             }
         });
         let relu: Vec<i64> = conv1.values.iter().map(|&v| if v < 0 { 0 } else { v }).collect();
         let mut max = Held { values: Vec::new(), units: Vec::new() };
         for (c, r, k) in places([4, 3, 3]) {
-            let inside = (2 * r..2 * r + 2).flat_map(|r| (2 * k..(2 * k + 2).min(5)).map(move |k| (r, k)));
+            let inside =
+                (2 * r..2 * r + 2).flat_map(|r| (2 * k..(2 * k + 2).min(5)).map(move |k| (r, k)));
             max.values.push(inside.map(|(r, k)| relu[(c * 6 + r) * 5 + k]).max().unwrap());
             max.units.push(conv1.units[c * 30]);
         }
@@ -216,11 +234,13 @@ impl Model<'_> {
                 false if w < u => (multiply(a, factor(u / w)) + b, w),
                 false => (a + b, u),
             };
-            let (low, high) = (nearest(f64::from(-0.6_f32), unit), nearest(f64::from(1.7_f32), unit));
+            let (low, high) =
+                (nearest(f64::from(-0.6_f32), unit), nearest(f64::from(1.7_f32), unit));
             clip.values.push(sum.max(low).min(high));
             clip.units.push(unit);
         }
-        // Rows of padding before the first are left out; what is made is turned to rows, columns, channels.
+        // Rows of padding before the first are left out; what is made is turned to rows, columns,
+        // channels.
         let mut scaled = Held { values: vec![0; 24], units: vec![0.0; 24] };
         for (c, r, k) in places([4, 3, 2]) {
             let inside = (r.saturating_sub(1)..=r).flat_map(|r| (k..k + 2).map(move |k| (r, k)));
@@ -233,13 +253,16 @@ impl Model<'_> {
         let fc = self.stream_of(2, [1, 1, 24], &scaled);
         let term = crate::support::numbers(5, 6);
         (0..5)
-            .map(|j| (fc.values[j] + nearest(-f64::from(term[j]), fc.units[j])) as f64 * fc.units[j])
+            .map(|j| {
+                (fc.values[j] + nearest(-f64::from(term[j]), fc.units[j])) as f64 * fc.units[j]
+            })
             .collect()
     }
 }
 
 fn places([channels, rows, columns]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
-    (0..channels).flat_map(move |c| (0..rows).flat_map(move |r| (0..columns).map(move |k| (c, r, k))))
+    (0..channels)
+        .flat_map(move |c| (0..rows).flat_map(move |r| (0..columns).map(move |k| (c, r, k))))
 }
 
 #[test]
@@ -253,10 +276,16 @@ fn residual_network_equals_a_plain_model_of_the_specification() {
             for (k, x) in x.chunks(60).enumerate() {
                 let sample = 5 + k as u32;
                 let model = Model { network: &network, length, generator, sample };
-                assert_eq!(scores[k * 5..][..5], model.residual(x), "{polarity:?} {generator} sample {k}");
+                assert_eq!(
+                    scores[k * 5..][..5],
+                    model.residual(x),
+                    "{polarity:?} {generator} sample {k}"
+                );
                 assert_eq!(streams.forward(x, sample).unwrap(), scores[k * 5..][..5]);
             }
-            let float = network.to_streams(&config(length, generator).arithmetic(Arithmetic::Float)).unwrap();
+            let float = network
+                .to_streams(&config(length, generator).arithmetic(Arithmetic::Float))
+                .unwrap();
             assert_ne!(float.forward(&x, 5).unwrap(), scores);
         }
     }
@@ -366,7 +395,9 @@ fn pools_over_a_whole_image_are_equal() {
 
 fn refused(network: &Network) -> Vec<(String, String)> {
     match scores(network) {
-        Err(Error::NoIntegerForm { nodes }) => nodes.into_iter().map(|n| (n.name, n.operator)).collect(),
+        Err(Error::NoIntegerForm { nodes }) => {
+            nodes.into_iter().map(|n| (n.name, n.operator)).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -387,8 +418,12 @@ fn unsupported_nodes_are_listed_with_reasons() {
     });
     assert_eq!(refused(&apart), [named("sigmoid", "Sigmoid"), named("tanh", "Tanh")]);
     let text = scores(&apart).unwrap_err().to_string();
-    assert_eq!(text, "integer arithmetic does not support node \"sigmoid\" (Sigmoid); node \"tanh\" (Tanh)");
-    // Features beside integers, products of two values, constants that are not positive or have several rows.
+    assert_eq!(
+        text,
+        "integer arithmetic does not support node \"sigmoid\" (Sigmoid); node \"tanh\" (Tanh)"
+    );
+    // Features beside integers, products of two values, constants that are not positive or have
+    // several rows.
     let input = between(|graph, x| {
         let features = graph.inputs()[0];
         graph.add_node("sum", Op::Binary(Binary::Add), &[x, features])
@@ -405,9 +440,13 @@ fn unsupported_nodes_are_listed_with_reasons() {
     }
     // Means over neurons, whose units differ.
     let mean = between(|graph, x| {
-        let deep =
-            graph.add_node("deep", Op::Reshape { shape: Some(vec![-1, 6, 1, 1]), allow_zero: false }, &[x]);
-        let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 1, 3]) }, &[deep]);
+        let deep = graph.add_node(
+            "deep",
+            Op::Reshape { shape: Some(vec![-1, 6, 1, 1]), allow_zero: false },
+            &[x],
+        );
+        let turned =
+            graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 1, 3]) }, &[deep]);
         let mean = pool(Pooling::Average { count_padding: false }, [3, 1], [1, 1], [1, 0, 1, 0]);
         let mean = graph.add_node("mean", mean, &[turned]);
         graph.add_node("flat", Op::Flatten { axis: 1 }, &[mean])
@@ -428,7 +467,9 @@ fn binary_layer_between_streams_is_refused() {
         }
     }
     let middle = network.with_mode("conv2", Mode::Binary).unwrap();
-    let Err(Error::NoIntegerForm { nodes }) = middle.to_streams(&config(64, "sobol")) else { panic!() };
+    let Err(Error::NoIntegerForm { nodes }) = middle.to_streams(&config(64, "sobol")) else {
+        panic!()
+    };
     assert_eq!((nodes[0].name.as_str(), nodes[0].reason.as_str()), ("conv2", "it runs in binary"));
 }
 
@@ -437,20 +478,26 @@ fn integer_layers_show_comparators_and_accumulators() {
     let network = residual(None);
     let streams = network.to_streams(&config(64, "bernoulli")).unwrap();
     let layers = streams.integer_layers().unwrap();
-    let names: Vec<&str> = layers.iter().map(|own| network.layers()[own.layer].name.as_str()).collect();
+    let names: Vec<&str> =
+        layers.iter().map(|own| network.layers()[own.layer].name.as_str()).collect();
     assert_eq!(names, ["conv1", "conv2", "fc"]);
     let (conv1, conv2) = (&layers[0], &layers[1]);
     assert!(conv1.requantizers.is_empty() && conv2.requantizers.len() == 4);
-    assert_eq!((conv1.comparator.bits(), conv1.units.len(), conv1.accumulator.bias().len()), (16, 4, 4));
+    assert_eq!(
+        (conv1.comparator.bits(), conv1.units.len(), conv1.accumulator.bias().len()),
+        (16, 4, 4)
+    );
     let float = network.to_streams(&config(64, "bernoulli").arithmetic(Arithmetic::Float)).unwrap();
     assert!(float.integer_layers().unwrap().is_empty());
 }
 
-/// One input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one product bit, which is 256 units, and the bias.
+/// One input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one product bit,
+/// which is 256 units, and the bias.
 fn one_product(bias: f32, add: impl Fn(&mut Graph, ValueId) -> ValueId) -> Network {
     let mut graph = Graph::new("one");
     let x = input(&mut graph, &[1]);
-    let (w, b) = (given(&mut graph, "w", &[1.0_f32], &[1, 1]), given(&mut graph, "b", &[bias], &[1]));
+    let (w, b) =
+        (given(&mut graph, "w", &[1.0_f32], &[1, 1]), given(&mut graph, "b", &[bias], &[1]));
     let product = graph.add_node("product", gemm(), &[x, w, b]);
     let y = add(&mut graph, product);
     graph.add_output(y);
@@ -463,17 +510,20 @@ fn score(network: &Network, x: f64) -> Result<f64, Error> {
 
 #[test]
 fn clip_bounds_at_the_ends_of_a_width_are_exact() {
-    // A product of 256 units and a bias of 255 are 511, the most of ten bits; a weight of 1024 makes the units larger than 1.
+    // A product of 256 units and a bias of 255 are 511, the most of ten bits; a weight of 1024
+    // makes the units larger than 1.
     for weight in [1.0, 1024.0] {
         let unit = weight / 256.0;
         let clipped = |x: f64, bias: f32, low: f32, high: f32| {
             let mut graph = Graph::new("one");
             let value = input(&mut graph, &[1]);
             let w = given(&mut graph, "w", &[weight], &[1, 1]);
-            let [bias, low, high] = [("bias", bias, &[1][..]), ("low", low, &[]), ("high", high, &[])]
-                .map(|(name, value, shape)| given(&mut graph, name, &[value * unit], shape));
+            let [bias, low, high] =
+                [("bias", bias, &[1][..]), ("low", low, &[]), ("high", high, &[])]
+                    .map(|(name, value, shape)| given(&mut graph, name, &[value * unit], shape));
             let product = graph.add_node("product", gemm(), &[value, w, bias]);
-            let y = graph.add_node("clip", Op::Clip { low: None, high: None }, &[product, low, high]);
+            let y =
+                graph.add_node("clip", Op::Clip { low: None, high: None }, &[product, low, high]);
             graph.add_output(y);
             score(&Network::new(graph).unwrap(), x).unwrap() / f64::from(unit)
         };
@@ -539,18 +589,22 @@ fn integers_wider_than_63_bits_are_refused_between_layers() {
             other => panic!("{other:?}"),
         }
     };
-    let needs = |name: &str, bits: u32| (name.to_owned(), format!("it would need {bits} bits, more than 63"));
+    let needs = |name: &str, bits: u32| {
+        (name.to_owned(), format!("it would need {bits} bits, more than 63"))
+    };
     let nothing = |_: &mut Graph, value: ValueId| value;
     let units = |exponent: i32| ((1_i64 << (exponent + 8)) + 256) as f64 / 256.0;
     assert_eq!(of(52, &nothing), units(52));
     assert_eq!(refused(53, &nothing), needs("large", 64));
     // Behind the last layer, a node without a form runs on tensors of 32 bits.
     assert_eq!(of(53, &nothing), 2f64.powi(53));
-    let twice =
-        |graph: &mut Graph, value: ValueId| graph.add_node("twice", Op::Binary(Binary::Add), &[value, value]);
+    let twice = |graph: &mut Graph, value: ValueId| {
+        graph.add_node("twice", Op::Binary(Binary::Add), &[value, value])
+    };
     assert_eq!(of(51, &twice), 2.0 * units(51));
     assert_eq!(refused(52, &twice), needs("twice", 64));
-    // In units eight times as coarse on one side, which are three bits more on the other's, and one for the ratio itself.
+    // In units eight times as coarse on one side, which are three bits more on the other's, and one
+    // for the ratio itself.
     let nine = |graph: &mut Graph, value: ValueId| {
         let eight = given(graph, "eight", &[8.0_f32], &[1]);
         let times = graph.add_node("times", Op::Binary(Binary::Mul), &[value, eight]);
@@ -561,7 +615,8 @@ fn integers_wider_than_63_bits_are_refused_between_layers() {
     assert_eq!(refused(48, &nine), needs("nine", 59 + 4 + 1));
 }
 
-/// A factor that is not positive, and a mean of different units, have no form; behind the last layer they run on tensors.
+/// A factor that is not positive, and a mean of different units, have no form; behind the last
+/// layer they run on tensors.
 #[test]
 fn nodes_without_a_form_behind_the_last_layer_run_on_tensors() {
     let with = |add: &dyn Fn(&mut Graph, ValueId) -> ValueId| {
@@ -610,7 +665,8 @@ fn terms_of_a_fixed_batch_may_differ_between_samples() {
     assert_eq!(streams.forward(&[1.0, -1.0], 0).unwrap(), [1.5, -3.0]);
 }
 
-/// Axes that are an input: of means in integers, and of what is computed of floats behind the last streams.
+/// Axes that are an input: of means in integers, and of what is computed of floats behind the last
+/// streams.
 #[test]
 fn reduced_axes_may_be_an_input() {
     let with = |reduction: Reduction, axes: Option<Vec<i64>>| {
@@ -619,7 +675,8 @@ fn reduced_axes_may_be_an_input() {
         let k = constant(&mut graph, "k", &[3, 1, 3, 3], 1);
         let conv = Op::Conv { window: window(&[1, 1], &[0, 0, 0, 0]), groups: 1 };
         let conv = graph.add_node("conv", conv, &[x, k]);
-        let op = Op::Reduce { reduction, axes: axes.clone(), reduced: Dims::Drop, no_axes: NoAxes::All };
+        let op =
+            Op::Reduce { reduction, axes: axes.clone(), reduced: Dims::Drop, no_axes: NoAxes::All };
         let mut inputs = vec![conv];
         if axes.is_none() {
             inputs.push(given(&mut graph, "axes", &[2_i64, 3_i64], &[2]));
@@ -635,7 +692,8 @@ fn reduced_axes_may_be_an_input() {
     }
 }
 
-/// Neurons of weights 1 and 1/4, of which the fewer, of weight 1, are above the scale that half of the inputs do not exceed.
+/// Neurons of weights 1 and 1/4, of which the fewer, of weight 1, are above the scale that half of
+/// the inputs do not exceed.
 #[test]
 fn inputs_beyond_the_scale_are_counted() {
     // With few equal units, integers become thresholds one by one, with many of them together.
@@ -649,7 +707,8 @@ fn inputs_beyond_the_scale_are_counted() {
         let v = constant(&mut graph, "v", &[2, n], 3);
         let y = graph.add_node("second", gemm(), &[first, v]);
         graph.add_output(y);
-        let calibration = Calibration { inputs: InputScale::Percentile(0.5), weights: WeightScale::Tensor };
+        let calibration =
+            Calibration { inputs: InputScale::Percentile(0.5), weights: WeightScale::Tensor };
         let network = Network::new(graph).unwrap().calibrated(&[1.0; 4], &calibration).unwrap();
         assert_eq!(network.layers()[1].input_scale, 0.25);
         // A quarter of the first 64 numbers of the sequence is below a quarter.

@@ -1,8 +1,10 @@
-//! Every way to call layers wrongly is an error with the quantity, the index and the value; none of them panics, and none takes memory that
-//! it cannot have.
+//! Every way to call layers wrongly is an error with the quantity, the index and the value; none of
+//! them panics, and none takes memory that it cannot have.
 
 use aleatron_core::generator::{Pairing, Ramp, Sequence, Sharing, Sobol, Width};
-use aleatron_core::{Connections, Error as CoreError, Length, Polarity, Quantity, SampleSeed, StreamMatrix};
+use aleatron_core::{
+    Connections, Error as CoreError, Length, Polarity, Quantity, SampleSeed, StreamMatrix,
+};
 use aleatron_engine::backend::CountMethod;
 use aleatron_engine::{Error, LayerBuilder, StreamLayer, encode_inputs};
 use std::fmt::Debug;
@@ -28,7 +30,9 @@ fn dense() -> StreamLayer {
 }
 
 fn sparse_of(bits: usize) -> LayerBuilder {
-    StreamLayer::sparse(Connections::from_rows([vec![0, 2], vec![1]], 3).unwrap()).length(bits).seed(1)
+    StreamLayer::sparse(Connections::from_rows([vec![0, 2], vec![1]], 3).unwrap())
+        .length(bits)
+        .seed(1)
 }
 
 fn sparse() -> StreamLayer {
@@ -48,7 +52,8 @@ fn mismatch(what: Quantity, expected: usize, actual: usize) -> CoreError {
     CoreError::Mismatch { what, expected, actual }
 }
 
-/// Whether an error is of a number out of range, of this name at this index and with this value, NaN included.
+/// Whether an error is of a number out of range, of this name at this index and with this value,
+/// NaN included.
 fn is_out_of_range(error: &CoreError, expected: (Quantity, usize, f64)) -> bool {
     match error {
         CoreError::OutOfRange { what, index, value, .. } => {
@@ -75,8 +80,9 @@ fn dense_layer_of_impossible_size_is_an_error() {
     too_large(dense_of(1, 1, usize::MAX).build(), Quantity::Length);
 }
 
-/// Refused by their sizes alone: one that overflows an address, and some that would only overflow the machine. The first
-/// allocation of the last one would succeed on a system that promises more memory than it has.
+/// Refused by their sizes alone: one that overflows an address, and some that would only overflow
+/// the machine. The first allocation of the last one would succeed on a system that promises more
+/// memory than it has.
 #[test]
 fn layer_larger_than_memory_is_an_error_before_allocation() {
     let bytes_of = |n, m, bits| match core(dense_of(n, m, bits).build()) {
@@ -121,7 +127,8 @@ fn counts_larger_than_memory_are_an_error_before_allocation() {
     is_refused(core(layer.counts_encoded(&streams)));
 
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
-    let layer = dense_of(1, neurons, 1).sequences(pairing).method(CountMethod::Tables).build().unwrap();
+    let layer =
+        dense_of(1, neurons, 1).sequences(pairing).method(CountMethod::Tables).build().unwrap();
     is_refused(core(layer.counts_batch(&values, 7)));
 }
 
@@ -154,7 +161,10 @@ fn failing_set_weights_leaves_the_old_weights() {
     let counts = layer.counts(&x, 7).unwrap();
     for bad in [vec![], vec![0.5; 5], vec![0.5, 0.5, 0.5, 0.5, 0.5, f64::NAN], vec![2.0; 6]] {
         assert!(layer.set_weights(&bad).is_err());
-        assert_eq!((layer.weights(), layer.weight_streams().unwrap()), (&*weights, streams.clone()));
+        assert_eq!(
+            (layer.weights(), layer.weight_streams().unwrap()),
+            (&*weights, streams.clone())
+        );
         assert_eq!(layer.counts(&x, 7).unwrap(), counts);
     }
 
@@ -163,7 +173,10 @@ fn failing_set_weights_leaves_the_old_weights() {
     let counts = layer.counts(&x, 7).unwrap();
     for bad in [vec![], vec![0.5; 4], vec![0.5, 0.5, f64::NAN], vec![0.5, -1.0, 0.5]] {
         assert!(layer.set_weights(&bad).is_err());
-        assert_eq!((layer.weights(), layer.weight_streams().unwrap()), (&*weights, streams.clone()));
+        assert_eq!(
+            (layer.weights(), layer.weight_streams().unwrap()),
+            (&*weights, streams.clone())
+        );
         assert_eq!(layer.counts(&x, 7).unwrap(), counts);
     }
 }
@@ -213,7 +226,9 @@ fn wrong_inputs_of_a_batch_are_errors_with_their_index() {
     }
     for value in BAD_UNIPOLAR {
         let values = [0.0, 0.5, 1.0, 0.2, value, f64::NAN];
-        for error in [core(dense().counts_batch(&values, 7)), core(sparse().counts_batch(&values, 7))] {
+        for error in
+            [core(dense().counts_batch(&values, 7)), core(sparse().counts_batch(&values, 7))]
+        {
             assert!(is_out_of_range(&error, (Quantity::Value, 4, value)), "{error}");
         }
     }
@@ -245,7 +260,8 @@ fn samples_past_the_last_row_are_an_error() {
 
 #[test]
 fn wrong_encoded_inputs_are_errors() {
-    let encode = |values: &[f64], n, bits| encode_inputs(values, n, length(bits), Polarity::Unipolar, 7);
+    let encode =
+        |values: &[f64], n, bits| encode_inputs(values, n, length(bits), Polarity::Unipolar, 7);
     assert_eq!(core(encode(&[], 0, 64)), CoreError::Zero(Quantity::Inputs));
     assert_eq!(core(encode(&[0.5], 0, 64)), CoreError::Zero(Quantity::Inputs));
     let ragged = |actual| CoreError::Ragged { what: Quantity::Streams, actual, divisor: 3 };
@@ -295,7 +311,10 @@ fn wrong_calls_of_layers_with_sequences_are_errors() {
     };
     too_large(Pairing { sharing: Sharing::OnePerStream, ..pairing }, CountMethod::Tables);
     let ramp = Sequence::Ramp(Ramp::new(Width::EIGHT));
-    too_large(Pairing { weights: ramp, sharing: Sharing::OnePerInput, ..pairing }, CountMethod::Bits);
+    too_large(
+        Pairing { weights: ramp, sharing: Sharing::OnePerInput, ..pairing },
+        CountMethod::Bits,
+    );
     let wide = Sequence::Ramp(Ramp::new(Width::new(20).unwrap()));
     too_large(Pairing { weights: wide, ..pairing }, CountMethod::Tables);
     assert_eq!(core(dense_of(2, 3, 16).max_batch(0).build()), CoreError::Zero(Quantity::Samples));

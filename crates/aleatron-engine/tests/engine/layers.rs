@@ -1,10 +1,11 @@
-//! Layers: known answers, and equal counts for every batch split, kind of input, and number of threads.
+//! Layers: known answers, and equal counts for every batch split, kind of input, and number of
+//! threads.
 
 use aleatron_core::generator::{Sharing, Warning, Width};
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    Cancel, Connections, Convolution, Encoding, Error as CoreError, InputSource, LayerIndex, Length,
-    Polarity, SampleSeed, Weights, reference, weights,
+    Cancel, Connections, Convolution, Encoding, Error as CoreError, InputSource, LayerIndex,
+    Length, Polarity, SampleSeed, Weights, reference, weights,
 };
 use aleatron_cpu::{Cpu, CpuBackend, set_num_threads};
 use aleatron_engine::backend::{Backend, Batch, CountMethod, PoolBackend, PrepareOptions, Split};
@@ -39,11 +40,16 @@ fn values(n: usize, polarity: Polarity) -> Vec<f64> {
 fn dense_layer_has_the_known_counts() {
     let mut checked = 0;
     for answer in answers().unwrap() {
-        let Answer::Dense { n_inputs, n_neurons, length, weight_seed, input_seed, sample, counts } = answer
+        let Answer::Dense { n_inputs, n_neurons, length, weight_seed, input_seed, sample, counts } =
+            answer
         else {
             continue;
         };
-        let layer = StreamLayer::dense(n_inputs, n_neurons).length(length).seed(weight_seed).build().unwrap();
+        let layer = StreamLayer::dense(n_inputs, n_neurons)
+            .length(length)
+            .seed(weight_seed)
+            .build()
+            .unwrap();
         let x: Vec<f64> = (0..n_inputs).map(dense_input).collect();
         let seed = SampleSeed::new(input_seed).starting_at(sample);
         assert_eq!(layer.counts(&x, seed).unwrap(), counts);
@@ -72,7 +78,8 @@ fn random_weights_have_the_known_values() {
     assert!(checked >= 4);
 }
 
-/// A sample's row decides its streams, so the samples of a batch are single calls, and equal samples have other bits.
+/// A sample's row decides its streams, so the samples of a batch are single calls, and equal
+/// samples have other bits.
 #[test]
 fn sample_of_a_batch_equals_the_single_call_of_its_row() {
     for polarity in POLARITIES {
@@ -90,7 +97,8 @@ fn sample_of_a_batch_equals_the_single_call_of_its_row() {
     }
 }
 
-/// Past the scratch memory of a call, a batch is cut into pieces: 2^20 words, here four samples and a bit.
+/// Past the scratch memory of a call, a batch is cut into pieces: 2^20 words, here four samples and
+/// a bit.
 #[test]
 fn batch_larger_than_scratch_memory_equals_single_samples() {
     let (n, samples) = (4, 9);
@@ -112,7 +120,8 @@ fn layer_index_changes_every_stream() {
     let x = values(6, Polarity::Unipolar);
     let weights = layers.each_ref().map(|layer| layer.weights().to_vec());
     assert!(weights[0] != weights[1] && weights[1] != weights[2], "random weights differ");
-    // Also with the same weights, the streams of weights differ, and so do those of inputs: a layer of ones counts them.
+    // Also with the same weights, the streams of weights differ, and so do those of inputs: a layer
+    // of ones counts them.
     let ones = [0, 1, 2].map(|index| {
         let mut layer = make(index).weights(&weights[0]).build().unwrap();
         let streams = streams(&layer);
@@ -144,11 +153,14 @@ fn layer_without_settings_is_unipolar_random_and_alone() {
 #[test]
 fn counts_of_extreme_values_are_exact() {
     for bits in [1, 63, 64, 65, 1000] {
-        let layer =
-            dense(3, 2, bits, Polarity::Unipolar).weights(&[1.0, 1.0, 1.0, 0.0, 1.0, 0.0]).build().unwrap();
+        let layer = dense(3, 2, bits, Polarity::Unipolar)
+            .weights(&[1.0, 1.0, 1.0, 0.0, 1.0, 0.0])
+            .build()
+            .unwrap();
         assert_eq!(layer.forward(&[1.0; 3], 1).unwrap(), [3.0, 1.0]);
         assert_eq!(layer.forward(&[0.0; 3], 1).unwrap(), [0.0, 0.0]);
-        let layer = dense(2, 2, bits, Polarity::Bipolar).weights(&[1.0, -1.0, -1.0, -1.0]).build().unwrap();
+        let layer =
+            dense(2, 2, bits, Polarity::Bipolar).weights(&[1.0, -1.0, -1.0, -1.0]).build().unwrap();
         assert_eq!(layer.forward(&[-1.0, 1.0], 1).unwrap(), [-2.0, 0.0]);
     }
 }
@@ -294,7 +306,8 @@ fn pool_error_names_the_index_in_the_whole_batch() {
     let pooled = pool.prepare(layer.spec(), &weights, &PrepareOptions::default()).unwrap();
     let mut x = vec![0.5; 12];
     x[9] = f64::NAN;
-    let error = pooled.counts(&Batch::values(&x, SampleSeed::default()), Cancel::NEVER).unwrap_err();
+    let error =
+        pooled.counts(&Batch::values(&x, SampleSeed::default()), Cancel::NEVER).unwrap_err();
     assert!(matches!(error, CoreError::OutOfRange { index: 9, .. }), "{error}");
     assert!(PoolBackend::new(vec![], Split::Best).is_err());
 }
@@ -306,15 +319,19 @@ fn cancelled_count_is_an_error_and_the_layer_stays_usable() {
     let asked = AtomicUsize::new(0);
     let third = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
     let x = values(200 * 3000, Polarity::Unipolar);
-    let error = layer.count(&Batch::values(&x, SampleSeed::default()), Cancel::when(&third)).unwrap_err();
+    let error =
+        layer.count(&Batch::values(&x, SampleSeed::default()), Cancel::when(&third)).unwrap_err();
     assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
     assert_eq!(asked.load(Ordering::Relaxed), 3);
     let never = || false;
     let few = &x[..200 * 2];
-    let counts = layer.count(&Batch::values(few, SampleSeed::default()), Cancel::when(&never)).unwrap();
+    let counts =
+        layer.count(&Batch::values(few, SampleSeed::default()), Cancel::when(&never)).unwrap();
     assert_eq!(counts, layer.counts_batch(few, SampleSeed::default()).unwrap());
     let at_once = || true;
-    let error = dense(2000, 1000, 4096, Polarity::Unipolar).build_unless(Cancel::when(&at_once)).unwrap_err();
+    let error = dense(2000, 1000, 4096, Polarity::Unipolar)
+        .build_unless(Cancel::when(&at_once))
+        .unwrap_err();
     assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
 }
 
@@ -348,7 +365,8 @@ fn thread_count_changes_no_bit() {
                 })
             })
             .collect();
-        let equal: Vec<bool> = computing.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
+        let equal: Vec<bool> =
+            computing.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
         stop.store(true, Ordering::Relaxed);
         assert_eq!(equal, [true; 3]);
     });
@@ -364,7 +382,8 @@ fn layer_with_tables_counts_encoded_streams() {
     let Encoding::Sequences(pairing) = *layer.spec().encoding() else { unreachable!() };
     let thresholds = layer.spec().input_thresholds(&x).unwrap();
     let inputs = pairing.of_inputs();
-    let streams = Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
+    let streams =
+        Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
     // New weights are those of both.
     let weights: Vec<f64> = layer.weights().iter().map(|w| 1.0 - w).collect();
@@ -374,7 +393,8 @@ fn layer_with_tables_counts_encoded_streams() {
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
 }
 
-/// An operand of a mixed layer has the streams of a layer of its own kind, so that layers of either kind count them, too.
+/// An operand of a mixed layer has the streams of a layer of its own kind, so that layers of either
+/// kind count them, too.
 #[test]
 fn mixed_operands_have_the_streams_of_their_kind() {
     let length = Length::new(100).unwrap();
@@ -387,7 +407,8 @@ fn mixed_operands_have_the_streams_of_their_kind() {
         };
         let [drawn, kept] =
             ["bernoulli+lfsr:3", "sobol:1+bernoulli"].map(|name| layer(name).build().unwrap());
-        let [random, shared] = ["bernoulli", "sobol:1+lfsr:3"].map(|name| layer(name).build().unwrap());
+        let [random, shared] =
+            ["bernoulli", "sobol:1+lfsr:3"].map(|name| layer(name).build().unwrap());
         let seed = SampleSeed::new(9).starting_at(4);
         let streams = encode_inputs(&x, 10, length, polarity, seed).unwrap();
         let counts = drawn.counts_batch(&x, seed).unwrap();
@@ -398,16 +419,21 @@ fn mixed_operands_have_the_streams_of_their_kind() {
             other => panic!("{other:?}"),
         };
         let thresholds = kept.spec().input_thresholds(&x).unwrap();
-        let streams = Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
+        let streams =
+            Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
         let counts = kept.counts_batch(&x, seed).unwrap();
         assert_eq!(counts, random.counts_encoded(&streams).unwrap());
         // The seed of a call draws inputs alone, that of a layer weights alone.
         assert_eq!(counts, kept.counts_batch(&x, 10).unwrap());
-        assert_ne!(counts, layer("sobol:1+bernoulli").seed(6).build().unwrap().counts_batch(&x, 0).unwrap());
+        assert_ne!(
+            counts,
+            layer("sobol:1+bernoulli").seed(6).build().unwrap().counts_batch(&x, 0).unwrap()
+        );
         assert_ne!(counts, shared.counts_batch(&x, 0).unwrap());
         // A part has the weights of the whole.
         for name in ["bernoulli+lfsr:3", "sobol:1+bernoulli"] {
-            let whole = dense(10, 7, 100, polarity).generator(name.parse().unwrap()).sharing(sharing);
+            let whole =
+                dense(10, 7, 100, polarity).generator(name.parse().unwrap()).sharing(sharing);
             let part = whole.clone().neurons(3..7).build().unwrap().counts(&x[..10], seed).unwrap();
             assert_eq!(part, whole.build().unwrap().counts(&x[..10], seed).unwrap()[3..]);
         }
@@ -417,7 +443,8 @@ fn mixed_operands_have_the_streams_of_their_kind() {
     }
 }
 
-/// In a convolution any input may meet any weight: sequences that are apart in the products of a dense layer come together in it.
+/// In a convolution any input may meet any weight: sequences that are apart in the products of a
+/// dense layer come together in it.
 #[test]
 fn convolution_warns_of_equal_sequences_of_any_input_and_weight() {
     let convolution = Convolution::conv2d([1, 4, 4], 2, [2, 2]);
@@ -427,7 +454,9 @@ fn convolution_warns_of_equal_sequences_of_any_input_and_weight() {
         .length(256)
         .build()
         .unwrap();
-    let Encoding::Sequences(pairing) = layer.spec().encoding() else { panic!("{:?}", layer.spec()) };
+    let Encoding::Sequences(pairing) = layer.spec().encoding() else {
+        panic!("{:?}", layer.spec())
+    };
     assert_eq!(pairing.warnings(16, 18).unwrap(), []);
     assert!(matches!(layer.warnings(), [Warning::SameSequence { .. }]), "{:?}", layer.warnings());
 }
@@ -437,7 +466,9 @@ fn convolution_warns_of_equal_sequences_of_any_input_and_weight() {
 fn encoded_streams_with_signs_equal_values() {
     let x = [0.25, -0.5, 0.75];
     let layer = StreamLayer::dense(3, 4).signed().length(128).build().unwrap();
-    let encode = |bits: usize| encode_inputs(&x, 3, Length::new(bits).unwrap(), Polarity::Signed, 9).unwrap();
+    let encode = |bits: usize| {
+        encode_inputs(&x, 3, Length::new(bits).unwrap(), Polarity::Signed, 9).unwrap()
+    };
     let found = layer.counts_encoded_signed(&encode(128), &[false, true, false]).unwrap();
     assert_eq!(found, layer.counts(&x, 9).unwrap());
     let turned = layer.counts_encoded_signed(&encode(128), &[true, false, true]).unwrap();
@@ -445,7 +476,10 @@ fn encoded_streams_with_signs_equal_values() {
     let middle: Vec<u64> = found.iter().zip(&turned).map(|(a, b)| a + b).collect();
     assert!(middle.iter().all(|sum| *sum == middle[0]) && found != turned, "{found:?} {turned:?}");
     let error = layer.counts_encoded_signed(&encode(64), &[false; 3]).unwrap_err();
-    assert!(matches!(error, Error::Core(CoreError::Mismatch { expected: 128, actual: 64, .. })), "{error}");
+    assert!(
+        matches!(error, Error::Core(CoreError::Mismatch { expected: 128, actual: 64, .. })),
+        "{error}"
+    );
 }
 
 /// Each kind of sharing has other bits, and every method counts those of its kind.
@@ -454,7 +488,11 @@ fn sharing_changes_streams_and_every_method_counts_the_same() {
     let weights: Vec<f64> = (0..15).map(|k| f64::from(k) / 7.0 - 1.0).collect();
     let inputs: Vec<f64> = (0..20).map(|k| 1.0 - f64::from(k) / 10.0).collect();
     let layer = |generator: &str| {
-        StreamLayer::dense(5, 3).bipolar().length(70).generator(generator.parse().unwrap()).weights(&weights)
+        StreamLayer::dense(5, 3)
+            .bipolar()
+            .length(70)
+            .generator(generator.parse().unwrap())
+            .weights(&weights)
     };
     let mut seen = Vec::new();
     for sharing in Sharing::ALL {

@@ -7,8 +7,8 @@ use aleatron_core::{Cancel, LayerIndex, Polarity, SampleSeed, reference};
 use aleatron_data::Dataset;
 use aleatron_engine::backend::Batch;
 use aleatron_engine::network::{
-    Arithmetic, LayerOverride, Mode, NamedTensor, Network, NetworkBuilder, NetworkShape, StreamConfig,
-    ValueRange, top_class,
+    Arithmetic, LayerOverride, Mode, NamedTensor, Network, NetworkBuilder, NetworkShape,
+    StreamConfig, ValueRange, top_class,
 };
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_engine::{Device, Error, StreamLayer};
@@ -64,7 +64,8 @@ fn bernoulli_network_equals_its_layers() {
         let builder = StreamLayer::dense(n, m).bipolar().length(length).seed(seed);
         let builder = builder.at(LayerIndex::new(k).unwrap()).weights(&layer.encoded_weights());
         let stream = builder.build().unwrap();
-        let counts = stream.counts_batch(&values, SampleSeed::new(seed).starting_at(first)).unwrap();
+        let counts =
+            stream.counts_batch(&values, SampleSeed::new(seed).starting_at(first)).unwrap();
         let sums = stream.decode(&counts);
         let biases = layer.product.bias.iter().cycle().map(|&bias| f64::from(bias));
         let scale = layer.input_scale * layer.weight_scale(0);
@@ -77,12 +78,14 @@ fn bernoulli_network_equals_its_layers() {
     assert_eq!(streams.forward(&samples[128..], first + 2).unwrap(), values[20..]);
     let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
     let output = streams.run(samples, first, detail, Cancel::NEVER).unwrap();
-    let layers: Vec<_> = output.layers.into_iter().map(|layer| (layer.counts, layer.outputs)).collect();
+    let layers: Vec<_> =
+        output.layers.into_iter().map(|layer| (layer.counts, layer.outputs)).collect();
     assert_eq!(layers, outputs_of);
     assert!(output.statistics.is_empty());
 }
 
-/// The network by hand in integers: each layer alone, and the arithmetic of the reference in between.
+/// The network by hand in integers: each layer alone, and the arithmetic of the reference in
+/// between.
 #[test]
 fn integer_network_equals_its_layers() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
@@ -95,23 +98,30 @@ fn integer_network_equals_its_layers() {
         assert_eq!(bits, if generator.starts_with("sobol") { 8 } else { 16 });
         let unused = layers[0].1.spec.encoding().input_width().bits() - bits;
         let one = f64::from(1u32 << bits);
-        let threshold =
-            |pixel: &f64| ((((pixel - 8.0) / 8.0 + 1.0) / 2.0 * one + 0.5).floor() as u64) << unused;
+        let threshold = |pixel: &f64| {
+            ((((pixel - 8.0) / 8.0 + 1.0) / 2.0 * one + 0.5).floor() as u64) << unused
+        };
         let mut thresholds: Vec<u64> = samples.iter().map(threshold).collect();
         let mut held = Vec::new();
         for (k, integer_layer) in integer.iter().enumerate() {
             let layer = streams.layer_at(k, 64).unwrap();
             let spec = layer.spec();
-            let counts =
-                layer.count(&Batch::thresholds(&thresholds, SampleSeed::new(3)), Cancel::NEVER).unwrap();
+            let counts = layer
+                .count(&Batch::thresholds(&thresholds, SampleSeed::new(3)), Cancel::NEVER)
+                .unwrap();
             let neurons = counts.iter().zip((0..spec.n_neurons()).cycle());
             let accumulator = &integer_layer.accumulator;
             held = neurons.map(|(&c, j)| reference::accumulate(accumulator, spec, j, c)).collect();
             if let Some(next) = integer.get(k + 1) {
-                let [requantizer] = next.requantizers[..] else { panic!("{:?}", next.requantizers) };
-                let unused =
-                    layers[k + 1].1.spec.encoding().input_width().bits() - requantizer.comparator().bits();
-                thresholds = held.iter().map(|&v| reference::requantize(&requantizer, v) << unused).collect();
+                let [requantizer] = next.requantizers[..] else {
+                    panic!("{:?}", next.requantizers)
+                };
+                let unused = layers[k + 1].1.spec.encoding().input_width().bits()
+                    - requantizer.comparator().bits();
+                thresholds = held
+                    .iter()
+                    .map(|&v| reference::requantize(&requantizer, v) << unused)
+                    .collect();
             }
         }
         assert!(integer[0].requantizers.is_empty());
@@ -123,7 +133,11 @@ fn integer_network_equals_its_layers() {
         assert_eq!(streams.forward(samples, 0).unwrap(), scores, "{generator}");
         let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
         let output = streams.run(samples, 0, detail, Cancel::NEVER).unwrap();
-        assert_eq!((output.layers[0].outputs.len(), output.scores), (5 * 64, scores), "{generator}");
+        assert_eq!(
+            (output.layers[0].outputs.len(), output.scores),
+            (5 * 64, scores),
+            "{generator}"
+        );
     }
 }
 
@@ -144,7 +158,12 @@ fn integer_arithmetic_costs_little_accuracy() {
                         float - stream_accuracy(&network, &config.arithmetic(Arithmetic::Integer))
                     })
                     .sum();
-                assert!(lost / n <= 0.003 + 1e-9, "{} {generator} {length}: {}", network.name(), lost / n);
+                assert!(
+                    lost / n <= 0.003 + 1e-9,
+                    "{} {generator} {length}: {}",
+                    network.name(),
+                    lost / n
+                );
             }
         }
     }
@@ -153,19 +172,26 @@ fn integer_arithmetic_costs_little_accuracy() {
 #[test]
 fn layer_settings_override_those_of_the_network() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
-    let scores = |config: &StreamConfig| network.to_streams(config)?.forward(&data.features()[..640], 0);
+    let scores =
+        |config: &StreamConfig| network.to_streams(config)?.forward(&data.features()[..640], 0);
     let sobol = config(16, "sobol");
     let with = |settings: &str| scores(&sobol.clone().layer("output", settings.parse().unwrap()));
     let plain = scores(&sobol).unwrap();
-    for settings in
-        ["generator=bernoulli", "length=64", "width=5", "sharing=input", "length=7,generator=lfsr:5+ramp"]
-    {
+    for settings in [
+        "generator=bernoulli",
+        "length=64",
+        "width=5",
+        "sharing=input",
+        "length=7,generator=lfsr:5+ramp",
+    ] {
         assert_ne!(with(settings).unwrap(), plain, "{settings}");
     }
     assert_eq!(with("length=16,generator=sobol,width=8,sharing=all").unwrap(), plain);
-    let streams = network.to_streams(&sobol.clone().layer("output", "length=64".parse().unwrap())).unwrap();
+    let streams =
+        network.to_streams(&sobol.clone().layer("output", "length=64".parse().unwrap())).unwrap();
     assert_eq!(streams.lengths(), [16, 64]);
-    let unknown = message(network.to_streams(&sobol.clone().layer("last", "length=3".parse().unwrap())));
+    let unknown =
+        message(network.to_streams(&sobol.clone().layer("last", "length=3".parse().unwrap())));
     assert_eq!(unknown, "there is no layer \"last\"; the layers are hidden, output");
     let binary = network.with_mode("output", Mode::Binary).unwrap();
     let refused = message(binary.to_streams(&sobol.layer("output", "length=3".parse().unwrap())));
@@ -261,7 +287,8 @@ fn partial_period_of_a_ramp_is_reported_once() {
             matches!(found[..], [Warning::PartialPeriod { length, .. }] if length == partial),
             "{found:?}"
         );
-        let [partial, whole] = [partial, whole].map(|n| stream_accuracy(&network, &config(n, "vdc")));
+        let [partial, whole] =
+            [partial, whole].map(|n| stream_accuracy(&network, &config(n, "vdc")));
         assert!(whole > partial + 0.3, "{whole} and {partial}");
     }
 }
@@ -287,7 +314,8 @@ fn network_of_both_polarities_comes_close_to_floating_point() {
     // x = (0.5, 1): hidden = relu(0.625, 0.75, 0.125), scores = clamp(0.25, 0.09375).
     let scores = network.forward(&[2.0, 3.0]).unwrap();
     assert_eq!(scores, [0.25, 0.09375]);
-    let streams = network.to_streams(&config(4096, "sobol").width(Width::new(12).unwrap())).unwrap();
+    let streams =
+        network.to_streams(&config(4096, "sobol").width(Width::new(12).unwrap())).unwrap();
     let detail = Detail { statistics: Measured::Enabled, ..Detail::default() };
     let output = streams.run(&[2.0, 3.0], 0, detail, Cancel::NEVER).unwrap();
     for (stream, float) in output.scores.iter().zip(&scores) {
@@ -363,7 +391,10 @@ fn features_may_be_outside_by_a_rounding_error() {
     }
     for (x, index) in [([f64::NAN, 0.5], 0), ([0.5, f64::NAN], 1), ([f64::NAN, f64::NAN], 0)] {
         let error = small().forward(&x).unwrap_err();
-        assert!(matches!(error, Error::Feature { sample: 0, feature, .. } if feature == index), "{error}");
+        assert!(
+            matches!(error, Error::Feature { sample: 0, feature, .. } if feature == index),
+            "{error}"
+        );
         assert!(error.to_string().contains("not a finite number"), "{error}");
     }
 }
@@ -371,7 +402,8 @@ fn features_may_be_outside_by_a_rounding_error() {
 #[test]
 fn feature_interval_is_that_of_the_first_layers() {
     let with = |polarity: Polarity, scale: f64| {
-        let builder = NetworkBuilder::new("o", &[1]).features(&[3.0], &[2.0]).dense("a", 1, &[0.5], &[]);
+        let builder =
+            NetworkBuilder::new("o", &[1]).features(&[3.0], &[2.0]).dense("a", 1, &[0.5], &[]);
         builder.polarity(polarity).input_scale(scale).build().unwrap().feature_interval().unwrap()
     };
     // -1 to 1 times 2 plus 3, and 0 to 4 times 2 plus 3.
@@ -395,7 +427,10 @@ fn network_reports_its_sizes_and_layers() {
     );
     assert_eq!((network.input_shape(), network.output_shape()), (vec![2], &[3][..]));
     assert_eq!(network.inspect(1).unwrap().stream_products, 4 + 6);
-    assert_eq!(network.layers().iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        network.layers().iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
     let one = one_layer(Polarity::Signed, 1, &[0.5]);
     assert_eq!((one.n_outputs(), one.n_classes()), (1, 2));
     assert_eq!(one.predict(&[0.5, -0.5, 0.0]).unwrap(), [1, 0, 0]);
@@ -425,10 +460,14 @@ fn floating_point_equals_a_computation_by_hand() {
         .dense("b", 2, &[3.0, -1.0], &[0.25])
         .build()
         .unwrap();
-    // Inputs 1 and -1: sums 1 - 2 + 0.5 and -1 - 0.5 - 1, both below 0. Inputs 2 and 1: 4.5 and 0; 13.5 + 0.25.
+    // Inputs 1 and -1: sums 1 - 2 + 0.5 and -1 - 0.5 - 1, both below 0. Inputs 2 and 1: 4.5 and 0;
+    // 13.5 + 0.25.
     assert_eq!(network.forward(&[3.0, -1.0, 5.0, 3.0]).unwrap(), [0.25, 13.75]);
     assert_eq!(network.predict(&[3.0, -1.0, 5.0, 3.0]).unwrap(), [1, 1]);
-    assert!(matches!(network.forward(&[1.0; 3]), Err(Error::RaggedSamples { values: 3, features: 2 })));
+    assert!(matches!(
+        network.forward(&[1.0; 3]),
+        Err(Error::RaggedSamples { values: 3, features: 2 })
+    ));
     let nan = network.forward(&[1.0, 1.0, 1.0, f64::NAN]);
     assert!(matches!(nan, Err(Error::Feature { sample: 1, feature: 1, .. })), "{nan:?}");
     let stop = || true;
@@ -442,14 +481,18 @@ fn layer_at_a_shorter_length_has_a_prefix_of_the_streams() {
     for generator in ["bernoulli", "sobol", "lfsr"] {
         let streams = small().to_streams(&config(64, generator)).unwrap();
         let [full, part] = [64, 20].map(|length| streams.layer_at(1, length).unwrap());
-        assert_eq!((part.spec().length().bits(), part.spec().index()), (20, LayerIndex::new(1).unwrap()));
+        assert_eq!(
+            (part.spec().length().bits(), part.spec().index()),
+            (20, LayerIndex::new(1).unwrap())
+        );
         let [full, part] = [&full, &part].map(|layer| layer.weight_streams().unwrap());
         for row in 0..6 {
             let [full, part] = [&full, &part].map(|streams| streams.stream(row).unwrap().to_bits());
             assert_eq!(full[..20], part, "{generator}");
         }
     }
-    let streams = small().with_mode("a", Mode::Binary).unwrap().to_streams(&StreamConfig::new(8)).unwrap();
+    let streams =
+        small().with_mode("a", Mode::Binary).unwrap().to_streams(&StreamConfig::new(8)).unwrap();
     assert_eq!(message(streams.layer_at(0, 8)), "there is no layer \"a\"; the layers are b");
     assert_eq!(message(streams.layer_at(7, 8)), "there is no layer \"7\"; the layers are b");
 }
@@ -467,16 +510,21 @@ fn state_dict_becomes_dense_layers_in_order() {
                 shape: shape.to_vec(),
                 values: values.iter().map(|&value| f64::from(value)).collect(),
             };
-            [tensor("weight", &[m, n], &layer.product.weights), tensor("bias", &[m], &layer.product.bias)]
+            [
+                tensor("weight", &[m, n], &layer.product.weights),
+                tensor("bias", &[m], &layer.product.bias),
+            ]
         })
         .collect();
-    let make =
-        |tensors: &[NamedTensor]| Network::from_state_dict("mine", [8.0, 8.0], tensors, Activation::Relu);
+    let make = |tensors: &[NamedTensor]| {
+        Network::from_state_dict("mine", [8.0, 8.0], tensors, Activation::Relu)
+    };
     let network = make(&tensors).unwrap();
     assert!(network.layers().iter().all(|layer| layer.polarity == Polarity::Signed));
     let data = Dataset::digits_test();
     assert_eq!(network.forward(data.features()).unwrap(), plain.forward(data.features()).unwrap());
-    let calibrated = network.calibrated(Dataset::digits_train().features(), &Default::default()).unwrap();
+    let calibrated =
+        network.calibrated(Dataset::digits_train().features(), &Default::default()).unwrap();
     let scale = |network: &Network| network.layers()[1].input_scale;
     assert!((scale(&calibrated) / scale(&plain) - 1.0).abs() < 1e-6);
     assert!(matches!(make(&[]), Err(Error::NoLayers)));
@@ -490,9 +538,11 @@ fn state_dict_becomes_dense_layers_in_order() {
     let error = message(make(&more));
     assert!(error.starts_with("no layer uses \"norm.running_mean\", \"stray.bias\""), "{error}");
     // The activation is between layers only, and a bias may be missing.
-    let dict = [tensor("0.weight", &[3, 2], 6), tensor("0.bias", &[3], 3), tensor("2.weight", &[1, 3], 3)];
+    let dict =
+        [tensor("0.weight", &[3, 2], 6), tensor("0.bias", &[3], 3), tensor("2.weight", &[1, 3], 3)];
     let made = make(&dict).unwrap();
-    let relus = made.graph().nodes().iter().filter(|node| node.op == Op::Unary(Unary::Relu)).count();
+    let relus =
+        made.graph().nodes().iter().filter(|node| node.op == Op::Unary(Unary::Relu)).count();
     assert_eq!((relus, made.layers()[1].biases()), (1, vec![0.0]));
     // Wrong shapes of weights and biases.
     for (bad, expected) in [
@@ -500,7 +550,10 @@ fn state_dict_becomes_dense_layers_in_order() {
             tensor("0.weight", &[6], 6),
             "layer 0: tensor \"0.weight\" has shape [6], expected (neurons, inputs)",
         ),
-        (tensor("0.weight", &[4, 2], 6), "layer 0: tensor \"0.weight\" has shape [4, 2], expected 6 values"),
+        (
+            tensor("0.weight", &[4, 2], 6),
+            "layer 0: tensor \"0.weight\" has shape [4, 2], expected 6 values",
+        ),
     ] {
         assert_eq!(message(make(&[bad])), expected);
     }
@@ -520,7 +573,10 @@ fn builder_errors_name_the_layer_and_the_value() {
         build(ok().polarity(Polarity::Unipolar)),
         "layer 0 (a): weight at index 1 is -0.5, not in [0, 0.5]"
     );
-    assert_eq!(build(ok().weight_scale(0.25)), "layer 0 (a): weight at index 0 is 0.5, not in [-0.25, 0.25]");
+    assert_eq!(
+        build(ok().weight_scale(0.25)),
+        "layer 0 (a): weight at index 0 is 0.5, not in [-0.25, 0.25]"
+    );
     assert_eq!(build(ok().dense("a", 1, &[0.0], &[])), "layers 0 and 1 are both called \"a\"");
     let ragged = build(start().dense("a", 2, &[0.0; 3], &[]));
     assert!(ragged.contains("weights"), "{ragged}");
@@ -530,17 +586,27 @@ fn builder_errors_name_the_layer_and_the_value() {
     let mismatched = build(ok().dense("b", 3, &[0.0; 3], &[]));
     assert!(mismatched.contains("(b, Gemm)"), "{mismatched}");
     assert!(build(start().dense("a", 2, &[1.0, f64::NAN], &[])).contains("element 1 is NaN"));
-    assert!(build(start().dense("a", 2, &[1.0, 1e200], &[])).contains("not a finite 32-bit number"));
-    assert!(build(start().dense("a", 2, &[1.0, 0.5], &[f64::INFINITY])).contains("element 0 is inf"));
+    assert!(
+        build(start().dense("a", 2, &[1.0, 1e200], &[])).contains("not a finite 32-bit number")
+    );
+    assert!(
+        build(start().dense("a", 2, &[1.0, 0.5], &[f64::INFINITY])).contains("element 0 is inf")
+    );
     let biases = build(start().dense("a", 2, &[1.0, 0.5], &[0.0; 2]));
     assert!(biases.starts_with("layer 0 (a): ") && biases.contains("bias"), "{biases}");
-    assert_eq!(build(ok().input_scale(-1.0)), "layer 0 (a): input scale is -1, not positive and finite");
+    assert_eq!(
+        build(ok().input_scale(-1.0)),
+        "layer 0 (a): input scale is -1, not positive and finite"
+    );
     assert_eq!(
         build(ok().weight_scale(f64::NAN)),
         "layer 0 (a): weight scale is NaN, not positive and finite"
     );
     let huge = build(ok().input_scale(1e200).weight_scale(1e200));
-    assert!(huge.starts_with("layer 0 (a): product of input scale and weight scale is inf"), "{huge}");
+    assert!(
+        huge.starts_with("layer 0 (a): product of input scale and weight scale is inf"),
+        "{huge}"
+    );
     let tiny = NetworkBuilder::new("n", &[2]).dense("a", 2, &[0.0; 2], &[]);
     let tiny = build(tiny.input_scale(1e-200).weight_scale(1e-200));
     assert!(tiny.contains("product of input scale and weight scale is 0"), "{tiny}");
@@ -552,7 +618,8 @@ fn builder_errors_name_the_layer_and_the_value() {
     }
     let scale = build(start().features(&[0.0], &[0.0]).dense("a", 2, &[0.5, -0.5], &[]));
     assert!(scale.contains("input scale is 0"), "{scale}");
-    let offsets = build(start().features(&[1.0, 2.0, 3.0], &[1.0]).dense("a", 2, &[0.5, -0.5], &[]));
+    let offsets =
+        build(start().features(&[1.0, 2.0, 3.0], &[1.0]).dense("a", 2, &[0.5, -0.5], &[]));
     assert!(offsets.contains("inputs: expected 2, got 3"), "{offsets}");
 }
 
@@ -563,7 +630,10 @@ fn configurations_that_cannot_run_are_errors_before_a_run() {
         message(network.to_streams(&config(8, "sobol").sharing(Sharing::OnePerStream))),
         "layer 0 (hidden): Sobol dimension is 8192, the most is 1111"
     );
-    assert!(matches!(dense().to_streams(&StreamConfig::new(0)), Err(Error::Layer { layer: 0, .. })));
+    assert!(matches!(
+        dense().to_streams(&StreamConfig::new(0)),
+        Err(Error::Layer { layer: 0, .. })
+    ));
     let bernoulli = network.to_streams(&StreamConfig::new(8)).unwrap();
     assert!(bernoulli.forward(&[0.0; 64], u32::MAX).is_ok());
     let late = message(bernoulli.forward(&[0.0; 128], u32::MAX));
@@ -574,7 +644,8 @@ fn configurations_that_cannot_run_are_errors_before_a_run() {
 
 #[test]
 fn random_networks_have_their_shapes_and_different_weights() {
-    for (shape, n_features, n_layers) in [(NetworkShape::Lenet5, 784, 5), (NetworkShape::Resnet20, 3072, 22)]
+    for (shape, n_features, n_layers) in
+        [(NetworkShape::Lenet5, 784, 5), (NetworkShape::Resnet20, 3072, 22)]
     {
         let network = Network::random(shape, 3).unwrap();
         assert_eq!(
@@ -582,7 +653,10 @@ fn random_networks_have_their_shapes_and_different_weights() {
             (n_features, 10, n_layers)
         );
         assert_eq!(shape.to_string().parse::<NetworkShape>().unwrap(), shape);
-        assert_ne!(network.layers()[0].product, Network::random(shape, 4).unwrap().layers()[0].product);
+        assert_ne!(
+            network.layers()[0].product,
+            Network::random(shape, 4).unwrap().layers()[0].product
+        );
     }
     // Positions by inputs and outputs of the channels of each stage.
     let first = 1024 * 3 * 9 * 16;
@@ -597,8 +671,8 @@ fn random_networks_have_their_shapes_and_different_weights() {
     assert!("vgg".parse::<NetworkShape>().unwrap_err().to_string().contains("lenet5, resnet20"));
 }
 
-/// Random weights have a variance of two over the fan-in, which the variance of what a rectifier lets through makes up for, and no two
-/// layers have the same.
+/// Random weights have a variance of two over the fan-in, which the variance of what a rectifier
+/// lets through makes up for, and no two layers have the same.
 #[test]
 fn random_weights_keep_the_variance_of_values() {
     let network = Network::random(NetworkShape::Resnet20, 3).unwrap();
@@ -613,7 +687,11 @@ fn random_weights_keep_the_variance_of_values() {
         assert!(!seen.contains(&&weights[..8]), "{}", layer.name);
         // The same draws with another scale would show in the ratio of two of them.
         let ratio = |w: &[f32]| w[0] / w[1];
-        assert!(seen.iter().all(|other| (ratio(other) - ratio(weights)).abs() > 1e-4), "{}", layer.name);
+        assert!(
+            seen.iter().all(|other| (ratio(other) - ratio(weights)).abs() > 1e-4),
+            "{}",
+            layer.name
+        );
         seen.push(&weights[..8]);
     }
 }
@@ -627,7 +705,8 @@ fn every_node_of_a_random_network_is_used() {
         let is_used = graph.nodes().iter().any(|other| other.inputs.contains(&Some(made)));
         assert!(is_used || graph.outputs() == [made], "{}", node.name);
         if matches!(node.op, Op::Conv { .. }) {
-            let next = graph.nodes().iter().find(|other| other.inputs.contains(&Some(made))).unwrap();
+            let next =
+                graph.nodes().iter().find(|other| other.inputs.contains(&Some(made))).unwrap();
             assert!(matches!(next.op, Op::Unary(Unary::Relu)), "{}", node.name);
         }
     }
@@ -635,7 +714,8 @@ fn every_node_of_a_random_network_is_used() {
 
 #[test]
 fn layers_in_binary_equal_floating_point() {
-    let network = cnn().with_mode("conv", Mode::Binary).unwrap().with_mode("fc", Mode::Binary).unwrap();
+    let network =
+        cnn().with_mode("conv", Mode::Binary).unwrap().with_mode("fc", Mode::Binary).unwrap();
     let x = features(4 * 40, 3);
     let streams = network.to_streams(&StreamConfig::new(8)).unwrap();
     assert_eq!(streams.forward(&x, 0).unwrap(), network.forward(&x).unwrap());
@@ -644,5 +724,8 @@ fn layers_in_binary_equal_floating_point() {
         nodes.iter().map(|node| node.stream.is_some()).collect::<Vec<_>>()
     };
     assert_eq!(stages(&cnn()), [true, false, false, true]);
-    assert_eq!(stages(&cnn().with_mode("conv", Mode::Binary).unwrap()), [false, false, false, true]);
+    assert_eq!(
+        stages(&cnn().with_mode("conv", Mode::Binary).unwrap()),
+        [false, false, false, true]
+    );
 }

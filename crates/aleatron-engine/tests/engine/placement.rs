@@ -86,7 +86,8 @@ fn measured_time_is_the_best_of_a_few_runs() {
     }
 }
 
-/// Runs a test in a process of its own, which has the given folders for its cache, or other variables.
+/// Runs a test in a process of its own, which has the given folders for its cache, or other
+/// variables.
 pub(crate) fn in_child(test: &str, variables: &[(&str, &std::path::Path)]) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--ignored", "--nocapture"]);

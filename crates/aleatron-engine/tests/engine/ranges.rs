@@ -30,10 +30,17 @@ fn calibrated_networks_have_no_warnings() {
     for network in [Network::digits_noise_aware(), Network::digits_plain(), Network::digits_cnn()] {
         let network = network.unwrap();
         assert_eq!(kinds(&network, train.features()), [], "{}", network.name());
-        for inputs in [InputScale::Maximum, InputScale::Percentile(0.99), InputScale::Percentile(0.999)] {
+        for inputs in
+            [InputScale::Maximum, InputScale::Percentile(0.99), InputScale::Percentile(0.999)]
+        {
             let calibration = Calibration { inputs, ..Calibration::default() };
             let calibrated = network.calibrated(train.features(), &calibration).unwrap();
-            assert_eq!(kinds(&calibrated, Dataset::digits_test().features()), [], "{}", network.name());
+            assert_eq!(
+                kinds(&calibrated, Dataset::digits_test().features()),
+                [],
+                "{}",
+                network.name()
+            );
         }
     }
 }
@@ -42,8 +49,9 @@ fn calibrated_networks_have_no_warnings() {
 fn saturating_inputs_are_a_warning() {
     // Of 20 inputs, one saturates: 5 %. Of 100 inputs it is 1 %, which is permitted.
     let x = |n: usize| -> Vec<f64> { (0..4 * n).map(|k| if k == 7 { 1.5 } else { 0.5 }).collect() };
-    let network =
-        two().with_layers(|layer| layer.input_scale = if layer.name == "first" { 1.0 } else { 2.0 }).unwrap();
+    let network = two()
+        .with_layers(|layer| layer.input_scale = if layer.name == "first" { 1.0 } else { 2.0 })
+        .unwrap();
     assert_eq!(kinds(&network, &x(5)), [("first".to_owned(), InputWarningKind::Saturated)]);
     assert_eq!(kinds(&network, &x(25)), []);
     let text = network.input_warnings(&x(5), Cancel::NEVER).unwrap()[0].to_string();
@@ -52,8 +60,9 @@ fn saturating_inputs_are_a_warning() {
         "layer \"first\": 5.0 % of its inputs saturate at the input scale 1; calibrate the network with samples of training"
     );
     // Negative inputs of unipolar streams saturate at 0.
-    let unipolar =
-        NetworkBuilder::new("n", &[2]).dense("fc", 2, &[0.5, 0.5], &[]).polarity(Polarity::Unipolar);
+    let unipolar = NetworkBuilder::new("n", &[2])
+        .dense("fc", 2, &[0.5, 0.5], &[])
+        .polarity(Polarity::Unipolar);
     let unipolar = unipolar.build().unwrap();
     assert_eq!(kinds(&unipolar, &[-0.5, 0.5]), [("fc".to_owned(), InputWarningKind::Saturated)]);
     // A layer in binary has no interval.
@@ -76,17 +85,23 @@ fn inputs_that_use_a_small_part_of_the_interval_are_a_warning() {
 /// Features of very different ranges, as those of a table without a scaler before the network.
 #[test]
 fn inputs_of_uneven_ranges_are_a_warning() {
-    let x: Vec<f64> =
-        features(40, 5).iter().enumerate().map(|(k, x)| x * if k % 4 == 2 { 1000.0 } else { 1.0 }).collect();
+    let x: Vec<f64> = features(40, 5)
+        .iter()
+        .enumerate()
+        .map(|(k, x)| x * if k % 4 == 2 { 1000.0 } else { 1.0 })
+        .collect();
     let network = two().calibrated(&x, &Calibration::default()).unwrap();
     assert_eq!(kinds(&network, &x), [("first".to_owned(), InputWarningKind::Uneven)]);
     let text = network.input_warnings(&x, Cancel::NEVER).unwrap()[0].to_string();
     assert!(
-        text.starts_with("layer \"first\": 75.0 % of its inputs use less than 3.1 % of the interval"),
+        text.starts_with(
+            "layer \"first\": 75.0 % of its inputs use less than 3.1 % of the interval"
+        ),
         "{text}"
     );
     // Features that are always zero do not count.
-    let zeros: Vec<f64> = x.iter().enumerate().map(|(k, x)| if k % 4 == 2 { *x } else { 0.0 }).collect();
+    let zeros: Vec<f64> =
+        x.iter().enumerate().map(|(k, x)| if k % 4 == 2 { *x } else { 0.0 }).collect();
     let network = two().calibrated(&zeros, &Calibration::default()).unwrap();
     assert_eq!(kinds(&network, &zeros), []);
 }
@@ -112,5 +127,8 @@ fn ranges_are_those_of_each_input_over_all_samples() {
     let stop = || true;
     let stopped = network.input_ranges(&x, Cancel::when(&stop)).unwrap_err();
     assert!(matches!(stopped, Error::Core(CoreError::Cancelled)), "{stopped}");
-    assert!(matches!(network.input_ranges(&x[..7], Cancel::NEVER), Err(Error::RaggedSamples { .. })));
+    assert!(matches!(
+        network.input_ranges(&x[..7], Cancel::NEVER),
+        Err(Error::RaggedSamples { .. })
+    ));
 }

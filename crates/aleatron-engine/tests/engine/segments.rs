@@ -1,11 +1,16 @@
-//! Networks of programs and tensor nodes: what crosses between them, for any number of samples and any order of axes.
+//! Networks of programs and tensor nodes: what crosses between them, for any number of samples and
+//! any order of axes.
 
 use crate::support::{config, constant, features, gemm, given, message, network, relu};
 use aleatron_core::{Cancel, Error as CoreError, LayerIndex, SampleSeed};
-use aleatron_engine::network::{Arithmetic, Batching, Calibration, Graph, Mode, Network, Op, StreamConfig};
+use aleatron_engine::network::{
+    Arithmetic, Batching, Calibration, Graph, Mode, Network, Op, StreamConfig,
+};
 use aleatron_engine::stream::{Detail, Measured};
 use aleatron_engine::{Error, StreamLayer};
-use aleatron_graph::op::{Cell, Dims, Direction, NoAxes, Recurrent, Reduction, Softmax, SoftmaxAxes};
+use aleatron_graph::op::{
+    Cell, Dims, Direction, NoAxes, Recurrent, Reduction, Softmax, SoftmaxAxes,
+};
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -24,7 +29,8 @@ fn assert_chunk_invariant(network: &Network, config: &StreamConfig, n: usize, wh
     let later = streams.forward(&x[2 * width..], 5).unwrap();
     assert_eq!(later, whole[2 * scores..], "{what}");
     let float = network.forward(&x).unwrap();
-    let single: Vec<f64> = x.chunks(width).take(3).flat_map(|x| network.forward(x).unwrap()).collect();
+    let single: Vec<f64> =
+        x.chunks(width).take(3).flat_map(|x| network.forward(x).unwrap()).collect();
     assert_eq!(float[..3 * scores], single, "{what} in floating point");
 }
 
@@ -74,7 +80,8 @@ fn tensor_nodes_between_layers_equal_a_computation_by_hand() {
     };
     let gate = tensor(&outputs(0, &x), 5).sigmoid().unwrap().to_vec::<f32>().unwrap();
     let gate: Vec<f64> = gate.into_iter().map(f64::from).collect();
-    let shares = crate::support::network(&[4], |graph, x| graph.add_node("shares", softmax(1), &[x]));
+    let shares =
+        crate::support::network(&[4], |graph, x| graph.add_node("shares", softmax(1), &[x]));
     let expected = shares.forward(&outputs(1, &gate)).unwrap();
     assert_eq!(network.to_streams(&config).unwrap().forward(&x, 11).unwrap(), expected);
 }
@@ -83,7 +90,8 @@ fn tensor_nodes_between_layers_equal_a_computation_by_hand() {
 fn networks_of_several_segments_are_chunk_invariant() {
     for arithmetic in [Arithmetic::Float, Arithmetic::Integer] {
         let config = config(32, "bernoulli").arithmetic(arithmetic);
-        // Integer arithmetic has no sigmoid between layers, but may have tensor nodes before and behind them.
+        // Integer arithmetic has no sigmoid between layers, but may have tensor nodes before and
+        // behind them.
         let network = match arithmetic {
             Arithmetic::Float => sandwich(),
             _ => sandwich().with_mode("second", Mode::Binary).unwrap(),
@@ -132,7 +140,8 @@ fn values_with_steps_before_samples_cross_segments_in_order() {
     assert_eq!(network.batching(), Batching::Independent);
     assert_chunk_invariant(&network, &config(32, "bernoulli"), 6, "lstm");
     assert_chunk_invariant(&network, &config(32, "sobol"), 300, "lstm of two chunks");
-    // Long streams come close to floating point, so the order is right and not merely the same everywhere.
+    // Long streams come close to floating point, so the order is right and not merely the same
+    // everywhere.
     let x = features(5 * 8, 3);
     let long = network
         .to_streams(&config(8192, "sobol").width(aleatron_core::generator::Width::new(13).unwrap()))
@@ -143,7 +152,8 @@ fn values_with_steps_before_samples_cross_segments_in_order() {
     }
 }
 
-/// Shapes that name the number of samples, in tensor nodes and in programs, and a row for each sample.
+/// Shapes that name the number of samples, in tensor nodes and in programs, and a row for each
+/// sample.
 #[test]
 fn sizes_that_hold_the_number_of_samples_are_those_of_each_run() {
     let sizes = |graph: &mut Graph, name: &str, x: ValueId, rest: &[i64]| {
@@ -188,15 +198,21 @@ fn moves_and_broadcast_sums_equal_floating_point() {
         let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[first, row]);
         let parts = Op::Split { axis: 2, sizes: Some(vec![1, 3]), parts: None };
         let parts = graph.add_node_with_outputs("parts", parts, &[sum], 2);
-        let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 1]) }, &[parts[1]]);
+        let turned =
+            graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 1]) }, &[parts[1]]);
         let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[turned]);
         let edge = graph.add_node("edge", Op::Flatten { axis: 1 }, &[parts[0]]);
         let both = graph.add_node("both", Op::Concat { axis: 1 }, &[edge, flat]);
         let repeats = given(graph, "repeats", &[1_i64, 2], &[2]);
         let tiled = graph.add_node("tiled", Op::Tile, &[both, repeats]);
-        let [starts, ends, axes, steps] = [("starts", 15_i64), ("ends", 3), ("axes", 1), ("steps", -3)]
-            .map(|(name, v)| given(graph, name, &[v], &[1]));
-        let sliced = graph.add_node("sliced", Op::Slice { given: None }, &[tiled, starts, ends, axes, steps]);
+        let [starts, ends, axes, steps] =
+            [("starts", 15_i64), ("ends", 3), ("axes", 1), ("steps", -3)]
+                .map(|(name, v)| given(graph, name, &[v], &[1]));
+        let sliced = graph.add_node(
+            "sliced",
+            Op::Slice { given: None },
+            &[tiled, starts, ends, axes, steps],
+        );
         let v = constant(graph, "v", &[4, 3], 3);
         graph.add_node("second", Op::MatMul, &[sliced, v])
     });
@@ -228,12 +244,18 @@ fn grouped_convolutions_are_chunk_invariant() {
             graph.add_node("fc", gemm(), &[flat, w])
         });
         for arithmetic in Arithmetic::ALL {
-            assert_chunk_invariant(&network, &config(32, "bernoulli").arithmetic(arithmetic), 5, "groups");
+            assert_chunk_invariant(
+                &network,
+                &config(32, "bernoulli").arithmetic(arithmetic),
+                5,
+                "groups",
+            );
         }
     }
 }
 
-/// Constants that are computed, large terms by element, and an output that is read by other nodes as well.
+/// Constants that are computed, large terms by element, and an output that is read by other nodes
+/// as well.
 #[test]
 fn values_that_several_nodes_read_are_shared() {
     let network = network(&[6], |graph, x| {
@@ -256,7 +278,9 @@ fn values_that_several_nodes_read_are_shared() {
     let (exact, long) = (
         network.forward(&x).unwrap(),
         network
-            .to_streams(&config(4096, "sobol").width(aleatron_core::generator::Width::new(12).unwrap()))
+            .to_streams(
+                &config(4096, "sobol").width(aleatron_core::generator::Width::new(12).unwrap()),
+            )
             .unwrap(),
     );
     for (a, b) in long.forward(&x, 0).unwrap().iter().zip(&exact) {
@@ -272,7 +296,8 @@ fn several_inputs_and_ids_are_features_in_order() {
         let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(size)]);
         graph.add_input(Value { name: name.to_owned(), dtype: Some(dtype), shape })
     };
-    let (x, ids, y) = (input("x", DType::F32, 3), input("ids", DType::I64, 2), input("y", DType::F32, 1));
+    let (x, ids, y) =
+        (input("x", DType::F32, 3), input("ids", DType::I64, 2), input("y", DType::F32, 1));
     let table = constant(&mut graph, "table", &[5, 2], 1);
     let rows = graph.add_node("rows", Op::Gather { axis: 0 }, &[table, ids]);
     let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[rows]);
@@ -285,15 +310,26 @@ fn several_inputs_and_ids_are_features_in_order() {
     assert_eq!((names, network.n_features()), (vec!["x", "ids", "y"], 6));
     let samples = [0.5, -0.5, 0.25, 4.0, 0.0, 1.0, 0.0, 0.75, -1.0, 1.0, 3.0, -0.5];
     let table = crate::support::numbers(10, 1);
-    let row = |id: usize| table[2 * id..2 * id + 2].iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
-    let expected: Vec<f64> =
-        [vec![0.5, -0.5, 0.25], row(4), row(0), vec![1.0], vec![0.0, 0.75, -1.0], row(1), row(3), vec![-0.5]]
-            .concat();
+    let row =
+        |id: usize| table[2 * id..2 * id + 2].iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+    let expected: Vec<f64> = [
+        vec![0.5, -0.5, 0.25],
+        row(4),
+        row(0),
+        vec![1.0],
+        vec![0.0, 0.75, -1.0],
+        row(1),
+        row(3),
+        vec![-0.5],
+    ]
+    .concat();
     let config = config(64, "bernoulli");
     let layer = network.to_streams(&config).unwrap().layer_at(0, 64).unwrap();
-    let sums = layer.forward_batch(&expected, network.to_streams(&config).unwrap().seed_at(2)).unwrap();
+    let sums =
+        layer.forward_batch(&expected, network.to_streams(&config).unwrap().seed_at(2)).unwrap();
     let own = &network.layers()[0];
-    let scores: Vec<f64> = sums.iter().enumerate().map(|(k, v)| v * own.weight_scale(k % 4)).collect();
+    let scores: Vec<f64> =
+        sums.iter().enumerate().map(|(k, v)| v * own.weight_scale(k % 4)).collect();
     assert_eq!(network.to_streams(&config).unwrap().forward(&samples, 2).unwrap(), scores);
     assert_eq!(network.forward(&samples).unwrap().len(), 8);
     // Ids that are not whole numbers, or that the table does not have.
@@ -303,7 +339,10 @@ fn several_inputs_and_ids_are_features_in_order() {
         network.forward(&bad).unwrap_err(),
         network.to_streams(&config).unwrap().forward(&bad, 0).unwrap_err(),
     ] {
-        assert_eq!(error.to_string(), "sample 1, feature 3 is 1.5: input \"ids\" takes whole numbers");
+        assert_eq!(
+            error.to_string(),
+            "sample 1, feature 3 is 1.5: input \"ids\" takes whole numbers"
+        );
     }
     bad[9] = 7.0;
     assert!(message(network.forward(&bad)).contains("rows"));
@@ -321,10 +360,14 @@ fn cancellation_stops_between_chunks_and_leaves_the_network_usable() {
             asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             false
         };
-        assert_eq!(streams.run(&x, 0, Detail::default(), Cancel::when(&count)).unwrap().scores, expected);
+        assert_eq!(
+            streams.run(&x, 0, Detail::default(), Cancel::when(&count)).unwrap().scores,
+            expected
+        );
         asked.load(std::sync::atomic::Ordering::Relaxed)
     };
-    // Three chunks of samples ask at least once each; whichever question is answered with yes ends the run.
+    // Three chunks of samples ask at least once each; whichever question is answered with yes ends
+    // the run.
     assert!(total >= 3, "{total}");
     for k in 0..total {
         let asked = std::sync::atomic::AtomicUsize::new(0);
@@ -344,9 +387,12 @@ fn cancellation_stops_between_chunks_and_leaves_the_network_usable() {
 /// Reductions that only tensors have, between layers: refused in integers, by name.
 #[test]
 fn integer_arithmetic_refuses_tensor_nodes_between_layers_by_name() {
-    let error = sandwich().to_streams(&config(8, "sobol").arithmetic(Arithmetic::Integer)).unwrap_err();
+    let error =
+        sandwich().to_streams(&config(8, "sobol").arithmetic(Arithmetic::Integer)).unwrap_err();
     assert_eq!(error.to_string(), "integer arithmetic does not support node \"gate\" (Sigmoid)");
-    assert!(matches!(sandwich().check_integers(), Err(Error::NoIntegerForm { nodes }) if nodes.len() == 1));
+    assert!(
+        matches!(sandwich().check_integers(), Err(Error::NoIntegerForm { nodes }) if nodes.len() == 1)
+    );
     assert!(sandwich().with_mode("second", Mode::Binary).unwrap().check_integers().is_ok());
     let sums = network(&[3, 4], |graph, x| {
         let w = constant(graph, "w", &[4, 4], 1);

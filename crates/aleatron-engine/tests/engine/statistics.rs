@@ -1,12 +1,14 @@
 //! The statistics of streams and layers against those of independent coin tosses.
 //!
-//! Every check turns what was measured into a z-score: its distance from the expectation in standard deviations, both
-//! derived from the binomial distribution where the check is made. For a perfect source a score passes [`BOUND`] with
-//! probability 7e-6. About 200 scores are taken, so a perfect source would fail this file with probability 0.0015; and
-//! since all seeds are fixed, that was decided once: a test that passes today passes forever unless a bit changes.
+//! Every check turns what was measured into a z-score: its distance from the expectation in
+//! standard deviations, both derived from the binomial distribution where the check is made. For a
+//! perfect source a score passes [`BOUND`] with probability 7e-6. About 200 scores are taken, so a
+//! perfect source would fail this file with probability 0.0015; and since all seeds are fixed, that
+//! was decided once: a test that passes today passes forever unless a bit changes.
 
 use aleatron_core::{
-    BitStream, Domain, LayerIndex, Length, Overlap, Polarity, StreamAddress, Threshold, gates, weights,
+    BitStream, Domain, LayerIndex, Length, Overlap, Polarity, StreamAddress, Threshold, gates,
+    weights,
 };
 use aleatron_cpu::Cpu;
 use aleatron_engine::StreamLayer;
@@ -31,17 +33,28 @@ fn encode(p: f64, bits: usize, address: StreamAddress) -> BitStream {
     Cpu::current().unwrap().encode(&[threshold], length, address).unwrap().stream(0).unwrap()
 }
 
-/// The ones X of a stream of N bits are binomial: mean N q, variance N q (1 - q), and a fourth central moment of
-/// variance^2 (3 + e) with the excess e = (1 - 6 q (1 - q)) / variance. Over M streams, the sum of X has mean M N q and M
-/// times the variance; the sum of ((X - N q) / deviation)^2 has mean M and variance M (2 + e).
+/// The ones X of a stream of N bits are binomial: mean N q, variance N q (1 - q), and a fourth
+/// central moment of variance^2 (3 + e) with the excess e = (1 - 6 q (1 - q)) / variance. Over M
+/// streams, the sum of X has mean M N q and M times the variance; the sum of ((X - N q) /
+/// deviation)^2 has mean M and variance M (2 + e).
 #[test]
 fn ones_have_binomial_mean_and_variance() {
     const STREAMS: usize = 256;
     let cpu = Cpu::current().unwrap();
     let length = Length::new(BITS).unwrap();
     let tiny = 1.0 / 65_536.0;
-    for p in [0.5, 0.25, 1.0 / 3.0, 0.1, 0.731_058_578_630_004_9, 0.999, 0.001, tiny, 0.7 * tiny, 1.0 - tiny]
-    {
+    for p in [
+        0.5,
+        0.25,
+        1.0 / 3.0,
+        0.1,
+        0.731_058_578_630_004_9,
+        0.999,
+        0.001,
+        tiny,
+        0.7 * tiny,
+        1.0 - tiny,
+    ] {
         let threshold = Threshold::from_probability(p).unwrap();
         let (n, q) = (BITS as f64, probability(threshold));
         let variance = n * q * (1.0 - q);
@@ -62,8 +75,9 @@ fn ones_have_binomial_mean_and_variance() {
     }
 }
 
-/// The z-score of the covariance of two streams with known probabilities: the sum over bits of (a - p)(b - q), which is
-/// ones(a AND b) - q ones(a) - p ones(b) + N p q, has for independent streams mean 0 and variance N p (1-p) q (1-q).
+/// The z-score of the covariance of two streams with known probabilities: the sum over bits of (a -
+/// p)(b - q), which is ones(a AND b) - q ones(a) - p ones(b) + N p q, has for independent streams
+/// mean 0 and variance N p (1-p) q (1-q).
 fn covariance(a: &BitStream, b: &BitStream, p: f64, q: f64) -> f64 {
     let n = a.length().bits() as f64;
     let both = gates::and(a, b).unwrap().ones() as f64;
@@ -71,15 +85,17 @@ fn covariance(a: &BitStream, b: &BitStream, p: f64, q: f64) -> f64 {
     sum / (n * p * (1.0 - p) * q * (1.0 - q)).sqrt()
 }
 
-/// Checks many covariances together: the sum of M squared z-scores has mean M and variance 2 M, so that a correlation
-/// too weak for a single pair to show is found where all pairs have a little of it.
+/// Checks many covariances together: the sum of M squared z-scores has mean M and variance 2 M, so
+/// that a correlation too weak for a single pair to show is found where all pairs have a little of
+/// it.
 fn check_together(scores: &[f64], what: &str) {
     let m = scores.len() as f64;
     let squares: f64 = scores.iter().map(|z| z * z).sum();
     check((squares - m) / (2.0 * m).sqrt(), what);
 }
 
-/// Addresses next to `a` in every sense there is, and some that a careless mapping to counters would take for it.
+/// Addresses next to `a` in every sense there is, and some that a careless mapping to counters
+/// would take for it.
 fn neighbours(a: StreamAddress) -> Vec<(&'static str, StreamAddress)> {
     let layer = |n| LayerIndex::new(n).unwrap();
     let mut all = vec![
@@ -120,8 +136,9 @@ fn streams_of_neighbouring_addresses_are_independent() {
     check_together(&scores, "all neighbours");
 }
 
-/// Near p = 1/2 the SCC of independent streams is 4 / N^2 times (ad - bc), whose deviation there is N^(3/2) / 4: it has the
-/// deviation 1 / sqrt(N), up to the deviation of the numbers of ones, which is less than one per cent.
+/// Near p = 1/2 the SCC of independent streams is 4 / N^2 times (ad - bc), whose deviation there is
+/// N^(3/2) / 4: it has the deviation 1 / sqrt(N), up to the deviation of the numbers of ones, which
+/// is less than one per cent.
 #[test]
 fn scc_of_neighbouring_addresses_vanishes() {
     let address = StreamAddress::weight(44_257, 8, 9);
@@ -133,8 +150,8 @@ fn scc_of_neighbouring_addresses_vanishes() {
     assert_eq!(Overlap::of(&a, &a).unwrap().scc(), 1.0);
 }
 
-/// A stream against itself some bits later. The products (b_k - p)(b_(k+lag) - p) of independent bits are uncorrelated, also
-/// where they share a bit, so the variance is that of two streams.
+/// A stream against itself some bits later. The products (b_k - p)(b_(k+lag) - p) of independent
+/// bits are uncorrelated, also where they share a bit, so the variance is that of two streams.
 #[test]
 fn bits_of_a_stream_are_independent() {
     let mut scores = Vec::new();
@@ -151,8 +168,8 @@ fn bits_of_a_stream_are_independent() {
     check_together(&scores, "all lags");
 }
 
-/// Streams that share an address but not a threshold share their uniform integers: the smaller is part of the larger, as in
-/// hardware that compares one number with two thresholds.
+/// Streams that share an address but not a threshold share their uniform integers: the smaller is
+/// part of the larger, as in hardware that compares one number with two thresholds.
 #[test]
 fn streams_of_one_address_share_their_random_numbers() {
     let address = StreamAddress::input(9, 1, 2);
@@ -171,14 +188,16 @@ struct Errors {
     bias: f64,
 }
 
-/// The errors of dense layers of 16 inputs, 32 neurons and 32 samples with uniformly random weights and inputs.
+/// The errors of dense layers of 16 inputs, 32 neurons and 32 samples with uniformly random weights
+/// and inputs.
 ///
-/// The ones (or matches) of a product with probability q are binomial, so a neuron's value, which adds n of them, has the
-/// variance sum q (1 - q) / L, or four times that for a bipolar layer, whose values are twice as far apart; those of a signed layer have the q of
-/// their magnitudes. Squared errors over
-/// these variances have mean 1. Neurons that share input streams and samples that share weight streams have correlated
-/// errors, so each layer, with a seed of its own for weights and inputs alike, yields one independent number: the mean over
-/// its neurons and samples. The spread of these numbers gives the standard errors.
+/// The ones (or matches) of a product with probability q are binomial, so a neuron's value, which
+/// adds n of them, has the variance sum q (1 - q) / L, or four times that for a bipolar layer,
+/// whose values are twice as far apart; those of a signed layer have the q of their magnitudes.
+/// Squared errors over these variances have mean 1. Neurons that share input streams and samples
+/// that share weight streams have correlated errors, so each layer, with a seed of its own for
+/// weights and inputs alike, yields one independent number: the mean over its neurons and samples.
+/// The spread of these numbers gives the standard errors.
 fn errors(polarity: Polarity, bits: usize, layers: u64) -> Errors {
     const INPUTS: usize = 16;
     const NEURONS: usize = 32;
@@ -226,25 +245,34 @@ fn mean_and_error(numbers: &[f64]) -> (f64, f64) {
     (mean, (variance / n).sqrt())
 }
 
-/// The error may be 2 % from the ideal, and enough layers are counted that this is [`BOUND`] standard errors: a perfect source
-/// passes, and an imperfect one does not pass by luck.
+/// The error may be 2 % from the ideal, and enough layers are counted that this is [`BOUND`]
+/// standard errors: a perfect source passes, and an imperfect one does not pass by luck.
 #[test]
 fn layer_errors_are_those_of_independent_streams() {
-    for (polarity, layers) in [(Polarity::Unipolar, 300), (Polarity::Bipolar, 100), (Polarity::Signed, 300)] {
+    for (polarity, layers) in
+        [(Polarity::Unipolar, 300), (Polarity::Bipolar, 100), (Polarity::Signed, 300)]
+    {
         let Errors { ratio, deviation, bias } = errors(polarity, 1024, layers);
-        assert!(BOUND * deviation < 0.02, "{polarity:?}: a standard error of {deviation} is too large");
+        assert!(
+            BOUND * deviation < 0.02,
+            "{polarity:?}: a standard error of {deviation} is too large"
+        );
         assert!((ratio - 1.0).abs() < 0.02, "{polarity:?}: {ratio} of the ideal error");
         check(bias, (polarity, "bias"));
     }
 }
 
-/// At 64 times the length the error is an eighth: nothing but the length limits it. Thresholds of 8 bits, for one, would
-/// round each factor by about 0.001, where a product has noise of 0.0015, and make this error 18 % larger.
+/// At 64 times the length the error is an eighth: nothing but the length limits it. Thresholds of 8
+/// bits, for one, would round each factor by about 0.001, where a product has noise of 0.0015, and
+/// make this error 18 % larger.
 #[test]
 fn layer_errors_fall_up_to_65536_bits() {
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
         let Errors { ratio, deviation, bias } = errors(polarity, 65_536, 60);
-        assert!(BOUND * deviation < 0.05, "{polarity:?}: a standard error of {deviation} is too large");
+        assert!(
+            BOUND * deviation < 0.05,
+            "{polarity:?}: a standard error of {deviation} is too large"
+        );
         check((ratio - 1.0) / deviation, (polarity, "error", ratio));
         check(bias, (polarity, "bias"));
     }

@@ -10,7 +10,9 @@ pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((state >> 40) as f32 / (1 << 23) as f32) - 1.0
         })
         .collect()
@@ -67,7 +69,10 @@ pub(crate) fn graph(sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) ->
 }
 
 /// A network over samples of a shape.
-pub(crate) fn network(sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Network {
+pub(crate) fn network(
+    sample: &[usize],
+    build: impl FnOnce(&mut Graph, ValueId) -> ValueId,
+) -> Network {
     Network::new(graph(sample, build)).unwrap()
 }
 
@@ -117,7 +122,8 @@ pub(crate) fn message<T: std::fmt::Debug>(result: Result<T, aleatron_engine::Err
 
 /// A folder of its own for a test.
 pub(crate) fn temporary(name: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("aleatron-engine-{name}-{}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("aleatron-engine-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }

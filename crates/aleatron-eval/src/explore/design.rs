@@ -71,14 +71,16 @@ impl StreamDesign {
         self.lengths.iter().copied().max().unwrap_or(1)
     }
 
-    /// Returns the stream lengths as text: one number, or those of all layers if they differ; a dash for integers.
+    /// Returns the stream lengths as text: one number, or those of all layers if they differ; a
+    /// dash for integers.
     #[must_use]
     pub fn bits(&self) -> String {
         if self.generator.integer_bits().is_some() {
             return "-".to_owned();
         }
         let is_uniform = self.lengths.windows(2).all(|pair| pair[0] == pair[1]);
-        let shown = if is_uniform { &self.lengths[..self.lengths.len().min(1)] } else { &self.lengths[..] };
+        let shown =
+            if is_uniform { &self.lengths[..self.lengths.len().min(1)] } else { &self.lengths[..] };
         shown.iter().map(ToString::to_string).collect::<Vec<_>>().join("/")
     }
 }
@@ -127,7 +129,8 @@ pub struct Missing {
 }
 
 impl Design {
-    /// Returns the options of `aleatron rtl` that generate the circuit, besides those of the network and the data. Layers are named as in `layers`.
+    /// Returns the options of `aleatron rtl` that generate the circuit, besides those of the
+    /// network and the data. Layers are named as in `layers`.
     #[must_use]
     pub fn rtl_options(&self, layers: &[String]) -> Vec<String> {
         let StreamDesign { generator, sharing, width, lengths, .. } = &self.streams;
@@ -146,7 +149,8 @@ impl Design {
         ] {
             options.extend([name.to_owned(), value]);
         }
-        for (layer, &length) in layers.iter().zip(lengths).filter(|(_, length)| **length != longest) {
+        for (layer, &length) in layers.iter().zip(lengths).filter(|(_, length)| **length != longest)
+        {
             options.extend(["--layer".to_owned(), format!("{layer}:length={length}")]);
         }
         options.extend(self.lane_options());

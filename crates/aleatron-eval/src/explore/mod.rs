@@ -1,15 +1,18 @@
 //! Exploring designs: which streams and circuits are worth building.
 //!
-//! A design is a network with a generator (or integers of some bits, as a binary circuit has them), a stream length for each layer, a sharing and a width of sequences, and a number of neurons that
-//! its circuit computes at a time. Its score is that of the circuit, which computes in integers between layers; its latency, area and
-//! energy are those of the cost model of `aleatron-hardware`. A design is *optimal* if no other one is at least as good in all four and
-//! better in one of them: these designs are the Pareto set.
+//! A design is a network with a generator (or integers of some bits, as a binary circuit has them),
+//! a stream length for each layer, a sharing and a width of sequences, and a number of neurons that
+//! its circuit computes at a time. Its score is that of the circuit, which computes in integers
+//! between layers; its latency, area and energy are those of the cost model of `aleatron-hardware`.
+//! A design is *optimal* if no other one is at least as good in all four and better in one of them:
+//! these designs are the Pareto set.
 //!
-//! The search is successive halving in two rungs, then refinement. Every combination of the space with one length for all layers is screened
-//! on a share of the samples; those that another design beats beyond the error of that estimate, at no higher cost, are dropped; the others
-//! run on all samples. After that, each optimal design is tried with half the length in one layer at a time, until no such
-//! trial is left or the budget is spent. Trials are deterministic and never run twice, so a search that was interrupted ends with the same
-//! designs when it is resumed.
+//! The search is successive halving in two rungs, then refinement. Every combination of the space
+//! with one length for all layers is screened on a share of the samples; those that another design
+//! beats beyond the error of that estimate, at no higher cost, are dropped; the others run on all
+//! samples. After that, each optimal design is tried with half the length in one layer at a time,
+//! until no such trial is left or the budget is spent. Trials are deterministic and never run
+//! twice, so a search that was interrupted ends with the same designs when it is resumed.
 
 mod design;
 mod pareto;
@@ -40,15 +43,16 @@ pub struct DesignSpace {
     pub widths: Vec<WidthChoice>,
     /// The neurons that a circuit computes at a time.
     pub lanes: Vec<Lanes>,
-    /// The loss against floating point up to which designs are refined and shown, in hundredths of the score: percentage points of accuracy, or of R².
+    /// The loss against floating point up to which designs are refined and shown, in hundredths of
+    /// the score: percentage points of accuracy, or of R².
     pub loss: f64,
     /// The most trials.
     pub budget: usize,
 }
 
 impl Default for DesignSpace {
-    /// Sobol and LFSR streams of lengths from 8 to 256 with one sequence for all, integers of 8 and 4 bits, all neurons or 8 or 1 of them at
-    /// a time, 200 trials.
+    /// Sobol and LFSR streams of lengths from 8 to 256 with one sequence for all, integers of 8 and
+    /// 4 bits, all neurons or 8 or 1 of them at a time, 200 trials.
     fn default() -> Self {
         Self {
             generators: ["sobol", "lfsr", "int8", "int4"]
@@ -156,7 +160,10 @@ impl Exploration {
     /// An error of the JSON writer; not for a result of [`explore`].
     pub fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
-        text.map_err(|error| Error::Format { file: "exploration".to_owned(), reason: error.to_string() })
+        text.map_err(|error| Error::Format {
+            file: "exploration".to_owned(),
+            reason: error.to_string(),
+        })
     }
 
     /// Reads an exploration from JSON.
@@ -190,7 +197,11 @@ impl Exploration {
         text.push('\n');
         for design in &self.designs {
             let StreamDesign { network, generator, sharing, width, lengths } = &design.streams;
-            let name = self.networks.get(*network).map_or("", String::as_str).replace([',', '\n', '"'], ";");
+            let name = self
+                .networks
+                .get(*network)
+                .map_or("", String::as_str)
+                .replace([',', '\n', '"'], ";");
             let DesignCost { cycles, latency, area, energy } = design.cost;
             let (lanes, score, worst, optimal) =
                 (design.lanes, design.score, design.worst_score, design.is_optimal);
@@ -204,9 +215,10 @@ impl Exploration {
     }
 }
 
-/// Lists the next trials of an exploration that do not depend on each other, for workers that run them with [`run_trial`]; none if it has come
-/// to its end. With their results added to the trials of `known`, the next call lists those that follow, and [`explore`] ends with the designs
-/// that it would have found alone.
+/// Lists the next trials of an exploration that do not depend on each other, for workers that run
+/// them with [`run_trial`]; none if it has come to its end. With their results added to the trials
+/// of `known`, the next call lists those that follow, and [`explore`] ends with the designs that it
+/// would have found alone.
 ///
 /// # Errors
 /// As [`explore`].
@@ -240,11 +252,14 @@ pub fn run_trial(
     search.trial(&trial.streams, trial.rung, cancel)
 }
 
-/// Explores the designs of a network, or of several variants of one, such as the same network before and after training for short streams.
+/// Explores the designs of a network, or of several variants of one, such as the same network
+/// before and after training for short streams.
 ///
-/// `plan` has the seeds, the device, the treatment of features, and at most one fault rate and site, with which scores are measured; its lengths, generators, widths and sharing are those of the space, and
-/// its arithmetic is that of circuits. `known` is the result of an earlier exploration of the same networks and data with the same
-/// settings, in whatever space: its trials are not run again. `progress` is called with the state before and after each trial.
+/// `plan` has the seeds, the device, the treatment of features, and at most one fault rate and
+/// site, with which scores are measured; its lengths, generators, widths and sharing are those of
+/// the space, and its arithmetic is that of circuits. `known` is the result of an earlier
+/// exploration of the same networks and data with the same settings, in whatever space: its trials
+/// are not run again. `progress` is called with the state before and after each trial.
 ///
 /// ```
 /// use aleatron_core::Cancel;
@@ -260,8 +275,9 @@ pub fn run_trial(
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`]; [`Error::Nothing`] for an empty list or no budget, [`Error::Loss`], [`Error::SeveralFaults`], [`Error::Variant`] for networks whose layers
-/// have other names than those of the first, [`Error::Checkpoint`] if `known` is of another exploration, and
+/// As [`super::evaluate`]; [`Error::Nothing`] for an empty list or no budget, [`Error::Loss`],
+/// [`Error::SeveralFaults`], [`Error::Variant`] for networks whose layers have other names than
+/// those of the first, [`Error::Checkpoint`] if `known` is of another exploration, and
 /// [`Error::UnfinishedExploration`], with the trials that are done, if a later trial fails.
 pub fn explore(
     networks: &[Network],
@@ -283,6 +299,8 @@ pub fn explore(
         }
         Err(Error::Core(aleatron_core::Error::Cancelled)) => Ok(found),
         Err(source) if found.trials.is_empty() => Err(source),
-        Err(source) => Err(Error::UnfinishedExploration { done: Box::new(found), source: Box::new(source) }),
+        Err(source) => {
+            Err(Error::UnfinishedExploration { done: Box::new(found), source: Box::new(source) })
+        }
     }
 }

@@ -18,8 +18,10 @@ fn dominates(a: &Design, b: &Design) -> bool {
 
 /// Marks the designs that no other one dominates.
 pub(super) fn mark(designs: &mut [Design]) {
-    let is_optimal: Vec<bool> =
-        designs.iter().map(|design| !designs.iter().any(|other| dominates(other, design))).collect();
+    let is_optimal: Vec<bool> = designs
+        .iter()
+        .map(|design| !designs.iter().any(|other| dominates(other, design)))
+        .collect();
     for (design, is_optimal) in designs.iter_mut().zip(is_optimal) {
         design.is_optimal = is_optimal;
     }

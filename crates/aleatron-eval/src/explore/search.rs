@@ -22,7 +22,8 @@ use std::sync::Arc;
 /// Samples whose streams give the activity that energy depends on.
 const TRACED: usize = 2;
 
-/// The least number of samples to screen designs on. Data of up to twice as many are not worth screening.
+/// The least number of samples to screen designs on. Data of up to twice as many are not worth
+/// screening.
 const SCREENED: usize = 250;
 
 /// The share of the samples to screen designs on is one in so many.
@@ -61,7 +62,10 @@ impl<'a> Search<'a> {
             ("lengths", space.lengths.is_empty() || space.lengths.contains(&0)),
             ("sharings", space.sharings.is_empty()),
             ("widths", space.widths.is_empty()),
-            ("lanes", space.lanes.is_empty() || space.lanes.iter().any(|lanes| lanes.limit() == Some(0))),
+            (
+                "lanes",
+                space.lanes.is_empty() || space.lanes.iter().any(|lanes| lanes.limit() == Some(0)),
+            ),
             ("seeds", plan.seeds == 0),
             ("trials", space.budget == 0),
         ] {
@@ -115,13 +119,20 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the state before the first trial, or with the trials of an earlier exploration.
-    pub(super) fn start(&self, known: Option<Exploration>, cancel: Cancel<'_>) -> Result<Exploration> {
-        let identities = self.subjects.iter().map(|subject| subject.identity(self.data, &self.plan));
+    pub(super) fn start(
+        &self,
+        known: Option<Exploration>,
+        cancel: Cancel<'_>,
+    ) -> Result<Exploration> {
+        let identities =
+            self.subjects.iter().map(|subject| subject.identity(self.data, &self.plan));
         let faults = self.faults.map_or_else(String::new, |faults| faults.to_string());
         let identities = identities.collect::<Result<Vec<_>>>()?.join(" ") + &faults;
         let identity = fingerprint(&identities.bytes().map(u64::from).collect::<Vec<_>>());
         let trials = match known {
-            Some(known) if known.identity == identity && known.layers == self.layers => known.trials,
+            Some(known) if known.identity == identity && known.layers == self.layers => {
+                known.trials
+            }
             Some(_) => return Err(Error::Checkpoint("the network, the data or the settings")),
             None => Vec::new(),
         };
@@ -132,7 +143,11 @@ impl<'a> Search<'a> {
         }
         Ok(Exploration {
             identity,
-            networks: self.subjects.iter().map(|subject| subject.network().name().to_owned()).collect(),
+            networks: self
+                .subjects
+                .iter()
+                .map(|subject| subject.network().name().to_owned())
+                .collect(),
             layers: self.layers.clone(),
             data: self.data.name().to_owned(),
             samples: self.data.len(),
@@ -157,11 +172,22 @@ impl<'a> Search<'a> {
         cancel: Cancel<'_>,
         progress: &mut dyn FnMut(&Exploration),
     ) -> Result<bool> {
-        self.go(&mut Trials { search: self, found, cancel, progress, spent: 0, unknown: Unknown::Run })
+        self.go(&mut Trials {
+            search: self,
+            found,
+            cancel,
+            progress,
+            spent: 0,
+            unknown: Unknown::Run,
+        })
     }
 
     /// Returns the next trials that do not depend on each other, without running any.
-    pub(super) fn pending(&self, found: &mut Exploration, cancel: Cancel<'_>) -> Result<Vec<PendingTrial>> {
+    pub(super) fn pending(
+        &self,
+        found: &mut Exploration,
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<PendingTrial>> {
         let (unknown, progress) = (Unknown::Collect(Vec::new()), &mut |_: &Exploration| {});
         let mut state = Trials { search: self, found, cancel, progress, spent: 0, unknown };
         self.go(&mut state)?;
@@ -203,7 +229,8 @@ impl<'a> Search<'a> {
             let designs = self.designs(&state.found.trials, &mut costs, cancel)?;
             let bar = state.found.bar();
             let open = designs.iter().filter(|design| design.is_optimal && design.score >= bar);
-            let Some(next) = open.map(|design| &design.streams).find(|streams| !refined.contains(*streams))
+            let Some(next) =
+                open.map(|design| &design.streams).find(|streams| !refined.contains(*streams))
             else {
                 return Ok(true);
             };
@@ -216,7 +243,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Computes the designs and the Pareto set of all full trials. It is not cancelled: the state of an interrupted search is ranked as well.
+    /// Computes the designs and the Pareto set of all full trials. It is not cancelled: the state
+    /// of an interrupted search is ranked as well.
     pub(super) fn rank(&self, found: &mut Exploration) -> Result<()> {
         let mut costs = Costs::new();
         found.designs = self.designs(&found.trials, &mut costs, Cancel::NEVER)?;
@@ -233,8 +261,12 @@ impl<'a> Search<'a> {
         let mut lengths = self.space.lengths.clone();
         lengths.sort_unstable();
         let mut all = Vec::new();
-        let (integers, generators): (Vec<_>, Vec<_>) =
-            self.space.generators.iter().copied().partition(|generator| generator.integer_bits().is_some());
+        let (integers, generators): (Vec<_>, Vec<_>) = self
+            .space
+            .generators
+            .iter()
+            .copied()
+            .partition(|generator| generator.integer_bits().is_some());
         for network in 0..self.subjects.len() {
             for &generator in &integers {
                 let lengths = self.plan.lengths_of(&generator).repeat(self.layers.len());
@@ -246,7 +278,8 @@ impl<'a> Search<'a> {
                     for &sharing in &self.space.sharings {
                         for &width in &self.space.widths {
                             let lengths = vec![length; self.layers.len()];
-                            let streams = StreamDesign { network, generator, sharing, width, lengths };
+                            let streams =
+                                StreamDesign { network, generator, sharing, width, lengths };
                             if !all.contains(&streams) {
                                 all.push(streams);
                             }
@@ -284,7 +317,11 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the cost of streams with each of the lanes, or the reason why they have no circuit.
-    fn costs<'c>(&self, streams: &StreamDesign, known: &'c mut Costs) -> &'c Result<Vec<DesignCost>, String> {
+    fn costs<'c>(
+        &self,
+        streams: &StreamDesign,
+        known: &'c mut Costs,
+    ) -> &'c Result<Vec<DesignCost>, String> {
         known.entry(streams.clone()).or_insert_with(|| {
             let generator = streams.generator;
             match self.plan.fault_points_of(&generator).is_empty() {
@@ -304,14 +341,20 @@ impl<'a> Search<'a> {
         let cost = |lanes: &super::Lanes| {
             let options = Options { lanes: lanes.limit(), ..Options::default() };
             let cost = circuit.cost(&options, Technology::Generic, trace.as_ref())?;
-            let (cycles, latency, area, energy) = (cost.cycles, cost.latency, cost.area, cost.energy);
+            let (cycles, latency, area, energy) =
+                (cost.cycles, cost.latency, cost.area, cost.energy);
             Ok(DesignCost { cycles, latency, area, energy })
         };
         self.space.lanes.iter().map(cost).collect()
     }
 
     /// Returns the designs of all full trials by energy, the optimal ones marked.
-    fn designs(&self, trials: &[DesignTrial], costs: &mut Costs, cancel: Cancel<'_>) -> Result<Vec<Design>> {
+    fn designs(
+        &self,
+        trials: &[DesignTrial],
+        costs: &mut Costs,
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<Design>> {
         let mut designs: Vec<Design> = Vec::new();
         for trial in trials.iter().filter(|trial| trial.rung == Rung::Full) {
             cancel.check()?;
@@ -324,7 +367,14 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 let (streams, score) = (trial.streams.clone(), mean(&trial.scores));
-                designs.push(Design { streams, lanes, score, worst_score, cost, is_optimal: false });
+                designs.push(Design {
+                    streams,
+                    lanes,
+                    score,
+                    worst_score,
+                    cost,
+                    is_optimal: false,
+                });
             }
         }
         designs.sort_by(|a, b| a.cost.energy.total_cmp(&b.cost.energy));
@@ -375,7 +425,8 @@ impl Trials<'_, '_> {
         Ok(!self.is_pending())
     }
 
-    /// Returns the streams that are worth a full trial, in their order; `None` if the budget is spent or a result is needed to go on.
+    /// Returns the streams that are worth a full trial, in their order; `None` if the budget is
+    /// spent or a result is needed to go on.
     fn screen(
         &mut self,
         candidates: &[StreamDesign],
@@ -407,10 +458,17 @@ impl Trials<'_, '_> {
             screened.iter().any(|other| {
                 let slack = CONFIDENCE * (variance(own.1) + variance(other.1)).sqrt();
                 let mut pairs = other.2.iter().zip(&own.2);
-                other.1 - own.1 > slack && pairs.all(|(other, own)| pareto::is_no_higher(other, own))
+                other.1 - own.1 > slack
+                    && pairs.all(|(other, own)| pareto::is_no_higher(other, own))
             })
         };
-        Ok(Some(screened.iter().filter(|own| !is_beaten(own)).map(|(streams, ..)| streams.clone()).collect()))
+        Ok(Some(
+            screened
+                .iter()
+                .filter(|own| !is_beaten(own))
+                .map(|(streams, ..)| streams.clone())
+                .collect(),
+        ))
     }
 
     /// Returns the mean score of streams over all seeds; `None` if the budget is spent.
@@ -419,7 +477,8 @@ impl Trials<'_, '_> {
             return Ok(None);
         }
         self.spent += 1;
-        let known = self.found.trials.iter().find(|trial| trial.rung == rung && trial.streams == *streams);
+        let known =
+            self.found.trials.iter().find(|trial| trial.rung == rung && trial.streams == *streams);
         if let Some(trial) = known {
             return Ok(Some(mean(&trial.scores)));
         }

@@ -5,8 +5,8 @@ use aleatron_core::arithmetic::SIGNAL_LIMIT;
 use aleatron_core::{Cancel, Quantity, memory};
 use aleatron_engine::network::percentile_rank;
 use aleatron_transformer::{
-    Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts, Logits,
-    ProductOutcome, Segment,
+    Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts,
+    Logits, ProductOutcome, Segment,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,14 +28,16 @@ pub struct InputScales {
 }
 
 impl InputScales {
-    /// Measures the scales on a text: for each product, the magnitude that `share` of its inputs does not exceed in floating point. A
-    /// text longer than `context` is read in sequences of this length.
+    /// Measures the scales on a text: for each product, the magnitude that `share` of its inputs
+    /// does not exceed in floating point. A text longer than `context` is read in sequences of
+    /// this length.
     ///
-    /// Products without signal have scale 1. The products of the pass run in floating point afterwards.
+    /// Products without signal have scale 1. The products of the pass run in floating point
+    /// afterwards.
     ///
     /// # Errors
-    /// [`Error::LanguageOption`] for a share outside (0, 1], an empty text or a context out of range, [`Error::Language`] for an input that
-    /// is not finite,
+    /// [`Error::LanguageOption`] for a share outside (0, 1], an empty text or a context out of
+    /// range, [`Error::Language`] for an input that is not finite,
     /// [`Error::Transformer`] if the pass fails, [`aleatron_core::Error::Cancelled`].
     pub fn measure(
         pass: &mut dyn ForwardPass,
@@ -46,7 +48,11 @@ impl InputScales {
     ) -> Result<Self> {
         if !(share > 0.0 && share <= 1.0) {
             let remedy = "give a share of the inputs above 0 and at most 1".to_owned();
-            return Err(Error::LanguageOption { option: "quantile", value: share.to_string(), remedy });
+            return Err(Error::LanguageOption {
+                option: "quantile",
+                value: share.to_string(),
+                remedy,
+            });
         }
         if tokens.is_empty() {
             let remedy = "give a calibration text of at least one token".to_owned();
@@ -59,7 +65,8 @@ impl InputScales {
         super::plan::check_context(context, pass.config())?;
         let observer = Arc::new(Magnitudes::new(pass.config(), tokens.len(), share)?);
         pass.set_linear_products(Some(Arc::clone(&observer) as Arc<dyn LinearProducts>))?;
-        let read = tokens.chunks(context).try_for_each(|sequence| read_sequence(pass, sequence, cancel));
+        let read =
+            tokens.chunks(context).try_for_each(|sequence| read_sequence(pass, sequence, cancel));
         pass.set_linear_products(None)?;
         read?;
         Ok(Self { scales: observer.scales()?, tokens: tokens.len(), share })
@@ -112,8 +119,10 @@ impl Magnitudes {
         let scale = |product: &Mutex<Largest>| {
             let mut largest = product.lock().unwrap_or_else(PoisonError::into_inner);
             if !largest.is_finite {
-                let (what, value) =
-                    (format!("calibration of \"{}\"", largest.linear), "an input is infinite or NaN");
+                let (what, value) = (
+                    format!("calibration of \"{}\"", largest.linear),
+                    "an input is infinite or NaN",
+                );
                 let remedy = "check the weights of the model".to_owned();
                 return Err(Error::Language { what, value: value.to_owned(), remedy });
             }
@@ -167,16 +176,22 @@ impl LinearProducts for Magnitudes {
 mod tests {
     use super::*;
 
-    /// The bounded selection gives the value that sorting gives, whatever the order and the number of values.
+    /// The bounded selection gives the value that sorting gives, whatever the order and the number
+    /// of values.
     #[test]
     fn largest_values_have_the_percentile_as_minimum() {
-        let value = |k: usize| (k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_shr(40) as f32;
+        let value =
+            |k: usize| (k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_shr(40) as f32;
         for n in [1, 2, 9_000, 20_001] {
             for share in [0.25, 0.5, 0.9995, 1.0] {
                 let values: Vec<f32> = (0..n).map(value).collect();
                 let rank = percentile_rank(n, share).unwrap_or(0);
-                let mut largest =
-                    Largest { linear: LinearId::Head, keep: n - rank, values: Vec::new(), is_finite: true };
+                let mut largest = Largest {
+                    linear: LinearId::Head,
+                    keep: n - rank,
+                    values: Vec::new(),
+                    is_finite: true,
+                };
                 values.chunks(77).for_each(|chunk| largest.add(chunk));
                 largest.truncate();
                 let mut sorted = values;

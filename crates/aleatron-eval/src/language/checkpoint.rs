@@ -49,7 +49,8 @@ impl LanguageCheckpoint {
     /// [`Error::Format`] if it is something else.
     pub fn from_json(text: &str) -> Result<Self> {
         let file = "evaluation of a language model".to_owned();
-        serde_json::from_str(text).map_err(|error| Error::Format { file, reason: error.to_string() })
+        serde_json::from_str(text)
+            .map_err(|error| Error::Format { file, reason: error.to_string() })
     }
 
     /// Returns whether all of its runs were finished.
@@ -66,8 +67,9 @@ impl LanguageCheckpoint {
 }
 
 impl LanguageEvaluation {
-    /// Takes over the finished runs of an earlier evaluation of the same model, text and settings. The loss in floating point and the
-    /// input scales identify the weights and the text: they depend on all of them, bit for bit.
+    /// Takes over the finished runs of an earlier evaluation of the same model, text and settings.
+    /// The loss in floating point and the input scales identify the weights and the text: they
+    /// depend on all of them, bit for bit.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] with the difference.
@@ -77,7 +79,10 @@ impl LanguageEvaluation {
             ("its precision", self.precision == earlier.precision),
             ("its context", self.context == earlier.context),
             ("its quantile", self.quantile == earlier.quantile),
-            ("its settings of streams", [&self.width, &self.sharing] == [&earlier.width, &earlier.sharing]),
+            (
+                "its settings of streams",
+                [&self.width, &self.sharing] == [&earlier.width, &earlier.sharing],
+            ),
             ("its margins", self.margins == earlier.margins),
             ("its settings of products", self.layers == earlier.layers),
             ("the tokens of calibration", self.calibration_tokens == earlier.calibration_tokens),
@@ -106,7 +111,8 @@ impl LanguageEvaluation {
 
     /// Returns whether a seed of a generator and a length is finished.
     pub(super) fn has_seed(&self, generator: &str, length: usize, seed: u64) -> bool {
-        let mut rows = self.rows.iter().filter(|row| row.generator == generator && row.length == length);
+        let mut rows =
+            self.rows.iter().filter(|row| row.generator == generator && row.length == length);
         rows.any(|row| row.seeds.iter().any(|run| run.seed == seed))
     }
 

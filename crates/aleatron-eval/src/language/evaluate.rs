@@ -1,4 +1,5 @@
-//! The evaluation of a language model in one process: floating point, and a run over the text for each generator, length and seed.
+//! The evaluation of a language model in one process: floating point, and a run over the text for
+//! each generator, length and seed.
 
 use super::checkpoint::LanguageCheckpoint;
 use super::job::LanguageJob;
@@ -29,16 +30,18 @@ pub struct LanguageProgress<'a> {
     pub evaluation: Option<&'a LanguageEvaluation>,
 }
 
-/// Evaluates a language model as streams: measures the scales of inputs on the first tokens of a text, and predicts the tokens after
-/// them in floating point and with every generator, length and seed of the plan.
+/// Evaluates a language model as streams: measures the scales of inputs on the first tokens of a
+/// text, and predicts the tokens after them in floating point and with every generator, length and
+/// seed of the plan.
 ///
-/// Runs that `checkpoint` has finished are taken from it. The model must be loaded on the CPU; its linear products run on the device of
-/// the plan. A cancelled evaluation returns the runs that are finished, if the one in floating point is.
+/// Runs that `checkpoint` has finished are taken from it. The model must be loaded on the CPU; its
+/// linear products run on the device of the plan. A cancelled evaluation returns the runs that are
+/// finished, if the one in floating point is.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] for a checkpoint of another model, text or plan; as [`LanguageJob::new`] and
-/// [`StreamProducts::new`](super::StreamProducts::new); [`Error::UnfinishedLanguage`] with the finished runs for a failure after the
-/// run in floating point.
+/// [`Error::Checkpoint`] for a checkpoint of another model, text or plan; as [`LanguageJob::new`]
+/// and [`StreamProducts::new`](super::StreamProducts::new); [`Error::UnfinishedLanguage`] with the
+/// finished runs for a failure after the run in floating point.
 pub fn evaluate_language_model(
     name: &str,
     model: &mut Transformer,
@@ -57,7 +60,15 @@ pub fn evaluate_language_model(
     journal.add(job.run(&task(0), cancel, &mut |tokens| {
         done += tokens;
         let (label, generator) = ("floating point", "float");
-        progress(&LanguageProgress { done, total, label, generator, length: 0, seed: 0, evaluation: None });
+        progress(&LanguageProgress {
+            done,
+            total,
+            label,
+            generator,
+            length: 0,
+            seed: 0,
+            evaluation: None,
+        });
     })?)?;
     let mut found = journal.float()?;
     if let Some(checkpoint) = checkpoint {
@@ -78,11 +89,17 @@ pub fn evaluate_language_model(
             done += tokens;
             report(done, &found);
         });
-        match result.and_then(|result| journal.add(result)).and_then(|()| journal.close(pass, &mut found)) {
+        match result
+            .and_then(|result| journal.add(result))
+            .and_then(|()| journal.close(pass, &mut found))
+        {
             Ok(()) => report(done, &found),
             Err(error) if error.core() == Some(&CoreError::Cancelled) => break,
             Err(source) => {
-                return Err(Error::UnfinishedLanguage { done: Box::new(found), source: Box::new(source) });
+                return Err(Error::UnfinishedLanguage {
+                    done: Box::new(found),
+                    source: Box::new(source),
+                });
             }
         }
     }

@@ -110,16 +110,21 @@ impl HeadTermination {
             let (scores, _) = step.run(inputs, seed)?;
             let noise = noise(step);
             let decide = |scores: &[f64]| early::decide(scores, noise, &self.margins);
-            decisions
-                .push((step.layer().spec().length().bits(), scores.chunks_exact(m).map(decide).collect()));
+            decisions.push((
+                step.layer().spec().length().bits(),
+                scores.chunks_exact(m).map(decide).collect(),
+            ));
         }
-        let best: Vec<usize> = outputs.chunks_exact(m).map(aleatron_engine::network::top_class).collect();
+        let best: Vec<usize> =
+            outputs.chunks_exact(m).map(aleatron_engine::network::top_class).collect();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for (rank, counts) in counts.iter_mut().enumerate() {
             for (position, &best) in best.iter().enumerate() {
-                let mut steps = decisions.iter().map(|(cycles, decisions)| (*cycles, decisions[position]));
+                let mut steps =
+                    decisions.iter().map(|(cycles, decisions)| (*cycles, decisions[position]));
                 let stop = steps.find(|(_, decision)| decision.reached > rank);
-                let (cycles, token) = stop.map_or((length, best), |(cycles, stop)| (cycles, stop.class));
+                let (cycles, token) =
+                    stop.map_or((length, best), |(cycles, stop)| (cycles, stop.class));
                 counts.add(HeadCounts {
                     cycles: cycles as u64,
                     stopped: u64::from(cycles < length),

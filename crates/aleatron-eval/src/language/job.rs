@@ -84,7 +84,10 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         let tokens = text.tokens()[split.evaluation.clone()].to_vec();
         let products = LinearId::all(&config).into_iter().map(|linear| {
             let [m, n] = linear.shape(&config);
-            ProductSummary { name: linear.to_string(), weights: (m as u64).saturating_mul(n as u64) }
+            ProductSummary {
+                name: linear.to_string(),
+                weights: (m as u64).saturating_mul(n as u64),
+            }
         });
         let header = Header {
             language_model: name.to_owned(),
@@ -144,7 +147,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         cancel: Cancel<'_>,
         tick: &mut dyn FnMut(usize),
     ) -> Result<LanguageTaskResult> {
-        let end = task.first.checked_add(task.chunks).filter(|&end| end <= self.schedule.n_sequences());
+        let end =
+            task.first.checked_add(task.chunks).filter(|&end| end <= self.schedule.n_sequences());
         let Some(end) = end.filter(|_| task.pass < self.schedule.n_passes()) else {
             return Err(crate::task::fault(format!("{task:?} is of another schedule")));
         };
@@ -153,19 +157,25 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
         pass.set_linear_products(products.clone().map(|products| products as _))?;
         let reading = Reading { tokens: &self.tokens, chunk: self.chunk, cancel };
         let read = (task.first..end).map(|sequence| {
-            let before =
-                products.as_ref().map(|products| (products.saturation_counts(), products.head_counts()));
+            let before = products
+                .as_ref()
+                .map(|products| (products.saturation_counts(), products.head_counts()));
             let start = Instant::now();
             let score = reading.score(pass, sequence, self.schedule.tokens_of(sequence), tick)?;
             let seconds = start.elapsed().as_secs_f64();
-            let mut result =
-                SequenceResult { nats: score.nats, best: score.best, seconds, ..Default::default() };
+            let mut result = SequenceResult {
+                nats: score.nats,
+                best: score.best,
+                seconds,
+                ..Default::default()
+            };
             if let (Some(products), Some((saturated, head))) = (&products, before) {
                 let after = products.saturation_counts();
                 let pairs = after.iter().zip(&saturated).map(|(a, b)| [a[0] - b[0], a[1] - b[1]]);
                 result.saturated = pairs.collect();
                 let after = products.head_counts();
-                result.head = after.iter().zip(head).map(|(after, before)| after.since(before)).collect();
+                result.head =
+                    after.iter().zip(head).map(|(after, before)| after.since(before)).collect();
                 result.backends = products.backends(self.chunk.min(self.schedule.header.context));
             }
             Ok(result)
@@ -177,7 +187,11 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
     }
 
     /// Returns the mean loss in nats per token, of the products as streams or in floating point.
-    pub(super) fn loss(&mut self, streams: Option<&StreamConfig>, cancel: Cancel<'_>) -> Result<f64> {
+    pub(super) fn loss(
+        &mut self,
+        streams: Option<&StreamConfig>,
+        cancel: Cancel<'_>,
+    ) -> Result<f64> {
         let (context, pass) = (self.schedule.header.context, self.model.borrow_mut().pass());
         let products = streams.map(|streams| {
             StreamProducts::new(pass, &self.scales, streams, context, ProductSelection::All, cancel)
@@ -215,7 +229,8 @@ impl<M: BorrowMut<Transformer>> LanguageJob<M> {
             }
         };
         let context = self.schedule.header.context;
-        let products = StreamProducts::new(transformer, &self.scales, &streams, context, selection, cancel)?;
+        let products =
+            StreamProducts::new(transformer, &self.scales, &streams, context, selection, cancel)?;
         let products = match run.only {
             None => {
                 let margins = &self.schedule.header.plan.margins;
@@ -252,13 +267,15 @@ impl LanguageJob<Transformer> {
     /// [`Transformer::load`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "job".to_owned(), reason };
-        let packed: Packed = serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;
+        let packed: Packed =
+            serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;
         let line = crate::task::to_line(&packed.header)?;
         let schedule = LanguageSchedule::from_line(&line)?;
         let Packed { origin, header, tokens, chunk } = packed;
         let mut model = origin.load()?;
         let is_known = |&token: &u32| (token as usize) < model.config().vocabulary;
-        if tokens.len() != header.predicted_tokens + 1 || !tokens.iter().all(is_known) || chunk == 0 {
+        if tokens.len() != header.predicted_tokens + 1 || !tokens.iter().all(is_known) || chunk == 0
+        {
             return Err(fault("its tokens are inconsistent".to_owned()));
         }
         if identify(model.pass(), &tokens)? != header.fingerprint {
@@ -293,7 +310,10 @@ impl ModelOrigin {
     /// As [`Transformer::load`].
     pub fn load(&self) -> Result<Transformer> {
         let (precision, merge) = (self.precision, self.lora.clone());
-        Ok(Transformer::load(&self.model, &LoadOptions { device: DeviceChoice::Cpu, precision, merge })?)
+        Ok(Transformer::load(
+            &self.model,
+            &LoadOptions { device: DeviceChoice::Cpu, precision, merge },
+        )?)
     }
 }
 

@@ -78,10 +78,12 @@ impl LanguageTaskResult {
         };
         for (index, sequence) in (self.first..).zip(&self.sequences) {
             let n = schedule.tokens_of(index).len() as u64;
-            let is_head =
-                |counts: &HeadCounts| counts.stopped <= n && counts.changed <= n && counts.cycles < MOST;
+            let is_head = |counts: &HeadCounts| {
+                counts.stopped <= n && counts.changed <= n && counts.cycles < MOST
+            };
             let is_share = |&[inputs, saturated]: &[u64; 2]| saturated <= inputs && inputs < MOST;
-            let saturated = sequence.saturated.len() == n_products && sequence.saturated.iter().all(is_share);
+            let saturated =
+                sequence.saturated.len() == n_products && sequence.saturated.iter().all(is_share);
             for (what, is_consistent) in [
                 ("loss", (0.0..f64::INFINITY).contains(&sequence.nats)),
                 ("tokens", sequence.best.len() == schedule.tokens_of(index).len()),
@@ -91,7 +93,9 @@ impl LanguageTaskResult {
             ] {
                 if !is_consistent {
                     let pass = self.pass;
-                    return Err(fault(format!("pass {pass}, sequence {index}: its {what} are inconsistent")));
+                    return Err(fault(format!(
+                        "pass {pass}, sequence {index}: its {what} are inconsistent"
+                    )));
                 }
             }
         }
@@ -231,7 +235,8 @@ impl LanguageJournal {
         }
         let (finished, generator) = (&self.finished.passes[pass], run.generator.to_string());
         let loss = finished.nats() / found.predicted_tokens.max(1) as f64;
-        let same = finished.best().zip(self.finished.passes[0].best()).filter(|(a, b)| a == b).count();
+        let same =
+            finished.best().zip(self.finished.passes[0].best()).filter(|(a, b)| a == b).count();
         let agreement = same as f64 / found.predicted_tokens.max(1) as f64;
         let mut saturated = vec![[0; 2]; found.input_scales.len()];
         for sequence in finished.chunks.values() {
@@ -255,7 +260,8 @@ impl LanguageJournal {
                 }
                 let bits = self.schedule.config(run).settings_of("head").length;
                 let head = margins.iter().zip(head);
-                let head = head.map(|(&m, counts)| HeadStop::new(m, counts, found.predicted_tokens, bits));
+                let head =
+                    head.map(|(&m, counts)| HeadStop::new(m, counts, found.predicted_tokens, bits));
                 let result = LanguageSeed {
                     head: head.collect(),
                     seed: run.seed,

@@ -50,7 +50,8 @@ pub struct LanguagePlan {
     pub share: f64,
     /// Positions that run at once. It changes times and nothing else.
     pub chunk: usize,
-    /// Decision margins of early termination of the head, in standard deviations; it is not measured without any.
+    /// Decision margins of early termination of the head, in standard deviations; it is not
+    /// measured without any.
     pub margins: Vec<f64>,
     /// Whether the loss with one product as streams is measured.
     pub sensitivity: Sensitivity,
@@ -84,7 +85,8 @@ impl LanguagePlan {
     /// Checks everything that can be known before a model runs.
     ///
     /// # Errors
-    /// [`Error::Nothing`] for an empty list, [`Error::LanguageOption`] for an option out of range, and as [`check_config`].
+    /// [`Error::Nothing`] for an empty list, [`Error::LanguageOption`] for an option out of range,
+    /// and as [`check_config`].
     pub fn check(&self, model: &Config) -> Result<()> {
         if self.lengths.is_empty() {
             return Err(Error::Nothing("lengths"));
@@ -101,7 +103,11 @@ impl LanguagePlan {
         check_context(self.context_of(model), model)?;
         if !(self.share > 0.0 && self.share <= 1.0) {
             let remedy = "give a share of the inputs above 0 and at most 1".to_owned();
-            return Err(Error::LanguageOption { option: "quantile", value: self.share.to_string(), remedy });
+            return Err(Error::LanguageOption {
+                option: "quantile",
+                value: self.share.to_string(),
+                remedy,
+            });
         }
         let plan = self.resolved(model);
         plan.check_numbers()?;
@@ -143,14 +149,17 @@ impl LanguagePlan {
         }
     }
 
-    /// Returns each generator and each length once, lengths in ascending order. If every product has a length of its own, the longest
-    /// of these is the only length: others would run the same streams again.
+    /// Returns each generator and each length once, lengths in ascending order. If every product
+    /// has a length of its own, the longest of these is the only length: others would run the
+    /// same streams again.
     pub(super) fn resolved(&self, model: &Config) -> Plan {
         let streams = self.streams();
-        let own = |linear: &LinearId| self.layers.get(&linear.to_string()).and_then(|layer| layer.length);
+        let own =
+            |linear: &LinearId| self.layers.get(&linear.to_string()).and_then(|layer| layer.length);
         let own: Option<Vec<usize>> = LinearId::all(model).iter().map(own).collect();
-        let lengths =
-            own.and_then(|own| own.into_iter().max()).map_or(streams.lengths.clone(), |one| vec![one]);
+        let lengths = own
+            .and_then(|own| own.into_iter().max())
+            .map_or(streams.lengths.clone(), |one| vec![one]);
         let mut plan = Plan { lengths: Vec::new(), generators: Vec::new(), ..streams.clone() };
         plan.add(&Plan { lengths, ..streams });
         plan

@@ -6,14 +6,15 @@ use crate::{Error, Result};
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Width, WidthChoice};
 use aleatron_core::{
-    Cancel, Error as CoreError, LayerIndex, Length, Polarity, Quantity, SampleSeed, Topology, memory,
+    Cancel, Error as CoreError, LayerIndex, Length, Polarity, Quantity, SampleSeed, Topology,
+    memory,
 };
 use aleatron_engine::backend::CountMethod;
 use aleatron_engine::network::{InputRange, LayerSettings, StreamConfig};
 use aleatron_engine::{StreamLayer, StreamProduct};
 use aleatron_transformer::{
-    Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts, ProductOutcome,
-    TokenPosition,
+    Config, Error as TransformerError, ForwardPass, LinearId, LinearProduct, LinearProducts,
+    ProductOutcome, TokenPosition,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -57,15 +58,22 @@ impl Saturation {
         if self.inputs == 0 { 0.0 } else { self.saturated as f64 / self.inputs as f64 }
     }
 
-    /// Returns a warning if more inputs saturated than calibration explains, by the rule for networks.
+    /// Returns a warning if more inputs saturated than calibration explains, by the rule for
+    /// networks.
     #[must_use]
     pub fn warning(&self, config: &Config) -> Option<String> {
         let counts = [self.inputs, self.saturated];
-        saturation_warning(&self.linear.to_string(), self.linear.index(config), self.input_scale, counts)
+        saturation_warning(
+            &self.linear.to_string(),
+            self.linear.index(config),
+            self.input_scale,
+            counts,
+        )
     }
 }
 
-/// Returns a warning if more inputs of a product saturated than calibration explains; `counts` are all inputs and those that saturated.
+/// Returns a warning if more inputs of a product saturated than calibration explains; `counts` are
+/// all inputs and those that saturated.
 pub(super) fn saturation_warning(
     name: &str,
     layer: usize,
@@ -73,7 +81,8 @@ pub(super) fn saturation_warning(
     [inputs, saturated]: [u64; 2],
 ) -> Option<String> {
     let saturated = saturated as f64 / inputs.max(1) as f64;
-    let range = InputRange { layer, name: name.to_owned(), scale, saturated, largest: 1.0, small: 0.0 };
+    let range =
+        InputRange { layer, name: name.to_owned(), scale, saturated, largest: 1.0, small: 0.0 };
     range.warning().map(|_| {
         format!(
             "product \"{name}\": {:.1} % of its inputs saturate at the input scale {scale}; calibrate with more text of the same kind",
@@ -104,11 +113,12 @@ struct StreamedProduct {
     saturated: AtomicU64,
 }
 
-/// Checks a configuration of streams for a model: names of products, lengths, generators, arithmetic.
+/// Checks a configuration of streams for a model: names of products, lengths, generators,
+/// arithmetic.
 ///
 /// # Errors
-/// [`Error::LanguageOption`] for an unknown product or integer arithmetic, [`Error::Core`] for a length, width or generator that a product
-/// cannot have.
+/// [`Error::LanguageOption`] for an unknown product or integer arithmetic, [`Error::Core`] for a
+/// length, width or generator that a product cannot have.
 pub fn check_config(model: &Config, streams: &StreamConfig) -> Result<()> {
     if streams.arithmetic != Arithmetic::Float {
         let remedy = "attention and norms are in floating point: use float".to_owned();
@@ -123,8 +133,9 @@ pub fn check_config(model: &Config, streams: &StreamConfig) -> Result<()> {
     if let Some(name) = streams.layers.keys().find(|name| !names.contains(name.as_str())) {
         let (first, last) = (known.first(), known.last());
         let shown = first.into_iter().chain(last).cloned().collect::<Vec<_>>().join(" to ");
-        let remedy =
-            format!("the products of this model are {shown}: layers.N.qkv, .output, .up, .down and head");
+        let remedy = format!(
+            "the products of this model are {shown}: layers.N.qkv, .output, .up, .down and head"
+        );
         return Err(Error::LanguageOption {
             option: "layer",
             value: format!("\"{name}\" is unknown"),
@@ -142,12 +153,13 @@ fn settings_of(streams: &StreamConfig, product: &str) -> Result<LayerSettings> {
     with_width(streams.settings_of(product))
 }
 
-/// Returns settings with the width that an automatic one stands for in language models: that of the specification, but at most n - 1 bits for
-/// streams of 2^n bits.
+/// Returns settings with the width that an automatic one stands for in language models: that of the
+/// specification, but at most n - 1 bits for streams of 2^n bits.
 ///
-/// The first 2^n integers of a Sobol sequence of W > n bits are the multiples of 2^(W - n), so that thresholds between two of them count
-/// as the greater one, and products are too large. With fewer bits the counts of products are closer to the products of the thresholds,
-/// and the thresholds are rounded more. For weights of language models, n - 1 bits add the least loss.
+/// The first 2^n integers of a Sobol sequence of W > n bits are the multiples of 2^(W - n), so that
+/// thresholds between two of them count as the greater one, and products are too large. With fewer
+/// bits the counts of products are closer to the products of the thresholds, and the thresholds are
+/// rounded more. For weights of language models, n - 1 bits add the least loss.
 ///
 /// # Errors
 /// [`Error::Core`] for a length of 0.
@@ -164,14 +176,19 @@ pub fn with_width(settings: LayerSettings) -> Result<LayerSettings> {
     Ok(LayerSettings { width: width.into(), ..settings })
 }
 
-/// Returns the width of the shared sequences of products without settings of their own; `None` for Bernoulli streams, which share none.
+/// Returns the width of the shared sequences of products without settings of their own; `None` for
+/// Bernoulli streams, which share none.
 pub(super) fn width_of(streams: &StreamConfig) -> Result<Option<u32>> {
     let settings = with_width(streams.settings)?;
     let width = settings.width.resolve(&settings.generator, Length::new(settings.length)?);
     Ok((settings.generator != GeneratorName::Bernoulli).then(|| width.bits()))
 }
 
-fn spec_of(model: &Config, streams: &StreamConfig, linear: LinearId) -> Result<aleatron_core::LayerSpec> {
+fn spec_of(
+    model: &Config,
+    streams: &StreamConfig,
+    linear: LinearId,
+) -> Result<aleatron_core::LayerSpec> {
     let [n_neurons, n_inputs] = linear.shape(model);
     let index = LayerIndex::new(linear.index(model))?;
     let settings = settings_of(streams, &linear.to_string())?;
@@ -179,7 +196,8 @@ fn spec_of(model: &Config, streams: &StreamConfig, linear: LinearId) -> Result<a
     Ok(settings.spec(streams.seed, topology, Polarity::Signed, index)?)
 }
 
-/// Checks that the weights of all products fit together, as numbers and, if they are counted bit by bit, as streams.
+/// Checks that the weights of all products fit together, as numbers and, if they are counted bit by
+/// bit, as streams.
 fn check_memory(model: &Config, streams: &StreamConfig, selection: ProductSelection) -> Result<()> {
     if !streams.device.may_use_host_memory() {
         return Ok(());
@@ -196,13 +214,16 @@ fn check_memory(model: &Config, streams: &StreamConfig, selection: ProductSelect
 }
 
 impl StreamProducts {
-    /// Prepares the linear products of a pass as streams: scales their weights by rows, encodes them and uploads them to the device.
+    /// Prepares the linear products of a pass as streams: scales their weights by rows, encodes
+    /// them and uploads them to the device.
     ///
-    /// The index of a sample is `sequence * context + position`, so `context` is the most positions of a sequence.
+    /// The index of a sample is `sequence * context + position`, so `context` is the most positions
+    /// of a sequence.
     ///
     /// # Errors
-    /// As [`check_config`], and [`aleatron_core::Error::Memory`] if the weights do not fit, [`aleatron_core::Error::Backend`] if the
-    /// device fails, [`aleatron_core::Error::Cancelled`].
+    /// As [`check_config`], and [`aleatron_core::Error::Memory`] if the weights do not fit,
+    /// [`aleatron_core::Error::Backend`] if the device fails,
+    /// [`aleatron_core::Error::Cancelled`].
     pub fn new(
         pass: &dyn ForwardPass,
         scales: &InputScales,
@@ -223,13 +244,16 @@ impl StreamProducts {
         let prepare = |(&linear, &input_scale): (&LinearId, &f64)| {
             cancel.check()?;
             let wanted = selection.includes(linear);
-            wanted.then(|| StreamedProduct::new(pass, linear, input_scale, streams, cancel)).transpose()
+            wanted
+                .then(|| StreamedProduct::new(pass, linear, input_scale, streams, cancel))
+                .transpose()
         };
         let layers = all.iter().zip(&scales.scales).map(prepare).collect::<Result<_>>()?;
         Ok(Self { config: config.clone(), context, seed: streams.seed, layers, head: None })
     }
 
-    /// Also measures early termination of the head at some decision margins, which changes no output.
+    /// Also measures early termination of the head at some decision margins, which changes no
+    /// output.
     pub(super) fn with_head_termination(
         mut self,
         pass: &dyn ForwardPass,
@@ -247,7 +271,8 @@ impl StreamProducts {
         Ok(self)
     }
 
-    /// Returns the counts of early termination of the head so far, for each margin in ascending order; none if it is not measured.
+    /// Returns the counts of early termination of the head so far, for each margin in ascending
+    /// order; none if it is not measured.
     pub(super) fn head_counts(&self) -> Vec<HeadCounts> {
         self.head.as_ref().map(HeadTermination::counts).unwrap_or_default()
     }
@@ -270,22 +295,30 @@ impl StreamProducts {
         let layers = self.layers.iter().zip(self.saturation_counts());
         let pairs = LinearId::all(&self.config).into_iter().zip(layers);
         let seen = pairs.filter_map(|(linear, (layer, [inputs, saturated]))| {
-            Some(Saturation { linear, input_scale: layer.as_ref()?.product.input_scale(), inputs, saturated })
+            Some(Saturation {
+                linear,
+                input_scale: layer.as_ref()?.product.input_scale(),
+                inputs,
+                saturated,
+            })
         });
         seen.collect()
     }
 
-    /// Returns the inputs of each product so far and those that saturated; none of products in floating point.
+    /// Returns the inputs of each product so far and those that saturated; none of products in
+    /// floating point.
     pub(super) fn saturation_counts(&self) -> Vec<[u64; 2]> {
         let count = |layer: &Option<StreamedProduct>| {
             let layer = layer.as_ref();
-            layer.map_or([0; 2], |own| [&own.inputs, &own.saturated].map(|n| n.load(Ordering::Relaxed)))
+            layer.map_or([0; 2], |own| {
+                [&own.inputs, &own.saturated].map(|n| n.load(Ordering::Relaxed))
+            })
         };
         self.layers.iter().map(count).collect()
     }
 
-    /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends that [`Device::Auto`](aleatron_engine::Device::Auto) has yet to choose
-    /// are missing.
+    /// Returns the names of the backends that batches of `n_samples` run on, each once. Backends
+    /// that [`Device::Auto`](aleatron_engine::Device::Auto) has yet to choose are missing.
     #[must_use]
     pub fn backends(&self, n_samples: usize) -> Vec<String> {
         let layers = self.layers.iter().flatten();
@@ -298,8 +331,10 @@ impl StreamProducts {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let layers = self.layers.iter().flatten();
-        let all: BTreeSet<String> =
-            layers.flat_map(|own| own.product.layer().warnings()).map(ToString::to_string).collect();
+        let all: BTreeSet<String> = layers
+            .flat_map(|own| own.product.layer().warnings())
+            .map(ToString::to_string)
+            .collect();
         all.into_iter().collect()
     }
 
@@ -313,7 +348,8 @@ impl StreamProducts {
         }
         let actual = u128::from(at.sequence) * self.context as u128 + at.position as u128;
         let limit = u128::from(u32::MAX);
-        u32::try_from(actual).map_err(|_| CoreError::TooLarge { what: Quantity::Row, actual, limit }.into())
+        u32::try_from(actual)
+            .map_err(|_| CoreError::TooLarge { what: Quantity::Row, actual, limit }.into())
     }
 
     /// Returns the rows as runs of consecutive samples, each with its first sample.
@@ -322,7 +358,9 @@ impl StreamProducts {
         for (row, &position) in positions.iter().enumerate() {
             let sample = self.sample(position)?;
             match runs.last_mut() {
-                Some((rows, first)) if u64::from(*first) + rows.len() as u64 == u64::from(sample) => {
+                Some((rows, first))
+                    if u64::from(*first) + rows.len() as u64 == u64::from(sample) =>
+                {
                     rows.end = row + 1;
                 }
                 _ => runs.push((row..row + 1, sample)),
@@ -333,12 +371,18 @@ impl StreamProducts {
 
     fn outputs(&self, product: &LinearProduct<'_>, out: &mut [f32]) -> Result<ProductOutcome> {
         let slot = self.layers.get(product.linear.index(&self.config));
-        let Some(streamed) = slot.and_then(Option::as_ref) else { return Ok(ProductOutcome::Declined) };
+        let Some(streamed) = slot.and_then(Option::as_ref) else {
+            return Ok(ProductOutcome::Declined);
+        };
         let spec = streamed.product.layer().spec();
         let (n, m) = (spec.n_inputs(), spec.n_neurons());
-        let sizes =
-            [(product.inputs.len(), product.positions.len() * n), (out.len(), product.positions.len() * m)];
-        if let Some(&(actual, expected)) = sizes.iter().find(|(actual, expected)| actual != expected) {
+        let sizes = [
+            (product.inputs.len(), product.positions.len() * n),
+            (out.len(), product.positions.len() * m),
+        ];
+        if let Some(&(actual, expected)) =
+            sizes.iter().find(|(actual, expected)| actual != expected)
+        {
             return Err(CoreError::Mismatch { what: Quantity::Inputs, expected, actual }.into());
         }
         for (rows, first) in self.runs(product.positions)? {

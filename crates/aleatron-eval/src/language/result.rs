@@ -33,7 +33,8 @@ pub struct LanguageEvaluation {
     pub calibration_tokens: usize,
     /// The share of inputs that the scales cover.
     pub quantile: f64,
-    /// The scales: the input of each linear product that becomes 1, in the order of the forward pass.
+    /// The scales: the input of each linear product that becomes 1, in the order of the forward
+    /// pass.
     pub input_scales: Vec<f64>,
     /// The tokens after them that were predicted.
     pub predicted_tokens: usize,
@@ -69,7 +70,11 @@ impl LanguageFigures {
     #[must_use]
     pub fn new(loss: f64, tokens: usize, bytes: usize) -> Self {
         let bits = loss * tokens as f64 / std::f64::consts::LN_2;
-        Self { loss, bits_per_byte: (bytes > 0).then(|| bits / bytes as f64), perplexity: loss.exp() }
+        Self {
+            loss,
+            bits_per_byte: (bytes > 0).then(|| bits / bytes as f64),
+            perplexity: loss.exp(),
+        }
     }
 }
 
@@ -162,7 +167,13 @@ impl LanguageEvaluation {
     }
 
     /// Adds a run over the text.
-    pub(super) fn add(&mut self, generator: &str, length: usize, width: Option<u32>, run: LanguageSeed) {
+    pub(super) fn add(
+        &mut self,
+        generator: &str,
+        length: usize,
+        width: Option<u32>,
+        run: LanguageSeed,
+    ) {
         let is_it = |row: &LanguageRow| row.generator == generator && row.length == length;
         let index = self.rows.iter().position(is_it);
         let mut seeds = index.map(|index| self.rows.remove(index).seeds).unwrap_or_default();
@@ -188,7 +199,8 @@ impl LanguageEvaluation {
         };
         self.rows.insert(index.unwrap_or(self.rows.len()), row);
         // By generator in the order in which they came, and by length.
-        let mut generators: Vec<String> = self.rows.iter().map(|row| row.generator.clone()).collect();
+        let mut generators: Vec<String> =
+            self.rows.iter().map(|row| row.generator.clone()).collect();
         generators.dedup();
         let rank = |row: &LanguageRow| generators.iter().position(|name| *name == row.generator);
         self.rows.sort_by_key(|row| (rank(row), row.length));

@@ -68,8 +68,11 @@ impl LanguageSchedule {
     /// Lists the runs of a plan, which was checked.
     pub(super) fn new(header: Header) -> Result<Self> {
         let plan = &header.plan;
-        let n_seeds: u128 =
-            plan.generators.iter().map(|generator| plan.seeds_of(generator, None).count() as u128).sum();
+        let n_seeds: u128 = plan
+            .generators
+            .iter()
+            .map(|generator| plan.seeds_of(generator, None).count() as u128)
+            .sum();
         let n_runs = n_seeds.saturating_mul(plan.lengths.len() as u128);
         memory::check(n_runs.saturating_mul(size_of::<Run>() as u128), Quantity::Seeds)?;
         let mut runs = Vec::new();
@@ -172,7 +175,8 @@ impl LanguageSchedule {
     /// [`Error::Format`] with the inconsistency.
     pub fn from_line(line: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "schedule".to_owned(), reason };
-        let header: Header = serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
+        let header: Header =
+            serde_json::from_str(line).map_err(|error| fault(error.to_string()))?;
         header.plan.validate().map_err(fault)?;
         let own = header.plan.layers.values().filter_map(|layer| layer.length.as_ref());
         for &length in header.plan.lengths.iter().chain(own) {
@@ -182,7 +186,10 @@ impl LanguageSchedule {
         let is_scale = |scale: &f64| *scale > 0.0 && scale.is_finite();
         for (what, is_consistent) in [
             ("products", n > 0),
-            ("input scales", header.input_scales.len() == n && header.input_scales.iter().all(is_scale)),
+            (
+                "input scales",
+                header.input_scales.len() == n && header.input_scales.iter().all(is_scale),
+            ),
             ("tokens", header.predicted_tokens > 0 && header.context > 0),
         ] {
             if !is_consistent {

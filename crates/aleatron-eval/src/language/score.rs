@@ -35,17 +35,18 @@ impl Reading<'_> {
     ) -> Result<Score> {
         let mut score = Score::default();
         let sequence = pass.open()?;
-        let scored = pass.set_sequence_number(sequence, number as u64).map_err(Error::from).and_then(|()| {
-            range.clone().step_by(self.chunk).try_for_each(|from| {
-                self.cancel.check()?;
-                let to = range.end.min(from.saturating_add(self.chunk));
-                let tokens = &self.tokens[from..to];
-                let logits = pass.forward(&[Segment { sequence, tokens }], Logits::All)?;
-                score.add(&logits, &self.tokens[from + 1..=to], from + 1)?;
-                read(to - from);
-                Ok(())
-            })
-        });
+        let scored =
+            pass.set_sequence_number(sequence, number as u64).map_err(Error::from).and_then(|()| {
+                range.clone().step_by(self.chunk).try_for_each(|from| {
+                    self.cancel.check()?;
+                    let to = range.end.min(from.saturating_add(self.chunk));
+                    let tokens = &self.tokens[from..to];
+                    let logits = pass.forward(&[Segment { sequence, tokens }], Logits::All)?;
+                    score.add(&logits, &self.tokens[from + 1..=to], from + 1)?;
+                    read(to - from);
+                    Ok(())
+                })
+            });
         pass.close(sequence);
         scored.map(|()| score)
     }

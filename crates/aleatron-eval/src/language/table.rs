@@ -6,7 +6,8 @@ use crate::Estimate;
 use crate::text::{LEAST, plural, si, table};
 
 impl LanguageEvaluation {
-    /// Returns the evaluation as text with tables of at most `width` characters, unless the first columns need more.
+    /// Returns the evaluation as text with tables of at most `width` characters, unless the first
+    /// columns need more.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
         let mut text = format!(
@@ -27,14 +28,19 @@ impl LanguageEvaluation {
             text.push_str(&format!("{line}\n"));
         }
         text.push('\n');
-        let rows: Vec<[String; 10]> =
-            std::iter::once(float_row(&self.float)).chain(self.rows.iter().map(stream_row)).collect();
+        let rows: Vec<[String; 10]> = std::iter::once(float_row(&self.float))
+            .chain(self.rows.iter().map(stream_row))
+            .collect();
         let columns = (0..HEADINGS.len()).map(|k| {
-            std::iter::once(HEADINGS[k].to_owned()).chain(rows.iter().map(|row| row[k].clone())).collect()
+            std::iter::once(HEADINGS[k].to_owned())
+                .chain(rows.iter().map(|row| row[k].clone()))
+                .collect()
         });
         text.push_str(&table(columns, width, LEAST, |line| rows[line][0] != rows[line - 1][0]));
         if self.rows.iter().any(|row| !row.head.is_empty()) {
-            text.push_str("\nEarly termination of the head, by decision margin in standard deviations:\n\n");
+            text.push_str(
+                "\nEarly termination of the head, by decision margin in standard deviations:\n\n",
+            );
             text.push_str(&self.head_table(width));
         }
         if !self.sensitivity.is_empty() {
@@ -43,7 +49,9 @@ impl LanguageEvaluation {
         }
         if !self.warnings.is_empty() {
             text.push('\n');
-            self.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
+            self.warnings
+                .iter()
+                .for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
         }
         if self.unfinished > 0 {
             text.push_str(&format!("\nunfinished: {} to go\n", plural(self.unfinished, "run")));
@@ -59,19 +67,23 @@ impl LanguageEvaluation {
         }
     }
 
-    /// Returns a line for each linear product with settings of its own, which the columns do not show.
+    /// Returns a line for each linear product with settings of its own, which the columns do not
+    /// show.
     pub(crate) fn override_lines(&self) -> impl Iterator<Item = String> {
-        self.layers.iter().map(|(name, settings)| format!("Product {name}: {settings} in every row"))
+        self.layers
+            .iter()
+            .map(|(name, settings)| format!("Product {name}: {settings} in every row"))
     }
 
     fn head_table(&self, width: usize) -> String {
         let all: Vec<(&LanguageRow, &HeadStop)> =
             self.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop))).collect();
-        let column = |heading: &str, value: &dyn Fn(&LanguageRow, &HeadStop) -> String| -> Vec<String> {
-            std::iter::once(heading.to_owned())
-                .chain(all.iter().map(|(row, stop)| value(row, stop)))
-                .collect()
-        };
+        let column =
+            |heading: &str, value: &dyn Fn(&LanguageRow, &HeadStop) -> String| -> Vec<String> {
+                std::iter::once(heading.to_owned())
+                    .chain(all.iter().map(|(row, stop)| value(row, stop)))
+                    .collect()
+            };
         let columns = [
             column("generator", &|row, _| row.generator.clone()),
             column("bits", &|row, _| row.length.to_string()),
@@ -87,9 +99,10 @@ impl LanguageEvaluation {
 
     fn sensitivity_table(&self, width: usize) -> String {
         let all = &self.sensitivity;
-        let column = |heading: &str, value: &dyn Fn(&super::LinearSensitivity) -> String| -> Vec<String> {
-            std::iter::once(heading.to_owned()).chain(all.iter().map(value)).collect()
-        };
+        let column =
+            |heading: &str, value: &dyn Fn(&super::LinearSensitivity) -> String| -> Vec<String> {
+                std::iter::once(heading.to_owned()).chain(all.iter().map(value)).collect()
+            };
         let columns = [
             column("product", &|row| row.product.clone()),
             column("generator", &|row| row.generator.clone()),
@@ -98,7 +111,9 @@ impl LanguageEvaluation {
             column("added", &|row| format!("{:+.4}", row.added_loss)),
             column("agrees %", &|row| format!("{:.2}", 100.0 * row.agreement)),
         ];
-        table(columns.into_iter(), width, LEAST, |line| all[line].generator != all[line - 1].generator)
+        table(columns.into_iter(), width, LEAST, |line| {
+            all[line].generator != all[line - 1].generator
+        })
     }
 
     /// Returns the rows as comma-separated values, the model in floating point first.
@@ -106,7 +121,8 @@ impl LanguageEvaluation {
     pub fn to_csv(&self) -> String {
         let mut csv = "generator,bits,width,seeds,nats_per_token,low,high,added_nats,bits_per_byte,perplexity,agreement,saturated,tokens_per_second\n"
             .to_owned();
-        let optional = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let optional =
+            |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let LanguageFigures { loss, bits_per_byte, perplexity } = self.float;
         csv.push_str(&format!(
             "float,,,1,{loss},{loss},{loss},0,{},{perplexity},1,,\n",

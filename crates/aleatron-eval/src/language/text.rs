@@ -47,7 +47,11 @@ impl LanguageText {
         let name = name.into();
         if text.is_empty() {
             let remedy = "give a text of at least three tokens".to_owned();
-            return Err(Error::Language { what: name, value: "the text is empty".to_owned(), remedy });
+            return Err(Error::Language {
+                what: name,
+                value: "the text is empty".to_owned(),
+                remedy,
+            });
         }
         memory::check(text.len() as u128 * BYTES_PER_BYTE, Quantity::Value)?;
         let (tokens, ends) = tokenizer.encode_with_ends(text)?;
@@ -65,13 +69,18 @@ impl LanguageText {
     /// Reads and encodes a file of text in UTF-8.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be read, [`Error::Language`] if it is not a regular file or not UTF-8, and as [`Self::new`].
+    /// [`Error::File`] if it cannot be read, [`Error::Language`] if it is not a regular file or not
+    /// UTF-8, and as [`Self::new`].
     pub fn read(path: &Path, tokenizer: &Tokenizer) -> Result<Self> {
         let name = path.display().to_string();
         let data = std::fs::metadata(path).map_err(|error| Error::file(path, error))?;
         if !data.is_file() {
             let value = "not a regular file".to_owned();
-            return Err(Error::Language { what: name, value, remedy: "give a text file".to_owned() });
+            return Err(Error::Language {
+                what: name,
+                value,
+                remedy: "give a text file".to_owned(),
+            });
         }
         memory::check(u128::from(data.len()) * BYTES_PER_BYTE, Quantity::Value)?;
         let bytes = std::fs::read(path).map_err(|error| Error::file(path, error))?;
@@ -95,11 +104,13 @@ impl LanguageText {
         &self.tokens
     }
 
-    /// Returns the first tokens for calibration: as many as given, otherwise a tenth of the text and at most 4096; and the tokens
-    /// after them for evaluation, of which at most `predicted` are predicted.
+    /// Returns the first tokens for calibration: as many as given, otherwise a tenth of the text
+    /// and at most 4096; and the tokens after them for evaluation, of which at most `predicted`
+    /// are predicted.
     ///
     /// # Errors
-    /// [`Error::Language`] for a text that is too short, [`Error::LanguageOption`] for a number of 0.
+    /// [`Error::Language`] for a text that is too short, [`Error::LanguageOption`] for a number of
+    /// 0.
     pub fn split(&self, calibration: Option<usize>, predicted: Option<usize>) -> Result<SplitText> {
         let n = self.tokens.len();
         let first = calibration.unwrap_or_else(|| (n / 10).clamp(1, CALIBRATION_LIMIT));
@@ -112,9 +123,14 @@ impl LanguageText {
             let tokens = crate::plural(n, "token");
             let value = format!("{tokens}, of which {first} would be for calibration");
             let remedy = "give a longer text: calibration needs one token at least, evaluation one to read and one to predict";
-            return Err(Error::Language { what: self.name.clone(), value, remedy: remedy.to_owned() });
+            return Err(Error::Language {
+                what: self.name.clone(),
+                value,
+                remedy: remedy.to_owned(),
+            });
         }
-        let end = predicted.map_or(n, |predicted| n.min(first.saturating_add(predicted).saturating_add(1)));
+        let end = predicted
+            .map_or(n, |predicted| n.min(first.saturating_add(predicted).saturating_add(1)));
         Ok(SplitText { calibration: 0..first, evaluation: first..end })
     }
 
@@ -123,7 +139,8 @@ impl LanguageText {
     /// # Errors
     /// [`Error::Language`] with the first token that is not in the vocabulary.
     pub fn check_vocabulary(&self, model: &Config) -> Result<()> {
-        let is_unknown = |token: u32| usize::try_from(token).map_or(true, |token| token >= model.vocabulary);
+        let is_unknown =
+            |token: u32| usize::try_from(token).map_or(true, |token| token >= model.vocabulary);
         match self.tokens.iter().position(|&token| is_unknown(token)) {
             None => Ok(()),
             Some(index) => Err(Error::Language {
@@ -140,7 +157,9 @@ impl LanguageText {
     /// Returns the bytes of text that the predicted tokens of an evaluation stand for.
     #[must_use]
     pub fn predicted_bytes(&self, split: &SplitText) -> usize {
-        let end = |token: Option<usize>| token.and_then(|token| self.ends.get(token)).copied().unwrap_or(0);
+        let end = |token: Option<usize>| {
+            token.and_then(|token| self.ends.get(token)).copied().unwrap_or(0)
+        };
         end(split.evaluation.end.checked_sub(1)).saturating_sub(end(Some(split.evaluation.start)))
     }
 }

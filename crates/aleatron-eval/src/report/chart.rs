@@ -73,7 +73,12 @@ impl Axis {
             )
         };
         let range = [10f64.powi(first), 10f64.powi(last)];
-        Some(Self { title, scale: Scale::Logarithmic, range, ticks: (first..=last).map(label).collect() })
+        Some(Self {
+            title,
+            scale: Scale::Logarithmic,
+            range,
+            ticks: (first..=last).map(label).collect(),
+        })
     }
 
     /// The share of the way from one end to the other.
@@ -115,7 +120,8 @@ fn stroke(k: usize) -> &'static str {
 /// The mark of a curve at a place.
 fn mark(k: usize, x: f64, y: f64, text: &str) -> String {
     let style = "fill=\"currentColor\" stroke=\"var(--panel)\" stroke-width=\"1.5\"";
-    let title = if text.is_empty() { String::new() } else { format!("<title>{}</title>", escape(text)) };
+    let title =
+        if text.is_empty() { String::new() } else { format!("<title>{}</title>", escape(text)) };
     match k / COLOURS % STROKES.len() {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" {style}>{title}</circle>"),
         1 => format!(
@@ -157,7 +163,8 @@ pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
 impl Chart<'_> {
     /// Draws the curves.
     pub(super) fn svg(&self) -> String {
-        let curves: String = self.curves.iter().enumerate().map(|(k, curve)| self.draw(k, curve)).collect();
+        let curves: String =
+            self.curves.iter().enumerate().map(|(k, curve)| self.draw(k, curve)).collect();
         self.frame(&curves)
     }
 
@@ -222,7 +229,8 @@ impl Chart<'_> {
     }
 
     fn draw(&self, k: usize, curve: &Curve) -> String {
-        let at = |point: &Point, y: f64| format!("{:.1},{:.1}", self.place_x(point.x), self.place_y(y));
+        let at =
+            |point: &Point, y: f64| format!("{:.1},{:.1}", self.place_x(point.x), self.place_y(y));
         let mut out = format!("<g style=\"color:var(--c{})\">", k % COLOURS);
         let banded: Vec<(&Point, [f64; 2])> =
             curve.points.iter().filter_map(|point| Some((point, point.band?))).collect();

@@ -5,7 +5,8 @@ use super::heat::Grid;
 use super::{escape, page};
 use crate::text::{error, plural, short, si};
 use crate::{
-    CircuitCost, CostFigures, ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan, RegressionRow, Row,
+    CircuitCost, CostFigures, ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan,
+    RegressionRow, Row,
 };
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
@@ -41,7 +42,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     if let Some(graph) = &evaluation.graph {
         body.push_str(&super::graph::graph(graph, &evaluation.float));
     }
-    if let (Some(float), false) = (evaluation.float.classification(), evaluation.plan.margins.is_empty()) {
+    if let (Some(float), false) =
+        (evaluation.float.classification(), evaluation.plan.margins.is_empty())
+    {
         body.push_str(&early(evaluation, float.accuracy));
     }
     body.push_str(&errors(evaluation, &without));
@@ -88,9 +91,12 @@ fn heading(evaluation: &Evaluation, title: &str) -> String {
         card(value, &format!("{close}, {generator}"));
     }
     out.push_str("</div>\n");
-    let stopped = format!("This evaluation was stopped: {} to go.", plural(evaluation.unfinished, "cell"));
-    let warnings = evaluation.warnings.iter().chain((evaluation.unfinished > 0).then_some(&stopped));
-    warnings.for_each(|text| out.push_str(&format!("<div class=\"warn\">{}</div>\n", escape(text))));
+    let stopped =
+        format!("This evaluation was stopped: {} to go.", plural(evaluation.unfinished, "cell"));
+    let warnings =
+        evaluation.warnings.iter().chain((evaluation.unfinished > 0).then_some(&stopped));
+    warnings
+        .for_each(|text| out.push_str(&format!("<div class=\"warn\">{}</div>\n", escape(text))));
     out
 }
 
@@ -113,7 +119,8 @@ fn settings(plan: &Plan) -> String {
         },
     );
     if !plan.fault_layers.is_empty() {
-        settings.push_str(&format!("; faults are in {} only", escape(&plan.fault_layers.join(", "))));
+        settings
+            .push_str(&format!("; faults are in {} only", escape(&plan.fault_layers.join(", "))));
     }
     for (name, layer) in &plan.layers {
         settings.push_str(&format!("; layer {} has {}", escape(name), escape(&layer.to_string())));
@@ -154,7 +161,8 @@ fn accuracy(evaluation: &Evaluation, float: f64) -> String {
     let point = |row: &Row| {
         let figures = row.figures.classification()?;
         let [mean, low, high] =
-            [figures.accuracy.mean, figures.accuracy.low, figures.accuracy.high].map(|share| 100.0 * share);
+            [figures.accuracy.mean, figures.accuracy.low, figures.accuracy.high]
+                .map(|share| 100.0 * share);
         Some(Point {
             x: row.length as f64,
             y: mean,
@@ -168,7 +176,8 @@ fn accuracy(evaluation: &Evaluation, float: f64) -> String {
     };
     let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
     let float = 100.0 * float;
-    let least = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).fold(float, f64::min);
+    let least =
+        curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).fold(float, f64::min);
     let whole = [((least - 5.0) / 10.0).floor().max(0.0) * 10.0, 100.0];
     let close = [(float - 10.0).floor().max(0.0), 100.0];
     let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
@@ -206,7 +215,8 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
     ];
     for (title, errors, level) in drawings {
         let point = |row: &Row| {
-            let Estimate { mean, low, high, n } = errors(row.figures.regression()?).root_mean_square;
+            let Estimate { mean, low, high, n } =
+                errors(row.figures.regression()?).root_mean_square;
             // A logarithmic axis has no position for an error of 0.
             (mean > 0.0).then(|| Point {
                 x: row.length as f64,
@@ -218,23 +228,30 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
         let level = level.filter(|level| *level > 0.0);
-        let values = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).chain(level);
+        let values =
+            curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).chain(level);
         let Some(y) = Axis::decades("rms error", values) else { continue };
         let line = level.map(|level| format!("floating point, {}", short(level)));
         let legend = chart::legend(&curves, line.as_deref());
         let x = lengths(evaluation);
         let chart = Chart { curves: &curves, x, y, level, label: "Error against length" };
-        out.push_str(&format!("<div class=\"panel\">\n<h3>{title}</h3>\n{legend}{}</div>\n", chart.svg()));
+        out.push_str(&format!(
+            "<div class=\"panel\">\n<h3>{title}</h3>\n{legend}{}</div>\n",
+            chart.svg()
+        ));
     }
     out
 }
 
 fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
     let layers = evaluation.network.layers.iter();
-    let layers: String = layers.map(|name| format!("<th>layer {} error</th>", escape(name))).collect();
+    let layers: String =
+        layers.map(|name| format!("<th>layer {} error</th>", escape(name))).collect();
     let figures: &[&str] = match evaluation.float {
         Figures::Classification(_) => &["accuracy %", "interval", "agrees with float %"],
-        Figures::Regression(_) => &["mean error", "rms error", "R²", "mean to float", "rms to float"],
+        Figures::Regression(_) => {
+            &["mean error", "rms error", "R²", "mean to float", "rms to float"]
+        }
     };
     let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
     let has_faults = evaluation.plan.has_faults();
@@ -269,9 +286,12 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
             }
             Figures::Regression(figures) => {
                 let (targets, float) = (&figures.to_targets, &figures.to_float);
-                cells.extend([&targets.mean_absolute, &targets.root_mean_square].map(|e| short(e.mean)));
+                cells.extend(
+                    [&targets.mean_absolute, &targets.root_mean_square].map(|e| short(e.mean)),
+                );
                 cells.push(format!("{:.4}", targets.r_squared.mean));
-                cells.extend([&float.mean_absolute, &float.root_mean_square].map(|e| short(e.mean)));
+                cells
+                    .extend([&float.mean_absolute, &float.root_mean_square].map(|e| short(e.mean)));
             }
         }
         cells.extend(row.layers.iter().map(error));
@@ -279,7 +299,11 @@ fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
             let figures = row.cost.as_ref().and_then(CircuitCost::figures);
             let show = |show: fn(&CostFigures) -> String| figures.map(show).unwrap_or_default();
             let area = show(|cost| si(cost.area));
-            cells.extend([show(|cost| cost.cycles.to_string()), area, show(|cost| short(cost.energy))]);
+            cells.extend([
+                show(|cost| cost.cycles.to_string()),
+                area,
+                show(|cost| short(cost.energy)),
+            ]);
         }
         cells.extend([si(row.samples_per_second), si(row.bit_macs_per_second)]);
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
@@ -301,10 +325,14 @@ fn cost(evaluation: &Evaluation) -> String {
     );
     let reasons = evaluation.cost_reasons().into_iter();
     reasons.for_each(|reason| out.push_str(&format!("<p>No circuit: {}.</p>\n", escape(&reason))));
-    out.extend(evaluation.cost_note().map(|note| format!("<div class=\"warn\">{}</div>\n", escape(&note))));
+    out.extend(
+        evaluation.cost_note().map(|note| format!("<div class=\"warn\">{}</div>\n", escape(&note))),
+    );
     type Of = fn(&CostFigures) -> f64;
-    let axes: [(&'static str, Of); 2] =
-        [("energy of a sample in nJ", |cost| cost.energy), ("area in gate equivalents", |cost| cost.area)];
+    let axes: [(&'static str, Of); 2] = [
+        ("energy of a sample in nJ", |cost| cost.energy),
+        ("area in gate equivalents", |cost| cost.area),
+    ];
     for (title, value) in axes {
         let point = |row: &Row| {
             let x = value(row.cost.as_ref()?.figures()?);
@@ -319,7 +347,8 @@ fn cost(evaluation: &Evaluation) -> String {
         let least = all().map(|point| point.y).fold(float, f64::min);
         let y = Axis::percent("score", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
         let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
-        let chart = Chart { curves: &curves, x, y, level: Some(float), label: "Score against cost" };
+        let chart =
+            Chart { curves: &curves, x, y, level: Some(float), label: "Score against cost" };
         out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
     }
     out
@@ -355,12 +384,18 @@ fn early(evaluation: &Evaluation, float: f64) -> String {
         _ => Vec::new(),
     });
     let all = || curves.iter().flat_map(|curve| &curve.points);
-    if let Some(x) = Axis::decades("mean cycles of a sample and layer", all().map(|point| point.x)) {
+    if let Some(x) = Axis::decades("mean cycles of a sample and layer", all().map(|point| point.x))
+    {
         let least = all().map(|point| point.y).fold(float, f64::min);
         let y = Axis::percent("accuracy", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
         let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
-        let chart =
-            Chart { curves: &curves, x, y, level: Some(float), label: "Accuracy against mean cycles" };
+        let chart = Chart {
+            curves: &curves,
+            x,
+            y,
+            level: Some(float),
+            label: "Accuracy against mean cycles",
+        };
         out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
     }
     out.push_str(
@@ -387,7 +422,8 @@ fn early(evaluation: &Evaluation, float: f64) -> String {
                 None => "<td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>".to_owned(),
             };
             let certain = row.figures.classification().and_then(|figures| figures.certain);
-            let certain = certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
+            let certain =
+                certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
             out.push_str(&format!(
                 "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
                 row.bits()
@@ -424,10 +460,18 @@ fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
         let values = rows.iter().filter_map(|row| row.layers.get(k)).map(|stats| stats.mean_value);
         let Some(y) = Axis::decades("mean error", values) else { continue };
-        let chart =
-            Chart { curves: &curves, x: lengths(evaluation), y, level: None, label: "Error against length" };
+        let chart = Chart {
+            curves: &curves,
+            x: lengths(evaluation),
+            y,
+            level: None,
+            label: "Error against length",
+        };
         let (legend, name) = (chart::legend(&curves, None), escape(layer));
-        out.push_str(&format!("<div class=\"panel\"><h3>layer {name}</h3>\n{legend}{}</div>\n", chart.svg()));
+        out.push_str(&format!(
+            "<div class=\"panel\"><h3>layer {name}</h3>\n{legend}{}</div>\n",
+            chart.svg()
+        ));
     }
     out.push_str("</div>\n");
     out
@@ -448,9 +492,13 @@ fn confusion(evaluation: &Evaluation) -> String {
         let n = figures.confusion.len();
         let has_numbers = n <= FEW_CLASSES;
         // Where classes are many, every fifth or tenth has a label.
-        let every =
-            [1, 5, 10, 50, 100].into_iter().find(|every| has_numbers || n / every <= 12).unwrap_or(500);
-        let name = |class: usize| if class.is_multiple_of(every) { class.to_string() } else { String::new() };
+        let every = [1, 5, 10, 50, 100]
+            .into_iter()
+            .find(|every| has_numbers || n / every <= 12)
+            .unwrap_or(500);
+        let name = |class: usize| {
+            if class.is_multiple_of(every) { class.to_string() } else { String::new() }
+        };
         let names: Vec<String> = (0..n).map(name).collect();
         let cells: Vec<Vec<(String, f64)>> = figures
             .confusion
@@ -477,7 +525,11 @@ fn confusion(evaluation: &Evaluation) -> String {
         out.push_str(&format!(
             "<div class=\"panel\"><h3>{}, {}</h3>\n{}</div>\n",
             escape(&generator),
-            if row.has_one_length() { plural(row.length, "bit") } else { format!("{} bits", row.bits()) },
+            if row.has_one_length() {
+                plural(row.length, "bit")
+            } else {
+                format!("{} bits", row.bits())
+            },
             grid.svg()
         ));
     }

@@ -19,9 +19,11 @@ const ENERGY: Respect =
     Respect { title: "energy of a sample in nJ, by a model", value: |design| design.cost.energy };
 const AREA: Respect =
     Respect { title: "area in gate equivalents, by a model", value: |design| design.cost.area };
-const LATENCY: Respect = Respect { title: "latency in cycles", value: |design| design.cost.latency as f64 };
+const LATENCY: Respect =
+    Respect { title: "latency in cycles", value: |design| design.cost.latency as f64 };
 
-/// Returns an exploration as an HTML page that needs nothing else. `command` returns the command that generates the circuit of a design.
+/// Returns an exploration as an HTML page that needs nothing else. `command` returns the command
+/// that generates the circuit of a design.
 #[must_use]
 pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
     let name = found.networks.first().map_or("", String::as_str);
@@ -50,7 +52,10 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
          you choose on samples that were not explored.</p>\n",
     );
     if let Some(faults) = found.faults {
-        body.push_str(&format!("<p>Scores are measured with faults: {}.</p>\n", escape(&faults.to_string())));
+        body.push_str(&format!(
+            "<p>Scores are measured with faults: {}.</p>\n",
+            escape(&faults.to_string())
+        ));
     }
     body.push_str(&format!("<style>\n{}</style>\n", linked(shown.len())));
     body.push_str(&legend(found));
@@ -64,14 +69,16 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
     body.push_str(&table(found, &shown, command));
     if !found.missing.is_empty() {
         body.push_str("<h2>Streams without a circuit</h2>\n");
-        let mut reasons: Vec<&str> = found.missing.iter().map(|missing| missing.reason.as_str()).collect();
+        let mut reasons: Vec<&str> =
+            found.missing.iter().map(|missing| missing.reason.as_str()).collect();
         reasons.dedup();
         reasons.iter().for_each(|reason| body.push_str(&format!("<p>{}</p>\n", escape(reason))));
     }
     page(&title, &body)
 }
 
-/// Returns rules of style that highlight a design in every chart and in the table when it is pointed at in one of them.
+/// Returns rules of style that highlight a design in every chart and in the table when it is
+/// pointed at in one of them.
 fn linked(n: usize) -> String {
     let rule = |k: usize| {
         format!(

@@ -29,7 +29,8 @@ pub(super) fn faults(evaluation: &Evaluation, rows: &[Row]) -> String {
         let least = all().map(|point| point.y).fold(float, f64::min);
         let y = Axis::percent("score", [((least - 2.0) / 10.0).floor().max(0.0) * 10.0, 100.0]);
         let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
-        let chart = Chart { curves: &curves, x, y, level: Some(float), label: "Score against fault rate" };
+        let chart =
+            Chart { curves: &curves, x, y, level: Some(float), label: "Score against fault rate" };
         let title = format!("<h3>{length} bits</h3>\n");
         out.push_str(&format!("<div class=\"panel\">\n{title}{legend}{}</div>\n", chart.svg()));
     }
@@ -40,7 +41,9 @@ pub(super) fn faults(evaluation: &Evaluation, rows: &[Row]) -> String {
 fn curves(rows: &[Row], length: usize) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     // Products of integers have no length: they are beside the streams of each.
-    for row in rows.iter().filter(|row| row.length == length || row.generator.integer_bits().is_some()) {
+    for row in
+        rows.iter().filter(|row| row.length == length || row.generator.integer_bits().is_some())
+    {
         let Some(faults) = row.faults else { continue };
         let name = format!("{}, {}", row.generator, faults.sites);
         let percent = |score: f64| 100.0 * score.max(0.0);
@@ -48,12 +51,19 @@ fn curves(rows: &[Row], length: usize) -> Vec<Curve> {
         let point = Point {
             x: faults.rate.get(),
             y: percent(row.score()),
-            band: accuracy.filter(|accuracy| accuracy.n > 1).map(|a| [percent(a.low), percent(a.high)]),
+            band: accuracy
+                .filter(|accuracy| accuracy.n > 1)
+                .map(|a| [percent(a.low), percent(a.high)]),
             values: match row.scores.len() {
                 2..=FEW_SEEDS => row.scores.iter().map(|&score| percent(score)).collect(),
                 _ => Vec::new(),
             },
-            text: format!("{name}{}, rate {}: {:.2} %", bits(row), faults.rate, percent(row.score())),
+            text: format!(
+                "{name}{}, rate {}: {:.2} %",
+                bits(row),
+                faults.rate,
+                percent(row.score())
+            ),
         };
         match curves.iter_mut().find(|curve| curve.name == name) {
             Some(curve) => curve.points.push(point),

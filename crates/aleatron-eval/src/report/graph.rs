@@ -27,7 +27,8 @@ fn nodes(graph: &GraphSummary) -> String {
         "<h2>The graph</h2>\n<div class=\"panel\"><table>\n<tr><th>node</th><th>operator</th><th>makes</th><th>takes</th><th>runs as</th></tr>\n",
     );
     for node in &graph.nodes {
-        let takes: Vec<String> = node.inputs.iter().filter_map(|&k| graph.nodes.get(k)).map(name).collect();
+        let takes: Vec<String> =
+            node.inputs.iter().filter_map(|&k| graph.nodes.get(k)).map(name).collect();
         let takes = if takes.is_empty() { "input".to_owned() } else { takes.join(", ") };
         let runs = match node.stream_products {
             Some(products) => format!("streams, {} products", si(products as f64)),
@@ -70,7 +71,9 @@ fn of_generator(graph: &GraphSummary, losses: &Losses, float: &FloatFigures) -> 
     for ((node, error), alone) in graph.nodes.iter().zip(&losses.node_errors).zip(&losses.alone) {
         let [alone, lost] = match alone {
             // Adding 0 removes the minus sign of a loss of 0.
-            Some(score) => [measure.show(*score), format!("{:.2}", 100.0 * (float.score() - score) + 0.0)],
+            Some(score) => {
+                [measure.show(*score), format!("{:.2}", 100.0 * (float.score() - score) + 0.0)]
+            }
             None => ["-".to_owned(), "-".to_owned()],
         };
         out.push_str(&format!(

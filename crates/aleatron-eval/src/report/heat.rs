@@ -59,7 +59,13 @@ impl Grid<'_> {
                     escape(value)
                 ));
                 if !value.is_empty() {
-                    out.push_str(&text(x + w / 2.0, y + h / 2.0 + 4.0, "middle", " class=\"value\"", value));
+                    out.push_str(&text(
+                        x + w / 2.0,
+                        y + h / 2.0 + 4.0,
+                        "middle",
+                        " class=\"value\"",
+                        value,
+                    ));
                 }
             }
         }
@@ -87,8 +93,15 @@ impl Grid<'_> {
 /// Shades told apart in a fine map.
 const LEVELS: usize = 24;
 
-/// A square map of many values, `side` rows of as many, drawn as one path per shade; row 0 is at the bottom.
-pub(super) fn map(values: &[f64], side: usize, greatest: f64, size: f64, axis: [&str; 2]) -> String {
+/// A square map of many values, `side` rows of as many, drawn as one path per shade; row 0 is at
+/// the bottom.
+pub(super) fn map(
+    values: &[f64],
+    side: usize,
+    greatest: f64,
+    size: f64,
+    axis: [&str; 2],
+) -> String {
     let (left, bottom, top) = (40.0, 36.0, 6.0);
     let (width, height) = (left + size + 6.0, top + size + bottom);
     let mut paths = vec![String::new(); LEVELS + 1];

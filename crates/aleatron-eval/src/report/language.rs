@@ -1,4 +1,5 @@
-//! The page of a language model: loss against stream length, and the loss that each linear product adds.
+//! The page of a language model: loss against stream length, and the loss that each linear product
+//! adds.
 
 use super::chart::{self, Axis, Chart, Curve, Point};
 use super::training::linear;
@@ -51,7 +52,10 @@ fn losses(found: &LanguageEvaluation) -> String {
             y: row.loss.mean,
             band: (row.loss.n > 1).then_some([row.loss.low, row.loss.high]),
             values: row.seeds.iter().map(|run| run.loss).collect(),
-            text: format!("{}: {} bits, {:.4} nats per token", row.generator, row.length, row.loss.mean),
+            text: format!(
+                "{}: {} bits, {:.4} nats per token",
+                row.generator, row.length, row.loss.mean
+            ),
         };
         match curves.iter_mut().find(|curve| curve.name == row.generator) {
             Some(curve) => curve.points.push(point),
@@ -86,7 +90,8 @@ fn losses(found: &LanguageEvaluation) -> String {
 
 /// Returns the table of all rows.
 fn table(found: &LanguageEvaluation) -> String {
-    let bits = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    let bits =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     let float = &found.float;
     let mut out = format!(
         "<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>width</th><th>nats per token</th><th>95 % interval</th><th>added</th>\
@@ -127,7 +132,9 @@ fn head(found: &LanguageEvaluation) -> String {
                    deviations.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>margin</th><th>mean \
                    cycles</th><th>saved bits</th><th>stopped positions</th><th>changed tokens</th></tr>\n"
         .to_owned();
-    for (row, stop) in found.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop))) {
+    for (row, stop) in
+        found.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop)))
+    {
         out.push_str(&format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.2} %</td><td>{:.2} %</td><td>{:.2} %</td></tr>\n",
             escape(&row.generator),

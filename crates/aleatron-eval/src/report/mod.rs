@@ -1,7 +1,10 @@
-//! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is fetched and nothing runs.
+//! Reports as single HTML pages: everything is inside, styles and drawings included, nothing is
+//! fetched and nothing runs.
 //!
-//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams, [`exploration`] that of designs, [`training`] that of a training,
-//! [`multiplier`] that of multiplier tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of `page.css`, which has a light and a dark set.
+//! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams,
+//! [`exploration`] that of designs, [`training`] that of a training, [`multiplier`] that of
+//! multiplier tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of
+//! `page.css`, which has a light and a dark set.
 
 mod chart;
 mod evaluation;

@@ -29,11 +29,13 @@ pub fn search(found: &Found, name: &str) -> String {
         saved,
         si(found.bit_macs_before as f64),
     );
-    for ((layer, &products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths) {
+    for ((layer, &products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths)
+    {
         let (layer, products) = (escape(layer), si(products as f64));
         body.push_str(&format!("<tr><td>{layer}</td><td>{products}</td><td>{length}</td></tr>\n"));
     }
-    let heading: String = found.layers.iter().map(|layer| format!("<th>{}</th>", escape(layer))).collect();
+    let heading: String =
+        found.layers.iter().map(|layer| format!("<th>{}</th>", escape(layer))).collect();
     let circuit = match &found.cost {
         Some(CircuitCost::Known(cost)) => format!(
             "<p>Circuit, by a model: {} cycles, {} gate equivalents and {} nJ for a sample.</p>\n",
@@ -41,7 +43,9 @@ pub fn search(found: &Found, name: &str) -> String {
             si(cost.area),
             short(cost.energy)
         ),
-        Some(CircuitCost::Missing { reason }) => format!("<p>No circuit: {}.</p>\n", escape(reason)),
+        Some(CircuitCost::Missing { reason }) => {
+            format!("<p>No circuit: {}.</p>\n", escape(reason))
+        }
         None => String::new(),
     };
     body.push_str(&format!(
@@ -49,7 +53,8 @@ pub fn search(found: &Found, name: &str) -> String {
         plural(found.trials.len(), "trial")
     ));
     for trial in &found.trials {
-        let lengths: String = trial.lengths.iter().map(|length| format!("<td>{length}</td>")).collect();
+        let lengths: String =
+            trial.lengths.iter().map(|length| format!("<td>{length}</td>")).collect();
         body.push_str(&format!("<tr>{lengths}<td>{}</td></tr>\n", score(trial.score)));
     }
     body.push_str("</table></div>\n");

@@ -14,8 +14,8 @@ pub struct TrainingEpoch {
     pub validation: Option<f64>,
 }
 
-/// Returns the evaluations of a network before and after training, and the losses of the training, as an HTML page that needs no other file.
-/// Both evaluations must have the same plan.
+/// Returns the evaluations of a network before and after training, and the losses of the training,
+/// as an HTML page that needs no other file. Both evaluations must have the same plan.
 #[must_use]
 pub fn training(before: &Evaluation, after: &Evaluation, epochs: &[TrainingEpoch]) -> String {
     let title = format!("{} trained through its streams", before.network.name);
@@ -36,7 +36,8 @@ pub fn training(before: &Evaluation, after: &Evaluation, epochs: &[TrainingEpoch
     page(&title, &body)
 }
 
-/// Returns the losses of the steps of a fine-tuning as an HTML page that needs no other file. Each note becomes a paragraph.
+/// Returns the losses of the steps of a fine-tuning as an HTML page that needs no other file. Each
+/// note becomes a paragraph.
 #[must_use]
 pub fn finetuning(title: &str, notes: &[String], losses: &[f64]) -> String {
     let mut body = format!("<h1>{}</h1>\n", escape(title));
@@ -48,7 +49,8 @@ pub fn finetuning(title: &str, notes: &[String], losses: &[f64]) -> String {
         Point { x: (k + 1) as f64, y, band: None, values: Vec::new(), text }
     });
     let curves = [Curve { name: "training".to_owned(), points: points.collect() }];
-    let (low, high) = losses.iter().fold((f64::MAX, f64::MIN), |(low, high), &y| (low.min(y), high.max(y)));
+    let (low, high) =
+        losses.iter().fold((f64::MAX, f64::MIN), |(low, high), &y| (low.min(y), high.max(y)));
     if low <= high {
         // Equal losses still need an interval.
         let margin = (0.05 * (high - low)).max(1e-3 * high.abs()).max(1e-6);
@@ -75,11 +77,13 @@ fn comparison(before: &Evaluation, after: &Evaluation) -> String {
                 let text = format!("{name}: {} bits, {y:.2}", row.length);
                 Point { x: row.length as f64, y, band: None, values: Vec::new(), text }
             };
-            let points: Vec<Point> = evaluation.rows_of(&generator.to_string()).iter().map(point).collect();
+            let points: Vec<Point> =
+                evaluation.rows_of(&generator.to_string()).iter().map(point).collect();
             curves.push(Curve { name, points });
         }
     }
-    let [float_before, float_after] = [before, after].map(|evaluation| factor * evaluation.float.score());
+    let [float_before, float_after] =
+        [before, after].map(|evaluation| factor * evaluation.float.score());
     let lengths: Vec<f64> = before.plan.lengths.iter().map(|&length| length as f64).collect();
     let all = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y);
     let low = all.chain([float_before, float_after]).fold(f64::MAX, f64::min);
@@ -89,8 +93,13 @@ fn comparison(before: &Evaluation, after: &Evaluation) -> String {
         linear("R²", [low.min(0.99), 1.0])
     };
     let x = Axis::logarithmic("bits per stream", &lengths);
-    let chart =
-        Chart { curves: &curves, x, y, level: Some(float_after), label: "score against stream length" };
+    let chart = Chart {
+        curves: &curves,
+        x,
+        y,
+        level: Some(float_after),
+        label: "score against stream length",
+    };
     let mut out = format!(
         "<h2>Before and after</h2>\n<p>The dashed line is the network after training in floating point: {float_after:.2}; \
          before: {float_before:.2} ({what}).</p>\n<div class=\"panel\">{}{}</div>\n",
@@ -123,14 +132,20 @@ fn losses(epochs: &[TrainingEpoch]) -> String {
         });
         Curve { name: name.to_owned(), points: points.collect() }
     };
-    let curves =
-        [curve("training", &|epoch| Some(epoch.loss)), curve("validation", &|epoch| epoch.validation)];
+    let curves = [
+        curve("training", &|epoch| Some(epoch.loss)),
+        curve("validation", &|epoch| epoch.validation),
+    ];
     let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
     let values = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.y);
     let Some(y) = Axis::decades("loss", values()) else { return String::new() };
     let x = linear("epoch", [1.0, epochs.len().max(2) as f64]);
     let chart = Chart { curves: &curves, x, y, level: None, label: "loss against epoch" };
-    format!("<h2>Loss</h2>\n<div class=\"panel\">{}{}</div>\n", chart::legend(&curves, None), chart.svg())
+    format!(
+        "<h2>Loss</h2>\n<div class=\"panel\">{}{}</div>\n",
+        chart::legend(&curves, None),
+        chart.svg()
+    )
 }
 
 /// Returns a linear axis with about six labels.
@@ -138,7 +153,8 @@ pub(super) fn linear(title: &'static str, [low, high]: [f64; 2]) -> Axis {
     let span = (high - low).max(f64::MIN_POSITIVE);
     let raw = span / 6.0;
     let decade = 10f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * decade).into_iter().find(|&s| s >= raw).unwrap_or(raw);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|m| m * decade).into_iter().find(|&s| s >= raw).unwrap_or(raw);
     let first = (low / step).ceil() as i64;
     let ticks = (first..).map(|k| k as f64 * step).take_while(|&value| value <= high + 1e-9 * span);
     let ticks = ticks.map(|value| (value, short(value))).collect();

@@ -10,7 +10,8 @@
 
 use aleatron_eval::language::InputScales;
 use aleatron_transformer::{
-    Config, ForwardPass, LinearId, LinearProduct, LinearProducts, Logits, ProductOutcome, Result, Segment,
+    Config, ForwardPass, LinearId, LinearProduct, LinearProducts, Logits, ProductOutcome, Result,
+    Segment,
 };
 use std::sync::Arc;
 
@@ -55,22 +56,25 @@ impl BinomialProducts {
         covariance: Covariance,
     ) -> Result<Self> {
         let all = LinearId::all(pass.config());
-        let products = all.iter().zip(&scales.scales).enumerate().map(|(index, (&linear, &input_scale))| {
-            let n_inputs = linear.shape(pass.config())[1];
-            let weights = pass.linear_weights(linear)?;
-            let largest = |row: &[f32]| row.iter().fold(0.0_f64, |most, w| most.max(f64::from(w.abs())));
-            let rows: Vec<f64> = weights.chunks(n_inputs).map(largest).collect();
-            let scaled = weights.iter().enumerate().map(|(k, &w)| f64::from(w) / rows[k / n_inputs]);
-            let weights: Vec<f64> = scaled.collect();
-            let deviation = |(k, &w): (usize, &f64)| {
-                deviation(w, length) * normal(seed, [WEIGHTS, index as u64, 0, k as u64])
-            };
-            let deviations = match covariance {
-                Covariance::Independent => vec![0.0; weights.len()],
-                Covariance::Shared => weights.iter().enumerate().map(deviation).collect(),
-            };
-            Ok(Product { input_scale, n_inputs, weights, rows, deviations })
-        });
+        let products =
+            all.iter().zip(&scales.scales).enumerate().map(|(index, (&linear, &input_scale))| {
+                let n_inputs = linear.shape(pass.config())[1];
+                let weights = pass.linear_weights(linear)?;
+                let largest =
+                    |row: &[f32]| row.iter().fold(0.0_f64, |most, w| most.max(f64::from(w.abs())));
+                let rows: Vec<f64> = weights.chunks(n_inputs).map(largest).collect();
+                let scaled =
+                    weights.iter().enumerate().map(|(k, &w)| f64::from(w) / rows[k / n_inputs]);
+                let weights: Vec<f64> = scaled.collect();
+                let deviation = |(k, &w): (usize, &f64)| {
+                    deviation(w, length) * normal(seed, [WEIGHTS, index as u64, 0, k as u64])
+                };
+                let deviations = match covariance {
+                    Covariance::Independent => vec![0.0; weights.len()],
+                    Covariance::Shared => weights.iter().enumerate().map(deviation).collect(),
+                };
+                Ok(Product { input_scale, n_inputs, weights, rows, deviations })
+            });
         let products = products.collect::<Result<_>>()?;
         Ok(Self { config: pass.config().clone(), length, seed, covariance, products })
     }
@@ -78,13 +82,15 @@ impl BinomialProducts {
     /// Returns the outputs of one position from its inputs between -1 and 1; `key` identifies the
     /// product and the position.
     fn outputs(&self, own: &Product, x: &[f64], key: [u64; 3]) -> Vec<f64> {
-        let normal = |kind: u64, k: usize| normal(self.seed, [kind ^ key[0], key[1], key[2], k as u64]);
+        let normal =
+            |kind: u64, k: usize| normal(self.seed, [kind ^ key[0], key[1], key[2], k as u64]);
         let noisy = |(k, &x): (usize, &f64)| match self.covariance {
             Covariance::Independent => x,
             Covariance::Shared => x + deviation(x, self.length) * normal(INPUTS, k),
         };
         let noisy: Vec<f64> = x.iter().enumerate().map(noisy).collect();
-        let rows = own.weights.chunks_exact(own.n_inputs).zip(own.deviations.chunks_exact(own.n_inputs));
+        let rows =
+            own.weights.chunks_exact(own.n_inputs).zip(own.deviations.chunks_exact(own.n_inputs));
         let output = |(neuron, (weights, deviations)): (usize, (&[f64], &[f64]))| {
             let (mut sum, mut variance) = (0.0, 0.0);
             for (((w, d), x), noisy) in weights.iter().zip(deviations).zip(x).zip(&noisy) {
@@ -106,10 +112,13 @@ impl LinearProducts for BinomialProducts {
     fn product(&self, product: &LinearProduct<'_>, outputs: &mut [f32]) -> Result<ProductOutcome> {
         let index = product.linear.index(&self.config);
         let own = &self.products[index];
-        let rows = product.inputs.chunks_exact(own.n_inputs).zip(outputs.chunks_exact_mut(own.rows.len()));
+        let rows =
+            product.inputs.chunks_exact(own.n_inputs).zip(outputs.chunks_exact_mut(own.rows.len()));
         for (position, (x, outputs)) in product.positions.iter().zip(rows) {
-            let x: Vec<f64> = x.iter().map(|&x| (f64::from(x) / own.input_scale).clamp(-1.0, 1.0)).collect();
-            let values = self.outputs(own, &x, [index as u64, position.sequence, position.position as u64]);
+            let x: Vec<f64> =
+                x.iter().map(|&x| (f64::from(x) / own.input_scale).clamp(-1.0, 1.0)).collect();
+            let values =
+                self.outputs(own, &x, [index as u64, position.sequence, position.position as u64]);
             outputs.iter_mut().zip(values).for_each(|(output, value)| *output = value as f32);
         }
         Ok(ProductOutcome::Computed)
@@ -155,7 +164,8 @@ pub(crate) fn loss(
         let end = n.min(start + context);
         let sequence = pass.open()?;
         pass.set_sequence_number(sequence, number)?;
-        let logits = pass.forward(&[Segment { sequence, tokens: &tokens[start..end] }], Logits::All)?;
+        let logits =
+            pass.forward(&[Segment { sequence, tokens: &tokens[start..end] }], Logits::All)?;
         pass.close(sequence);
         let vocabulary = pass.config().vocabulary;
         for (row, &target) in logits.chunks_exact(vocabulary).zip(&tokens[start + 1..=end]) {

@@ -32,7 +32,10 @@ fn evaluation_survives_its_file() {
     let evaluation = run(&plan(&["sobol", "bernoulli"], &[8, 16]));
     assert_eq!(evaluation.cells.len(), 2 + 4);
     assert_eq!(Evaluation::from_json(&evaluation.to_json().unwrap()).unwrap(), evaluation);
-    assert_eq!(resume(&plan(&["sobol", "bernoulli"], &[8, 16]), evaluation.clone()).unwrap(), evaluation);
+    assert_eq!(
+        resume(&plan(&["sobol", "bernoulli"], &[8, 16]), evaluation.clone()).unwrap(),
+        evaluation
+    );
 }
 
 #[test]
@@ -78,14 +81,23 @@ fn figures_out_of_range_are_errors() {
         refusal(|e| _ = e.cells[0].classes_mut().early.pop()),
         format!("{cell}its margins are not those of the plan")
     );
-    assert_eq!(refusal(|e| _ = e.cells[0].layers.pop()), format!("{cell}it has 1 layers, the network 2"));
+    assert_eq!(
+        refusal(|e| _ = e.cells[0].layers.pop()),
+        format!("{cell}it has 1 layers, the network 2")
+    );
     assert_eq!(
         refusal(|e| e.cells[0].layers[1].mean_value = -1.0),
         format!("{cell}an error of a layer is -1")
     );
     assert_eq!(refusal(|e| e.cells[0].seconds = -1.0), format!("{cell}a time or a rate is -1"));
-    assert_eq!(refusal(|e| e.cells[0].samples_per_second = -1.0), format!("{cell}a time or a rate is -1"));
-    assert_eq!(refusal(|e| e.cells[0].bit_macs_per_second = -1.0), format!("{cell}a time or a rate is -1"));
+    assert_eq!(
+        refusal(|e| e.cells[0].samples_per_second = -1.0),
+        format!("{cell}a time or a rate is -1")
+    );
+    assert_eq!(
+        refusal(|e| e.cells[0].bit_macs_per_second = -1.0),
+        format!("{cell}a time or a rate is -1")
+    );
 }
 
 /// Rows add up the counts of cells: counts that would overflow there are errors here.
@@ -115,7 +127,8 @@ fn confusion_matrix_must_match_the_data() {
         row.rotate_left(1);
     });
     assert!(
-        moved.starts_with(&format!("{cell}its accuracy is ")) && moved.contains("its confusion matrix says"),
+        moved.starts_with(&format!("{cell}its accuracy is "))
+            && moved.contains("its confusion matrix says"),
         "{moved}"
     );
 }
@@ -124,12 +137,18 @@ fn confusion_matrix_must_match_the_data() {
 #[test]
 fn cells_must_be_of_the_plan_and_unique() {
     let outside = "it is not of the plan";
-    assert_eq!(refusal(|e| e.plan.lengths = vec![16]), format!("cell sobol, 8 bits, seed 0: {outside}"));
+    assert_eq!(
+        refusal(|e| e.plan.lengths = vec![16]),
+        format!("cell sobol, 8 bits, seed 0: {outside}")
+    );
     assert_eq!(
         refusal(|e| _ = e.plan.generators.pop()),
         format!("cell bernoulli, 8 bits, seed 0: {outside}")
     );
-    assert_eq!(refusal(|e| e.cells[0].length = 9), format!("cell sobol, 9 bits, seed 0: {outside}"));
+    assert_eq!(
+        refusal(|e| e.cells[0].length = 9),
+        format!("cell sobol, 9 bits, seed 0: {outside}")
+    );
     assert_eq!(
         refusal(|e| e.cells[0].length = 0),
         "cell sobol, 0 bits, seed 0: stream length must be at least 1"
@@ -140,7 +159,10 @@ fn cells_must_be_of_the_plan_and_unique() {
     );
     assert_eq!(refusal(|e| e.cells[5].seed = 0), "cell bernoulli, 16 bits, seed 0 is there twice");
     assert_eq!(refusal(|e| e.plan.lengths = vec![16, 8]), "the lengths of its plan do not ascend");
-    assert_eq!(refusal(|e| e.plan.lengths = vec![8, 8, 16]), "the lengths of its plan do not ascend");
+    assert_eq!(
+        refusal(|e| e.plan.lengths = vec![8, 8, 16]),
+        "the lengths of its plan do not ascend"
+    );
     assert_eq!(
         refusal(|e| e.plan.generators.push(generator("sobol"))),
         "generator sobol of its plan is there twice"
@@ -163,7 +185,10 @@ fn checkpoint_of_another_evaluation_is_an_error() {
     assert_eq!(differs(changed(|e| e.network.name = "m".to_owned()), &plan), "the network");
     assert_eq!(differs(changed(|e| e.data.fingerprint = "0".to_owned()), &plan), "the data");
     assert_eq!(differs(changed(|e| e.version = "0".to_owned()), &plan), "the version that made it");
-    assert_eq!(differs(changed(|e| e.float = float_accuracy(0.125)), &plan), "the score in floating point");
+    assert_eq!(
+        differs(changed(|e| e.float = float_accuracy(0.125)), &plan),
+        "the score in floating point"
+    );
     for other in [
         Plan { arithmetic: Arithmetic::Integer, ..plan.clone() },
         Plan { range: ValueRange::Saturate, ..plan.clone() },

@@ -36,11 +36,14 @@ fn rows_have_the_cost_of_their_circuits_or_the_reason() {
 
 #[test]
 fn extrapolated_costs_carry_a_note() {
-    let plan = Plan { lengths: vec![16], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
+    let plan =
+        Plan { lengths: vec![16], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
     for (size, is_noted) in [(64, false), (65, true)] {
         let weights = vec![0.5; 2 * size];
-        let network =
-            NetworkBuilder::new("wide", &[size]).dense("layer", size, &weights, &[]).build().unwrap();
+        let network = NetworkBuilder::new("wide", &[size])
+            .dense("layer", size, &weights, &[])
+            .build()
+            .unwrap();
         let data = Dataset::new("zeros", size, vec![0.0; size], vec![0]).unwrap();
         let mut found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
         add_costs(&network, &data, &mut found);
@@ -71,8 +74,13 @@ fn costs_survive_json_and_impossible_ones_are_refused() {
 fn search_has_the_cost_of_the_lengths_found() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let plan = Plan { seeds: 1, ..Plan::default() };
-    let search =
-        Search { generator: "sobol".parse().unwrap(), loss: 1.0, longest: 64, shortest: 64, budget: 3 };
+    let search = Search {
+        generator: "sobol".parse().unwrap(),
+        loss: 1.0,
+        longest: 64,
+        shortest: 64,
+        budget: 3,
+    };
     let mut found = find(&network, &data, &plan, &search, None, Cancel::NEVER, |_| ()).unwrap();
     add_cost(&network, &data, &plan, &mut found);
     let cost = found.cost.as_ref().and_then(CircuitCost::figures).unwrap();

@@ -1,4 +1,5 @@
-//! Evaluations: known figures, required accuracies, cancellation and resumption, and errors by name.
+//! Evaluations: known figures, required accuracies, cancellation and resumption, and errors by
+//! name.
 
 use crate::support::{Classes, evaluated, generator, plan, run, two_scores};
 use aleatron_core::arithmetic::Activation;
@@ -33,7 +34,10 @@ fn noise_aware_network_meets_its_accuracy() {
     // Half the cycles for at most half a point, with one margin for all.
     for row in evaluation.rows().iter().filter(|row| row.length >= 64) {
         let stop = row.classes().early.iter().find(|stop| stop.margin == 3.0).unwrap();
-        assert!(stop.mean_cycles <= row.length as f64 / 2.0 && stop.accuracy_lost <= 0.005, "{row:?}");
+        assert!(
+            stop.mean_cycles <= row.length as f64 / 2.0 && stop.accuracy_lost <= 0.005,
+            "{row:?}"
+        );
         assert!(row.early_within(0.5).unwrap().mean_cycles <= stop.mean_cycles);
     }
 }
@@ -47,7 +51,10 @@ fn cell_figures_are_consistent() {
         let right: u32 = (0..10).map(|k| cell.classes().confusion[k][k]).sum();
         assert_eq!(samples, 360);
         assert_eq!(cell.classes().accuracy, f64::from(right) / 360.0);
-        assert_eq!(cell.layers.iter().map(|layer| layer.counts).collect::<Vec<_>>(), [64 * 360, 10 * 360]);
+        assert_eq!(
+            cell.layers.iter().map(|layer| layer.counts).collect::<Vec<_>>(),
+            [64 * 360, 10 * 360]
+        );
         // A bipolar count is half the length times its value.
         for layer in &cell.layers {
             assert!((layer.mean_count - layer.mean_value * cell.length as f64 / 2.0).abs() < 1e-9);
@@ -62,13 +69,20 @@ fn cell_figures_are_consistent() {
     let rows = evaluation.rows();
     assert_eq!(rows.len(), 4);
     for row in &rows {
-        let cells =
-            evaluation.cells.iter().filter(|c| c.generator == row.generator && c.length == row.length);
+        let cells = evaluation
+            .cells
+            .iter()
+            .filter(|c| c.generator == row.generator && c.length == row.length);
         let accuracies: Vec<f64> = cells.map(|cell| cell.classes().accuracy).collect();
         assert_eq!(accuracies.len(), 3);
         assert!((row.score() - accuracies.iter().sum::<f64>() / 3.0).abs() < 1e-12);
-        assert!(row.classes().accuracy.low <= row.score() && row.score() <= row.classes().accuracy.high);
-        assert!(accuracies.iter().any(|a| *a != accuracies[0]), "seeds make no difference: {row:?}");
+        assert!(
+            row.classes().accuracy.low <= row.score() && row.score() <= row.classes().accuracy.high
+        );
+        assert!(
+            accuracies.iter().any(|a| *a != accuracies[0]),
+            "seeds make no difference: {row:?}"
+        );
     }
 }
 
@@ -105,7 +119,9 @@ fn stopped_evaluation_resumes_from_its_checkpoint() {
     assert_eq!(whole.without_times(), digits_run(&plan).without_times());
 
     let message = |plan: &Plan, network: &Network| {
-        evaluate(network, &data, plan, Some(part.clone()), Cancel::NEVER, |_| ()).unwrap_err().to_string()
+        evaluate(network, &data, plan, Some(part.clone()), Cancel::NEVER, |_| ())
+            .unwrap_err()
+            .to_string()
     };
     let wide = Plan { width: Width::new(9).unwrap().into(), ..plan.clone() };
     assert_eq!(message(&wide, &network), "the checkpoint differs in its settings");
@@ -119,7 +135,11 @@ fn stopped_evaluation_resumes_from_its_checkpoint() {
 #[test]
 fn checkpoint_keeps_its_cells_under_every_later_plan() {
     let keys = |evaluation: &Evaluation| -> Vec<(String, usize, u64)> {
-        evaluation.cells.iter().map(|cell| (cell.generator.to_string(), cell.length, cell.seed)).collect()
+        evaluation
+            .cells
+            .iter()
+            .map(|cell| (cell.generator.to_string(), cell.length, cell.seed))
+            .collect()
     };
     let first = digits_run(&default_plan(&["sobol", "lfsr:1+lfsr:2"], &[8, 16]));
     assert!(first.cells.len() == 4 && !first.warnings.is_empty());
@@ -130,7 +150,12 @@ fn checkpoint_keeps_its_cells_under_every_later_plan() {
     assert_eq!(second.warnings, first.warnings);
     // Interrupted again, later.
     let third = stopped(&next, Some(second), 2);
-    assert!(third.cells.len() > 4 && third.unfinished > 0, "{} {}", third.cells.len(), third.unfinished);
+    assert!(
+        third.cells.len() > 4 && third.unfinished > 0,
+        "{} {}",
+        third.cells.len(),
+        third.unfinished
+    );
     let done = stopped(&next, Some(third), usize::MAX);
     assert!(done.is_complete());
     assert_eq!(done.cells.len(), 8);
@@ -156,10 +181,14 @@ fn broken_checkpoint_files_are_errors() {
         assert!(json.contains(from), "{from}");
         Evaluation::from_json(&json.replacen(from, to, 1)).unwrap_err().to_string()
     };
-    let accuracy = json.lines().rfind(|line| line.starts_with("      \"accuracy\":")).unwrap().trim();
+    let accuracy =
+        json.lines().rfind(|line| line.starts_with("      \"accuracy\":")).unwrap().trim();
     assert!(refused(accuracy, "\"accuracy\": 17.0,").contains("its accuracy is 17, not in [0, 1]"));
     assert!(refused(accuracy, "\"accuracy\": 0.5,").contains("its confusion matrix says"));
-    assert!(refused("\"generator\": \"sobol\"", "\"generator\": \"sobl\"").contains("is not a generator"));
+    assert!(
+        refused("\"generator\": \"sobol\"", "\"generator\": \"sobl\"")
+            .contains("is not a generator")
+    );
     assert!(refused("\"length\": 8", "\"length\": 0").contains("stream length must be at least 1"));
     assert!(refused("\"cells\"", "\"sells\"").contains("unknown field"));
     assert!(Evaluation::from_json("{}").is_err() && Evaluation::from_json("").is_err());
@@ -167,12 +196,12 @@ fn broken_checkpoint_files_are_errors() {
 
 #[test]
 fn warnings_of_generator_pairs_are_reported_once() {
-    let evaluation = digits_run(&default_plan(&["lfsr:1+lfsr:113", "sobol:4+sobol:4"], &[255, 256]));
+    let evaluation =
+        digits_run(&default_plan(&["lfsr:1+lfsr:113", "sobol:4+sobol:4"], &[255, 256]));
     assert_eq!(evaluation.warnings.len(), 2, "{:?}", evaluation.warnings);
-    assert!(
-        evaluation.warnings[0]
-            .starts_with("lfsr:1+lfsr:113: the LFSRs of inputs and weights, of 8 bits, are 10 steps apart")
-    );
+    assert!(evaluation.warnings[0].starts_with(
+        "lfsr:1+lfsr:113: the LFSRs of inputs and weights, of 8 bits, are 10 steps apart"
+    ));
     assert!(evaluation.warnings[1].contains("share one sequence (Sobol 8 bits, dimension 4)"));
     let cut = digits_run(&Plan { width: Width::EIGHT.into(), ..default_plan(&["ramp"], &[16]) });
     assert!(
@@ -212,26 +241,38 @@ fn layer_settings_change_lengths_generators_and_seeds() {
 #[test]
 fn integer_arithmetic_has_the_accuracy_of_floating_point() {
     let float = digits_run(&default_plan(&["sobol", "bernoulli"], &[64]));
-    let integer =
-        digits_run(&Plan { arithmetic: Arithmetic::Integer, ..default_plan(&["sobol", "bernoulli"], &[64]) });
+    let integer = digits_run(&Plan {
+        arithmetic: Arithmetic::Integer,
+        ..default_plan(&["sobol", "bernoulli"], &[64])
+    });
     assert_eq!(integer.plan.arithmetic, Arithmetic::Integer);
     for (a, b) in float.rows().iter().zip(integer.rows()) {
-        assert!((a.classes().accuracy.mean - b.classes().accuracy.mean).abs() <= 0.003 + 1e-9, "{a:?} {b:?}");
+        assert!(
+            (a.classes().accuracy.mean - b.classes().accuracy.mean).abs() <= 0.003 + 1e-9,
+            "{a:?} {b:?}"
+        );
     }
     assert_ne!(float.cells[0].layers, integer.cells[0].layers);
 }
 
-/// If the outcome is certain, stopping loses nothing: the class at the end is the one that was certain.
+/// If the outcome is certain, stopping loses nothing: the class at the end is the one that was
+/// certain.
 #[test]
 fn certain_stops_lose_no_accuracy() {
-    let evaluation =
-        digits_run(&default_plan(&["sobol", "bernoulli", "bernoulli+sobol:2", "vdc+bernoulli"], &[16, 128]));
+    let evaluation = digits_run(&default_plan(
+        &["sobol", "bernoulli", "bernoulli+sobol:2", "vdc+bernoulli"],
+        &[16, 128],
+    ));
     let names: Vec<_> = evaluation.rows().iter().map(|row| row.generator.to_string()).collect();
-    assert!(names.contains(&"bernoulli+sobol:2".to_owned()) && names.contains(&"vdc+bernoulli".to_owned()));
+    assert!(
+        names.contains(&"bernoulli+sobol:2".to_owned())
+            && names.contains(&"vdc+bernoulli".to_owned())
+    );
     for cell in &evaluation.cells {
         let certain = cell.classes().certain.unwrap();
         assert!(
-            certain.mean_cycles <= cell.length as f64 && certain.mean_cycles >= cell.length as f64 / 16.0
+            certain.mean_cycles <= cell.length as f64
+                && certain.mean_cycles >= cell.length as f64 / 16.0
         );
         assert_eq!(certain.stopped > 0.0, certain.mean_cycles < cell.length as f64);
     }
@@ -242,9 +283,13 @@ fn certain_stops_lose_no_accuracy() {
         evaluated(&two_scores([1.0, 0.0], &[], activation), &data, &plan).cells.remove(0)
     };
     let cell = cell_of(Activation::Identity);
-    // A stream of ones leads by more than the rest of the cycles after half of them; one of zeros ends in a tie, which is never certain.
+    // A stream of ones leads by more than the rest of the cycles after half of them; one of zeros
+    // ends in a tie, which is never certain.
     let certain = cell.classes().certain.unwrap();
-    assert!(certain.stopped == 2.0 / 3.0 && certain.mean_cycles >= (36.0 + 36.0 + 64.0) / 3.0, "{certain:?}");
+    assert!(
+        certain.stopped == 2.0 / 3.0 && certain.mean_cycles >= (36.0 + 36.0 + 64.0) / 3.0,
+        "{certain:?}"
+    );
     assert_eq!(cell.classes().accuracy, 1.0);
     assert!(cell_of(Activation::Relu).classes().certain.is_none());
 }
@@ -344,15 +389,21 @@ fn each_of_many_curves_has_its_own_style() {
         let plan = Plan { seeds: 1, ..plan(&names, &[8, 16]) };
         aleatron_eval::report::evaluation(&run(&plan))
     };
-    let strokes = ["stroke-dasharray=\"7 4\"", "stroke-dasharray=\"2 4\"", "stroke-dasharray=\"9 4 2 4\""];
+    let strokes =
+        ["stroke-dasharray=\"7 4\"", "stroke-dasharray=\"2 4\"", "stroke-dasharray=\"9 4 2 4\""];
     let marks = ["width=\"8\" height=\"8\" fill", "l5.5 5.5 -5.5 5.5 -5.5 -5.5z", "l5.5 9.5h-11z"];
     for (n, groups) in [(8, 0), (9, 1), (16, 1), (17, 2), (25, 3)] {
         let page = page(n);
         for (k, (stroke, mark)) in strokes.iter().zip(marks).enumerate() {
             let is_used = k < groups;
-            assert_eq!((page.contains(stroke), page.contains(mark)), (is_used, is_used), "{n}: {stroke}");
+            assert_eq!(
+                (page.contains(stroke), page.contains(mark)),
+                (is_used, is_used),
+                "{n}: {stroke}"
+            );
         }
-        // The part of a drawing that curves are in ends below the axis, 58 above the lower edge, with room for half a mark.
+        // The part of a drawing that curves are in ends below the axis, 58 above the lower edge,
+        // with room for half a mark.
         assert!(page.contains(&format!("height=\"{}\" viewBox=\"0 0 760 {0}\"", 380 - 58 + 7)));
     }
 }
@@ -369,13 +420,15 @@ impl Drop for Folder {
 /// An evaluation of a file that is read in chunks equals that of the same samples in memory.
 #[test]
 fn evaluation_of_mapped_samples_equals_that_of_samples_in_memory() {
-    let folder = Folder(std::env::temp_dir().join(format!("aleatron-eval-mapped-{}", std::process::id())));
+    let folder =
+        Folder(std::env::temp_dir().join(format!("aleatron-eval-mapped-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).unwrap();
     let npy = |name: &str, shape: &str, bytes: &[u8]| {
         let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
         let size = u16::try_from(header.len()).unwrap().to_le_bytes();
         let path = folder.0.join(name);
-        std::fs::write(&path, [b"\x93NUMPY\x01\x00", &size[..], header.as_bytes(), bytes].concat()).unwrap();
+        std::fs::write(&path, [b"\x93NUMPY\x01\x00", &size[..], header.as_bytes(), bytes].concat())
+            .unwrap();
         path
     };
     let (digits, n) = (Dataset::digits_train(), 300);
@@ -385,8 +438,11 @@ fn evaluation_of_mapped_samples_equals_that_of_samples_in_memory() {
     let options = ReadOptions { labels: Some(y), ..ReadOptions::default() };
     let on_disk = Dataset::read_with(&x, &options).unwrap();
     let held = digits.features()[..n * 64].to_vec();
-    let held = Dataset::new(x.display().to_string(), 64, held, digits.labels()[..n].to_vec()).unwrap();
+    let held =
+        Dataset::new(x.display().to_string(), 64, held, digits.labels()[..n].to_vec()).unwrap();
     let network = Network::digits_noise_aware().unwrap();
-    let run = |data: &Dataset| evaluated(&network, data, &default_plan(&["sobol"], &[16])).without_times();
+    let run = |data: &Dataset| {
+        evaluated(&network, data, &default_plan(&["sobol"], &[16])).without_times()
+    };
     assert_eq!(run(&on_disk), run(&held));
 }

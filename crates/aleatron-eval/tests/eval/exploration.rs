@@ -5,8 +5,8 @@ use aleatron_core::arithmetic::Arithmetic;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Network, NetworkBuilder};
 use aleatron_eval::{
-    Design, DesignSpace, Error, Exploration, Lanes, Plan, Rung, evaluate, explore, pending_trials, report,
-    run_trial,
+    Design, DesignSpace, Error, Exploration, Lanes, Plan, Rung, evaluate, explore, pending_trials,
+    report, run_trial,
 };
 use std::cell::{Cell, RefCell};
 
@@ -24,7 +24,8 @@ fn plan() -> Plan {
 
 fn run(space: &DesignSpace, known: Option<Exploration>) -> Exploration {
     let networks = [Network::digits_noise_aware().unwrap()];
-    explore(&networks, &Dataset::digits_test(), &plan(), space, known, Cancel::NEVER, |_| ()).unwrap()
+    explore(&networks, &Dataset::digits_test(), &plan(), space, known, Cancel::NEVER, |_| ())
+        .unwrap()
 }
 
 /// Workers that run trials in any order find what one process finds, also if they lose a batch.
@@ -47,7 +48,9 @@ fn trials_of_workers_lead_to_the_designs_of_one_process() {
             }
             batches += 1;
             for trial in pending.iter().rev().take(if batches == 1 { 1 } else { usize::MAX }) {
-                found.trials.push(run_trial(&networks, &data, &plan, &space, trial, Cancel::NEVER).unwrap());
+                found.trials.push(
+                    run_trial(&networks, &data, &plan, &space, trial, Cancel::NEVER).unwrap(),
+                );
             }
             known = Some(found);
         }
@@ -87,9 +90,14 @@ fn explored_scores_are_those_of_an_evaluation_in_integers() {
             plan.layers.insert(layer.clone(), format!("length={length}").parse().unwrap());
         }
         let evaluation =
-            evaluate(&network, &Dataset::digits_test(), &plan, None, Cancel::NEVER, |_| ()).unwrap();
+            evaluate(&network, &Dataset::digits_test(), &plan, None, Cancel::NEVER, |_| ())
+                .unwrap();
         let row = &evaluation.rows()[0];
-        assert_eq!((row.score(), row.worst_score()), (design.score, design.worst_score), "{streams:?}");
+        assert_eq!(
+            (row.score(), row.worst_score()),
+            (design.score, design.worst_score),
+            "{streams:?}"
+        );
     }
     // Layers with lengths of their own are among the designs.
     assert!(found.designs.iter().any(|design| design.streams.bits() == "16/8"));
@@ -106,7 +114,9 @@ fn optimal_designs_are_those_that_no_design_beats() {
     assert!(found.optimal().all(|design| design.score >= found.float_score() - 0.05 - 1e-9));
     // Every half of an optimal design was tried.
     for design in found.optimal() {
-        for (k, &length) in design.streams.lengths.iter().enumerate().filter(|(_, length)| **length >= 16) {
+        for (k, &length) in
+            design.streams.lengths.iter().enumerate().filter(|(_, length)| **length >= 16)
+        {
             let mut half = design.streams.clone();
             half.lengths[k] = length / 2;
             assert!(found.trials.iter().any(|trial| trial.streams == half), "{half:?}");
@@ -119,19 +129,34 @@ fn exploration_interrupted_after_any_trial_resumes_to_the_same_result() {
     let space = space(&[8, 16], &["sobol", "lfsr"]);
     let networks = [Network::digits_noise_aware().unwrap()];
     let saved = RefCell::new(Vec::new());
-    let whole = explore(&networks, &Dataset::digits_test(), &plan(), &space, None, Cancel::NEVER, |state| {
-        saved.borrow_mut().push(state.to_json().unwrap());
-    })
+    let whole = explore(
+        &networks,
+        &Dataset::digits_test(),
+        &plan(),
+        &space,
+        None,
+        Cancel::NEVER,
+        |state| {
+            saved.borrow_mut().push(state.to_json().unwrap());
+        },
+    )
     .unwrap();
     for text in saved.into_inner() {
         let part = Exploration::from_json(&text).unwrap();
         let n = part.trials.len();
         let again = Cell::new(0);
-        let resumed =
-            explore(&networks, &Dataset::digits_test(), &plan(), &space, Some(part), Cancel::NEVER, |_| {
+        let resumed = explore(
+            &networks,
+            &Dataset::digits_test(),
+            &plan(),
+            &space,
+            Some(part),
+            Cancel::NEVER,
+            |_| {
                 again.set(again.get() + 1);
-            })
-            .unwrap();
+            },
+        )
+        .unwrap();
         assert_eq!(resumed, whole);
         // Two calls for each trial that was missing, and none for the others.
         assert_eq!(again.get(), 2 * (whole.trials.len() - n));
@@ -156,13 +181,15 @@ fn exploration_ends_with_its_budget_and_goes_on_with_a_larger_one() {
 fn screening_drops_designs_that_others_beat_at_no_higher_cost() {
     let networks = [Network::digits_noise_aware().unwrap()];
     let data = Dataset::digits_train();
-    // An LFSR for weights that is the one of the inputs: streams overlap, scores are poor, circuits are as large.
+    // An LFSR for weights that is the one of the inputs: streams overlap, scores are poor, circuits
+    // are as large.
     let space = space(&[16, 32], &["sobol", "sobol:1+sobol:1", "lfsr"]);
     let found = explore(&networks, &data, &plan(), &space, None, Cancel::NEVER, |_| ()).unwrap();
     let of = |rung: Rung| found.trials.iter().filter(move |trial| trial.rung == rung);
     assert!(of(Rung::Screening).count() >= 6);
     assert!(of(Rung::Full).count() < of(Rung::Screening).count());
-    let full_names: Vec<String> = of(Rung::Full).map(|trial| trial.streams.generator.to_string()).collect();
+    let full_names: Vec<String> =
+        of(Rung::Full).map(|trial| trial.streams.generator.to_string()).collect();
     assert!(!full_names.contains(&"sobol:1+sobol:1".to_owned()), "{full_names:?}");
     // Every full trial was screened before.
     for trial in of(Rung::Full) {
@@ -184,15 +211,18 @@ fn streams_without_a_circuit_are_named_with_the_reason() {
 fn variants_are_explored_beside_the_network() {
     let networks = [Network::digits_noise_aware().unwrap(), Network::digits_plain().unwrap()];
     let space = space(&[16, 32], &["sobol"]);
-    let found = explore(&networks, &Dataset::digits_test(), &plan(), &space, None, Cancel::NEVER, |_| ());
+    let found =
+        explore(&networks, &Dataset::digits_test(), &plan(), &space, None, Cancel::NEVER, |_| ());
     let found = found.unwrap();
     assert_eq!((found.networks.len(), found.float_scores.len()), (2, 2));
     for network in 0..2 {
         assert!(found.designs.iter().any(|design| design.streams.network == network));
     }
-    let other = NetworkBuilder::new("other", &[64]).dense("one", 64, &[0.5; 640], &[]).build().unwrap();
+    let other =
+        NetworkBuilder::new("other", &[64]).dense("one", 64, &[0.5; 640], &[]).build().unwrap();
     let networks = [networks[0].clone(), other];
-    let error = explore(&networks, &Dataset::digits_test(), &plan(), &space, None, Cancel::NEVER, |_| ());
+    let error =
+        explore(&networks, &Dataset::digits_test(), &plan(), &space, None, Cancel::NEVER, |_| ());
     assert!(matches!(error, Err(Error::Variant { name }) if name == "other"));
 }
 
@@ -202,16 +232,21 @@ fn spaces_without_designs_and_other_checkpoints_are_refused() {
     let data = Dataset::digits_test();
     let base = space(&[16], &["sobol"]);
     let refuse = |space: DesignSpace| {
-        explore(&networks, &data, &plan(), &space, None, Cancel::NEVER, |_| ()).unwrap_err().to_string()
+        explore(&networks, &data, &plan(), &space, None, Cancel::NEVER, |_| ())
+            .unwrap_err()
+            .to_string()
     };
     assert!(refuse(DesignSpace { lengths: vec![], ..base.clone() }).contains("lengths"));
     assert!(refuse(DesignSpace { lengths: vec![0, 8], ..base.clone() }).contains("lengths"));
-    assert!(refuse(DesignSpace { lanes: vec![Lanes::Limited(0)], ..base.clone() }).contains("lanes"));
+    assert!(
+        refuse(DesignSpace { lanes: vec![Lanes::Limited(0)], ..base.clone() }).contains("lanes")
+    );
     assert!(refuse(DesignSpace { budget: 0, ..base.clone() }).contains("trials"));
     assert!(refuse(DesignSpace { loss: f64::NAN, ..base.clone() }).contains("NaN"));
     let found = run(&base, None);
     let other = Plan { seeds: 3, ..plan() };
-    let error = explore(&networks, &data, &other, &base, Some(found.clone()), Cancel::NEVER, |_| ());
+    let error =
+        explore(&networks, &data, &other, &base, Some(found.clone()), Cancel::NEVER, |_| ());
     assert!(matches!(error, Err(Error::Checkpoint(_))));
     let text = found.to_json().unwrap().replacen("\"scores\": [", "\"scores\": [7.0,", 1);
     assert!(Exploration::from_json(&text).is_err());
@@ -244,7 +279,8 @@ fn explored_scores_under_faults_are_those_of_an_evaluation() {
         arithmetic: Arithmetic::Integer,
         ..plan.clone()
     };
-    let evaluation = evaluate(&networks[0], &data, &evaluated, None, Cancel::NEVER, |_| ()).unwrap();
+    let evaluation =
+        evaluate(&networks[0], &data, &evaluated, None, Cancel::NEVER, |_| ()).unwrap();
     assert_eq!(found.designs[0].score, evaluation.rows()[0].score());
     assert_ne!(found.designs[0].score, found.designs[0].worst_score);
     // Trials without faults are not those of an exploration with faults.

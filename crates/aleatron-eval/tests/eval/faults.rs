@@ -32,7 +32,8 @@ fn plan(faults: &[f64], fault_sites: &str) -> Plan {
 
 fn data() -> Dataset {
     let digits = Dataset::digits_test();
-    Dataset::new("few", 64, digits.features()[..64 * 40].to_vec(), digits.labels()[..40].to_vec()).unwrap()
+    Dataset::new("few", 64, digits.features()[..64 * 40].to_vec(), digits.labels()[..40].to_vec())
+        .unwrap()
 }
 
 fn run(plan: &Plan, checkpoint: Option<Evaluation>) -> Evaluation {
@@ -49,11 +50,15 @@ fn integers_have_the_sites_of_a_binary_circuit() {
     let found = run(&plan, None);
     let rows: Vec<_> =
         found.rows().into_iter().filter(|row| row.generator.integer_bits().is_some()).collect();
-    let sites: Vec<_> = rows.iter().map(|row| row.faults.map(|faults| faults.sites.to_string())).collect();
+    let sites: Vec<_> =
+        rows.iter().map(|row| row.faults.map(|faults| faults.sites.to_string())).collect();
     assert_eq!(sites, [None, Some("memory".to_owned()), Some("activations".to_owned())]);
     assert!(rows.iter().all(|row| row.length == 127 * 127 && row.bits() == "-"));
     let text = found.to_string();
-    assert!(text.contains("int8: without rows of inputs+weights: its circuit has no streams"), "{text}");
+    assert!(
+        text.contains("int8: without rows of inputs+weights: its circuit has no streams"),
+        "{text}"
+    );
     assert!(text.contains("int8: within one point of floating point\n"), "{text}");
     let read = Evaluation::from_json(&found.to_json().unwrap()).unwrap();
     assert_eq!(read, found);
@@ -87,7 +92,8 @@ fn cells_have_every_rate_and_site() {
     let without = run(&plan(&[], "streams"), None);
     assert_eq!(without.cells[..], found.cells[..2]);
     assert_eq!(found.rows_of("sobol").len(), 2);
-    // Flipped with a probability of one half, bits carry no information: ten classes, 80 samples in two seeds.
+    // Flipped with a probability of one half, bits carry no information: ten classes, 80 samples in
+    // two seeds.
     assert!(rows[1].score() > 0.9);
     assert!(rows[5].score() < 0.3, "{}", rows[5].score());
     assert_ne!(found.cells[2].layers, found.cells[0].layers);
@@ -106,9 +112,11 @@ fn resumed_evaluation_equals_one_run() {
     let found = run(&plan(&[0.01, 0.1], "streams,counters"), Some(found));
     assert_eq!(found, whole);
     // Other kinds are other evaluations.
-    let burst = Plan { fault_kind: Some(FaultKind::Burst { cycles: 4 }), ..plan(&[0.1], "streams") };
+    let burst =
+        Plan { fault_kind: Some(FaultKind::Burst { cycles: 4 }), ..plan(&[0.1], "streams") };
     let network = Network::digits_noise_aware().unwrap();
-    let error = evaluate(&network, &data(), &burst, Some(whole), Cancel::NEVER, |_| ()).unwrap_err();
+    let error =
+        evaluate(&network, &data(), &burst, Some(whole), Cancel::NEVER, |_| ()).unwrap_err();
     assert!(error.to_string().contains("settings"), "{error}");
 }
 
@@ -142,9 +150,14 @@ fn tables_and_pages_show_the_rate() {
     assert!(csv.lines().next().unwrap().contains(",fault site,fault rate,"), "{csv}");
     assert!(csv.lines().last().unwrap().contains(",memory,0.001,"), "{csv}");
     let page = report::evaluation(&found);
-    assert!(page.contains("<h2>Accuracy against fault rate</h2>") && page.contains("sobol, memory"));
+    assert!(
+        page.contains("<h2>Accuracy against fault rate</h2>") && page.contains("sobol, memory")
+    );
     let without = run(&plan(&[], "streams"), None);
-    assert!(!report::evaluation(&without).contains("fault rate") && !without.text(120).contains("fault"));
+    assert!(
+        !report::evaluation(&without).contains("fault rate")
+            && !without.text(120).contains("fault")
+    );
     assert!(!without.to_json().unwrap().contains("fault"));
 }
 
@@ -152,7 +165,10 @@ fn tables_and_pages_show_the_rate() {
 fn plans_with_faults_that_cannot_be_are_errors() {
     let network = Network::digits_noise_aware().unwrap();
     let error = |plan: Plan| plan.check(&network).unwrap_err().to_string();
-    assert_eq!(error(plan(&[0.1, 0.1], "streams")), "the fault rate 0.1 is given twice; give it once");
+    assert_eq!(
+        error(plan(&[0.1, 0.1], "streams")),
+        "the fault rate 0.1 is given twice; give it once"
+    );
     assert_eq!(
         error(plan(&[0.1], "counters,counters")),
         "the fault site counters is given twice; give it once"

@@ -8,7 +8,13 @@ use aleatron_eval::{Error, Found, Plan, Search, Trial, evaluate, find};
 
 fn data() -> Dataset {
     let digits = Dataset::digits_test();
-    Dataset::new("some", 64, digits.features()[..64 * 120].to_vec(), digits.labels()[..120].to_vec()).unwrap()
+    Dataset::new(
+        "some",
+        64,
+        digits.features()[..64 * 120].to_vec(),
+        digits.labels()[..120].to_vec(),
+    )
+    .unwrap()
 }
 
 fn search(loss: f64, [shortest, longest]: [usize; 2]) -> Search {
@@ -35,7 +41,8 @@ fn accuracy(network: &Network, lengths: &[usize]) -> f64 {
 fn found_lengths_are_accurate_and_cannot_be_halved() {
     let network = Network::digits_noise_aware().unwrap();
     let found =
-        find(&network, &data(), &plan(), &search(3.0, [8, 128]), None, Cancel::NEVER, |_| ()).unwrap();
+        find(&network, &data(), &plan(), &search(3.0, [8, 128]), None, Cancel::NEVER, |_| ())
+            .unwrap();
     assert!(found.is_good() && found.lengths != [128, 128], "{found:?}");
     // A little below, so that rounding does not refuse an accuracy that is just good enough.
     let below = found.float_score - 0.03 - found.bar;
@@ -50,9 +57,12 @@ fn found_lengths_are_accurate_and_cannot_be_halved() {
     assert_eq!(of(&found.lengths), Some(found.score));
     assert!(found.score >= found.bar);
     let products = [64 * 64, 64 * 10];
-    let cost = |lengths: &[usize]| -> u64 { products.iter().zip(lengths).map(|(p, &n)| p * n as u64).sum() };
+    let cost = |lengths: &[usize]| -> u64 {
+        products.iter().zip(lengths).map(|(p, &n)| p * n as u64).sum()
+    };
     assert_eq!((found.bit_macs_before, found.bit_macs), (cost(&[128, 128]), cost(&found.lengths)));
-    // Each layer ends at the shortest length, or with a half that was tried and was not accurate enough.
+    // Each layer ends at the shortest length, or with a half that was tried and was not accurate
+    // enough.
     for (layer, &length) in found.lengths.iter().enumerate() {
         let is_half = |trial: &&Trial| trial.lengths[layer] == length / 2;
         let tried = found.trials.iter().filter(is_half).any(|trial| trial.score < found.bar);
@@ -63,7 +73,8 @@ fn found_lengths_are_accurate_and_cannot_be_halved() {
 #[test]
 fn search_without_a_solution_tries_uniform_lengths_only() {
     let network = Network::digits_plain().unwrap();
-    let found = find(&network, &data(), &plan(), &search(0.0, [2, 4]), None, Cancel::NEVER, |_| ()).unwrap();
+    let found = find(&network, &data(), &plan(), &search(0.0, [2, 4]), None, Cancel::NEVER, |_| ())
+        .unwrap();
     // Both lengths for all layers, and no layer alone.
     assert_eq!((found.trials.len(), found.lengths.as_slice()), (2, &[4, 4][..]));
     assert!(found.is_finished && found.score < found.bar && !found.is_good());
@@ -91,7 +102,8 @@ fn search_needs_a_range_of_lengths_and_a_budget() {
 fn search_file_has_one_length_per_layer() {
     let network = network();
     let whole =
-        find(&network, &samples(), &plan(), &search(100.0, [4, 8]), None, Cancel::NEVER, |_| ()).unwrap();
+        find(&network, &samples(), &plan(), &search(100.0, [4, 8]), None, Cancel::NEVER, |_| ())
+            .unwrap();
     assert_eq!(Found::from_json(&whole.to_json().unwrap()).unwrap(), whole);
     for broken in [
         Found { lengths: vec![4], ..whole.clone() },
@@ -106,7 +118,8 @@ fn search_file_has_one_length_per_layer() {
 fn lengths_of_integers_cannot_be_searched() {
     let search = Search { generator: "int8".parse().unwrap(), ..search(1.0, [8, 64]) };
     let network = Network::digits_noise_aware().unwrap();
-    let error =
-        find(&network, &data(), &plan(), &search, None, Cancel::NEVER, |_| ()).unwrap_err().to_string();
+    let error = find(&network, &data(), &plan(), &search, None, Cancel::NEVER, |_| ())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("\"int8\"") && error.contains("use a generator of streams"), "{error}");
 }

@@ -29,9 +29,13 @@ fn wider_margins_stop_later() {
             assert!(hasty.stopped > 0.5 && hasty.mean_cycles < cell.length as f64, "{hasty:?}");
             assert!(careful.accuracy_lost <= hasty.accuracy_lost);
             let certain = cell.classes().certain.unwrap();
-            assert!(certain.stopped > 0.0 && certain.mean_cycles < cell.length as f64, "{certain:?}");
+            assert!(
+                certain.stopped > 0.0 && certain.mean_cycles < cell.length as f64,
+                "{certain:?}"
+            );
         }
-        // A run of one length finds the same as one of several, which shares the partial lengths of the shorter.
+        // A run of one length finds the same as one of several, which shares the partial lengths of
+        // the shorter.
         let alone = evaluated(&network, &data, &one_seed(generator, &[512]));
         assert_eq!(alone.without_times().cells[0], found.without_times().cells[1]);
     }
@@ -60,7 +64,8 @@ fn certain_class_is_the_class_of_the_whole_run() {
         let found = evaluated(&network, &data, &plan);
         let certain = found.cells[0].classes().certain.unwrap();
         assert!(certain.stopped > 0.0, "{certain:?}");
-        // If the class of the first bits differs from that of all bits, the sample was not certain at that length.
+        // If the class of the first bits differs from that of all bits, the sample was not certain
+        // at that length.
         let classes = |length| {
             let config = StreamConfig::new(length).generator(generator.parse().unwrap()).seed(0);
             network.to_streams(&config).unwrap().predict(&x, 0).unwrap()
@@ -93,8 +98,13 @@ fn scores_behind_other_nodes_have_no_early_stops() {
         evaluated(&network, &data, &one_seed("sobol", &[16]))
     };
     let plain = with(None);
-    assert!(!plain.cells[0].classes().early.is_empty() && plain.cells[0].classes().certain.is_some());
-    assert_eq!(with(Some(Op::Flatten { axis: 1 })).cells[0].classes().early, plain.cells[0].classes().early);
+    assert!(
+        !plain.cells[0].classes().early.is_empty() && plain.cells[0].classes().certain.is_some()
+    );
+    assert_eq!(
+        with(Some(Op::Flatten { axis: 1 })).cells[0].classes().early,
+        plain.cells[0].classes().early
+    );
     let relu = with(Some(Op::Unary(Unary::Relu)));
     assert!(
         relu.cells[0].classes().early.is_empty()
@@ -125,14 +135,18 @@ fn softmax_of_one_score_has_no_early_stops() {
     };
     assert!(with(1).cells[0].classes().early.is_empty());
     let two = with(2);
-    assert_eq!((two.cells[0].classes().early.is_empty(), two.cells[0].classes().certain), (false, None));
+    assert_eq!(
+        (two.cells[0].classes().early.is_empty(), two.cells[0].classes().certain),
+        (false, None)
+    );
 }
 
-/// An input of 1, one neuron that gains a bit in every cycle and one that loses one: after p of 64 cycles the first leads for certain if
-/// p / 64 is more than the bias less `weight` p / 64.
+/// An input of 1, one neuron that gains a bit in every cycle and one that loses one: after p of 64
+/// cycles the first leads for certain if p / 64 is more than the bias less `weight` p / 64.
 #[test]
 fn certain_stops_are_in_the_units_of_the_scores() {
-    // Eight bits less a part of a unit, which is 1/256 of a bit, or half of that if the weight is: rounded, it is a tie after four.
+    // Eight bits less a part of a unit, which is 1/256 of a bit, or half of that if the weight is:
+    // rounded, it is a tie after four.
     let nearly = 8.0 / 64.0 * (1.0 - 2f32.powi(-14));
     for (weight, bias, float, integer) in
         [(1.0, nearly, 4.0, 8.0), (0.5, 9.0 / 64.0, 8.0, 8.0), (0.25, 15.5 / 64.0, 16.0, 16.0)]
@@ -147,8 +161,13 @@ fn certain_stops_are_in_the_units_of_the_scores() {
             let plan = Plan { arithmetic, margins: vec![6.0], ..one_seed("bernoulli", &[64]) };
             let found = evaluated(&network, &data, &plan);
             let certain = found.cells[0].classes().certain.unwrap();
-            assert_eq!((certain.mean_cycles, certain.stopped), (cycles, 1.0), "{weight} {arithmetic}");
-            // The lead is 1 + weight - bias, of which the root of half a bit over the cycles is the deviation.
+            assert_eq!(
+                (certain.mean_cycles, certain.stopped),
+                (cycles, 1.0),
+                "{weight} {arithmetic}"
+            );
+            // The lead is 1 + weight - bias, of which the root of half a bit over the cycles is the
+            // deviation.
             let stops = |cycles: f32| (1.0 + weight - bias) * (2.0 * cycles).sqrt() >= 6.0;
             let first = [8.0, 16.0, 32.0, 64.0].into_iter().find(|&cycles| stops(cycles)).unwrap();
             assert_eq!(
@@ -166,7 +185,8 @@ fn scores_in_binary_have_no_early_stops() {
     let network = scaled();
     for (name, stops) in [("first", true), ("last", false)] {
         let network = network.clone().with_mode(name, Mode::Binary).unwrap();
-        let data = Dataset::new("eights", 8, features(8 * 5, 5), (0..5).map(|k| k % 4).collect()).unwrap();
+        let data =
+            Dataset::new("eights", 8, features(8 * 5, 5), (0..5).map(|k| k % 4).collect()).unwrap();
         let found = evaluated(&network, &data, &one_seed("sobol", &[16]));
         let cell = &found.cells[0];
         assert_eq!(

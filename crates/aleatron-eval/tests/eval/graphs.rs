@@ -1,13 +1,16 @@
 //! Evaluations, searches and tasks of graphs.
 
 use crate::support::{
-    Classes, cnn, constant, evaluated, features, gemm, given, graph, labelled, one_seed, same_convolution,
+    Classes, cnn, constant, evaluated, features, gemm, given, graph, labelled, one_seed,
+    same_convolution,
 };
 use aleatron_core::arithmetic::{Activation, Border, Pool, PoolKind};
 use aleatron_core::generator::GeneratorName;
 use aleatron_core::{Cancel, Convolution, Polarity};
 use aleatron_data::Dataset;
-use aleatron_engine::network::{Arithmetic, Calibration, Mode, Network, NetworkBuilder, Op, StreamConfig};
+use aleatron_engine::network::{
+    Arithmetic, Calibration, Mode, Network, NetworkBuilder, Op, StreamConfig,
+};
 use aleatron_engine::{Device, Error as EngineError};
 use aleatron_eval::{
     Error, Evaluation, Found, Job, Plan, Search, Task, TaskResult, evaluate, find, find_losses,
@@ -67,7 +70,8 @@ fn search_shortens_layers_within_the_loss() {
     assert!(found.bit_macs < found.bit_macs_before, "{found:?}");
     // A search that used up its budget resumes to the same end without running a trial twice.
     let part =
-        find(&network, &data, &plan, &Search { budget: 2, ..search }, None, Cancel::NEVER, |_| {}).unwrap();
+        find(&network, &data, &plan, &Search { budget: 2, ..search }, None, Cancel::NEVER, |_| {})
+            .unwrap();
     assert!(!part.is_finished);
     assert_eq!(part.trials.len(), 2);
     let mut ran = 0;
@@ -145,8 +149,9 @@ fn spread(n: usize, step: usize) -> Vec<f64> {
 /// Strides, padding, groups and both pools.
 fn convolutions() -> Network {
     let first = Convolution::conv2d([2, 6, 7], 4, [3, 2]).with_padding([1, 0]).with_groups(2);
-    let second =
-        Convolution::conv2d([4, 3, 3], 3, [2, 2]).with_stride([1, 2]).with_paddings([[0, 1], [1, 0]]);
+    let second = Convolution::conv2d([4, 3, 3], 3, [2, 2])
+        .with_stride([1, 2])
+        .with_paddings([[0, 1], [1, 0]]);
     NetworkBuilder::new("convolutions", &[2, 6, 7])
         .features(&[0.5], &[2.0])
         .convolution("first", first, &spread(24, 37), &spread(4, 17))
@@ -210,19 +215,25 @@ fn graphs_are_evaluated_in_integer_arithmetic() {
     let data = Dataset::new("own", 60, x.clone(), network.predict(&x).unwrap()).unwrap();
     let generators = vec!["sobol".parse().unwrap()];
     let arithmetic = Arithmetic::Integer;
-    let plan = Plan { lengths: vec![16, 1024], generators, seeds: 1, arithmetic, ..Plan::default() };
+    let plan =
+        Plan { lengths: vec![16, 1024], generators, seeds: 1, arithmetic, ..Plan::default() };
     let mut found = evaluated(&network, &data, &plan);
     assert_eq!(found.plan.arithmetic, Arithmetic::Integer);
     let config = StreamConfig::new(1024).generator("sobol".parse().unwrap()).arithmetic(arithmetic);
     let streams = network.to_streams(&config).unwrap();
-    let right = streams.predict(&x, 0).unwrap().iter().zip(data.labels()).filter(|(a, b)| a == b).count();
+    let right =
+        streams.predict(&x, 0).unwrap().iter().zip(data.labels()).filter(|(a, b)| a == b).count();
     assert_eq!(found.cells[1].classes().accuracy, right as f64 / 300.0);
     assert!(
         found.cells[1].classes().accuracy > 0.9
             && found.cells[0].classes().accuracy < found.cells[1].classes().accuracy
     );
     // Errors of long streams are small in every layer.
-    assert!(found.cells[1].layers.iter().all(|layer| layer.mean_value < 0.02), "{:?}", found.cells[1].layers);
+    assert!(
+        found.cells[1].layers.iter().all(|layer| layer.mean_value < 0.02),
+        "{:?}",
+        found.cells[1].layers
+    );
     find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
     let losses = &found.graph.as_ref().unwrap().losses[0];
     assert!(losses.node_errors.iter().all(|&error| error > 0.0), "{losses:?}");
@@ -244,11 +255,13 @@ fn graphs_are_evaluated_in_integer_arithmetic() {
 fn regression_of_a_graph_has_errors_that_fall_with_the_length() {
     let network = cnn().calibrated(&features(50 * 40, 3), &Calibration::default()).unwrap();
     let x = features(20 * 40, 21);
-    let data = Dataset::with_targets("made", 40, x.clone(), 3, network.forward(&x).unwrap()).unwrap();
+    let data =
+        Dataset::with_targets("made", 40, x.clone(), 3, network.forward(&x).unwrap()).unwrap();
     let plan = one_seed("sobol", &[64, 1024]);
     let found = evaluate(&network, &data, &plan, None, Cancel::NEVER, |_| ()).unwrap();
     assert_eq!(found.float.regression().unwrap().root_mean_square, 0.0);
-    let errors: Vec<_> = found.cells.iter().map(|cell| cell.figures.regression().unwrap()).collect();
+    let errors: Vec<_> =
+        found.cells.iter().map(|cell| cell.figures.regression().unwrap()).collect();
     let [short, long] = [0, 1].map(|k| errors[k].to_targets.root_mean_square);
     assert!(long < short / 4.0, "{errors:?}");
     assert_eq!(errors[0].to_targets, errors[0].to_float);
@@ -265,21 +278,29 @@ fn outputs_that_are_not_numbers_are_errors() {
             graph.add_node("product", Op::Binary(Binary::Mul), &[product, b])
         })
     };
-    let plan = Plan { lengths: vec![8], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
+    let plan =
+        Plan { lengths: vec![8], generators: vec!["sobol".parse().unwrap()], ..Plan::default() };
     // Zero times infinity, in the second chunk of samples only.
     let n = 300;
     let mut x = features(6 * n, 3);
     x[6 * 299..].fill(0.0);
     let data = Dataset::new("made", 6, x.clone(), vec![0; n]).unwrap();
-    let error = evaluate(&network(f32::INFINITY), &data, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
+    let error =
+        evaluate(&network(f32::INFINITY), &data, &plan, None, Cancel::NEVER, |_| ()).unwrap_err();
     let error = match error {
         Error::Unfinished { source, .. } => *source,
         error => error,
     };
     assert!(matches!(error, Error::Output { sample: 299, output: 3, .. }), "{error}");
-    let search =
-        Search { generator: "sobol".parse().unwrap(), loss: 1.0, longest: 8, shortest: 8, budget: 1 };
-    let error = find(&network(f32::NAN), &data, &plan, &search, None, Cancel::NEVER, |_| ()).unwrap_err();
+    let search = Search {
+        generator: "sobol".parse().unwrap(),
+        loss: 1.0,
+        longest: 8,
+        shortest: 8,
+        budget: 1,
+    };
+    let error =
+        find(&network(f32::NAN), &data, &plan, &search, None, Cancel::NEVER, |_| ()).unwrap_err();
     assert!(matches!(error, Error::Output { sample: 0, output: 3, .. }), "{error}");
     let numbers = Dataset::with_targets("made", 6, x[..12].to_vec(), 4, vec![0.0; 8]).unwrap();
     let infinite = &network(f32::INFINITY);
@@ -314,10 +335,15 @@ fn run(job: &Job<'_>, task: &Task) -> serde_json::Value {
 fn journal_warns_of_a_generator_once() {
     let (network, data) = (Arc::new(Network::digits_noise_aware().unwrap()), digits(3));
     for (generator, warns) in [("sobol", false), ("sobol:1+sobol:1", true)] {
-        let job = Job::new(Arc::clone(&network), Cow::Borrowed(&data), one_seed(generator, &[16])).unwrap();
-        // Floating point, the partial length of eight cycles, and the cell: only the cell has certain stops.
+        let job = Job::new(Arc::clone(&network), Cow::Borrowed(&data), one_seed(generator, &[16]))
+            .unwrap();
+        // Floating point, the partial length of eight cycles, and the cell: only the cell has
+        // certain stops.
         let certain = |task: &Task| run(&job, task)["chunks"][0]["certain"].is_array();
-        assert_eq!(job.schedule().tasks().iter().map(certain).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(
+            job.schedule().tasks().iter().map(certain).collect::<Vec<_>>(),
+            [false, false, true]
+        );
         let mut journal = job.journal(None).unwrap();
         for task in job.schedule().tasks() {
             journal.add(job.run(&task, Cancel::NEVER, &mut || ()).unwrap()).unwrap();

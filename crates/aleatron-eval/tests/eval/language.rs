@@ -1,4 +1,5 @@
-//! Language models as streams: products, samples, chunks, losses and errors, on the small models of `aleatron-transformer`.
+//! Language models as streams: products, samples, chunks, losses and errors, on the small models of
+//! `aleatron-transformer`.
 
 use aleatron_core::generator::WidthChoice;
 use aleatron_core::{Cancel, LayerIndex, SampleSeed};
@@ -10,16 +11,15 @@ use aleatron_eval::language::{
     StreamProducts, evaluate_language_model,
 };
 use aleatron_transformer::{
-    DeviceChoice, LinearId, LinearProduct, LinearProducts, LoadOptions, Logits, Precision, ProductOutcome,
-    Segment, TokenPosition, Transformer,
+    DeviceChoice, LinearId, LinearProduct, LinearProducts, LoadOptions, Logits, Precision,
+    ProductOutcome, Segment, TokenPosition, Transformer,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 const CONTEXT: usize = 100;
 const TOKENS: [u32; 11] = [1, 5, 17, 130, 4, 4, 99, 56, 23, 42, 7];
-const TEXT: &str =
-    "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat and the other cat";
+const TEXT: &str = "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat and the other cat";
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../aleatron-transformer/tests/golden").join(name)
@@ -126,28 +126,42 @@ fn products_are_the_counts_of_stream_layers() {
                 record(&mut model, products)
             };
             let all = LinearId::all(model.config());
-            assert_eq!(seen.iter().map(|product| product.linear).collect::<Vec<_>>(), all, "{name}");
+            assert_eq!(
+                seen.iter().map(|product| product.linear).collect::<Vec<_>>(),
+                all,
+                "{name}"
+            );
             for (index, product) in seen.iter().enumerate() {
                 let [m, n] = product.linear.shape(model.config());
-                let (weights, rows) = rows_by_hand(&model.pass().linear_weights(product.linear).unwrap(), n);
+                let (weights, rows) =
+                    rows_by_hand(&model.pass().linear_weights(product.linear).unwrap(), n);
                 let is_own = product.linear.to_string() == "layers.1.up";
                 let length = if is_own { 40 } else { 96 };
-                let layer =
-                    StreamLayer::dense(n, m).signed().length(length).generator(generator.parse().unwrap());
+                let layer = StreamLayer::dense(n, m)
+                    .signed()
+                    .length(length)
+                    .generator(generator.parse().unwrap());
                 // The automatic width of 96 bits.
                 let width = if is_own { "6" } else { "5" };
                 let layer = layer.width(width.parse::<WidthChoice>().unwrap());
-                let layer =
-                    layer.seed(7).at(LayerIndex::new(index).unwrap()).weights(&weights).build().unwrap();
+                let layer = layer
+                    .seed(7)
+                    .at(LayerIndex::new(index).unwrap())
+                    .weights(&weights)
+                    .build()
+                    .unwrap();
                 for (row, position) in product.positions.iter().enumerate() {
                     assert_eq!(*position, TokenPosition { sequence: 3, position: row });
                     let x = product.inputs[row * n..][..n].iter();
-                    let x: Vec<f64> =
-                        x.map(|&x| (f64::from(x) / scales.scales[index]).clamp(-1.0, 1.0)).collect();
+                    let x: Vec<f64> = x
+                        .map(|&x| (f64::from(x) / scales.scales[index]).clamp(-1.0, 1.0))
+                        .collect();
                     let seed = SampleSeed::new(7).starting_at((3 * CONTEXT + row) as u32);
                     let values = layer.decode(&layer.counts(&x, seed).unwrap());
-                    let values =
-                        values.iter().zip(&rows).map(|(v, row)| (v * (scales.scales[index] * row)) as f32);
+                    let values = values
+                        .iter()
+                        .zip(&rows)
+                        .map(|(v, row)| (v * (scales.scales[index] * row)) as f32);
                     let values: Vec<f32> = values.collect();
                     let what = format!("{name}, {generator}, {}, row {row}", product.linear);
                     assert_eq!(product.outputs[row * m..][..m], values, "{what}");
@@ -163,14 +177,23 @@ fn chunks_batches_and_caches_change_no_bit() {
         for generator in ["bernoulli", "sobol"] {
             let mut model = load(name);
             let scales = scales(&mut model, 0.999);
-            let products = products(&mut model, &scales, &streams(generator, 64), ProductSelection::All);
+            let products =
+                products(&mut model, &scales, &streams(generator, 64), ProductSelection::All);
             model.pass().set_linear_products(Some(products)).unwrap();
             let whole = logits(&mut model, &TOKENS, 2, TOKENS.len());
-            assert_eq!(logits(&mut model, &TOKENS, 2, 3), whole, "{name}, {generator}, chunks of 3");
+            assert_eq!(
+                logits(&mut model, &TOKENS, 2, 3),
+                whole,
+                "{name}, {generator}, chunks of 3"
+            );
             assert_eq!(logits(&mut model, &TOKENS, 2, 1), whole, "{name}, {generator}, one by one");
             let other = logits(&mut model, &TOKENS, 5, TOKENS.len());
             // Sequences without a seed have the same streams in every sample.
-            assert_eq!(other == whole, generator == "sobol", "{name}, {generator}, another sequence");
+            assert_eq!(
+                other == whole,
+                generator == "sobol",
+                "{name}, {generator}, another sequence"
+            );
 
             // In a batch, after another sequence, and again after the cache was truncated.
             let pass = model.pass();
@@ -186,12 +209,19 @@ fn chunks_batches_and_caches_change_no_bit() {
             pass.cut_back(second, 4).unwrap();
             let fork = pass.fork(second).unwrap();
             for sequence in [second, fork] {
-                let rest = pass.forward(&[Segment { sequence, tokens: &TOKENS[4..] }], Logits::All).unwrap();
-                assert_eq!(rest, whole[4 * whole.len() / TOKENS.len()..], "{name}, {generator}, cache");
+                let rest = pass
+                    .forward(&[Segment { sequence, tokens: &TOKENS[4..] }], Logits::All)
+                    .unwrap();
+                assert_eq!(
+                    rest,
+                    whole[4 * whole.len() / TOKENS.len()..],
+                    "{name}, {generator}, cache"
+                );
             }
             let last = pass.open().unwrap();
             pass.set_sequence_number(last, 2).unwrap();
-            let last = pass.forward(&[Segment { sequence: last, tokens: &TOKENS }], Logits::Last).unwrap();
+            let last =
+                pass.forward(&[Segment { sequence: last, tokens: &TOKENS }], Logits::Last).unwrap();
             assert_eq!(last, whole[whole.len() - last.len()..], "{name}, {generator}, last logits");
         }
     }
@@ -203,7 +233,8 @@ fn numbers_of_threads_change_no_bit() {
         aleatron_cpu::set_num_threads(threads).unwrap();
         let mut model = load("llama");
         let scales = scales(&mut model, 0.999);
-        let products = products(&mut model, &scales, &streams("bernoulli", 4096), ProductSelection::All);
+        let products =
+            products(&mut model, &scales, &streams("bernoulli", 4096), ProductSelection::All);
         model.pass().set_linear_products(Some(products)).unwrap();
         logits(&mut model, &TOKENS, 0, TOKENS.len())
     };
@@ -213,11 +244,13 @@ fn numbers_of_threads_change_no_bit() {
     aleatron_cpu::set_num_threads(2).unwrap();
 }
 
-/// A product bit of a Bernoulli layer is 1 with probability p = |w| |x|, independently for each input and cycle, so that a sum of n
-/// products over L cycles has the variance `sum of p (1 - p) / L`. With the head alone as streams, its inputs are those of floating
-/// point, and the logits are such sums. Under the normal approximation the largest of 1441 |z| is above 5.5 with a probability below
-/// 1441 * 3.8e-8 = 5.5e-5, dependent or not (union bound). The mean of z^2 is 1; logits of one position share input streams, which
-/// correlates them, so only an interval of a factor 1.5 is asked for: it excludes a variance that is wrong by a factor of 2.
+/// A product bit of a Bernoulli layer is 1 with probability p = |w| |x|, independently for each
+/// input and cycle, so that a sum of n products over L cycles has the variance `sum of p (1 - p) /
+/// L`. With the head alone as streams, its inputs are those of floating point, and the logits are
+/// such sums. Under the normal approximation the largest of 1441 |z| is above 5.5 with a
+/// probability below 1441 * 3.8e-8 = 5.5e-5, dependent or not (union bound). The mean of z^2 is 1;
+/// logits of one position share input streams, which correlates them, so only an interval of a
+/// factor 1.5 is asked for: it excludes a variance that is wrong by a factor of 2.
 #[test]
 fn logits_with_streams_in_the_head_have_the_binomial_variance() {
     for name in ["llama", "gpt2"] {
@@ -230,7 +263,8 @@ fn logits_with_streams_in_the_head_have_the_binomial_variance() {
         let seen = record(&mut model, products);
         let product = seen.iter().find(|product| product.linear == LinearId::Head).unwrap();
         let [m, n] = product.linear.shape(model.config());
-        let (weights, rows) = rows_by_hand(&model.pass().linear_weights(LinearId::Head).unwrap(), n);
+        let (weights, rows) =
+            rows_by_hand(&model.pass().linear_weights(LinearId::Head).unwrap(), n);
         let scale = scales.scales[LinearId::Head.index(model.config())];
         let (mut largest, mut squares) = (0.0_f64, 0.0);
         for (k, (&streamed, &float)) in product.outputs.iter().zip(&float).enumerate() {
@@ -250,9 +284,10 @@ fn float_len(values: &[f32]) -> f64 {
     values.len() as f64
 }
 
-/// The errors of all products are random with variances in proportion to 1 / L, and small ones pass through the layers linearly: 16
-/// times longer streams have a quarter of the error in the logits. The mean square over 4 seeds and 1441 logits has a relative
-/// deviation of a few per cent; an interval from 3 to 5.3 excludes a bias, which would not shrink, and a noise of another order.
+/// The errors of all products are random with variances in proportion to 1 / L, and small ones pass
+/// through the layers linearly: 16 times longer streams have a quarter of the error in the logits.
+/// The mean square over 4 seeds and 1441 logits has a relative deviation of a few per cent; an
+/// interval from 3 to 5.3 excludes a bias, which would not shrink, and a noise of another order.
 #[test]
 fn logits_converge_to_floating_point_with_the_root_of_the_length() {
     for name in ["llama", "gpt2"] {
@@ -267,7 +302,8 @@ fn logits_converge_to_floating_point_with_the_root_of_the_length() {
                 model.pass().set_linear_products(Some(products)).unwrap();
                 let streamed = logits(&mut model, &TOKENS, 0, TOKENS.len());
                 model.pass().set_linear_products(None).unwrap();
-                squares += streamed.iter().zip(&float).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+                squares +=
+                    streamed.iter().zip(&float).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
             }
             (squares / (4.0 * float_len(&float))).sqrt()
         };
@@ -283,7 +319,8 @@ fn calibration_covers_its_share_of_inputs() {
         let scales = scales(&mut model, share);
         assert_eq!((scales.tokens, scales.scales.len()), (TOKENS.len(), 9));
         let first = LinearId::all(model.config())[0];
-        let products = products(&mut model, &scales, &streams("sobol", 16), ProductSelection::Only(first));
+        let products =
+            products(&mut model, &scales, &streams("sobol", 16), ProductSelection::Only(first));
         model.pass().set_linear_products(Some(Arc::clone(&products) as _)).unwrap();
         logits(&mut model, &TOKENS, 0, TOKENS.len());
         model.pass().set_linear_products(None).unwrap();
@@ -306,7 +343,12 @@ fn evaluate(model: &mut Transformer, plan: &LanguagePlan) -> Result<LanguageEval
 
 fn plan(lengths: &[usize], generators: &[&str]) -> LanguagePlan {
     let generators = generators.iter().map(|name| name.parse().unwrap()).collect();
-    LanguagePlan { lengths: lengths.to_vec(), generators, context: Some(16), ..LanguagePlan::default() }
+    LanguagePlan {
+        lengths: lengths.to_vec(),
+        generators,
+        context: Some(16),
+        ..LanguagePlan::default()
+    }
 }
 
 /// The loss of the model in floating point, window by window.
@@ -335,15 +377,23 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     let expected = loss_by_hand(&mut model, &text.tokens()[split.evaluation.clone()]);
     assert!((found.float.loss - expected).abs() < 1e-9, "{} {expected}", found.float.loss);
     assert_eq!(found.float.perplexity, found.float.loss.exp());
-    let bits = found.float.loss * found.predicted_tokens as f64 / 2f64.ln() / found.predicted_bytes as f64;
+    let bits =
+        found.float.loss * found.predicted_tokens as f64 / 2f64.ln() / found.predicted_bytes as f64;
     assert!((found.float.bits_per_byte.unwrap() - bits).abs() < 1e-12);
     // The text after the tokens of calibration and the first token.
-    let head = model.tokenizer().unwrap().decode(&text.tokens()[..=split.calibration.len()]).unwrap();
+    let head =
+        model.tokenizer().unwrap().decode(&text.tokens()[..=split.calibration.len()]).unwrap();
     assert_eq!(found.predicted_bytes, TEXT.len() - head.len());
 
-    let rows: Vec<_> =
-        found.rows.iter().map(|row| (row.generator.as_str(), row.length, row.seeds.len())).collect();
-    assert_eq!(rows, [("bernoulli", 64, 3), ("bernoulli", 256, 3), ("sobol", 64, 1), ("sobol", 256, 1)]);
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| (row.generator.as_str(), row.length, row.seeds.len()))
+        .collect();
+    assert_eq!(
+        rows,
+        [("bernoulli", 64, 3), ("bernoulli", 256, 3), ("sobol", 64, 1), ("sobol", 256, 1)]
+    );
     let widths: Vec<_> = found.rows.iter().map(|row| row.width).collect();
     assert_eq!(widths, [None, None, Some(5), Some(7)]);
     for row in &found.rows {
@@ -356,7 +406,9 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     // Longer streams agree more often.
     assert!(found.rows[1].agreement > found.rows[0].agreement, "{:?}", found.rows);
     let table = found.text(usize::MAX);
-    for part in ["float", "bernoulli", "sobol", "nats/token", "bits/byte", "perplexity", "the first"] {
+    for part in
+        ["float", "bernoulli", "sobol", "nats/token", "bits/byte", "perplexity", "the first"]
+    {
         assert!(table.contains(part), "{part}: {table}");
     }
     assert_eq!(found.to_csv().lines().count(), 6);
@@ -364,7 +416,8 @@ fn evaluation_has_a_row_for_each_generator_and_length() {
     assert_eq!(json["rows"][3]["length"], 256);
 }
 
-/// The automatic width is one bit less than the largest power of two within the length, and at most 8 bits.
+/// The automatic width is one bit less than the largest power of two within the length, and at most
+/// 8 bits.
 #[test]
 fn automatic_width_follows_from_the_length() {
     let mut model = load("qwen2");
@@ -377,7 +430,11 @@ fn automatic_width_follows_from_the_length() {
     for (length, width) in [(8, 2), (63, 5), (64, 5), (100, 5), (128, 6), (512, 8), (1024, 8)] {
         for generator in ["sobol", "halton"] {
             let automatic = run(length, generator, "auto");
-            assert_eq!(automatic, run(length, generator, &width.to_string()), "{generator}, {length} bits");
+            assert_eq!(
+                automatic,
+                run(length, generator, &width.to_string()),
+                "{generator}, {length} bits"
+            );
             assert_eq!(automatic.0, Some(width));
         }
     }
@@ -412,7 +469,11 @@ fn sensitivity_runs_each_product_alone() {
     assert!(found.sensitivity.iter().all(|row| row.length == 16 && row.loss != found.float.loss));
     // No product alone changes as many predictions as all together.
     let together = found.rows[0].agreement;
-    assert!(found.sensitivity.iter().all(|row| row.agreement >= together), "{:?}", found.sensitivity);
+    assert!(
+        found.sensitivity.iter().all(|row| row.agreement >= together),
+        "{:?}",
+        found.sensitivity
+    );
 }
 
 #[test]
@@ -424,7 +485,11 @@ fn products_with_lengths_of_their_own_have_one_row() {
     }
     let own = evaluate(&mut model, &plan).unwrap();
     assert_eq!(own.rows.iter().map(|row| row.length).collect::<Vec<_>>(), [128]);
-    assert!(own.text(80).contains("Product layers.0.qkv: length=128 in every row"), "{}", own.text(80));
+    assert!(
+        own.text(80).contains("Product layers.0.qkv: length=128 in every row"),
+        "{}",
+        own.text(80)
+    );
     assert!(aleatron_eval::report::language(&own).contains("Product head: length=128"));
     plan.layers.clear();
     plan.lengths = vec![128];
@@ -438,12 +503,20 @@ fn cancelled_evaluation_returns_its_finished_runs() {
     let pressed = std::sync::atomic::AtomicBool::new(false);
     let is_pressed = || pressed.load(std::sync::atomic::Ordering::Relaxed);
     let plan = LanguagePlan { seeds: 3, ..plan(&[64], &["bernoulli", "sobol"]) };
-    let found =
-        evaluate_language_model("m", &mut model, &text, &plan, None, Cancel::when(&is_pressed), |progress| {
-            let rows =
-                progress.evaluation.map_or(0, |found| found.rows.iter().map(|row| row.seeds.len()).sum());
+    let found = evaluate_language_model(
+        "m",
+        &mut model,
+        &text,
+        &plan,
+        None,
+        Cancel::when(&is_pressed),
+        |progress| {
+            let rows = progress
+                .evaluation
+                .map_or(0, |found| found.rows.iter().map(|row| row.seeds.len()).sum());
             pressed.store(rows == 2, std::sync::atomic::Ordering::Relaxed);
-        });
+        },
+    );
     let found = found.unwrap();
     assert_eq!((found.rows[0].seeds.len(), found.rows.len(), found.unfinished), (2, 1, 2));
     assert!(found.text(80).contains("unfinished: 2 runs to go"));
@@ -510,7 +583,10 @@ fn errors_name_the_value_and_the_remedy() {
     check(&|plan| plan.lengths = vec![0], &["length"]);
     let own = |name: &str| ("length=8".parse::<LayerOverride>().unwrap(), name.to_owned());
     let (layer, name) = own("layers.2.qkv");
-    check(&|plan| plan.layers.extend([(name.clone(), layer)]), &["layers.2.qkv", "unknown", "head"]);
+    check(
+        &|plan| plan.layers.extend([(name.clone(), layer)]),
+        &["layers.2.qkv", "unknown", "head"],
+    );
 }
 
 #[test]
@@ -522,7 +598,8 @@ fn positions_beyond_the_limits_are_refused() {
     let (inputs, mut outputs) = (vec![0.5; n], vec![0.0; m]);
     let mut run = |sequence: u64, position: usize| {
         let positions = [TokenPosition { sequence, position }];
-        let product = LinearProduct { linear: LinearId::Head, inputs: &inputs, positions: &positions };
+        let product =
+            LinearProduct { linear: LinearId::Head, inputs: &inputs, positions: &positions };
         products.product(&product, &mut outputs).map_err(|error| error.to_string())
     };
     // Sample 2^32 - 1 is the last: 42949672 * 100 + 95.
@@ -532,7 +609,8 @@ fn positions_beyond_the_limits_are_refused() {
     let error = run(0, CONTEXT).unwrap_err();
     assert!(error.contains("product \"head\"") && error.contains("context of 100"), "{error}");
     let positions = [TokenPosition { sequence: 0, position: 0 }];
-    let short = LinearProduct { linear: LinearId::Head, inputs: &inputs[1..], positions: &positions };
+    let short =
+        LinearProduct { linear: LinearId::Head, inputs: &inputs[1..], positions: &positions };
     assert!(products.product(&short, &mut outputs).is_err());
     let mut nan = inputs.clone();
     nan[3] = f32::NAN;

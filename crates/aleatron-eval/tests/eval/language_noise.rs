@@ -32,14 +32,16 @@ fn loss_of_bernoulli_streams_is_that_of_binomial_noise() {
         predicted: Some(1024),
         ..LanguagePlan::default()
     };
-    let found = evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ());
+    let found =
+        evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ());
     let found = found.unwrap();
     let scales = InputScales { scales: found.input_scales.clone(), tokens: 1, share: 1.0 };
     let tokens = &text.tokens()[text.split(None, plan.predicted).unwrap().evaluation];
     assert!((loss(model.pass(), None, tokens, 256).unwrap() - found.float.loss).abs() < 1e-9);
     let mut losses_of = |length: usize, covariance: Covariance| -> Vec<f64> {
         let run = |seed: u64| {
-            let products = BinomialProducts::new(model.pass(), &scales, length, seed, covariance).unwrap();
+            let products =
+                BinomialProducts::new(model.pass(), &scales, length, seed, covariance).unwrap();
             loss(model.pass(), Some(Arc::new(products)), tokens, 256).unwrap()
         };
         (0..4).map(run).collect()
@@ -49,7 +51,11 @@ fn loss_of_bernoulli_streams_is_that_of_binomial_noise() {
         let losses: Vec<f64> = row.seeds.iter().map(|run| run.loss).collect();
         let ([streams, a], [noise, b]) = (estimate(&losses), estimate(&modelled));
         let limit = 0.01 * streams + 5.2 * (a + b).sqrt();
-        assert!((streams - noise).abs() < limit, "{} bits: {losses:?}, {modelled:?}, {limit}", row.length);
+        assert!(
+            (streams - noise).abs() < limit,
+            "{} bits: {losses:?}, {modelled:?}, {limit}",
+            row.length
+        );
         assert!(row.added_loss > 0.0 && limit < 0.06 * streams, "{} bits: {limit}", row.length);
     }
     // Without the covariances, the same variances cost less.

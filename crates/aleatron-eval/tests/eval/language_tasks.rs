@@ -3,8 +3,8 @@
 
 use aleatron_core::Cancel;
 use aleatron_eval::language::{
-    LanguageEvaluation, LanguageJob, LanguageJournal, LanguagePlan, LanguageTaskResult, LanguageText,
-    ModelOrigin, Sensitivity, evaluate_language_model, find_product_lengths,
+    LanguageEvaluation, LanguageJob, LanguageJournal, LanguagePlan, LanguageTaskResult,
+    LanguageText, ModelOrigin, Sensitivity, evaluate_language_model, find_product_lengths,
 };
 use aleatron_eval::{Error, Found, Measure, Search};
 use aleatron_transformer::{ModelSource, Precision, Transformer};
@@ -49,7 +49,8 @@ fn timeless(mut found: LanguageEvaluation) -> LanguageEvaluation {
 fn whole() -> LanguageEvaluation {
     let mut model = origin().load().unwrap();
     let text = text(&model);
-    let found = evaluate_language_model("bytes", &mut model, &text, &plan(), None, Cancel::NEVER, |_| ());
+    let found =
+        evaluate_language_model("bytes", &mut model, &text, &plan(), None, Cancel::NEVER, |_| ());
     timeless(found.unwrap())
 }
 
@@ -107,8 +108,13 @@ fn job_survives_its_bytes() {
     assert_eq!(copy.schedule(), job.schedule());
     let task = aleatron_eval::Task { pass: 2, first: 3, chunks: 2 };
     let results = [run(&mut job, &task), run(&mut copy, &task)].map(|result| {
-        let mut value: serde_json::Value = serde_json::from_str(&result.to_line().unwrap()).unwrap();
-        value["sequences"].as_array_mut().unwrap().iter_mut().for_each(|one| one["seconds"] = 0.into());
+        let mut value: serde_json::Value =
+            serde_json::from_str(&result.to_line().unwrap()).unwrap();
+        value["sequences"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|one| one["seconds"] = 0.into());
         value
     });
     assert_eq!(results[0], results[1]);
@@ -160,7 +166,9 @@ fn inconsistent_results_are_errors() {
     let broken = header.replacen("\"context\":12", "\"context\":0", 1) + "\n";
     assert!(LanguageJournal::read(&broken).is_err() && LanguageJournal::read("").is_err());
     // Without floating point there is nothing to compare with.
-    assert!(job.journal().finish().unwrap_err().to_string().contains("sequence 0 of floating point"));
+    assert!(
+        job.journal().finish().unwrap_err().to_string().contains("sequence 0 of floating point")
+    );
 }
 
 /// With a margin of 0 every position stops after the first 8 cycles, with the token of a head of 8
@@ -179,11 +187,13 @@ fn head_stops_at_its_margins() {
             ..plan()
         };
         let mut best = |plan: &LanguagePlan| -> (LanguageEvaluation, Vec<u64>) {
-            let mut job = LanguageJob::new("bytes", &mut model, &text, plan, Cancel::NEVER).unwrap();
+            let mut job =
+                LanguageJob::new("bytes", &mut model, &text, plan, Cancel::NEVER).unwrap();
             let (mut journal, mut tokens) = (job.journal(), Vec::new());
             for task in job.schedule().tasks() {
                 let result = job.run(&task, Cancel::NEVER, &mut |_| ()).unwrap();
-                let value: serde_json::Value = serde_json::from_str(&result.to_line().unwrap()).unwrap();
+                let value: serde_json::Value =
+                    serde_json::from_str(&result.to_line().unwrap()).unwrap();
                 if task.pass == 1 {
                     let all = value["sequences"].as_array().unwrap().iter();
                     let all = all.flat_map(|one| one["best"].as_array().unwrap().clone());
@@ -196,9 +206,14 @@ fn head_stops_at_its_margins() {
         let (found, full) = best(&plan);
         let head = &found.rows[0].head;
         assert_eq!(head.iter().map(|stop| stop.margin).collect::<Vec<_>>(), [0.0, 0.5, 1e6]);
-        assert_eq!((head[0].mean_cycles, head[0].saved, head[0].stopped), (8.0, 1.0 - 8.0 / 64.0, 1.0));
+        assert_eq!(
+            (head[0].mean_cycles, head[0].saved, head[0].stopped),
+            (8.0, 1.0 - 8.0 / 64.0, 1.0)
+        );
         assert_eq!((head[2].mean_cycles, head[2].stopped, head[2].changed), (64.0, 0.0, 0.0));
-        assert!(head[0].mean_cycles < head[1].mean_cycles && head[1].mean_cycles < head[2].mean_cycles);
+        assert!(
+            head[0].mean_cycles < head[1].mean_cycles && head[1].mean_cycles < head[2].mean_cycles
+        );
         assert!(head[1].changed < head[0].changed, "{head:?}");
         // Sequences have the width of the full length.
         let mut short = LanguagePlan { margins: Vec::new(), ..plan.clone() };
@@ -209,7 +224,10 @@ fn head_stops_at_its_margins() {
         short.layers.clear();
         assert_eq!(best(&short).0.rows[0].loss, found.rows[0].loss);
         let table = found.text(usize::MAX);
-        assert!(table.contains("Early termination of the head") && table.contains("87.50"), "{table}");
+        assert!(
+            table.contains("Early termination of the head") && table.contains("87.50"),
+            "{table}"
+        );
         assert!(aleatron_eval::report::language(&found).contains("87.50 %"));
     }
 }
@@ -243,7 +261,8 @@ fn found_lengths_add_the_permitted_loss_at_most() {
             sensitivity: Sensitivity::Disabled,
             ..plan()
         };
-        evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ()).unwrap()
+        evaluate_language_model("bytes", &mut model, &text, &plan, None, Cancel::NEVER, |_| ())
+            .unwrap()
     };
     let own = loss(&found.lengths);
     assert_eq!(-own.rows[0].loss.mean, found.score);
@@ -253,13 +272,16 @@ fn found_lengths_add_the_permitted_loss_at_most() {
         let mut shorter = found.lengths.clone();
         shorter[k] /= 2;
         let tried = found.trials.iter().any(|trial| trial.lengths == shorter);
-        assert!(shorter[k] < 32 || tried || found.trials.iter().any(|t| t.lengths[k] == shorter[k]));
+        assert!(
+            shorter[k] < 32 || tried || found.trials.iter().any(|t| t.lengths[k] == shorter[k])
+        );
     }
     // An interrupted search goes on from its trials.
     let part = search([32, 256], 3, 0.1, None).unwrap();
     assert!(!part.is_finished && part.trials.len() == 3);
     assert_eq!(
-        search([32, 256], 100, 0.1, Some(Found::from_json(&part.to_json().unwrap()).unwrap())).unwrap(),
+        search([32, 256], 100, 0.1, Some(Found::from_json(&part.to_json().unwrap()).unwrap()))
+            .unwrap(),
         found
     );
 }
@@ -273,7 +295,9 @@ fn searches_out_of_range_are_errors() {
     assert!(search([64, 32], 1, 0.1, None).is_err() && search([0, 32], 1, 0.1, None).is_err());
     // Even the longest streams add more.
     let found = search([8, 16], 100, 0.01, None).unwrap();
-    assert!(!found.is_good() && found.is_finished && found.lengths.iter().all(|&length| length == 16));
+    assert!(
+        !found.is_good() && found.is_finished && found.lengths.iter().all(|&length| length == 16)
+    );
     let changed = Found { identity: "other".to_owned(), ..found };
     assert!(matches!(search([8, 16], 1, 0.01, Some(changed)), Err(Error::Checkpoint(_))));
 }

@@ -30,7 +30,9 @@ fn second_lock_is_refused_with_the_process_of_the_first() {
 #[test]
 fn lock_of_a_missing_folder_is_an_error_with_the_path() {
     let path = path("missing").join("none/lock");
-    assert!(matches!(FileLock::acquire(&path), Err(Error::File { path: named, .. }) if named == path));
+    assert!(
+        matches!(FileLock::acquire(&path), Err(Error::File { path: named, .. }) if named == path)
+    );
     std::fs::remove_dir_all(path.parent().unwrap().parent().unwrap().parent().unwrap()).unwrap();
 }
 

@@ -1,8 +1,8 @@
 //! Accuracy lost node by node and layer by layer.
 
 use crate::support::{
-    Classes, evaluated, features, float_accuracy, gemm, generator, given, labelled, network, one_seed, plan,
-    samples,
+    Classes, evaluated, features, float_accuracy, gemm, generator, given, labelled, network,
+    one_seed, plan, samples,
 };
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
@@ -26,7 +26,10 @@ fn losses_are_those_of_each_node_and_layer() {
     let losses = &graph.losses[0];
     // Labels are those of floats, so the shortest streams lose.
     assert_eq!((losses.length, losses.score), (8, found.cells[0].classes().accuracy));
-    assert_eq!(losses.alone.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
+    assert_eq!(
+        losses.alone.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, false, false, true]
+    );
     // One layer alone is the network with the other in binary.
     let only = network.clone().with_mode("fc", Mode::Binary).unwrap();
     let config = StreamConfig::new(8).generator("sobol".parse().unwrap()).seed(0);
@@ -40,11 +43,17 @@ fn losses_are_those_of_each_node_and_layer() {
     ];
     let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
     let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
-    assert!((losses.node_errors[3] - error).abs() < 1e-9 * error, "{} {error}", losses.node_errors[3]);
+    assert!(
+        (losses.node_errors[3] - error).abs() < 1e-9 * error,
+        "{} {error}",
+        losses.node_errors[3]
+    );
     // A node without products passes its input on.
     assert_eq!(losses.node_errors[1], losses.node_errors[2]);
     let page = report::evaluation(&found);
-    for part in ["The graph", "Where accuracy is lost", "streams, ", "sobol, 8 bits", "Stopping early"] {
+    for part in
+        ["The graph", "Where accuracy is lost", "streams, ", "sobol, 8 bits", "Stopping early"]
+    {
         assert!(page.contains(part), "{part}");
     }
     let read = Evaluation::from_json(&found.to_json().unwrap()).unwrap();
@@ -84,7 +93,8 @@ fn node_errors_are_over_all_samples() {
     }
 }
 
-/// Losses are measured once for each generator: at the longest length that loses more than a point, or at the shortest if none does.
+/// Losses are measured once for each generator: at the longest length that loses more than a point,
+/// or at the shortest if none does.
 #[test]
 fn losses_are_measured_at_the_longest_length_that_loses() {
     let (network, data) = (network(), samples());

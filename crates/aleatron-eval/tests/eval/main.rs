@@ -1,4 +1,5 @@
-//! Evaluations of networks as streams: results, early termination, checkpoints, tasks, searches, regression, and their tables and pages.
+//! Evaluations of networks as streams: results, early termination, checkpoints, tasks, searches,
+//! regression, and their tables and pages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 #[cfg(feature = "transformer")]

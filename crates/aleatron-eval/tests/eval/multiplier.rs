@@ -27,7 +27,8 @@ fn multiplier_statistics_have_the_known_values() {
 
 #[test]
 fn correlation_separates_good_pairs_from_bad_ones() {
-    // One sequence for both: the overlap is the greatest possible, so SCC is 1 wherever it is defined.
+    // One sequence for both: the overlap is the greatest possible, so SCC is 1 wherever it is
+    // defined.
     let same = errors("sobol:1", "sobol:1", 256);
     assert!((same.mean_scc - (255.0 / 256.0_f64).powi(2)).abs() < 1e-12, "{}", same.mean_scc);
     assert!(same.bias > 0.08);
@@ -43,18 +44,22 @@ fn correlation_separates_good_pairs_from_bad_ones() {
     assert_eq!(operand("bernoulli").warning(&operand("bernoulli")).unwrap(), None);
 }
 
-/// Counters in natural and in bit-reversed order, multiplied by hand: a bit is one where the sequence is below the value.
+/// Counters in natural and in bit-reversed order, multiplied by hand: a bit is one where the
+/// sequence is below the value.
 #[test]
 fn error_map_of_a_multiplier_equals_a_computation_by_hand() {
     let found = MultiplierStats::of("ramp".parse().unwrap(), "vdc".parse().unwrap(), 64).unwrap();
     let block = 256 / MAP_SIDE;
     let error = |a: usize, b: usize| {
-        let both = (0..64_usize).filter(|&t| t < a && ((t as u8).reverse_bits() as usize) < b).count();
+        let both =
+            (0..64_usize).filter(|&t| t < a && ((t as u8).reverse_bits() as usize) < b).count();
         (both as f64 / 64.0 - (a * b) as f64 / 65536.0).abs()
     };
-    for [row, column] in [[0, 0], [1, 3], [MAP_SIDE - 1, 2], [5, MAP_SIDE - 1], [MAP_SIDE / 2, MAP_SIDE / 4]]
+    for [row, column] in
+        [[0, 0], [1, 3], [MAP_SIDE - 1, 2], [5, MAP_SIDE - 1], [MAP_SIDE / 2, MAP_SIDE / 4]]
     {
-        let inside = (0..block * block).map(|k| error(row * block + k / block, column * block + k % block));
+        let inside =
+            (0..block * block).map(|k| error(row * block + k / block, column * block + k % block));
         let expected = inside.sum::<f64>() / (block * block) as f64;
         let shown = found.map[row * MAP_SIDE + column];
         assert!((shown - expected).abs() < 1e-12, "{row} {column}: {shown} {expected}");

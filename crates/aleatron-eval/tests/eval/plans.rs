@@ -39,7 +39,10 @@ fn errors_are_reported_before_the_first_pass() {
         assert_eq!((progress.done, progress.length), (0, 8));
     });
     let error = error.unwrap_err();
-    assert!(matches!(error, Error::Engine(EngineError::Feature { sample: 300, feature: 5, .. })), "{error}");
+    assert!(
+        matches!(error, Error::Engine(EngineError::Feature { sample: 300, feature: 5, .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -47,8 +50,9 @@ fn impossible_plans_are_errors_with_reasons() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let message = |plan: Plan, data: &Dataset| {
         let mut ran = false;
-        let error =
-            evaluate(&network, data, &plan, None, Cancel::NEVER, |_| ran = true).unwrap_err().to_string();
+        let error = evaluate(&network, data, &plan, None, Cancel::NEVER, |_| ran = true)
+            .unwrap_err()
+            .to_string();
         assert!(!ran, "found out too late: {error}");
         error
     };
@@ -56,7 +60,10 @@ fn impossible_plans_are_errors_with_reasons() {
         message(Plan { lengths: vec![], ..Plan::default() }, &data),
         "lengths: at least one is needed"
     );
-    assert_eq!(message(Plan { seeds: 0, ..Plan::default() }, &data), "seeds: at least one is needed");
+    assert_eq!(
+        message(Plan { seeds: 0, ..Plan::default() }, &data),
+        "seeds: at least one is needed"
+    );
     assert_eq!(
         message(default_plan(&["sobol"], &[8, 0]), &data),
         "layer 0 (hidden): stream length must be at least 1"
@@ -77,7 +84,10 @@ fn impossible_plans_are_errors_with_reasons() {
     layers.layers.insert("last".into(), "length=4".parse().unwrap());
     assert_eq!(message(layers, &data), "there is no layer \"last\"; the layers are hidden, output");
     let narrow = Dataset::new("narrow", 2, vec![0.0; 4], vec![0, 1]).unwrap();
-    assert_eq!(message(Plan::default(), &narrow), "the samples have 2 features, the network takes 64");
+    assert_eq!(
+        message(Plan::default(), &narrow),
+        "the samples have 2 features, the network takes 64"
+    );
     let unknown = Dataset::new("unknown", 64, vec![0.0; 128], vec![0, 10]).unwrap();
     assert_eq!(
         message(Plan::default(), &unknown),
@@ -97,12 +107,15 @@ fn settings_of_unknown_layers_are_errors() {
     );
 }
 
-/// The memory that a plan would take is compared with the memory of the machine before anything runs.
+/// The memory that a plan would take is compared with the memory of the machine before anything
+/// runs.
 #[test]
 fn plans_larger_than_memory_are_errors() {
     let refused = |result: Result<()>, what: Quantity, expected: u128| {
         let error = result.unwrap_err();
-        let Some(CoreError::Memory { what: refused, bytes, .. }) = error.core() else { panic!("{error}") };
+        let Some(CoreError::Memory { what: refused, bytes, .. }) = error.core() else {
+            panic!("{error}")
+        };
         assert_eq!((*refused, *bytes), (what, expected));
     };
     let plan = |generator: &str, length: usize, seeds: usize| Plan {
@@ -117,7 +130,8 @@ fn plans_larger_than_memory_are_errors() {
     refused(plan("bernoulli", 1 << 34, 1).check(&wide), Quantity::Streams, 1 << 51);
     plan("sobol", 1 << 34, 1).check(&wide).unwrap();
     // 2^20 seeds, with matrices of 2^12 classes each.
-    let classes = NetworkBuilder::new("n", &[1]).dense("a", 1, &[0.5; 1 << 12], &[]).build().unwrap();
+    let classes =
+        NetworkBuilder::new("n", &[1]).dense("a", 1, &[0.5; 1 << 12], &[]).build().unwrap();
     let data = Dataset::new("one", 1, vec![0.5], vec![0]).unwrap();
     let job = Job::new(Arc::new(classes), Cow::Borrowed(&data), plan("bernoulli", 16, 1 << 20));
     refused(job.map(drop), Quantity::Confusion, 1 << (12 + 12 + 20 + 3));
@@ -138,16 +152,25 @@ fn impossible_generators_of_layers_are_errors_before_a_run() {
     };
     // A ramp is one sequence; sequences per input need one for each.
     for (name, index) in [("conv", 0), ("fc", 1)] {
-        let error = run(&network, &plan("sobol", &[(name, "generator=ramp,sharing=input")])).unwrap_err();
-        let Error::Engine(EngineError::Layer { layer, name: named, .. }) = error else { panic!("{error}") };
+        let error =
+            run(&network, &plan("sobol", &[(name, "generator=ramp,sharing=input")])).unwrap_err();
+        let Error::Engine(EngineError::Layer { layer, name: named, .. }) = error else {
+            panic!("{error}")
+        };
         assert_eq!((layer, named.as_str()), (index, name));
     }
     // A layer in binary needs no sequences.
     let per_input = Plan { sharing: Sharing::OnePerInput, ..plan("ramp", &[]) };
-    assert!(matches!(run(&network, &per_input), Err(Error::Engine(EngineError::Layer { layer: 0, .. }))));
+    assert!(matches!(
+        run(&network, &per_input),
+        Err(Error::Engine(EngineError::Layer { layer: 0, .. }))
+    ));
     let conv = [("conv", "generator=sobol")];
     let conv_alone = Plan { sharing: per_input.sharing, ..plan("ramp", &conv) };
-    assert!(matches!(run(&network, &conv_alone), Err(Error::Engine(EngineError::Layer { layer: 1, .. }))));
+    assert!(matches!(
+        run(&network, &conv_alone),
+        Err(Error::Engine(EngineError::Layer { layer: 1, .. }))
+    ));
     let binary = network.clone().with_mode("fc", Mode::Binary).unwrap();
     assert_eq!(run(&binary, &conv_alone).unwrap(), 2);
     // Settings of a layer in binary, and of an unknown layer.

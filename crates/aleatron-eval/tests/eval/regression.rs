@@ -5,8 +5,8 @@ use aleatron_core::Cancel;
 use aleatron_data::{Dataset, Error as DataError};
 use aleatron_engine::network::{Network, StreamConfig, ValueRange};
 use aleatron_eval::{
-    Cell, Error, Errors, Evaluation, Figures, Found, Measure, Plan, Regression, RegressionRow, Search,
-    evaluate, find, find_losses, report,
+    Cell, Error, Errors, Evaluation, Figures, Found, Measure, Plan, Regression, RegressionRow,
+    Search, evaluate, find, find_losses, report,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,7 +77,8 @@ fn errors_equal_a_computation_from_the_outputs() {
     // R² of each output around the mean of its targets.
     let mean = |k: usize| data.targets().iter().skip(k).step_by(10).sum::<f64>() / 300.0;
     let means: Vec<f64> = (0..10).map(mean).collect();
-    let spread: f64 = data.targets().iter().enumerate().map(|(k, y)| (y - means[k % 10]).powi(2)).sum();
+    let spread: f64 =
+        data.targets().iter().enumerate().map(|(k, y)| (y - means[k % 10]).powi(2)).sum();
     let r_squared = 1.0 - square * square * n / spread;
     assert!((cell.to_targets.r_squared - r_squared).abs() < 1e-10, "{r_squared}");
     // Longer streams are closer.
@@ -95,7 +96,10 @@ fn evaluation_is_saved_printed_and_resumed() {
     assert_eq!(read, found);
     let lines: Vec<String> = found.to_csv().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 7);
-    assert!(lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()), "{lines:?}");
+    assert!(
+        lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()),
+        "{lines:?}"
+    );
     let text = found.text(100);
     assert!(text.contains("floating point: mean error 1.00, rms error 1.00"), "{text}");
     let page = report::evaluation(&found);
@@ -107,8 +111,10 @@ fn evaluation_is_saved_printed_and_resumed() {
     }
     // An error of zero cannot be drawn on a logarithmic axis.
     let mut exact = found.clone();
-    for cell in
-        exact.cells.iter_mut().filter(|cell| cell.generator == generator("sobol") && cell.length == 256)
+    for cell in exact
+        .cells
+        .iter_mut()
+        .filter(|cell| cell.generator == generator("sobol") && cell.length == 256)
     {
         errors_mut(cell).to_float.root_mean_square = 0.0;
     }
@@ -130,8 +136,11 @@ fn evaluation_is_saved_printed_and_resumed() {
         run(&network, &data, &other, Some(found.clone())),
         Err(Error::Checkpoint("its settings"))
     ));
-    let broken =
-        found.to_json().unwrap().replacen("\"root_mean_square\": 1.", "\"root_mean_square\": -1.", 1);
+    let broken = found.to_json().unwrap().replacen(
+        "\"root_mean_square\": 1.",
+        "\"root_mean_square\": -1.",
+        1,
+    );
     assert!(Evaluation::from_json(&broken).is_err());
     // Cancelled before the pass in floating point ends, and later.
     let cancelled = |when: &(dyn Fn() -> bool + Sync)| {
@@ -173,7 +182,8 @@ fn data_without_matching_targets_are_errors() {
 #[test]
 fn cells_sum_over_chunks_and_are_in_order() {
     let (network, data) = data(300);
-    // In an order of their own, with features that are clipped: one of the first chunk and two of the second.
+    // In an order of their own, with features that are clipped: one of the first chunk and two of
+    // the second.
     let mut features = data.features().to_vec();
     for index in [5, 64 * 280, 64 * 299 + 63] {
         features[index] = 17.0;
@@ -192,7 +202,9 @@ fn cells_sum_over_chunks_and_are_in_order() {
         assert!(cell.seconds > 0.0);
         assert!((cell.samples_per_second * cell.seconds / 300.0 - 1.0).abs() < 1e-9);
         let bits = (64 * 64 + 64 * 10) * cell.length;
-        assert!((cell.bit_macs_per_second / cell.samples_per_second / bits as f64 - 1.0).abs() < 1e-9);
+        assert!(
+            (cell.bit_macs_per_second / cell.samples_per_second / bits as f64 - 1.0).abs() < 1e-9
+        );
     }
 }
 
@@ -220,13 +232,18 @@ fn inconsistent_files_are_errors() {
     }
 }
 
-/// Figures that are known, for pages and tables: two lengths of a generator with two seeds, and of one without.
+/// Figures that are known, for pages and tables: two lengths of a generator with two seeds, and of
+/// one without.
 fn known() -> Evaluation {
     let (network, data) = data(3);
     let mut found = run(&network, &data, &plan(), None).unwrap();
     for cell in &mut found.cells {
         let size = if cell.length == 16 { 0.5 } else { 0.25 };
-        let size = if cell.generator == generator("sobol") { size } else { size + 0.125 * cell.seed as f64 };
+        let size = if cell.generator == generator("sobol") {
+            size
+        } else {
+            size + 0.125 * cell.seed as f64
+        };
         let figures = errors_mut(cell);
         for errors in [&mut figures.to_targets, &mut figures.to_float] {
             (errors.mean_absolute, errors.root_mean_square) = (size / 2.0, size);
@@ -239,9 +256,14 @@ fn known() -> Evaluation {
 fn tables_have_intervals_if_there_are_several_seeds() {
     let text = known().text(usize::MAX);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("Network noise_aware (64-64-10) on scores, 3 samples; floating point: "));
-    let rows: Vec<&str> = lines[3..].iter().copied().take_while(|line| !line.contains("within")).collect();
-    let of = |name: &str| rows.iter().copied().filter(|row| row.starts_with(name)).collect::<Vec<_>>();
+    assert!(
+        lines[0]
+            .starts_with("Network noise_aware (64-64-10) on scores, 3 samples; floating point: ")
+    );
+    let rows: Vec<&str> =
+        lines[3..].iter().copied().take_while(|line| !line.contains("within")).collect();
+    let of =
+        |name: &str| rows.iter().copied().filter(|row| row.starts_with(name)).collect::<Vec<_>>();
     let (sobol, bernoulli) = (of("sobol"), of("bernoulli"));
     assert_eq!((sobol.len(), bernoulli.len()), (2, 2), "{text}");
     assert!(sobol.iter().all(|row| !row.contains('[')), "{text}");
@@ -265,7 +287,8 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     ));
     // Three figures of floating point, and the shortest length of each generator.
     assert_eq!(page.matches("<div class=\"card\">").count(), 5);
-    // A point for each row in both drawings, a band for the generator with seeds, and the errors of floats as a level in the first.
+    // A point for each row in both drawings, a band for the generator with seeds, and the errors of
+    // floats as a level in the first.
     for point in [
         "sobol, 16 bits: 0.50",
         "sobol, 256 bits: 0.25",
@@ -278,7 +301,8 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>"));
     let firsts: Vec<bool> = rows.map(|row| row.contains("class=\"first\"")).collect();
     assert_eq!(firsts, [true, false, true, false]);
-    // An error of zero cannot be drawn on a logarithmic axis; without any other, there is no drawing.
+    // An error of zero cannot be drawn on a logarithmic axis; without any other, there is no
+    // drawing.
     let mut exact = known.clone();
     exact.cells.retain(|cell| cell.generator == generator("sobol"));
     errors_mut(&mut exact.cells[0]).to_float.root_mean_square = 0.0;
@@ -304,7 +328,11 @@ fn warnings_name_their_generator() {
         let found = run(&network, &data, &plan, None).unwrap();
         assert_eq!(found.warnings.len(), n, "{:?}", found.warnings);
         let heading = format!("{}: ", found.plan.generators[0]);
-        assert!(found.warnings.iter().all(|warning| warning.starts_with(&heading)), "{:?}", found.warnings);
+        assert!(
+            found.warnings.iter().all(|warning| warning.starts_with(&heading)),
+            "{:?}",
+            found.warnings
+        );
     }
 }
 
@@ -329,7 +357,11 @@ fn score_of_a_regression_is_r_squared() {
     let (network, data) = data(60);
     let targets = network.forward(data.features()).unwrap();
     let data = Dataset::with_targets("scores", 64, data.features().to_vec(), 10, targets).unwrap();
-    let plan = Plan { lengths: vec![8, 64, 1024], generators: vec![generator("sobol")], ..Plan::default() };
+    let plan = Plan {
+        lengths: vec![8, 64, 1024],
+        generators: vec![generator("sobol")],
+        ..Plan::default()
+    };
     let mut found = run(&network, &data, &plan, None).unwrap();
     assert_eq!((found.float.score(), float(&found).r_squared), (1.0, 1.0));
     let scores: Vec<f64> = found.cells.iter().map(|cell| cell.figures.score()).collect();
@@ -342,7 +374,10 @@ fn score_of_a_regression_is_r_squared() {
     find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
     let losses = found.graph.as_ref().unwrap().losses[0].clone();
     assert_eq!(losses.alone.iter().flatten().count(), 2);
-    assert!(losses.alone.iter().flatten().all(|alone| *alone > losses.score && *alone <= 1.0), "{losses:?}");
+    assert!(
+        losses.alone.iter().flatten().all(|alone| *alone > losses.score && *alone <= 1.0),
+        "{losses:?}"
+    );
     assert!(report::evaluation(&found).contains("Where accuracy is lost"));
     assert_eq!(Evaluation::from_json(&found.to_json().unwrap()).unwrap(), found);
 }
@@ -350,14 +385,20 @@ fn score_of_a_regression_is_r_squared() {
 #[test]
 fn search_finds_lengths_within_a_loss_of_r_squared() {
     let (network, data) = data(60);
-    let search = Search { generator: generator("sobol"), loss: 2.0, longest: 512, shortest: 16, budget: 50 };
-    let found = find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
+    let search =
+        Search { generator: generator("sobol"), loss: 2.0, longest: 512, shortest: 16, budget: 50 };
+    let found =
+        find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_good() && found.measure == Measure::RSquared, "{found:?}");
     assert!(found.lengths.iter().any(|&length| length < 512), "{found:?}");
     for trial in &found.trials {
         let layers = found.layers.iter().zip(&trial.lengths);
-        let layers = layers.map(|(name, length)| (name.clone(), format!("length={length}").parse().unwrap()));
-        let plan = Plan { layers: layers.collect(), ..Plan { generators: vec![search.generator], ..plan() } };
+        let layers = layers
+            .map(|(name, length)| (name.clone(), format!("length={length}").parse().unwrap()));
+        let plan = Plan {
+            layers: layers.collect(),
+            ..Plan { generators: vec![search.generator], ..plan() }
+        };
         let score = run(&network, &data, &plan, None).unwrap().cells[0].figures.score();
         assert_eq!(trial.score, score, "{trial:?}");
     }
@@ -373,12 +414,19 @@ fn features_outside_the_interval_are_errors_before_the_first_pass() {
     let mut features = data.features().to_vec();
     features[64 * 280 + 7] = 17.0;
     let data = Dataset::with_targets("d", 64, features, 10, data.targets().to_vec()).unwrap();
-    let job = aleatron_eval::Job::new(network.clone().into(), std::borrow::Cow::Borrowed(&data), plan());
+    let job =
+        aleatron_eval::Job::new(network.clone().into(), std::borrow::Cow::Borrowed(&data), plan());
     let error = job.unwrap_err();
-    let expected =
-        aleatron_engine::Error::Feature { sample: 280, feature: 7, value: 17.0, low: 0.0, high: 16.0 };
+    let expected = aleatron_engine::Error::Feature {
+        sample: 280,
+        feature: 7,
+        value: 17.0,
+        low: 0.0,
+        high: 16.0,
+    };
     assert_eq!(error.to_string(), expected.to_string());
-    let search = Search { generator: generator("sobol"), loss: 2.0, longest: 32, shortest: 16, budget: 50 };
+    let search =
+        Search { generator: generator("sobol"), loss: 2.0, longest: 32, shortest: 16, budget: 50 };
     let error = find(&network, &data, &plan(), &search, None, Cancel::NEVER, |_| ()).unwrap_err();
     assert_eq!(error.to_string(), expected.to_string());
 }

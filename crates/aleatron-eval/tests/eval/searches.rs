@@ -42,17 +42,29 @@ fn plan_with_a_length_for_every_layer_has_one_row_of_these_lengths() {
     let one = run(&network, &data, &plan);
     assert_eq!(one.plan.lengths, [512]);
     let row = &one.rows()[0];
-    assert_eq!((row.length, row.lengths.as_slice(), row.bits()), (512, &[32, 512][..], "32-512".to_owned()));
+    assert_eq!(
+        (row.length, row.lengths.as_slice(), row.bits()),
+        (512, &[32, 512][..], "32-512".to_owned())
+    );
     assert_eq!(row.mean_length(), 272.0);
-    // A sample that never stops takes all cycles, and restarts of the second layer at 8, 16, ... of 512 cycles.
+    // A sample that never stops takes all cycles, and restarts of the second layer at 8, 16, ... of
+    // 512 cycles.
     let restarts: f64 = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].iter().sum();
     let most = (32.0 + restarts) / 2.0;
-    assert!(row.classes().early.iter().all(|stop| stop.mean_cycles <= most), "{:?}", row.classes().early);
+    assert!(
+        row.classes().early.iter().all(|stop| stop.mean_cycles <= most),
+        "{:?}",
+        row.classes().early
+    );
     let text = one.to_string();
     assert!(text.contains("32-512") && !text.contains("from 512 bits"), "{text}");
     // The same streams as with the lengths of the plan.
-    let alone = Plan { lengths: vec![512], layers: [plan.layers.pop_first().unwrap()].into(), ..plan };
-    assert_eq!(run(&network, &data, &alone).cells[0].classes().confusion, one.cells[0].classes().confusion);
+    let alone =
+        Plan { lengths: vec![512], layers: [plan.layers.pop_first().unwrap()].into(), ..plan };
+    assert_eq!(
+        run(&network, &data, &alone).cells[0].classes().confusion,
+        one.cells[0].classes().confusion
+    );
 }
 
 #[test]
@@ -112,7 +124,8 @@ fn network_that_mixes_samples_runs_whole() {
     graph.add_output(scores);
     let network = Network::new(graph).unwrap();
     assert_eq!(network.batching(), Batching::Whole);
-    // The second feature of later samples is much larger: means of the first 256 samples differ from those of all.
+    // The second feature of later samples is much larger: means of the first 256 samples differ
+    // from those of all.
     let shift = |k: usize| if k > 512 && k % 2 == 1 { 0.8 } else { 0.0 };
     let features: Vec<f64> = (0..600).map(|k| (k * 37 % 101) as f64 / 1000.0 + shift(k)).collect();
     let labels = network.predict(&features).unwrap();
@@ -127,32 +140,50 @@ fn network_that_mixes_samples_runs_whole() {
 fn search_is_never_worse_than_a_uniform_length_that_passes() {
     let network = network();
     let data = data(&network, 200);
-    let search =
-        Search { generator: "sobol".parse().unwrap(), loss: 2.0, longest: 1024, shortest: 4, budget: 100 };
-    let found = find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
+    let search = Search {
+        generator: "sobol".parse().unwrap(),
+        loss: 2.0,
+        longest: 1024,
+        shortest: 4,
+        budget: 100,
+    };
+    let found =
+        find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ()).unwrap();
     assert!(found.is_good());
-    let uniform: Vec<_> = found.trials.iter().filter(|trial| trial.lengths[0] == trial.lengths[1]).collect();
+    let uniform: Vec<_> =
+        found.trials.iter().filter(|trial| trial.lengths[0] == trial.lengths[1]).collect();
     let first = uniform.iter().find(|trial| trial.score >= found.bar).unwrap();
-    assert!(found.lengths.iter().zip(&first.lengths).all(|(own, uniform)| own <= uniform), "{found:?}");
+    assert!(
+        found.lengths.iter().zip(&first.lengths).all(|(own, uniform)| own <= uniform),
+        "{found:?}"
+    );
     assert_eq!(found.trials[0].lengths, [4, 4]);
 }
 
 #[test]
 fn search_that_is_cancelled_returns_its_trials() {
     let (network, digits) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
-    let (features, labels) = (digits.features()[..64 * 50].to_vec(), digits.labels()[..50].to_vec());
+    let (features, labels) =
+        (digits.features()[..64 * 50].to_vec(), digits.labels()[..50].to_vec());
     let data = Dataset::new("few", 64, features, labels).unwrap();
-    let search =
-        Search { generator: "sobol".parse().unwrap(), loss: 0.0, longest: 64, shortest: 2, budget: 100 };
+    let search = Search {
+        generator: "sobol".parse().unwrap(),
+        loss: 0.0,
+        longest: 64,
+        shortest: 2,
+        budget: 100,
+    };
     let plan = Plan::default();
     let seen = AtomicUsize::new(0);
     let is_cancelled = || seen.load(Ordering::Relaxed) >= 2;
-    let cancelled = find(&network, &data, &plan, &search, None, Cancel::when(&is_cancelled), |found| {
-        seen.store(found.trials.len(), Ordering::Relaxed);
-    });
+    let cancelled =
+        find(&network, &data, &plan, &search, None, Cancel::when(&is_cancelled), |found| {
+            seen.store(found.trials.len(), Ordering::Relaxed);
+        });
     let part = cancelled.unwrap();
     assert_eq!((part.trials.len(), part.is_finished), (2, false));
-    let whole = find(&network, &data, &plan, &search, Some(part.clone()), Cancel::NEVER, |_| ()).unwrap();
+    let whole =
+        find(&network, &data, &plan, &search, Some(part.clone()), Cancel::NEVER, |_| ()).unwrap();
     assert_eq!(whole.trials[..2], part.trials);
     let other = Search { generator: "halton".parse().unwrap(), ..search };
     let wrong = find(&network, &data, &plan, &other, Some(part), Cancel::NEVER, |_| ());

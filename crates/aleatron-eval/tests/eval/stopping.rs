@@ -1,4 +1,5 @@
-//! Evaluations of networks whose streams are known: counts, early termination, agreement and progress.
+//! Evaluations of networks whose streams are known: counts, early termination, agreement and
+//! progress.
 
 use crate::support::{Classes, evaluated, network, plan, run, samples, two_scores};
 use aleatron_core::Cancel;
@@ -16,7 +17,8 @@ fn constant() -> Network {
 
 #[test]
 fn decision_margins_are_in_standard_deviations_of_noise() {
-    // Ones lead by 1; the noise of two scores of one product is sqrt(2 / 4 / cycles), so the lead after 8 cycles is 4.
+    // Ones lead by 1; the noise of two scores of one product is sqrt(2 / 4 / cycles), so the lead
+    // after 8 cycles is 4.
     let data = Dataset::new("d", 1, vec![1.0, 0.0], vec![0, 0]).unwrap();
     let cell_of = |margins: Vec<f64>| {
         let plan = Plan { margins, ..plan(&["sobol"], &[32]) };
@@ -25,10 +27,15 @@ fn decision_margins_are_in_standard_deviations_of_noise() {
     let cell = cell_of(vec![0.0, 3.9, 4.1, 5.6, 5.7, 100.0]);
     // A feature of 0 never leads: the tie is 0 deviations, which is enough for a margin of 0 alone.
     let cycles: Vec<f64> = cell.classes().early.iter().map(|stop| stop.mean_cycles).collect();
-    assert_eq!(cycles, [8.0, (8.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, 32.0, 32.0]);
+    assert_eq!(
+        cycles,
+        [8.0, (8.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, (16.0 + 32.0) / 2.0, 32.0, 32.0]
+    );
     let stopped: Vec<f64> = cell.classes().early.iter().map(|stop| stop.stopped).collect();
     assert_eq!(stopped, [1.0, 0.5, 0.5, 0.5, 0.0, 0.0]);
-    assert!(cell.classes().early.iter().all(|stop| stop.accuracy == 1.0 && stop.accuracy_lost == 0.0));
+    assert!(
+        cell.classes().early.iter().all(|stop| stop.accuracy == 1.0 && stop.accuracy_lost == 0.0)
+    );
     assert_eq!((cell.classes().accuracy, cell.classes().agreement), (1.0, 1.0));
     assert_eq!(cell.classes().confusion, [[2, 0], [0, 0]]);
 }
@@ -50,7 +57,8 @@ fn rates_follow_from_times() {
     );
 }
 
-/// More samples than a chunk of 256: errors are means over all of them, and samples keep their numbers.
+/// More samples than a chunk of 256: errors are means over all of them, and samples keep their
+/// numbers.
 #[test]
 fn chunks_of_samples_are_summed() {
     let features: Vec<f64> = (0..2 * 300).map(|k| f64::from(k % 41) / 20.0 - 1.0).collect();
@@ -59,7 +67,8 @@ fn chunks_of_samples_are_summed() {
     let cell = evaluated(&network(), &data, &plan).cells.remove(0);
     let config = StreamConfig::new(16).seed(0);
     let detail = Detail { statistics: Measured::Enabled, ..Detail::default() };
-    let output = network().to_streams(&config).unwrap().run(&features, 0, detail, Cancel::NEVER).unwrap();
+    let output =
+        network().to_streams(&config).unwrap().run(&features, 0, detail, Cancel::NEVER).unwrap();
     for (found, whole) in cell.layers.iter().zip(&output.statistics) {
         assert_eq!(
             (found.counts, found.saturated, found.worst_value),
@@ -123,15 +132,18 @@ fn progress_names_the_cell() {
 
 #[test]
 fn certain_stops_count_cycles_of_the_last_layer() {
-    // Ones against zeros: after 34 of 64 cycles the margin is more than the cycles left, checked at every sixteenth: 36.
+    // Ones against zeros: after 34 of 64 cycles the margin is more than the cycles left, checked at
+    // every sixteenth: 36.
     let data = Dataset::new("d", 1, vec![1.0, 0.0], vec![0, 0]).unwrap();
-    let cell_of = |network: &Network| evaluated(network, &data, &plan(&["sobol"], &[64])).cells.remove(0);
+    let cell_of =
+        |network: &Network| evaluated(network, &data, &plan(&["sobol"], &[64])).cells.remove(0);
     let certain = cell_of(&constant()).classes().certain.unwrap();
     assert_eq!((certain.mean_cycles, certain.stopped), ((36.0 + 64.0) / 2.0, 0.5));
     // A bias of 9/16 stands for 36 cycles.
     let biased = |activation| two_scores([1.0, 0.0], &[0.5625, 0.0], activation);
     let certain = cell_of(&biased(Activation::Identity)).classes().certain.unwrap();
-    // Ones: t + 36 > 64 - t from t = 16 on, checked at 16 (52 > 48). Zeros: 36 > 64 - t from t = 32 on (36 > 32).
+    // Ones: t + 36 > 64 - t from t = 16 on, checked at 16 (52 > 48). Zeros: 36 > 64 - t from t = 32
+    // on (36 > 32).
     assert_eq!((certain.mean_cycles, certain.stopped), ((16.0 + 32.0) / 2.0, 1.0));
     assert!(cell_of(&biased(Activation::Relu)).classes().certain.is_none());
 }

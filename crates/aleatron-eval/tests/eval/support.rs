@@ -7,8 +7,8 @@ use aleatron_core::generator::GeneratorName;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{Calibration, Graph, Network, NetworkBuilder, Op};
 use aleatron_eval::{
-    Cell, Classification, ClassificationRow, Evaluation, Figures, FloatAccuracy, FloatFigures, Plan, Row,
-    evaluate,
+    Cell, Classification, ClassificationRow, Evaluation, Figures, FloatAccuracy, FloatFigures,
+    Plan, Row, evaluate,
 };
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
@@ -72,7 +72,13 @@ pub(crate) fn samples() -> Dataset {
 
 pub(crate) fn plan(generators: &[&str], lengths: &[usize]) -> Plan {
     let generators = generators.iter().map(|name| name.parse().unwrap()).collect();
-    Plan { generators, lengths: lengths.to_vec(), seeds: 2, margins: vec![1.0, 2.0], ..Plan::default() }
+    Plan {
+        generators,
+        lengths: lengths.to_vec(),
+        seeds: 2,
+        margins: vec![1.0, 2.0],
+        ..Plan::default()
+    }
 }
 
 /// A plan of one seed with the margins of the default.
@@ -106,7 +112,9 @@ pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((state >> 40) as f32 / (1 << 23) as f32) - 1.0
         })
         .collect()
@@ -120,7 +128,12 @@ pub(crate) fn constant(graph: &mut Graph, name: &str, shape: &[usize], seed: u64
     given(graph, name, &numbers(shape.iter().product(), seed), shape)
 }
 
-pub(crate) fn given<T: Element>(graph: &mut Graph, name: &str, values: &[T], shape: &[usize]) -> ValueId {
+pub(crate) fn given<T: Element>(
+    graph: &mut Graph,
+    name: &str,
+    values: &[T],
+    shape: &[usize],
+) -> ValueId {
     graph.add_constant(name, Tensor::from_slice(values, shape, &Device::Cpu).unwrap())
 }
 
@@ -142,7 +155,10 @@ fn window(strides: &[i64], pads: &[i64]) -> Window {
 }
 
 /// A network over samples of a shape.
-pub(crate) fn graph(sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Network {
+pub(crate) fn graph(
+    sample: &[usize],
+    build: impl FnOnce(&mut Graph, ValueId) -> ValueId,
+) -> Network {
     let mut graph = Graph::new("test");
     let sizes = sample.iter().map(|&n| Dim::Fixed(n));
     let shape = Some(std::iter::once(Dim::Named("n".to_owned())).chain(sizes).collect());

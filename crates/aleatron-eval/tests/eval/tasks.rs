@@ -71,17 +71,24 @@ fn results_in_any_order_merge_to_the_whole() {
         for n in [1, 1000] {
             let mut journal = job.journal(None).unwrap();
             let tasks = job.schedule().split(&journal.missing(), n);
-            // The more tasks, the more expensive passes are split; at last all into their three chunks.
+            // The more tasks, the more expensive passes are split; at last all into their three
+            // chunks.
             let expensive = tasks.iter().filter(|task| task.pass == tasks[0].pass).count();
             assert_eq!(expensive, if n < 50 { 1 } else { 3 }, "{n}");
             let all: BTreeSet<_> = chunks(&tasks).into_iter().collect();
             assert_eq!(all.len(), chunks(&tasks).len(), "nothing is run twice");
-            assert_eq!(all.len(), 3 * job.schedule().tasks().len(), "three chunks of 256 samples each");
+            assert_eq!(
+                all.len(),
+                3 * job.schedule().tasks().len(),
+                "three chunks of 256 samples each"
+            );
             for (k, task) in tasks.iter().rev().enumerate() {
                 let result = run(if k % 3 == 0 { &worker } else { &job }, task);
                 // Some come twice, and all through text.
                 (0..1 + k % 2).for_each(|_| {
-                    journal.add(TaskResult::from_line(&result.to_line().unwrap()).unwrap()).unwrap();
+                    journal
+                        .add(TaskResult::from_line(&result.to_line().unwrap()).unwrap())
+                        .unwrap();
                 });
             }
             assert!(journal.missing().is_empty());
@@ -97,7 +104,8 @@ fn shards_are_disjoint_and_merge_to_the_whole() {
         let job = job_of(data, &plan());
         let everything: BTreeSet<_> = chunks(&job.schedule().tasks()).into_iter().collect();
         for n in [1, 2, 3, 5, 1000] {
-            let shards: Vec<_> = (0..n).flat_map(|shard| chunks(&job.schedule().shard(shard, n))).collect();
+            let shards: Vec<_> =
+                (0..n).flat_map(|shard| chunks(&job.schedule().shard(shard, n))).collect();
             assert_eq!(shards.len(), everything.len(), "{n}");
             assert_eq!(shards.into_iter().collect::<BTreeSet<_>>(), everything, "{n}");
         }
@@ -123,7 +131,8 @@ fn shards_are_disjoint_and_merge_to_the_whole() {
         let rest = rest.finish().unwrap();
         assert!(rest.unfinished > 0 && !rest.cells.is_empty());
         assert_eq!(rest.cells.len() + rest.unfinished, 15);
-        // A process was killed while it wrote: half a line at the end is ignored, a broken line before it is an error.
+        // A process was killed while it wrote: half a line at the end is ignored, a broken line
+        // before it is an error.
         let cut = &files[1][..files[1].len() - 10];
         assert_eq!(whole_lines(cut).lines().count() + 1, files[1].lines().count());
         assert!(Journal::read(cut).is_ok());
@@ -162,8 +171,9 @@ fn job_survives_its_bytes() {
     let there = Job::from_bytes(&bytes).unwrap();
     assert_eq!(there.schedule(), job.schedule());
     let task = job.schedule().tasks()[3];
-    let classes =
-        |result: TaskResult| result.to_line().unwrap().split("\"layers\"").next().unwrap().to_owned();
+    let classes = |result: TaskResult| {
+        result.to_line().unwrap().split("\"layers\"").next().unwrap().to_owned()
+    };
     assert_eq!(classes(run(&there, &task)), classes(run(&job, &task)));
     for end in [0, 7, 8, 100, bytes.len() - 8, bytes.len() - 1] {
         assert!(Job::from_bytes(&bytes[..end]).is_err(), "{end}");
@@ -228,7 +238,9 @@ fn tasks_have_labels() {
 
 #[test]
 fn inconsistent_schedules_are_errors() {
-    for (data, labels) in [(data(), "/labels/classes/labels"), (targets(), "/labels/targets/targets")] {
+    for (data, labels) in
+        [(data(), "/labels/classes/labels"), (targets(), "/labels/targets/targets")]
+    {
         let job = job_of(data, &plan());
         let line = job.schedule().to_line().unwrap();
         assert_eq!(&Schedule::from_line(&line).unwrap(), job.schedule());
@@ -275,7 +287,8 @@ fn data_fingerprint_covers_features_labels_and_targets() {
     let found = support::run(&support::plan(&["sobol"], &[8]));
     assert_eq!(found.data.fingerprint, fingerprint(&[bits(data.features()), labels]));
     let targets = [0.5, 1.5, -0.5, 0.25, 1.0, 2.0, -1.0, 0.0, 3.0];
-    let numbers = Dataset::with_targets("t", 2, data.features().to_vec(), 3, targets.to_vec()).unwrap();
+    let numbers =
+        Dataset::with_targets("t", 2, data.features().to_vec(), 3, targets.to_vec()).unwrap();
     let plan = support::plan(&["sobol"], &[8]);
     let found = evaluate(&network(), &numbers, &plan, None, Cancel::NEVER, |_| ());
     let expected = fingerprint(&[bits(data.features()), Vec::new(), bits(&targets)]);
@@ -296,14 +309,16 @@ fn every_number_of_a_result_is_checked() {
     let classes = Dataset::new("d", 2, features.clone(), vec![0; n]).unwrap();
     let targets = Dataset::with_targets("t", 2, features, 3, vec![0.5; 3 * n]).unwrap();
     let [classes, targets] = [classes, targets].map(|data| {
-        Job::new(Arc::new(network()), Cow::Owned(data), support::plan(&["sobol"], &[8, 16])).unwrap()
+        Job::new(Arc::new(network()), Cow::Owned(data), support::plan(&["sobol"], &[8, 16]))
+            .unwrap()
     });
-    let changed = |job: &Job<'_>, [pass, first]: [usize; 2], pointer: &str, value: serde_json::Value| {
-        let line = run(job, &Task { pass, first, chunks: 1 }).to_line().unwrap();
-        let mut result: serde_json::Value = serde_json::from_str(&line).unwrap();
-        *result.pointer_mut(pointer).unwrap() = value;
-        Journal::read(&format!("{}\n{result}\n", job.schedule().to_line().unwrap())).is_ok()
-    };
+    let changed =
+        |job: &Job<'_>, [pass, first]: [usize; 2], pointer: &str, value: serde_json::Value| {
+            let line = run(job, &Task { pass, first, chunks: 1 }).to_line().unwrap();
+            let mut result: serde_json::Value = serde_json::from_str(&line).unwrap();
+            *result.pointer_mut(pointer).unwrap() = value;
+            Journal::read(&format!("{}\n{result}\n", job.schedule().to_line().unwrap())).is_ok()
+        };
     // Three classes or outputs, two margins, and 256 samples in the first of two chunks.
     let most = (1_u64 << 40) - 1;
     let nothing: [usize; 0] = [];
@@ -334,7 +349,9 @@ fn every_number_of_a_result_is_checked() {
     }
     // The second chunk has 44 samples, not the 256 of the first.
     for job in [&classes, &targets] {
-        assert!(changed(job, [1, 1], "/first", 1.into()) && !changed(job, [1, 1], "/first", 0.into()));
+        assert!(
+            changed(job, [1, 1], "/first", 1.into()) && !changed(job, [1, 1], "/first", 0.into())
+        );
     }
 }
 
@@ -342,7 +359,8 @@ fn every_number_of_a_result_is_checked() {
 fn cells_are_in_the_order_of_the_plan() {
     let plan = support::plan(&["lfsr", "bernoulli"], &[16, 8]);
     let whole = support::run(&plan);
-    let order: Vec<_> = whole.cells.iter().map(|cell| (cell.generator, cell.seed, cell.length)).collect();
+    let order: Vec<_> =
+        whole.cells.iter().map(|cell| (cell.generator, cell.seed, cell.length)).collect();
     let of = |name: &str| {
         let name = support::generator(name);
         (0..2).flat_map(move |seed| [(name, seed, 8), (name, seed, 16)])

@@ -5,8 +5,8 @@ use aleatron_core::arithmetic::{
 };
 use aleatron_core::program::{Bounds, Pattern, Program, ProgramBuilder, Sign, SlotId, ValueRange};
 use aleatron_core::{
-    ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity, Result, Topology, Weights,
-    Width,
+    ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity, Result, Topology,
+    Weights, Width,
 };
 
 /// Integers of an image, of which 1 stands for `unit`.
@@ -30,9 +30,11 @@ enum Sums {
     Signed,
 }
 
-/// Returns a network for images of 3 channels: three stages of `blocks` blocks of two convolutions each, of 16, 32 and 64 channels.
+/// Returns a network for images of 3 channels: three stages of `blocks` blocks of two convolutions
+/// each, of 16, 32 and 64 channels.
 pub(crate) fn network(size: usize, blocks: usize, bits: usize) -> Result<Program> {
-    let mut network = Network { program: ProgramBuilder::default(), length: Length::new(bits)?, n_layers: 0 };
+    let mut network =
+        Network { program: ProgramBuilder::default(), length: Length::new(bits)?, n_layers: 0 };
     let features = network.program.input(3 * size * size)?;
     let convolution = Convolution::conv2d([3, size, size], 16, [3, 3]).with_padding([1, 1]);
     let layer = network.layer(Topology::Conv(ConvShape::new(convolution)?))?;
@@ -49,7 +51,8 @@ pub(crate) fn network(size: usize, blocks: usize, bits: usize) -> Result<Program
     let pool = PoolShape::new(Pool::global(PoolKind::Average, [rows, columns]), image.shape)?;
     let slot = network.program.pool(image.slot, pool)?;
     let layer = network.layer(Topology::Dense { n_inputs: channels, n_neurons: 10 })?;
-    let thresholds = network.thresholds(layer, Image { slot, shape: [channels, 1, 1], unit: image.unit })?;
+    let thresholds =
+        network.thresholds(layer, Image { slot, shape: [channels, 1, 1], unit: image.unit })?;
     let scores = network.counted(layer, thresholds, [10, 1, 1], Sums::Signed)?;
     let scores = network.program.restore(scores.slot, Pattern::uniform(scores.unit))?;
     network.program.finish(vec![scores])
@@ -65,11 +68,18 @@ impl Network {
         self.program.layer(spec, weights, 1)
     }
 
-    fn counted(&mut self, layer: usize, thresholds: SlotId, shape: [usize; 3], sums: Sums) -> Result<Image> {
+    fn counted(
+        &mut self,
+        layer: usize,
+        thresholds: SlotId,
+        shape: [usize; 3],
+        sums: Sums,
+    ) -> Result<Image> {
         let missing = aleatron_core::Error::Internal { place: "gpu_bench::residual" };
         let spec = self.program.layer_at(layer).ok_or(missing)?.spec.clone();
         let counts = self.program.product(layer, thresholds)?;
-        let activation = if sums == Sums::Rectified { Activation::Relu } else { Activation::Identity };
+        let activation =
+            if sums == Sums::Rectified { Activation::Relu } else { Activation::Identity };
         // Random weights add up to about the square root of their number.
         let scale = 1.0 / (spec.max_fan_in() as f64).sqrt();
         let stage = FloatStage { scales: vec![scale], bias: vec![0.05; spec.n_rows()], activation };
@@ -82,7 +92,8 @@ impl Network {
     /// The thresholds of a layer behind a rectifier.
     fn thresholds(&mut self, layer: usize, image: Image) -> Result<SlotId> {
         self.program.set_non_negative(layer)?;
-        let requantizer = Requantizer::of_unit(image.unit, 2.0, 16, Width::new(16)?, Polarity::Signed)?;
+        let requantizer =
+            Requantizer::of_unit(image.unit, 2.0, 16, Width::new(16)?, Polarity::Signed)?;
         self.program.requantize(layer, image.slot, Pattern::uniform(requantizer))
     }
 
@@ -104,7 +115,8 @@ impl Network {
         self.counted(layer, thresholds, shape.output(), sums)
     }
 
-    /// Two convolutions beside what goes around them, which is a convolution itself if the shape changes.
+    /// Two convolutions beside what goes around them, which is a convolution itself if the shape
+    /// changes.
     fn block(&mut self, image: Image, channels: usize, stride: usize) -> Result<Image> {
         let inner = self.conv(image, channels, 3, stride, Sums::Rectified)?;
         let outer = self.conv(inner, channels, 3, 1, Sums::Signed)?;

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::kernels::{AccumulateParams, StreamKernel, TileParams};
 use crate::partition::{Block, VECTOR};
 
-/// The shape of `tile.wgsl`: threads along samples and neurons, fours of neurons and samples each counts, and the 16-byte
-/// vectors staged at a time. Only shapes the kernel can have exist.
+/// The shape of `tile.wgsl`: threads along samples and neurons, fours of neurons and samples each
+/// counts, and the 16-byte vectors staged at a time. Only shapes the kernel can have exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
     threads_x: u32,
@@ -32,13 +32,16 @@ impl fmt::Display for TileShape {
 
 impl TileShape {
     /// 64 neurons by 64 samples.
-    pub const SQUARE: Self = Self { threads_x: 16, threads_y: 16, row_fours: 1, column_fours: 1, depth: 4 };
+    pub const SQUARE: Self =
+        Self { threads_x: 16, threads_y: 16, row_fours: 1, column_fours: 1, depth: 4 };
 
     /// 128 neurons by 32 samples.
-    pub const TALL: Self = Self { threads_x: 8, threads_y: 16, row_fours: 2, column_fours: 1, depth: 4 };
+    pub const TALL: Self =
+        Self { threads_x: 8, threads_y: 16, row_fours: 2, column_fours: 1, depth: 4 };
 
     /// 256 neurons by 16 samples.
-    pub const TALLEST: Self = Self { threads_x: 4, threads_y: 32, row_fours: 2, column_fours: 1, depth: 2 };
+    pub const TALLEST: Self =
+        Self { threads_x: 4, threads_y: 32, row_fours: 2, column_fours: 1, depth: 2 };
 
     /// The shapes worth comparing on a new device.
     pub const CANDIDATES: [Self; 8] = [
@@ -115,7 +118,8 @@ const FEW_SAMPLES: usize = 8;
 /// Workgroups a dispatch should have: several for each processor of the largest device.
 const WORKGROUPS: u32 = 8192;
 
-/// Steps one workgroup takes along a row at most: some software devices silently stop at 65,535 turns of all loops.
+/// Steps one workgroup takes along a row at most: some software devices silently stop at 65,535
+/// turns of all loops.
 const STEPS: u64 = 2048;
 
 /// Steps one workgroup takes along a row at least: fewer are not worth their atomic additions.
@@ -144,7 +148,11 @@ impl KernelChoice {
 
     /// Whether counts are added to what is there, so that it must be zero before.
     pub(crate) fn count_mode(self, n_cuts: usize) -> CountMode {
-        if n_cuts > 1 || matches!(self, Self::Tiles(..)) { CountMode::Add } else { CountMode::Write }
+        if n_cuts > 1 || matches!(self, Self::Tiles(..)) {
+            CountMode::Add
+        } else {
+            CountMode::Write
+        }
     }
 }
 
@@ -199,7 +207,8 @@ pub(crate) fn record(
         KernelChoice::Auto | KernelChoice::Rows(_) => {
             let rows = if let KernelChoice::Rows(group) = choice { group.rows() } else { 1 };
             let constants: Vec<_> = flags.into_iter().chain([("ROWS", rows.into())]).collect();
-            let bound = context.bind(&context.pipeline(&StreamKernel::Accumulate, &constants)?, &views)?;
+            let bound =
+                context.bind(&context.pipeline(&StreamKernel::Accumulate, &constants)?, &views)?;
             let n_groups = n_rows.div_ceil(rows);
             let params = AccumulateParams {
                 n_rows,
@@ -213,7 +222,8 @@ pub(crate) fn record(
             };
             // At most one workgroup per count, of which a binding has fewer than 2^30.
             let grid = grid(u64::from(n_groups) * u64::from(n_samples), limit)?;
-            let bytes = row_bytes * u64::from(n_samples) * u64::from(n_rows + n_groups) + count_bytes;
+            let bytes =
+                row_bytes * u64::from(n_samples) * u64::from(n_rows + n_groups) + count_bytes;
             Ok(recorder.dispatch(&bound, &params, grid, bytes)?)
         }
         KernelChoice::Tiles(shape, workgroups) => {
@@ -227,7 +237,8 @@ pub(crate) fn record(
                     ("DEPTH", shape.depth.into()),
                 ])
                 .collect();
-            let bound = context.bind(&context.pipeline(&StreamKernel::Tile, &constants)?, &views)?;
+            let bound =
+                context.bind(&context.pipeline(&StreamKernel::Tile, &constants)?, &views)?;
             let (row_tiles, sample_tiles) =
                 (n_rows.div_ceil(shape.rows()), n_samples.div_ceil(shape.columns()));
             let tiles = u64::from(row_tiles) * u64::from(sample_tiles);
@@ -247,7 +258,12 @@ pub(crate) fn record(
             };
             let loaded = u64::from(shape.rows() + shape.columns()) * row_bytes;
             let bytes = tiles * loaded + u64::from(n_splits) * count_bytes;
-            Ok(recorder.dispatch(&bound, &params, grid(tiles * u64::from(n_splits), limit)?, bytes)?)
+            Ok(recorder.dispatch(
+                &bound,
+                &params,
+                grid(tiles * u64::from(n_splits), limit)?,
+                bytes,
+            )?)
         }
     }
 }

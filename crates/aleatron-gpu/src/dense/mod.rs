@@ -1,8 +1,9 @@
 //! Dense layers on a device: weights stay there, thresholds go in, integer counts come out.
 //!
-//! A chunk of a call is one submission: thresholds written where the kernel reads them, `encode`, then `accumulate` (few
-//! samples) or `tile` (many), counts read back. Which kernel and how many workgroups is in `launch.rs`, the buffers
-//! of a call in `buffers.rs`, the cutting of what no binding can hold in `partition.rs`.
+//! A chunk of a call is one submission: thresholds written where the kernel reads them, `encode`,
+//! then `accumulate` (few samples) or `tile` (many), counts read back. Which kernel and how many
+//! workgroups is in `launch.rs`, the buffers of a call in `buffers.rs`, the cutting of what no
+//! binding can hold in `partition.rs`.
 
 mod launch;
 
@@ -54,8 +55,8 @@ impl GpuDense {
     /// A layer of packed weight streams, `[neuron][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for words that are not those of the shape, [`Error::TooLarge`] for what no device
-    /// can take, or what the device reports.
+    /// [`aleatron_core::Error`] for words that are not those of the shape, [`Error::TooLarge`] for
+    /// what no device can take, or what the device reports.
     pub fn from_words(
         context: &Arc<GpuContext>,
         shape: DenseShape,
@@ -67,7 +68,8 @@ impl GpuDense {
         Ok(layer)
     }
 
-    /// A layer whose weight streams the device draws: weight (j, i) at row `first.row + j`, unit `first.unit + i`.
+    /// A layer whose weight streams the device draws: weight (j, i) at row `first.row + j`, unit
+    /// `first.unit + i`.
     ///
     /// # Errors
     /// As [`Self::from_words`].
@@ -116,7 +118,8 @@ impl GpuDense {
 
     fn new_set(&self) -> Result<BufferSet> {
         let place = "dense::GpuDense::new_set, rows without words";
-        let stride = self.cuts.iter().map(|cut| cut.stride).max().ok_or(Error::Internal { place })?;
+        let stride =
+            self.cuts.iter().map(|cut| cut.stride).max().ok_or(Error::Internal { place })?;
         BufferSet::new(
             &self.context,
             SetSizes {
@@ -146,13 +149,15 @@ impl GpuDense {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new one.
+    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
+    /// one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same counts.
+    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same
+    /// counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
@@ -178,7 +183,8 @@ impl GpuDense {
     /// Replaces the weights by packed streams, `[neuron][input][word]`.
     ///
     /// # Errors
-    /// As [`Self::from_words`]; the weights are then as they were, or unknown where the device failed midway.
+    /// As [`Self::from_words`]; the weights are then as they were, or unknown where the device
+    /// failed midway.
     pub fn set_words(&mut self, words: &[u64]) -> Result<()> {
         check_words(words, self.shape.n_weights(), self.shape.length())?;
         let words: &[u32] = bytemuck::cast_slice(words);
@@ -196,7 +202,8 @@ impl GpuDense {
         Ok(())
     }
 
-    /// Replaces the weights by streams the device draws: weight (j, i) at row `first.row + j`, unit `first.unit + i`.
+    /// Replaces the weights by streams the device draws: weight (j, i) at row `first.row + j`, unit
+    /// `first.unit + i`.
     ///
     /// # Errors
     /// As [`Self::set_words`].
@@ -204,11 +211,21 @@ impl GpuDense {
         self.draw(weights, first, Cancel::NEVER)
     }
 
-    fn draw(&mut self, weights: &[Threshold], first: StreamAddress, cancel: Cancel<'_>) -> Result<()> {
+    fn draw(
+        &mut self,
+        weights: &[Threshold],
+        first: StreamAddress,
+        cancel: Cancel<'_>,
+    ) -> Result<()> {
         let (n_inputs, n_neurons) = (self.shape.n_inputs(), self.shape.n_neurons());
         let (expected, actual) = (self.shape.n_weights(), weights.len());
         if expected != actual {
-            return Err(aleatron_core::Error::Mismatch { what: Quantity::Weights, expected, actual }.into());
+            return Err(aleatron_core::Error::Mismatch {
+                what: Quantity::Weights,
+                expected,
+                actual,
+            }
+            .into());
         }
         check_address(first, n_neurons, n_inputs)?;
         for (block, buffer) in &self.weights {
@@ -223,7 +240,8 @@ impl GpuDense {
     /// # Errors
     /// What the device reports.
     pub fn words(&self) -> Result<Vec<u64>> {
-        let mut words: Vec<u64> = memory::zeros(self.shape.weight_words() as u128, Quantity::Weights)?;
+        let mut words: Vec<u64> =
+            memory::zeros(self.shape.weight_words() as u128, Quantity::Weights)?;
         let row_words = 2 * self.shape.row_words();
         for (block, buffer) in &self.weights {
             scatter(&buffer.read()?, row_words, block, bytemuck::cast_slice_mut(&mut words));
@@ -231,19 +249,20 @@ impl GpuDense {
         Ok(words)
     }
 
-    /// The counts of a batch, `[sample][neuron]`. `inputs` holds a threshold per sample and input; the stream of
-    /// input i of sample s is drawn at row `first.row + s`, unit `first.unit + i`.
+    /// The counts of a batch, `[sample][neuron]`. `inputs` holds a threshold per sample and input;
+    /// the stream of input i of sample s is drawn at row `first.row + s`, unit `first.unit +
+    /// i`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`] where a counter
-    /// cannot name a row, or what the device reports.
+    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`]
+    /// where a counter cannot name a row, or what the device reports.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
         let source = ThresholdSource::Slice(inputs);
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some samples at a time
-    /// and in order, while the device counts those before.
+    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some
+    /// samples at a time and in order, while the device counts those before.
     ///
     /// # Errors
     /// As [`Self::counts`], and what `fill` reports.
@@ -260,8 +279,8 @@ impl GpuDense {
     /// The counts of a batch of packed input streams, `[sample][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length, or what the
-    /// device reports.
+    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length,
+    /// or what the device reports.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(Inputs::Streams(words), CountOptions::default())
     }
@@ -269,7 +288,8 @@ impl GpuDense {
     /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
     ///
     /// # Errors
-    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and [`aleatron_core::Error::Cancelled`].
+    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
+    /// [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let shape = &self.shape;
         let n_samples = inputs.n_samples(shape.n_inputs(), shape.length())?;
@@ -289,7 +309,8 @@ impl GpuDense {
         n_samples * self.shape.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken from all bits.
+    /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken
+    /// from all bits.
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
         let whole = buffers::widen(words, self.is_wide());
         match self.shape.polarity() {
@@ -325,7 +346,8 @@ impl GpuDense {
         n_samples * self.cuts.iter().map(|cut| cut.stride).max().unwrap_or(0)
     }
 
-    /// Records the counts of `n_samples` samples. `encode` records the streams of a cut of all samples.
+    /// Records the counts of `n_samples` samples. `encode` records the streams of a cut of all
+    /// samples.
     pub(crate) fn record_resident(
         &self,
         recorder: &mut Recorder<'_>,
@@ -393,7 +415,8 @@ impl ChunkRun for DenseRun<'_, '_> {
                 encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
             }
             if let Inputs::Streams(words) = self.inputs {
-                // A write to a buffer comes before all commands of the next submission: one submission per cut.
+                // A write to a buffer comes before all commands of the next submission: one
+                // submission per cut.
                 recorder.submit()?;
                 let block = Block { cut, first_row: samples.start, n_rows };
                 let mut packed = Vec::new();
@@ -417,13 +440,18 @@ impl ChunkRun for DenseRun<'_, '_> {
 fn largest_chunk(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> {
     let threshold_bytes = 4 * threshold_words(shape.n_inputs()) as u64;
     if threshold_bytes > limit {
-        return Err(Error::TooLarge { what: Limit::ThresholdBytes, actual: threshold_bytes.into(), limit });
+        return Err(Error::TooLarge {
+            what: Limit::ThresholdBytes,
+            actual: threshold_bytes.into(),
+            limit,
+        });
     }
     let count_bytes = 8 * shape.n_neurons() as u64;
     if count_bytes > limit {
         return Err(Error::TooLarge { what: Limit::CountBytes, actual: count_bytes.into(), limit });
     }
     let place = "dense::largest_chunk, rows without words";
-    let stream_bytes = cuts.iter().map(|cut| 4 * cut.stride as u64).max().ok_or(Error::Internal { place })?;
+    let stream_bytes =
+        cuts.iter().map(|cut| 4 * cut.stride as u64).max().ok_or(Error::Internal { place })?;
     Ok(host_size(limit / stream_bytes.max(threshold_bytes).max(count_bytes)))
 }

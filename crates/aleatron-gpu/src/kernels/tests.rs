@@ -1,10 +1,12 @@
-//! Every shader is valid, with and without optional abilities, before any device sees it; and the tests that launch kernels by hand.
+//! Every shader is valid, with and without optional abilities, before any device sees it; and the
+//! tests that launch kernels by hand.
 
 use std::sync::Arc;
 
 use aleatron_core::golden::{Answer, answers};
 use aleatron_device::{
-    AdapterChoice, BoundsChecks, Capabilities, Checks, ConstantValue, ContextOptions, GpuContext, Kernel,
+    AdapterChoice, BoundsChecks, Capabilities, Checks, ConstantValue, ContextOptions, GpuContext,
+    Kernel,
 };
 use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
 
@@ -71,8 +73,11 @@ fn kernels_declare_the_bindings_their_shaders_have() {
     for kernel in StreamKernel::ALL {
         let source = kernel.source(Capabilities::ALL);
         let module = naga::front::wgsl::parse_str(&source).unwrap();
-        let bindings =
-            module.global_variables.iter().filter(|(_, variable)| variable.binding.is_some()).count();
+        let bindings = module
+            .global_variables
+            .iter()
+            .filter(|(_, variable)| variable.binding.is_some())
+            .count();
         assert_eq!(bindings, kernel.bindings().len(), "{}", kernel.name());
         let immediates = module
             .global_variables
@@ -89,11 +94,16 @@ fn kernels_declare_the_bindings_their_shaders_have() {
 fn every_file_belongs_to_a_kernel() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/shaders");
     let all = [Capabilities::ALL, Capabilities::NONE];
-    let sources: Vec<_> = all.iter().flat_map(|&c| StreamKernel::ALL.map(|k| k.source(c))).collect();
+    let sources: Vec<_> =
+        all.iter().flat_map(|&c| StreamKernel::ALL.map(|k| k.source(c))).collect();
     let mut seen = 0;
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        assert!(sources.iter().any(|source| source.contains(&text)), "{}", text.lines().next().unwrap());
+        assert!(
+            sources.iter().any(|source| source.contains(&text)),
+            "{}",
+            text.lines().next().unwrap()
+        );
         seen += 1;
     }
     assert!(seen >= 15, "{seen} files");
@@ -101,7 +111,9 @@ fn every_file_belongs_to_a_kernel() {
 
 #[test]
 fn hot_kernels_are_compiled_without_checks() {
-    for kernel in [StreamKernel::Encode, StreamKernel::Accumulate, StreamKernel::Tile, StreamKernel::Sparse] {
+    for kernel in
+        [StreamKernel::Encode, StreamKernel::Accumulate, StreamKernel::Tile, StreamKernel::Sparse]
+    {
         assert!(matches!(kernel.checks(), BoundsChecks::Removed(_)), "{}", kernel.name());
     }
 }
@@ -153,7 +165,9 @@ fn philox_words_are_the_published_ones() {
     let mut seen = 0;
     for context in contexts() {
         for answer in answers().unwrap() {
-            let Answer::Philox { counter: [c0, c1, c2, c3], seed, words } = answer else { continue };
+            let Answer::Philox { counter: [c0, c1, c2, c3], seed, words } = answer else {
+                continue;
+            };
             let [k0, k1] = aleatron_core::philox::key(seed);
             let questions = context.upload(&[[c0, c1, c2, c3, k0, k1, 0, 0]]).unwrap();
             let answers = context.buffer::<[u32; 4]>(1).unwrap();

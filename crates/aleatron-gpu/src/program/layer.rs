@@ -1,4 +1,5 @@
-//! The layers of a program on a device: thresholds are read where a step left them, and counts stay there.
+//! The layers of a program on a device: thresholds are read where a step left them, and counts stay
+//! there.
 
 use std::sync::Arc;
 
@@ -74,7 +75,8 @@ pub(super) struct ResidentLayer {
 }
 
 impl ResidentLayer {
-    /// Prepares a layer for calls of up to `rows` rows, or of as many as bindings can hold; `None` if its inputs cannot be encoded without the host.
+    /// Prepares a layer for calls of up to `rows` rows, or of as many as bindings can hold; `None`
+    /// if its inputs cannot be encoded without the host.
     pub(super) fn new(
         backend: &GpuBackend,
         context: &Arc<GpuContext>,
@@ -107,13 +109,15 @@ impl ResidentLayer {
         let is_tabled = matches!(prepared, Prepared::Tabled(_) | Prepared::TabledConv(_));
         let sequences = match spec.encoding().input_source() {
             InputSource::Sequences(sequences) if !is_tabled => {
-                let period = if sequences.sharing == Sharing::OneForAll { 1 } else { spec.n_inputs() };
+                let period =
+                    if sequences.sharing == Sharing::OneForAll { 1 } else { spec.n_inputs() };
                 let has_cuts = matches!(&prepared, Prepared::Dense(layer) if !layer.has_one_cut());
                 let bytes = 256 * period as u128 * spec.length().words() as u128;
                 if has_cuts || bytes > context.max_binding_bytes().into() {
                     return Ok(None);
                 }
-                let values = integers((0..period).map(|input| sequences.input(input)), spec.length())?;
+                let values =
+                    integers((0..period).map(|input| sequences.input(input)), spec.length())?;
                 match InputSequences::new(context, &values, period, spec.length())? {
                     Some(sequences) => Some(sequences),
                     None => return Ok(None),
@@ -138,7 +142,9 @@ impl ResidentLayer {
             Prepared::Dense(layer) => (0, layer.stream_words(n), layer.count_words(n)),
             Prepared::Sparse(layer) => (0, n * layer.stream_cut().stride, layer.count_words(n)),
             Prepared::Tabled(layer) => (0, layer.row_words(n), layer.count_words(n)),
-            Prepared::Conv(layer) => (n * n_inputs, n * layer.stream_cut().stride, layer.count_words(n)),
+            Prepared::Conv(layer) => {
+                (n * n_inputs, n * layer.stream_cut().stride, layer.count_words(n))
+            }
             Prepared::TabledConv(_) => (0, 0, n * self.spec.n_neurons()),
             Prepared::SignedSparse { positive, negative, .. } => {
                 let parts = [positive, negative].into_iter().flatten();
@@ -182,7 +188,8 @@ impl ResidentLayer {
     /// Returns what is added to what is counted, modulo 2^64, neuron by neuron; it repeats.
     pub(super) fn bases(&self) -> Vec<u64> {
         let bits = self.spec.length().bits() as u64;
-        let products = || self.spec.topology().fan_ins().into_iter().map(|n| n as u64 * bits).collect();
+        let products =
+            || self.spec.topology().fan_ins().into_iter().map(|n| n as u64 * bits).collect();
         match (&self.prepared, self.spec.polarity()) {
             (Prepared::Tabled(_) | Prepared::TabledConv(_), _) | (_, Polarity::Unipolar) => vec![0],
             (Prepared::Conv(layer), Polarity::Signed) => layer.bases(),
@@ -190,8 +197,8 @@ impl ResidentLayer {
         }
     }
 
-    /// Records the counts of `n` rows, whose thresholds have 64 bits each, into the first buffer of counts, and into the second one where counts
-    /// are differences.
+    /// Records the counts of `n` rows, whose thresholds have 64 bits each, into the first buffer of
+    /// counts, and into the second one where counts are differences.
     pub(super) fn record(
         &self,
         recorder: &mut Recorder<'_>,
@@ -205,8 +212,9 @@ impl ResidentLayer {
         match &self.prepared {
             Prepared::Dense(layer) => {
                 self.pack(recorder, thresholds, views, n, Kept::All)?;
-                let encode =
-                    |recorder: &mut Recorder<'_>, cut: Cut| self.encode(recorder, views, n, cut, seed);
+                let encode = |recorder: &mut Recorder<'_>, cut: Cut| {
+                    self.encode(recorder, views, n, cut, seed)
+                };
                 layer.record_resident(recorder, views.streams, counts, n, &encode)
             }
             Prepared::Sparse(layer) => {
@@ -292,10 +300,22 @@ impl ResidentLayer {
             Kept::NotNegative => 1,
             Kept::Negative => 2,
         };
-        let constants =
-            [("FORM", u32::from(is_tabled).into()), ("KEEP", kept.into()), ("SIGNS", has_signs.into())];
+        let constants = [
+            ("FORM", u32::from(is_tabled).into()),
+            ("KEEP", kept.into()),
+            ("SIGNS", has_signs.into()),
+        ];
         let views = [thresholds, views.packed, views.signs];
-        launch(recorder, &context, StreamKernel::StagePack, &constants, &views, &params, n_thresholds, 16)
+        launch(
+            recorder,
+            &context,
+            StreamKernel::StagePack,
+            &constants,
+            &views,
+            &params,
+            n_thresholds,
+            16,
+        )
     }
 
     /// Records the streams of a cut of `n` rows.
@@ -314,7 +334,8 @@ impl ResidentLayer {
                 sequences.record(recorder, views.packed, streams, [n, n_units, cut.stride])
             }
             None => {
-                let (first, stream) = (self.spec.input_address(seed), StreamWords::of(self.spec.length()));
+                let (first, stream) =
+                    (self.spec.input_address(seed), StreamWords::of(self.spec.length()));
                 encode::check_address(first, n, n_units)?;
                 let part = Part { first, n_rows: n, n_units, cut, stream, out_base: 0 };
                 encode::record(recorder, &part, views.packed, views.streams, None)

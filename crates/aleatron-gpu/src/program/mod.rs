@@ -1,7 +1,9 @@
-//! Compiled networks on a device: thresholds go up, integers come down, and nothing in between leaves the device.
+//! Compiled networks on a device: thresholds go up, integers come down, and nothing in between
+//! leaves the device.
 //!
-//! WGSL has no f64, so that floats are the host's: it quantizes inputs before a chunk is submitted, and restores outputs after it has come back.
-//! Programs with floats between two layers do not run here.
+//! WGSL has no f64, so that floats are the host's: it quantizes inputs before a chunk is submitted,
+//! and restores outputs after it has come back. Programs with floats between two layers do not run
+//! here.
 
 mod layer;
 mod place;
@@ -14,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aleatron_core::backend::PrepareOptions;
 use aleatron_core::program::{
-    KernelTime, PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, Step, StepKind,
+    KernelTime, PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, Step,
+    StepKind,
 };
 use aleatron_core::{Backend, Cancel, Quantity, memory};
 use aleatron_device::{GpuContext, Profiler};
@@ -77,7 +80,8 @@ pub(crate) struct GpuProgram {
     chunk: usize,
     /// Workspaces whose buffers slots share as far as their uses allow.
     shared: Mutex<Vec<Workspace>>,
-    /// Workspaces in which every slot has memory of its own, for runs that return others than the outputs.
+    /// Workspaces in which every slot has memory of its own, for runs that return others than the
+    /// outputs.
     separate: Mutex<Vec<Workspace>>,
 }
 
@@ -89,7 +93,8 @@ impl GpuProgram {
         program: &Arc<Program>,
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Self>> {
-        let (Some(places), Some(magnitudes)) = (place::places(program), program.magnitudes(LIMIT)) else {
+        let (Some(places), Some(magnitudes)) = (place::places(program), program.magnitudes(LIMIT))
+        else {
             return Ok(None);
         };
         let limit = context.max_binding_bytes();
@@ -103,9 +108,11 @@ impl GpuProgram {
             return Ok(None);
         }
         for layer in program.layers() {
-            // Streams and thresholds of a sample, and its counts: what layers allocate when they are prepared.
+            // Streams and thresholds of a sample, and its counts: what layers allocate when they
+            // are prepared.
             let (spec, rows) = (&layer.spec, layer.rows as u64);
-            let streams = (spec.n_inputs() as u64).saturating_mul(8 * spec.length().words() as u64 + 12);
+            let streams =
+                (spec.n_inputs() as u64).saturating_mul(8 * spec.length().words() as u64 + 12);
             let bytes = streams.saturating_add(8 * spec.n_neurons() as u64).saturating_mul(rows);
             let fitting = usize::try_from(CHUNK_BYTES / bytes.max(1)).unwrap_or(MAX_CHUNK);
             chunk = chunk.min(fitting.max(1));
@@ -144,7 +151,9 @@ impl GpuProgram {
             }
             let mut n_requantized = requantized.len().saturating_sub(1);
             match StageStep::new(context, program, step, &magnitudes, &mut n_requantized)? {
-                Some(stage) if stage.constant_bytes() <= limit => steps.push(DeviceStep::Stage(stage)),
+                Some(stage) if stage.constant_bytes() <= limit => {
+                    steps.push(DeviceStep::Stage(stage))
+                }
                 _ => return Ok(None),
             }
         }
@@ -162,8 +171,10 @@ impl GpuProgram {
             shared: Mutex::default(),
             separate: Mutex::default(),
         };
-        let sample =
-            prepared.layer_words(1).bytes().saturating_add(8 * prepared.buffers(Layout::Shared).elements());
+        let sample = prepared
+            .layer_words(1)
+            .bytes()
+            .saturating_add(8 * prepared.buffers(Layout::Shared).elements());
         let fitting = usize::try_from(CHUNK_BYTES / sample.max(1)).unwrap_or(MAX_CHUNK);
         prepared.chunk = chunk.min(fitting.max(1));
         Ok(Some(prepared))
@@ -179,10 +190,13 @@ impl GpuProgram {
     /// Returns the buffers of slots.
     fn buffers(&self, layout: Layout) -> Buffers {
         // Counts that accumulators are computed from at once are nowhere.
-        let fused = self.steps.iter().zip(self.program.steps()).filter_map(|(device, step)| match device {
-            DeviceStep::Product { fused: Some(_), .. } if layout == Layout::Shared => Some(step.output()),
-            _ => None,
-        });
+        let fused =
+            self.steps.iter().zip(self.program.steps()).filter_map(|(device, step)| match device {
+                DeviceStep::Product { fused: Some(_), .. } if layout == Layout::Shared => {
+                    Some(step.output())
+                }
+                _ => None,
+            });
         Buffers::new(&self.program, &self.places, layout, &fused.collect::<Vec<_>>())
     }
 
@@ -195,8 +209,8 @@ impl GpuProgram {
         idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns which slots the host must compute from slots of the device: those asked for, those they depend on, and thresholds, since it
-    /// counts the values that saturate.
+    /// Returns which slots the host must compute from slots of the device: those asked for, those
+    /// they depend on, and thresholds, since it counts the values that saturate.
     fn needed_after(&self, slots: &[SlotId]) -> Vec<bool> {
         let mut needed = vec![false; self.program.slots().len()];
         slots.iter().for_each(|id| needed[id.index()] = true);
@@ -227,9 +241,12 @@ impl GpuProgram {
         let is_usual = slots.iter().all(|slot| self.program.outputs().contains(slot));
         let layout = if is_usual { Layout::Shared } else { Layout::Separate };
         let needed = self.needed_after(slots);
-        let is_fetched = |id: &SlotId| needed[id.index()] && self.places[id.index()] == Place::Device;
-        let fetched: Vec<SlotId> = self.program.steps().iter().map(Step::output).filter(is_fetched).collect();
-        // Times are collected chunk by chunk. Otherwise the host prepares one chunk while the device computes the other.
+        let is_fetched =
+            |id: &SlotId| needed[id.index()] && self.places[id.index()] == Place::Device;
+        let fetched: Vec<SlotId> =
+            self.program.steps().iter().map(Step::output).filter(is_fetched).collect();
+        // Times are collected chunk by chunk. Otherwise the host prepares one chunk while the
+        // device computes the other.
         let ahead = if profiler.is_some() { 0 } else { 1 };
         let mut in_flight: VecDeque<(Workspace, Chunk, Range<usize>)> = VecDeque::new();
         let mut receive = |(mut workspace, chunk, range): (Workspace, Chunk, Range<usize>)| {
@@ -284,7 +301,8 @@ fn fused(
     let counts = program.steps()[product].output();
     let n_users = program.steps().iter().filter(|step| step.inputs().contains(&counts)).count();
     let is_output = program.outputs().contains(&counts);
-    let Some(next) = program.steps().get(product + 1).filter(|next| next.inputs() == [counts]) else {
+    let Some(next) = program.steps().get(product + 1).filter(|next| next.inputs() == [counts])
+    else {
         return Ok(None);
     };
     let StepKind::Accumulate { layer, accumulator } = next.kind() else { return Ok(None) };

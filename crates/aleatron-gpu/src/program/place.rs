@@ -13,16 +13,21 @@ pub(super) enum Place {
     After,
 }
 
-/// Returns where each slot is computed; `None` if floats between two layers would have to go through the host.
+/// Returns where each slot is computed; `None` if floats between two layers would have to go
+/// through the host.
 pub(super) fn places(program: &Program) -> Option<Vec<Place>> {
     let mut places = vec![Place::Before; program.slots().len()];
     for step in program.steps() {
         let of_inputs = || step.inputs().iter().map(|id| places[id.index()]);
         let is_integer = program.slot(step.output()).kind == SlotKind::Integer;
         let place = match step.kind() {
-            StepKind::Product { .. } | StepKind::Accumulate { .. } | StepKind::Offset { .. } => Place::Device,
+            StepKind::Product { .. } | StepKind::Accumulate { .. } | StepKind::Offset { .. } => {
+                Place::Device
+            }
             StepKind::Requantize { .. } | StepKind::Clip(Bounds::Integer(_)) => Place::Device,
-            StepKind::Pool(_) | StepKind::Gather { .. } | StepKind::Combine { .. } if is_integer => {
+            StepKind::Pool(_) | StepKind::Gather { .. } | StepKind::Combine { .. }
+                if is_integer =>
+            {
                 Place::Device
             }
             _ if of_inputs().all(|place| place == Place::Before) => Place::Before,
@@ -39,7 +44,8 @@ pub(super) fn places(program: &Program) -> Option<Vec<Place>> {
 /// Returns the slots that the host computes and the device reads.
 pub(super) fn uploaded(program: &Program, places: &[Place]) -> Vec<SlotId> {
     let mut slots = Vec::new();
-    for step in program.steps().iter().filter(|step| places[step.output().index()] == Place::Device) {
+    for step in program.steps().iter().filter(|step| places[step.output().index()] == Place::Device)
+    {
         for &id in step.inputs() {
             if places[id.index()] == Place::Before && !slots.contains(&id) {
                 slots.push(id);
@@ -69,14 +75,21 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Assigns buffers to the slots of the device. Those of `skipped` have none.
-    pub(super) fn new(program: &Program, places: &[Place], layout: Layout, skipped: &[SlotId]) -> Self {
+    pub(super) fn new(
+        program: &Program,
+        places: &[Place],
+        layout: Layout,
+        skipped: &[SlotId],
+    ) -> Self {
         let end = program.steps().len();
         let mut last_uses = program.last_uses();
         for id in program.outputs() {
             last_uses[id.index()] = Some(end);
         }
         // What the host computes from is copied at the end.
-        for step in program.steps().iter().filter(|step| places[step.output().index()] == Place::After) {
+        for step in
+            program.steps().iter().filter(|step| places[step.output().index()] == Place::After)
+        {
             step.inputs().iter().for_each(|id| last_uses[id.index()] = Some(end));
         }
         let mut made = Self { of_slot: vec![None; program.slots().len()], lens: Vec::new() };
@@ -87,11 +100,14 @@ impl Buffers {
         let on_device = steps.filter(|(id, _)| places[id.index()] == Place::Device);
         for (id, time) in uploads.chain(on_device).filter(|(id, _)| !skipped.contains(id)) {
             let len = program.slot(id).len;
-            // A step reads its inputs while it writes its output, so that a buffer is free after the last step that reads it.
+            // A step reads its inputs while it writes its output, so that a buffer is free after
+            // the last step that reads it.
             let is_free = |b: usize| layout == Layout::Shared && busy_until[b] < time;
             let free = (0..made.lens.len()).filter(|&b| is_free(b));
-            let fitting = free.clone().filter(|&b| made.lens[b] >= len).min_by_key(|&b| made.lens[b]);
-            let buffer = fitting.or_else(|| free.max_by_key(|&b| made.lens[b])).unwrap_or(made.lens.len());
+            let fitting =
+                free.clone().filter(|&b| made.lens[b] >= len).min_by_key(|&b| made.lens[b]);
+            let buffer =
+                fitting.or_else(|| free.max_by_key(|&b| made.lens[b])).unwrap_or(made.lens.len());
             if buffer == made.lens.len() {
                 made.lens.push(0);
                 busy_until.push(0);

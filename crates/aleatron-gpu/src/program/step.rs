@@ -49,7 +49,11 @@ impl Table {
     ) -> Result<Self> {
         let entries: Vec<u32> = pattern.table().iter().flat_map(words).collect();
         let keys: Vec<u32> = pattern.keys().collect();
-        Ok(Self { keys: context.upload(&keys)?, period: keys.len(), entries: context.upload(&entries)? })
+        Ok(Self {
+            keys: context.upload(&keys)?,
+            period: keys.len(),
+            entries: context.upload(&entries)?,
+        })
     }
 
     fn bytes(&self) -> u64 {
@@ -95,7 +99,8 @@ pub(super) struct StepViews<'a> {
 }
 
 impl StageStep {
-    /// Prepares a step; `None` if kernels here cannot run it. `n_requantized` counts the steps that requantize.
+    /// Prepares a step; `None` if kernels here cannot run it. `n_requantized` counts the steps that
+    /// requantize.
     pub(super) fn new(
         context: &Arc<GpuContext>,
         program: &Program,
@@ -111,12 +116,14 @@ impl StageStep {
             }
             StepKind::Offset { sign, terms } => {
                 let kind = if *sign == Sign::Plus { 0 } else { 1 };
-                let table = Table::new(context, terms, |&term| words_of(term.cast_unsigned()).to_vec())?;
+                let table =
+                    Table::new(context, terms, |&term| words_of(term.cast_unsigned()).to_vec())?;
                 Op::Map { kind, table }
             }
             StepKind::Clip(Bounds::Integer(bounds)) => {
-                let words =
-                    |ends: &[i64; 2]| ends.iter().flat_map(|end| words_of(end.cast_unsigned())).collect();
+                let words = |ends: &[i64; 2]| {
+                    ends.iter().flat_map(|end| words_of(end.cast_unsigned())).collect()
+                };
                 Op::Map { kind: 2, table: Table::new(context, bounds, words)? }
             }
             StepKind::Combine { sign, rescale } => {
@@ -126,11 +133,13 @@ impl StageStep {
                     return Ok(None);
                 }
                 let one = |rescaler: &Option<Rescaler>| {
-                    let (multiplier, shift) = rescaler.map_or((1, 0), |r| (r.multiplier(), r.shift()));
+                    let (multiplier, shift) =
+                        rescaler.map_or((1, 0), |r| (r.multiplier(), r.shift()));
                     let [low, high] = words_of(multiplier);
                     [low, high, shift, 0]
                 };
-                let table = Table::new(context, rescale, |pair| pair.iter().flat_map(one).collect())?;
+                let table =
+                    Table::new(context, rescale, |pair| pair.iter().flat_map(one).collect())?;
                 Op::Combine { sign: *sign, table }
             }
             StepKind::Gather { map } => {
@@ -174,7 +183,9 @@ impl StageStep {
     pub(super) fn constant_bytes(&self) -> u64 {
         match &self.op {
             Op::Accumulate(stage) => stage.constants.view().bytes(),
-            Op::Map { table, .. } | Op::Combine { table, .. } | Op::Requantize { table, .. } => table.bytes(),
+            Op::Map { table, .. } | Op::Combine { table, .. } | Op::Requantize { table, .. } => {
+                table.bytes()
+            }
             Op::Gather(selections) => {
                 selections.iter().map(|selection| selection.pairs.view().bytes()).max().unwrap_or(0)
             }
@@ -206,14 +217,27 @@ impl StageStep {
         };
         match &self.op {
             Op::Accumulate(stage) => {
-                let raw =
-                    RawCounts { first: input, second: input, form: RawForm::Pairs, sign: RawSign::Plus };
+                let raw = RawCounts {
+                    first: input,
+                    second: input,
+                    form: RawForm::Pairs,
+                    sign: RawSign::Plus,
+                };
                 stage.record(recorder, &raw, views.output, n)
             }
             Op::Map { kind, table } => {
                 let views = [input, table.keys.view(), table.entries.view(), views.output];
                 let constants = [("KIND", (*kind).into())];
-                launch(recorder, &context, StreamKernel::StageMap, &constants, &views, &mapped(table)?, n, 16)
+                launch(
+                    recorder,
+                    &context,
+                    StreamKernel::StageMap,
+                    &constants,
+                    &views,
+                    &mapped(table)?,
+                    n,
+                    16,
+                )
             }
             Op::Combine { sign, table } => {
                 let other = *views.inputs.get(1).ok_or(Error::Internal { place })?;
@@ -232,7 +256,8 @@ impl StageStep {
             }
             Op::Gather(selections) => {
                 for Selection { input, pairs } in selections {
-                    let (Some(&source), Some(&len)) = (views.inputs.get(*input), self.input_lens.get(*input))
+                    let (Some(&source), Some(&len)) =
+                        (views.inputs.get(*input), self.input_lens.get(*input))
                     else {
                         return Err(Error::Internal { place });
                     };
@@ -245,7 +270,16 @@ impl StageStep {
                         made_len: size_u32(self.len, "elements of a sample")?,
                     };
                     let views = [source, pairs.view(), views.output];
-                    launch(recorder, &context, StreamKernel::StageGather, &[], &views, &params, n, 24)?;
+                    launch(
+                        recorder,
+                        &context,
+                        StreamKernel::StageGather,
+                        &[],
+                        &views,
+                        &params,
+                        n,
+                        24,
+                    )?;
                 }
                 Ok(())
             }
@@ -268,7 +302,16 @@ impl StageStep {
                     ("COUNT_PADDING", (pool.border == Border::Zeros).into()),
                 ];
                 let views = [input, views.output];
-                launch(recorder, &context, StreamKernel::StagePool, &constants, &views, &params, n, 16)
+                launch(
+                    recorder,
+                    &context,
+                    StreamKernel::StagePool,
+                    &constants,
+                    &views,
+                    &params,
+                    n,
+                    16,
+                )
             }
             Op::Requantize { table, polarity, counter } => {
                 check_words_of(&views.saturated, *counter as u64 + 1)?;
@@ -276,8 +319,18 @@ impl StageStep {
                 let counter = size_u32(*counter, "number of a step")?;
                 let params = StageRequantizeParams { n: n_elements, len, period, counter };
                 let constants = [("SIGNED", (*polarity == Polarity::Signed).into())];
-                let views = [input, table.keys.view(), table.entries.view(), views.output, views.saturated];
-                launch(recorder, &context, StreamKernel::StageRequantize, &constants, &views, &params, n, 16)
+                let views =
+                    [input, table.keys.view(), table.entries.view(), views.output, views.saturated];
+                launch(
+                    recorder,
+                    &context,
+                    StreamKernel::StageRequantize,
+                    &constants,
+                    &views,
+                    &params,
+                    n,
+                    16,
+                )
             }
         }
     }
@@ -309,7 +362,9 @@ fn requantize_table(
 ) -> Result<Option<Table>> {
     let width = spec.encoding().input_width().bits();
     let is_possible = |q: &Requantizer| {
-        q.shift() <= MAX_SHIFT && q.comparator().bits() <= width && q.reach(largest, LIMIT).is_some()
+        q.shift() <= MAX_SHIFT
+            && q.comparator().bits() <= width
+            && q.reach(largest, LIMIT).is_some()
     };
     if !requantizers.table().iter().all(is_possible) {
         return Ok(None);
@@ -318,8 +373,10 @@ fn requantize_table(
         let one = requantizer.comparator().one();
         let zero = if spec.polarity() == Polarity::Bipolar { one / 2 } else { 0 };
         // A reach is below 2^62; there is one, as was checked.
-        let reach =
-            requantizer.reach(largest, LIMIT).and_then(|reach| u64::try_from(reach).ok()).unwrap_or(0);
+        let reach = requantizer
+            .reach(largest, LIMIT)
+            .and_then(|reach| u64::try_from(reach).ok())
+            .unwrap_or(0);
         let numbers = [requantizer.multiplier(), reach, zero, one];
         let mut words: Vec<u32> = numbers.into_iter().flat_map(words_of).collect();
         words.extend([requantizer.shift(), width - requantizer.comparator().bits()]);
@@ -369,13 +426,20 @@ pub(super) struct CountStage {
 }
 
 impl CountStage {
-    /// Returns the stage whose results are counts. `bases` is added to the counts of the neurons, modulo 2^64; it repeats.
-    pub(super) fn counts(context: &Arc<GpuContext>, n_neurons: usize, bases: &[u64]) -> Result<Self> {
-        let words: Vec<u32> = bases.iter().cycle().take(n_neurons).flat_map(|&base| words_of(base)).collect();
+    /// Returns the stage whose results are counts. `bases` is added to the counts of the neurons,
+    /// modulo 2^64; it repeats.
+    pub(super) fn counts(
+        context: &Arc<GpuContext>,
+        n_neurons: usize,
+        bases: &[u64],
+    ) -> Result<Self> {
+        let words: Vec<u32> =
+            bases.iter().cycle().take(n_neurons).flat_map(|&base| words_of(base)).collect();
         Ok(Self { constants: context.upload(&words)?, shift: 0, interval: [i64::MIN, i64::MAX] })
     }
 
-    /// Returns the stage whose results are the integers of accumulators. `bases` is as in [`Self::counts`].
+    /// Returns the stage whose results are the integers of accumulators. `bases` is as in
+    /// [`Self::counts`].
     pub(super) fn accumulate(
         context: &Arc<GpuContext>,
         spec: &LayerSpec,
@@ -393,7 +457,8 @@ impl CountStage {
         let fan_ins = spec.topology().fan_ins();
         let neurons = (0..spec.n_neurons()).zip(fan_ins.iter().cycle()).zip(bases.iter().cycle());
         let constant = |((neuron, &n), &base): ((usize, &usize), &u64)| {
-            let products = (n as u64).wrapping_mul(bits).wrapping_mul(subtracts) << accumulator.fraction();
+            let products =
+                (n as u64).wrapping_mul(bits).wrapping_mul(subtracts) << accumulator.fraction();
             let bias = accumulator.bias().get(neuron / per_row).copied().unwrap_or(0);
             (base << shift).wrapping_sub(products).wrapping_add(bias.cast_unsigned())
         };

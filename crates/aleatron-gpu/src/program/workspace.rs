@@ -44,12 +44,16 @@ pub(super) struct Chunk {
 impl Workspace {
     pub(super) fn new(owner: &GpuProgram, layout: Layout) -> Result<Self> {
         let (context, chunk) = (&owner.context, owner.chunk);
-        let buffer = |words: usize| -> Result<GpuBuffer<u32>> { Ok(context.buffer(words.max(LEAST_WORDS))?) };
+        let buffer = |words: usize| -> Result<GpuBuffer<u32>> {
+            Ok(context.buffer(words.max(LEAST_WORDS))?)
+        };
         let words = owner.layer_words(chunk);
         let buffers = owner.buffers(layout);
-        let slots = buffers.lens.iter().map(|&len| buffer(2 * len * chunk)).collect::<Result<_>>()?;
+        let slots =
+            buffers.lens.iter().map(|&len| buffer(2 * len * chunk)).collect::<Result<_>>()?;
         let LayerWords { packed, signs, streams, counts } = words;
-        let uploaded: usize = owner.uploaded.iter().map(|&id| 2 * chunk * owner.program.slot(id).len).sum();
+        let uploaded: usize =
+            owner.uploaded.iter().map(|&id| 2 * chunk * owner.program.slot(id).len).sum();
         Ok(Self {
             layout,
             buffers,
@@ -70,7 +74,8 @@ impl Workspace {
         Ok(buffer.ok_or(Error::Internal { place })?.view())
     }
 
-    /// Computes what the host computes first, and submits the rest. `fetched` are the slots of the device that come back.
+    /// Computes what the host computes first, and submits the rest. `fetched` are the slots of the
+    /// device that come back.
     pub(super) fn submit(
         &mut self,
         owner: &GpuProgram,
@@ -91,7 +96,9 @@ impl Workspace {
         self.upload.map()?;
         let mut first = 0;
         for &id in &owner.uploaded {
-            let Some(SlotData::Words(words)) = &chunk.data[id.index()] else { return Err(NO_THRESHOLDS) };
+            let Some(SlotData::Words(words)) = &chunk.data[id.index()] else {
+                return Err(NO_THRESHOLDS);
+            };
             self.upload.write(first, bytemuck::cast_slice(words))?;
             first += 2 * words.len();
         }
@@ -136,7 +143,8 @@ impl Workspace {
                 DeviceStep::Host => {}
                 _ if skipped == Some(k) => {}
                 DeviceStep::Product { layer, counts, fused } => {
-                    let (resident, rows) = (&owner.layers[*layer], n * program.layers()[*layer].rows);
+                    let (resident, rows) =
+                        (&owner.layers[*layer], n * program.layers()[*layer].rows);
                     let seed = batch.row_seed(program.layers()[*layer].rows, 0)?;
                     resident.record(recorder, self.slot(step.input())?, &views, rows, seed)?;
                     let (stage, output) = match fused {
@@ -155,7 +163,11 @@ impl Workspace {
                 }
                 DeviceStep::Stage(stage) => {
                     let views = StepViews {
-                        inputs: step.inputs().iter().map(|&id| self.slot(id)).collect::<Result<_>>()?,
+                        inputs: step
+                            .inputs()
+                            .iter()
+                            .map(|&id| self.slot(id))
+                            .collect::<Result<_>>()?,
                         output: self.slot(step.output())?,
                         saturated: self.saturated.view(),
                     };
@@ -176,7 +188,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits for a chunk, computes what the host computes last, and adds the slots asked for to those before.
+    /// Waits for a chunk, computes what the host computes last, and adds the slots asked for to
+    /// those before.
     pub(super) fn receive(
         &mut self,
         owner: &GpuProgram,
@@ -195,7 +208,8 @@ impl Workspace {
             counted.for_each(|(&layer, &more)| output.saturated[layer] += u64::from(more));
             for &id in fetched {
                 let (own, rest) = words.split_at(2 * n * program.slot(id).len);
-                let numbers = own.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+                let numbers =
+                    own.chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
                 data[id.index()] = Some(match program.slot(id).kind {
                     SlotKind::Integer => SlotData::Integer(numbers.map(u64::cast_signed).collect()),
                     _ => SlotData::Words(numbers.collect()),
@@ -217,10 +231,12 @@ impl Workspace {
     }
 }
 
-const NO_THRESHOLDS: Error = Error::Internal { place: "program::Workspace::submit, slot without thresholds" };
+const NO_THRESHOLDS: Error =
+    Error::Internal { place: "program::Workspace::submit, slot without thresholds" };
 
 impl GpuProgram {
-    /// Runs the steps of the host at a place, in their order, as far as they compute what `is_needed`.
+    /// Runs the steps of the host at a place, in their order, as far as they compute what
+    /// `is_needed`.
     fn run_on_host(
         &self,
         place: Place,
@@ -233,7 +249,8 @@ impl GpuProgram {
         for step in self.program.steps().iter().filter(|step| own(step.output())) {
             let inputs = step.inputs().iter().map(|id| data[id.index()].as_ref());
             let place = "program::GpuProgram::run_on_host, slot that was not computed";
-            let inputs: Vec<&SlotData> = inputs.collect::<Option<_>>().ok_or(Error::Internal { place })?;
+            let inputs: Vec<&SlotData> =
+                inputs.collect::<Option<_>>().ok_or(Error::Internal { place })?;
             let made = plain::run_step(&self.program, step, &inputs, n_samples, saturated)?;
             data[step.output().index()] = Some(made);
         }

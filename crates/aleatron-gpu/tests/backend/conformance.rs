@@ -6,7 +6,8 @@ use aleatron_core::conformance::strategies::{Sizes, layer, streams};
 use aleatron_core::conformance::{Case, Operation, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
 use aleatron_core::{
-    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed, Weights,
+    Backend, BackendFault, Cancel, Encoding, Error, LayerSpec, Length, Polarity, SampleSeed,
+    Weights,
 };
 use aleatron_gpu::{GpuBackend, adapter};
 use proptest::prelude::*;
@@ -66,7 +67,8 @@ proptest! {
 
 fn small() -> (LayerSpec, Weights) {
     let encoding = Encoding::Bernoulli { seed: 1 };
-    let spec = LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Unipolar, encoding).unwrap();
+    let spec =
+        LayerSpec::dense(3, 2, Length::new(64).unwrap(), Polarity::Unipolar, encoding).unwrap();
     let weights = Weights::new(&spec, vec![0.5; 6]).unwrap();
     (spec, weights)
 }
@@ -77,7 +79,8 @@ fn a_backend_is_named_by_its_place() {
     let name = format!("gpu:{}", info.index);
     assert_eq!(GpuBackend::open(&choice()).unwrap().name(), name);
     let (spec, weights) = small();
-    let layer = GpuBackend::on(context()).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+    let layer =
+        GpuBackend::on(context()).prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
     assert_eq!(layer.backend_for(1), Some(name));
     assert!(!layer.is_lost());
 }

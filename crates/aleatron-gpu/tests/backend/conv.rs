@@ -21,7 +21,11 @@ fn check(spec: &LayerSpec, n_samples: usize) {
     });
     let expected = Reference.answer(&case);
     for context in both_contexts() {
-        assert_eq!(GpuBackend::on(context).run(&case).unwrap().unwrap(), expected, "{spec:?} x {n_samples}");
+        assert_eq!(
+            GpuBackend::on(context).run(&case).unwrap().unwrap(),
+            expected,
+            "{spec:?} x {n_samples}"
+        );
     }
 }
 
@@ -30,10 +34,14 @@ fn check(spec: &LayerSpec, n_samples: usize) {
 fn convolution_of_every_tile_shape_equals_the_reference() {
     let encoding = Encoding::Bernoulli { seed: 2 };
     for (k, (channels, size, n_samples)) in
-        [(5, 7, 3), (16, 9, 1), (30, 9, 1), (64, 4, 5), (70, 4, 1), (70, 5, 1)].into_iter().enumerate()
+        [(5, 7, 3), (16, 9, 1), (30, 9, 1), (64, 4, 5), (70, 4, 1), (70, 5, 1)]
+            .into_iter()
+            .enumerate()
     {
-        let convolution = Convolution::conv2d([2, size, size], channels, [3, 3]).with_padding([1, 1]);
-        for (polarity, bits) in Polarity::ALL.into_iter().zip([[20, 70, 128], [128, 20, 70]][k % 2]) {
+        let convolution =
+            Convolution::conv2d([2, size, size], channels, [3, 3]).with_padding([1, 1]);
+        for (polarity, bits) in Polarity::ALL.into_iter().zip([[20, 70, 128], [128, 20, 70]][k % 2])
+        {
             let length = Length::new(bits).unwrap();
             check(&LayerSpec::conv(convolution, length, polarity, encoding).unwrap(), n_samples);
         }
@@ -46,6 +54,9 @@ fn split_kernels_of_signed_dense_layers_equal_the_reference() {
     let encoding = Encoding::Bernoulli { seed: 2 };
     for (n_neurons, n_samples, bits) in [(3, 1, 1024), (70, 2, 70), (70, 20, 128), (70, 70, 40)] {
         let length = Length::new(bits).unwrap();
-        check(&LayerSpec::dense(150, n_neurons, length, Polarity::Signed, encoding).unwrap(), n_samples);
+        check(
+            &LayerSpec::dense(150, n_neurons, length, Polarity::Signed, encoding).unwrap(),
+            n_samples,
+        );
     }
 }

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{Draw, both_contexts, context, every_context, length, plain_context};
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
-    Cancel, DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold, reference,
-    weights,
+    Cancel, DenseShape, LayerIndex, Polarity, Quantity, StreamAddress, StreamMatrix, Threshold,
+    reference, weights,
 };
 use aleatron_gpu::{
-    CountOptions, Error, GpuContext, GpuDense, Inputs, KernelChoice, RowGroup, ThresholdSource, TileShape,
+    CountOptions, Error, GpuContext, GpuDense, Inputs, KernelChoice, RowGroup, ThresholdSource,
+    TileShape,
 };
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
@@ -47,7 +48,8 @@ impl Case {
             }
         }
         let streams = StreamMatrix::from_words(streams, inputs.len(), shape.length()).unwrap();
-        let matrix = StreamMatrix::from_words(weights.clone(), shape.n_weights(), shape.length()).unwrap();
+        let matrix =
+            StreamMatrix::from_words(weights.clone(), shape.n_weights(), shape.length()).unwrap();
         let counts = crate::common::dense_counts(&shape, &matrix, &streams);
         Self { shape, weights, inputs, first, counts }
     }
@@ -64,7 +66,16 @@ impl Case {
 #[test]
 fn counts_equal_the_reference_for_odd_sizes() {
     let mut draw = Draw::new(11);
-    let sizes = [(1, 1, 1), (2, 3, 1), (5, 4, 2), (7, 9, 3), (16, 5, 9), (33, 2, 20), (3, 70, 5), (9, 6, 40)];
+    let sizes = [
+        (1, 1, 1),
+        (2, 3, 1),
+        (5, 4, 2),
+        (7, 9, 3),
+        (16, 5, 9),
+        (33, 2, 20),
+        (3, 70, 5),
+        (9, 6, 40),
+    ];
     for (n, bits) in [1, 31, 33, 63, 64, 65, 100, 1000, 1024, 4097].into_iter().enumerate() {
         for (m, polarity) in POLARITIES.into_iter().enumerate() {
             let (n_inputs, n_neurons, n_samples) = sizes[(2 * n + 3 * m) % sizes.len()];
@@ -78,13 +89,17 @@ fn counts_equal_the_reference_for_odd_sizes() {
 fn every_kernel_gives_the_same_counts() {
     let mut draw = Draw::new(12);
     let shapes = [TileShape::TALL, TileShape::TALLEST].into_iter().chain(TileShape::CANDIDATES);
-    let shapes: Vec<_> = shapes.filter(|s| s.workgroup_bytes() <= context().info().workgroup_bytes).collect();
+    let shapes: Vec<_> =
+        shapes.filter(|s| s.workgroup_bytes() <= context().info().workgroup_bytes).collect();
     assert!(shapes.len() >= 6, "{shapes:?}");
     for polarity in POLARITIES {
-        // More than one tile of the smaller shapes in each direction, and more than one part of each row.
+        // More than one tile of the smaller shapes in each direction, and more than one part of
+        // each row.
         let case = Case::new(&mut draw, 21, 70, 66, 257, polarity);
         for rows in RowGroup::ALL {
-            every_context().iter().for_each(|context| case.check(context, 100, KernelChoice::Rows(rows)));
+            every_context()
+                .iter()
+                .for_each(|context| case.check(context, 100, KernelChoice::Rows(rows)));
         }
         let contexts = both_contexts();
         for &shape in &shapes {
@@ -103,7 +118,8 @@ fn batches_in_chunks_give_the_same_counts() {
         let case = Case::new(&mut draw, 6, 5, 23, 130, polarity);
         for max_batch in [1, 2, 7, 22, 23, 24, 1000] {
             case.check(&context(), max_batch, KernelChoice::Auto);
-            let layer = GpuDense::from_words(&context(), case.shape, max_batch, &case.weights).unwrap();
+            let layer =
+                GpuDense::from_words(&context(), case.shape, max_batch, &case.weights).unwrap();
             let counts = layer.counts_filled(23, case.first, |samples, out| {
                 out.extend(&case.inputs[samples.start * 6..samples.end * 6]);
                 Ok(())
@@ -124,9 +140,11 @@ fn weights_past_the_binding_limit_are_split() {
             let context = plain_context(bytes);
             let layer = GpuDense::from_words(&context, case.shape, 64, &case.weights).unwrap();
             blocks.push(layer.n_blocks());
-            for choice in
-                [KernelChoice::Auto, KernelChoice::Rows(RowGroup::Two), KernelChoice::Rows(RowGroup::Four)]
-            {
+            for choice in [
+                KernelChoice::Auto,
+                KernelChoice::Rows(RowGroup::Two),
+                KernelChoice::Rows(RowGroup::Four),
+            ] {
                 case.check(&context, 64, choice);
             }
         }
@@ -160,7 +178,8 @@ fn weights_drawn_on_the_device_are_those_of_the_reference() {
         let shape = DenseShape::new(5, 7, length(77), Polarity::Unipolar).unwrap();
         let thresholds = draw.thresholds(35);
         let first = StreamAddress::weight(99, 0, 4).in_layer(LayerIndex::new(2).unwrap());
-        let layer = GpuDense::from_thresholds(&plain_context(bytes), shape, 4, &thresholds, first).unwrap();
+        let layer =
+            GpuDense::from_thresholds(&plain_context(bytes), shape, 4, &thresholds, first).unwrap();
         let mut words = Vec::new();
         for (n, &threshold) in thresholds.iter().enumerate() {
             let at = first.at_row(4 + (n / 5) as u32).at_unit((n % 5) as u32);
@@ -174,7 +193,8 @@ fn weights_drawn_on_the_device_are_those_of_the_reference() {
 fn set_weights_takes_effect() {
     let mut draw = Draw::new(17);
     let one = Case::new(&mut draw, 4, 6, 3, 90, Polarity::Unipolar);
-    let mut layer = GpuDense::from_words(&context(), one.shape, 8, &vec![0; one.weights.len()]).unwrap();
+    let mut layer =
+        GpuDense::from_words(&context(), one.shape, 8, &vec![0; one.weights.len()]).unwrap();
     assert_eq!(layer.counts(&one.inputs, one.first).unwrap(), vec![0; 18]);
     layer.set_words(&one.weights).unwrap();
     assert_eq!(layer.counts(&one.inputs, one.first).unwrap(), one.counts);
@@ -186,8 +206,15 @@ fn set_weights_takes_effect() {
 fn the_known_answers_hold() {
     let mut seen = 0;
     for answer in answers().unwrap() {
-        let Answer::Dense { n_inputs, n_neurons, length: bits, weight_seed, input_seed, sample, counts } =
-            answer
+        let Answer::Dense {
+            n_inputs,
+            n_neurons,
+            length: bits,
+            weight_seed,
+            input_seed,
+            sample,
+            counts,
+        } = answer
         else {
             continue;
         };
@@ -195,14 +222,23 @@ fn the_known_answers_hold() {
         let mut thresholds = Vec::new();
         for neuron in 0..n_neurons {
             let mut row = vec![0.0; n_inputs];
-            weights::fill_row(weight_seed, LayerIndex::ALONE, neuron as u32, Polarity::Unipolar, &mut row);
+            weights::fill_row(
+                weight_seed,
+                LayerIndex::ALONE,
+                neuron as u32,
+                Polarity::Unipolar,
+                &mut row,
+            );
             thresholds.extend(row.into_iter().map(|w| Threshold::from_probability(w).unwrap()));
         }
         let first = StreamAddress::weight(weight_seed, 0, 0);
         let layer = GpuDense::from_thresholds(&context(), shape, 1, &thresholds, first).unwrap();
         let inputs: Vec<_> =
             (0..n_inputs).map(|i| Threshold::from_probability(dense_input(i)).unwrap()).collect();
-        assert_eq!(layer.counts(&inputs, StreamAddress::input(input_seed, 0, sample)).unwrap(), counts);
+        assert_eq!(
+            layer.counts(&inputs, StreamAddress::input(input_seed, 0, sample)).unwrap(),
+            counts
+        );
         seen += 1;
     }
     assert_eq!(seen, 4);
@@ -220,7 +256,10 @@ fn the_second_call_creates_nothing() {
         let counts = layer.counts(inputs, case.first).unwrap();
         let of_streams = layer.counts_of_streams(&streams).unwrap();
         let before = context.created();
-        assert!(before.pipelines >= 2 && before.buffers >= 5 && before.bind_groups >= 2, "{before:?}");
+        assert!(
+            before.pipelines >= 2 && before.buffers >= 5 && before.bind_groups >= 2,
+            "{before:?}"
+        );
         for _ in 0..3 {
             assert_eq!(layer.counts(inputs, case.first).unwrap(), counts);
             assert_eq!(layer.counts_of_streams(&streams).unwrap(), of_streams);
@@ -252,7 +291,8 @@ fn bad_requests_are_errors() {
     assert!(layer.counts_of_streams(&[0; 4]).is_err());
     assert!(layer.counts_of_streams(&[1 << 20, 0, 0]).is_err());
     assert!(layer.set_thresholds(&[Threshold::ONE; 5], first).is_err());
-    let refuse = |_, _: &mut Vec<Threshold>| Err(aleatron_core::Error::Zero(Quantity::Inputs).into());
+    let refuse =
+        |_, _: &mut Vec<Threshold>| Err(aleatron_core::Error::Zero(Quantity::Inputs).into());
     assert_eq!(
         core(layer.counts_filled(2, first, refuse).unwrap_err()),
         "number of inputs must be at least 1"
@@ -261,7 +301,8 @@ fn bad_requests_are_errors() {
     assert_eq!(core(lazy), "number of inputs: expected 3, got 0");
     let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
     assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
-    // More samples than rows, or than memory for their counts; nothing is asked for before that is known.
+    // More samples than rows, or than memory for their counts; nothing is asked for before that is
+    // known.
     for n_samples in [1 << 32, usize::MAX] {
         let filled = layer.counts_filled(n_samples, first.at_row(1), |_, _| panic!("too early"));
         assert!(matches!(filled, Err(Error::TooLarge { .. })), "{filled:?}");

@@ -1,12 +1,19 @@
 //! Encoding on the device against the reference and the known answers.
 
-use crate::common::{Draw, both_contexts, context, every_context, length, own_context, plain_context};
+use crate::common::{
+    Draw, both_contexts, context, every_context, length, own_context, plain_context,
+};
 use aleatron_core::golden::{Answer, answers};
 use aleatron_core::{Domain, LayerIndex, StreamAddress, Threshold, reference};
 use aleatron_gpu::{Capabilities, ContextOptions, Error, GpuContext, encode::encode};
 use std::sync::Arc;
 
-fn expected(thresholds: &[Threshold], n_units: usize, bits: usize, first: StreamAddress) -> Vec<u64> {
+fn expected(
+    thresholds: &[Threshold],
+    n_units: usize,
+    bits: usize,
+    first: StreamAddress,
+) -> Vec<u64> {
     let mut words = Vec::new();
     for (row, thresholds) in (first.row..).zip(thresholds.chunks(n_units)) {
         for (unit, &threshold) in (first.unit..).zip(thresholds) {
@@ -27,7 +34,11 @@ fn check(context: &Arc<GpuContext>, draw: &mut Draw, n_rows: usize, n_units: usi
     };
     let thresholds = draw.thresholds(n_rows * n_units);
     let made = encode(context, &thresholds, n_units, length(bits), first).unwrap();
-    assert_eq!(made.words(), expected(&thresholds, n_units, bits, first), "{n_rows} x {n_units} x {bits}");
+    assert_eq!(
+        made.words(),
+        expected(&thresholds, n_units, bits, first),
+        "{n_rows} x {n_units} x {bits}"
+    );
 }
 
 #[test]
@@ -35,7 +46,9 @@ fn streams_equal_the_reference() {
     let mut draw = Draw::new(1);
     for bits in [1, 31, 32, 33, 63, 64, 65, 100, 1000, 1024, 4097] {
         for (n_rows, n_units) in [(1, 1), (1, 7), (3, 5), (2, 17)] {
-            both_contexts().iter().for_each(|context| check(context, &mut draw, n_rows, n_units, bits));
+            both_contexts()
+                .iter()
+                .for_each(|context| check(context, &mut draw, n_rows, n_units, bits));
         }
     }
 }
@@ -47,7 +60,9 @@ fn streams_are_the_same_without_optional_abilities_and_in_small_bindings() {
         capabilities: Capabilities { int64: true, ..Capabilities::NONE },
         ..ContextOptions::default()
     };
-    for context in [own_context(&only_int64), plain_context(1 << 27), plain_context(64), plain_context(256)] {
+    for context in
+        [own_context(&only_int64), plain_context(1 << 27), plain_context(64), plain_context(256)]
+    {
         for (n_rows, n_units, bits) in [(1, 1, 33), (2, 5, 100), (3, 3, 1000), (1, 2, 4097)] {
             check(&context, &mut draw, n_rows, n_units, bits);
         }
@@ -56,7 +71,8 @@ fn streams_are_the_same_without_optional_abilities_and_in_small_bindings() {
 
 #[test]
 fn several_words_per_thread_give_the_same_streams() {
-    // 2^20 words and more: the kernel takes several per thread. Checked against other cuts of the same streams.
+    // 2^20 words and more: the kernel takes several per thread. Checked against other cuts of the
+    // same streams.
     let mut draw = Draw::new(3);
     let thresholds = draw.thresholds(1100);
     let first = StreamAddress::input(9, 3, 5);
@@ -66,7 +82,8 @@ fn several_words_per_thread_give_the_same_streams() {
         let one = reference::encode(thresholds[unit], length(32 * 1000), at);
         assert_eq!(whole.stream(unit).unwrap(), one, "stream {unit}");
     }
-    let parts = encode(&plain_context(1 << 20), &thresholds, 1100, length(32 * 1000), first).unwrap();
+    let parts =
+        encode(&plain_context(1 << 20), &thresholds, 1100, length(32 * 1000), first).unwrap();
     assert_eq!(whole, parts);
 }
 

@@ -24,11 +24,16 @@ fn gates_and_counts_equal_the_reference() {
             let stream = |matrix: &StreamMatrix, row| matrix.stream(row).unwrap();
             for gate in Gate::ALL {
                 let made = gates::gate(&context, gate, &a, &b).unwrap();
-                let expected = each(rows, |r| reference::gate(gate, &stream(&a, r), &stream(&b, r)));
+                let expected =
+                    each(rows, |r| reference::gate(gate, &stream(&a, r), &stream(&b, r)));
                 assert_eq!(made.words(), expected, "{gate:?} {rows} x {bits}");
             }
             let made = gates::not(&context, &a).unwrap();
-            assert_eq!(made.words(), each(rows, |r| reference::not(&stream(&a, r))), "{rows} x {bits}");
+            assert_eq!(
+                made.words(),
+                each(rows, |r| reference::not(&stream(&a, r))),
+                "{rows} x {bits}"
+            );
             let made = gates::mux(&context, &select, &a, &b).unwrap();
             let mux = |r| reference::mux(&stream(&select, r), &stream(&a, r), &stream(&b, r));
             assert_eq!(made.words(), each(rows, mux), "{rows} x {bits}");
@@ -37,8 +42,14 @@ fn gates_and_counts_equal_the_reference() {
             assert_eq!(gates::popcount(&context, &a).unwrap(), ones, "{rows} x {bits}");
             let distance = |r| reference::hamming_distance(&stream(&a, r), &stream(&b, r));
             let distances: Vec<_> = (0..rows).map(distance).collect();
-            assert_eq!(gates::hamming_distance(&context, &a, &b).unwrap(), distances, "{rows} x {bits}");
-            let both = |r| reference::popcount(&reference::gate(Gate::And, &stream(&a, r), &stream(&b, r)));
+            assert_eq!(
+                gates::hamming_distance(&context, &a, &b).unwrap(),
+                distances,
+                "{rows} x {bits}"
+            );
+            let both = |r| {
+                reference::popcount(&reference::gate(Gate::And, &stream(&a, r), &stream(&b, r)))
+            };
             let shared: Vec<_> = (0..rows).map(both).collect();
             assert_eq!(gates::and_popcount(&context, &a, &b).unwrap(), shared, "{rows} x {bits}");
         }
@@ -65,7 +76,9 @@ fn streams_that_do_not_match_are_errors() {
     let mut draw = Draw::new(63);
     let a = matrix(&mut draw, 2, 100);
     let mismatch = |result: Result<StreamMatrix, Error>, quantity| {
-        assert!(matches!(result, Err(Error::Core(CoreError::Mismatch { what, .. })) if what == quantity));
+        assert!(
+            matches!(result, Err(Error::Core(CoreError::Mismatch { what, .. })) if what == quantity)
+        );
     };
     let (short, few) = (matrix(&mut draw, 2, 99), matrix(&mut draw, 1, 100));
     mismatch(gates::gate(&context, Gate::And, &a, &short), Quantity::Length);

@@ -9,7 +9,8 @@ fn a_layer_is_timed_kernel_by_kernel() {
     let context = context();
     let mut draw = Draw::new(51);
     let shape = DenseShape::new(20, 10, length(256), Polarity::Unipolar).unwrap();
-    let layer = GpuDense::from_words(&context, shape, 300, &draw.streams(200, shape.length())).unwrap();
+    let layer =
+        GpuDense::from_words(&context, shape, 300, &draw.streams(200, shape.length())).unwrap();
     let mut profiler = Profiler::new(&context).unwrap();
     let inputs = draw.thresholds(20 * 300);
     let streams = draw.streams(20 * 300, shape.length());
@@ -36,5 +37,8 @@ fn a_layer_is_timed_kernel_by_kernel() {
         assert_eq!(profiler.rows().iter().map(|row| &*row.kernel).collect::<Vec<_>>(), [kernel]);
     }
     let table = profiler.table(Bandwidth::measure(&context, 1 << 22).unwrap());
-    assert!(table.lines().count() == 2 && table.contains("tile") && table.contains("of copy"), "{table}");
+    assert!(
+        table.lines().count() == 2 && table.contains("tile") && table.contains("of copy"),
+        "{table}"
+    );
 }

@@ -5,25 +5,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{both_contexts, context, every_context, own_context, plain_context};
 use aleatron_core::arithmetic::{
-    Accumulator, Activation, Border, FloatStage, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer,
-    Rescaler,
+    Accumulator, Activation, Border, FloatStage, IntegerActivation, Pool, PoolKind, PoolShape,
+    Requantizer, Rescaler,
 };
 use aleatron_core::backend::PrepareOptions;
 use aleatron_core::conformance::{Case, ProgramCase, Reference, Subject, suite};
 use aleatron_core::generator::GeneratorName;
 use aleatron_core::program::{
-    Bounds, GatherIndex, Pattern, PreparedProgram, Program, ProgramBatch, ProgramBuilder, Sign, SlotData,
-    SlotId, SlotKind, ValueRange,
+    Bounds, GatherIndex, Pattern, PreparedProgram, Program, ProgramBatch, ProgramBuilder, Sign,
+    SlotData, SlotId, SlotKind, ValueRange,
 };
 use aleatron_core::{
-    Backend, BackendFault, Cancel, Connections, Convolution, Encoding, Error, LayerSpec, Length, Polarity,
-    Quantity, SampleSeed, Sharing, Weights, Width,
+    Backend, BackendFault, Cancel, Connections, Convolution, Encoding, Error, LayerSpec, Length,
+    Polarity, Quantity, SampleSeed, Sharing, Weights, Width,
 };
 use aleatron_gpu::{ContextOptions, GpuBackend, GpuContext};
 use proptest::prelude::*;
 
 /// Prepares a program that must be resident.
-fn resident(context: &Arc<GpuContext>, program: &Arc<Program>, max_batch: usize) -> Box<dyn PreparedProgram> {
+fn resident(
+    context: &Arc<GpuContext>,
+    program: &Arc<Program>,
+    max_batch: usize,
+) -> Box<dyn PreparedProgram> {
     let options = PrepareOptions { max_batch, ..PrepareOptions::default() };
     GpuBackend::on(context.clone()).prepare_program(program, &options).unwrap().unwrap()
 }
@@ -32,11 +36,16 @@ fn resident(context: &Arc<GpuContext>, program: &Arc<Program>, max_batch: usize)
 fn check(contexts: &[Arc<GpuContext>], program: Program, inputs: Vec<f64>, seed: SampleSeed) {
     let slots = program.steps().iter().map(|step| step.output()).collect();
     let program = Arc::new(program);
-    let case = Case::Program(ProgramCase { program: program.clone(), inputs: vec![inputs], seed, slots });
+    let case =
+        Case::Program(ProgramCase { program: program.clone(), inputs: vec![inputs], seed, slots });
     let expected = Reference.answer(&case);
     for context in contexts {
         resident(context, &program, 256);
-        assert_eq!(GpuBackend::on(context.clone()).run(&case).unwrap().unwrap(), expected, "{context:?}");
+        assert_eq!(
+            GpuBackend::on(context.clone()).run(&case).unwrap().unwrap(),
+            expected,
+            "{context:?}"
+        );
     }
 }
 
@@ -69,8 +78,10 @@ fn spec(kind: usize, bits: usize, polarity: Polarity, encoding: Encoding) -> Lay
             LayerSpec::sparse(Connections::from_rows(rows, 18).unwrap(), length, polarity, encoding)
         }
         _ => {
-            let convolution =
-                Convolution { padding: [[1, 1], [1, 0]], ..Convolution::conv2d([2, 3, 3], 2, [3, 2]) };
+            let convolution = Convolution {
+                padding: [[1, 1], [1, 0]],
+                ..Convolution::conv2d([2, 3, 3], 2, [3, 2])
+            };
             LayerSpec::conv(convolution, length, polarity, encoding)
         }
     }
@@ -96,7 +107,11 @@ fn counted(spec: &LayerSpec, rows: usize, non_negative: bool) -> (ProgramBuilder
 }
 
 /// Ends a program with a second layer behind integers: its scores.
-fn finished(mut program: ProgramBuilder, value: SlotId, requantizers: Pattern<Requantizer>) -> Program {
+fn finished(
+    mut program: ProgramBuilder,
+    value: SlotId,
+    requantizers: Pattern<Requantizer>,
+) -> Program {
     let (len, polarity) = (program.slot(value).unwrap().len, requantizers.get(0).polarity());
     let length = Length::new(40).unwrap();
     let spec = LayerSpec::dense(len, 3, length, polarity, Encoding::Bernoulli { seed: 3 }).unwrap();
@@ -189,7 +204,8 @@ proptest! {
     }
 }
 
-/// Programs of the suite in integer arithmetic stay on the device; those with floats between layers do not.
+/// Programs of the suite in integer arithmetic stay on the device; those with floats between layers
+/// do not.
 #[test]
 fn integer_programs_of_the_suite_are_resident() {
     let backend = GpuBackend::on(context());
@@ -226,11 +242,16 @@ fn chunked_batch_equals_whole_batch() {
         let batch = ProgramBatch { inputs: &[&inputs], n_samples, seed, group: 1 };
         let all: Vec<SlotId> = program.steps().iter().map(|step| step.output()).collect();
         for slots in [&all[..], program.outputs()] {
-            let whole = resident(&context(), &program, 256).run(&batch, slots, Cancel::NEVER).unwrap();
+            let whole =
+                resident(&context(), &program, 256).run(&batch, slots, Cancel::NEVER).unwrap();
             assert!(whole.saturated[1] > 0);
             // By the batch, and by what a binding holds.
-            for (context, max_batch) in [(context(), 3), (context(), 16), (plain_context(4096), 256)] {
-                let made = resident(&context, &program, max_batch).run(&batch, slots, Cancel::NEVER).unwrap();
+            for (context, max_batch) in
+                [(context(), 3), (context(), 16), (plain_context(4096), 256)]
+            {
+                let made = resident(&context, &program, max_batch)
+                    .run(&batch, slots, Cancel::NEVER)
+                    .unwrap();
                 assert_eq!(made, whole, "{rows} rows, {max_batch}");
             }
         }
@@ -245,7 +266,8 @@ fn second_run_creates_nothing() {
     for context in every_context().into_iter().skip(1) {
         let prepared = resident(&context, &program, 8);
         let inputs = values(10 * spec.n_inputs(), -1.0, 8);
-        let batch = ProgramBatch { inputs: &[&inputs], n_samples: 10, seed: SampleSeed::new(1), group: 1 };
+        let batch =
+            ProgramBatch { inputs: &[&inputs], n_samples: 10, seed: SampleSeed::new(1), group: 1 };
         let first = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap();
         let created = context.created();
         assert_eq!(prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap(), first);
@@ -265,13 +287,17 @@ fn values_outside_their_interval_are_errors_with_their_index() {
     let prepared = resident(&context(), &program, 4);
     let mut inputs = vec![0.5; 18 * 9];
     inputs[18 * 7 + 5] = 1.5;
-    let batch = ProgramBatch { inputs: &[&inputs], n_samples: 9, seed: SampleSeed::new(1), group: 1 };
+    let batch =
+        ProgramBatch { inputs: &[&inputs], n_samples: 9, seed: SampleSeed::new(1), group: 1 };
     let error = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap_err();
-    let Error::OutOfRange { what: Quantity::Value, index, value, .. } = error else { panic!("{error}") };
+    let Error::OutOfRange { what: Quantity::Value, index, value, .. } = error else {
+        panic!("{error}")
+    };
     assert_eq!((index, value), (18 * 7 + 5, 1.5));
     // The program is as good as before.
     inputs[18 * 7 + 5] = 1.0;
-    let batch = ProgramBatch { inputs: &[&inputs], n_samples: 9, seed: SampleSeed::new(1), group: 1 };
+    let batch =
+        ProgramBatch { inputs: &[&inputs], n_samples: 9, seed: SampleSeed::new(1), group: 1 };
     let made = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap();
     let SlotData::Words(counts) = &made.slots[0] else { panic!("{made:?}") };
     assert_eq!(counts.len(), 9 * 12);
@@ -284,7 +310,8 @@ fn floats_between_layers_are_left_to_the_host() {
     let stage = FloatStage { scales: vec![1.0], bias: vec![0.0; 12], activation: Activation::Relu };
     let value = program.decode(layer, counts, stage).unwrap();
     let next =
-        LayerSpec::dense(12, 2, Length::new(64).unwrap(), Polarity::Bipolar, *spec.encoding()).unwrap();
+        LayerSpec::dense(12, 2, Length::new(64).unwrap(), Polarity::Bipolar, *spec.encoding())
+            .unwrap();
     let next_layer = program.layer(next.clone(), weights(&next, 3), 1).unwrap();
     let thresholds = program.quantize(next_layer, value, 1.0, None, ValueRange::Saturate).unwrap();
     let counts = program.product(next_layer, thresholds).unwrap();
@@ -298,7 +325,8 @@ fn floats_between_layers_are_left_to_the_host() {
 fn floats_behind_the_last_layer_are_computed_on_the_host() {
     let spec = spec(0, 64, Polarity::Bipolar, Encoding::Bernoulli { seed: 0 });
     let (mut program, layer, counts) = counted(&spec, 1, false);
-    let stage = FloatStage { scales: vec![1.5], bias: vec![0.25; 12], activation: Activation::Relu };
+    let stage =
+        FloatStage { scales: vec![1.5], bias: vec![0.25; 12], activation: Activation::Relu };
     let value = program.decode(layer, counts, stage).unwrap();
     let program = program.finish(vec![value]).unwrap();
     check(&every_context(), program, values(5 * 18, -1.0, 3), SampleSeed::new(4));
@@ -311,7 +339,8 @@ fn program_is_cancelled_between_chunks_and_lost_with_its_device() {
     let own = own_context(&ContextOptions::default());
     let prepared = resident(&own, &program, 2);
     let inputs = values(50 * spec.n_inputs(), -1.0, 8);
-    let batch = ProgramBatch { inputs: &[&inputs], n_samples: 50, seed: SampleSeed::new(1), group: 1 };
+    let batch =
+        ProgramBatch { inputs: &[&inputs], n_samples: 50, seed: SampleSeed::new(1), group: 1 };
     let asked = AtomicUsize::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 3;
     let run = |cancel: Cancel<'_>| prepared.run(&batch, program.outputs(), cancel);
@@ -330,7 +359,8 @@ fn program_is_timed_kernel_by_kernel() {
     let program = Arc::new(program);
     let prepared = resident(&context(), &program, 8);
     let inputs = values(10 * spec.n_inputs(), -1.0, 8);
-    let batch = ProgramBatch { inputs: &[&inputs], n_samples: 10, seed: SampleSeed::new(1), group: 1 };
+    let batch =
+        ProgramBatch { inputs: &[&inputs], n_samples: 10, seed: SampleSeed::new(1), group: 1 };
     let times = prepared.profile(&batch, program.outputs(), Cancel::NEVER).unwrap();
     let names: Vec<&str> = times.iter().map(|time| time.name.as_str()).collect();
     assert_eq!(names[..3], ["stage pack", "encode", "conv"]);

@@ -22,19 +22,26 @@ fn streams_equal_those_of_the_core() {
     let contexts: Vec<_> =
         every_context().into_iter().chain([512, 2048, 20_000].map(plain_context)).collect();
     for width in [3, 8, 32] {
-        for (n, period, bits) in [(1, 1, 1), (5, 1, 64), (7, 3, 100), (6, 2, 33), (2, 3, 1000), (40, 3, 130)]
+        for (n, period, bits) in
+            [(1, 1, 1), (5, 1, 64), (7, 3, 100), (6, 2, 33), (2, 3, 1000), (40, 3, 130)]
         {
             let used: Vec<_> = (0..period).map(|q| sequences(width)[q % 3]).collect();
             let values: Vec<u32> = used.iter().flat_map(|s| s.values().take(bits)).collect();
             let one = Width::new(width).unwrap().one();
-            let mut thresholds: Vec<u64> = (0..n).map(|_| u64::from(draw.word()) % (one + 1)).collect();
+            let mut thresholds: Vec<u64> =
+                (0..n).map(|_| u64::from(draw.word()) % (one + 1)).collect();
             thresholds[n / 2] = one;
-            let stream = |(r, &t): (usize, &u64)| used[r % period].encode(t, length(bits)).into_words();
+            let stream =
+                |(r, &t): (usize, &u64)| used[r % period].encode(t, length(bits)).into_words();
             let expected: Vec<u64> = thresholds.iter().enumerate().flat_map(stream).collect();
             for context in &contexts {
-                let made = encode_sequences(context, &values, &thresholds, period, length(bits)).unwrap();
+                let made =
+                    encode_sequences(context, &values, &thresholds, period, length(bits)).unwrap();
                 let bytes = context.max_binding_bytes();
-                assert_eq!(made, expected, "{width} bits, {n} of {period} x {bits}, bindings of {bytes}");
+                assert_eq!(
+                    made, expected,
+                    "{width} bits, {n} of {period} x {bits}, bindings of {bytes}"
+                );
             }
         }
     }

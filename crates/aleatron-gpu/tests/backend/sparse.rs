@@ -9,7 +9,8 @@ use aleatron_gpu::{
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
 fn connections(draw: &mut Draw, n_inputs: usize, n_neurons: usize, one_in: u32) -> Connections {
-    let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| draw.word().is_multiple_of(one_in)).collect();
+    let mask: Vec<bool> =
+        (0..n_inputs * n_neurons).map(|_| draw.word().is_multiple_of(one_in)).collect();
     Connections::from_mask(&mask, n_inputs).unwrap()
 }
 
@@ -23,12 +24,17 @@ fn counts_equal_the_reference() {
             let connections = connections(&mut draw, n_inputs, n_neurons, 1 + n as u32 % 4);
             let words = draw.streams(connections.len(), length(bits));
             let streams = draw.streams(n_inputs * n_samples, length(bits));
-            let w = StreamMatrix::from_words(words.clone(), connections.len(), length(bits)).unwrap();
-            let x = StreamMatrix::from_words(streams.clone(), n_inputs * n_samples, length(bits)).unwrap();
+            let w =
+                StreamMatrix::from_words(words.clone(), connections.len(), length(bits)).unwrap();
+            let x = StreamMatrix::from_words(streams.clone(), n_inputs * n_samples, length(bits))
+                .unwrap();
             let expected = crate::common::sparse_counts(&connections, polarity, &w, &x);
             // The smallest binding that holds one sample.
-            let row = (n_inputs * length(bits).words() * 8).next_multiple_of(16).max(8 * n_neurons) as u64;
-            for context in every_context().into_iter().chain([plain_context(row.next_multiple_of(16))]) {
+            let row = (n_inputs * length(bits).words() * 8).next_multiple_of(16).max(8 * n_neurons)
+                as u64;
+            for context in
+                every_context().into_iter().chain([plain_context(row.next_multiple_of(16))])
+            {
                 for max_batch in [1, 4, 64] {
                     let layer = GpuSparse::from_words(
                         &context,
@@ -40,7 +46,11 @@ fn counts_equal_the_reference() {
                     )
                     .unwrap();
                     assert_eq!(layer.words().unwrap(), words);
-                    assert_eq!(layer.counts_of_streams(&streams).unwrap(), expected, "{bits} {polarity:?}");
+                    assert_eq!(
+                        layer.counts_of_streams(&streams).unwrap(),
+                        expected,
+                        "{bits} {polarity:?}"
+                    );
                 }
             }
         }
@@ -56,9 +66,16 @@ fn a_full_sparse_layer_is_the_dense_layer() {
         let (first, input) = (StreamAddress::weight(5, 0, 3), StreamAddress::input(6, 0, 9));
         let shape = DenseShape::new(12, 7, length(333), polarity).unwrap();
         let dense = GpuDense::from_thresholds(&context(), shape, 64, &weights, first).unwrap();
-        let sparse =
-            GpuSparse::from_thresholds(&context(), connections, length(333), polarity, 64, &weights, first)
-                .unwrap();
+        let sparse = GpuSparse::from_thresholds(
+            &context(),
+            connections,
+            length(333),
+            polarity,
+            64,
+            &weights,
+            first,
+        )
+        .unwrap();
         assert_eq!(sparse.words().unwrap(), dense.words().unwrap());
         assert_eq!(sparse.counts(&inputs, input).unwrap(), dense.counts(&inputs, input).unwrap());
     }
@@ -72,7 +89,8 @@ fn memory_is_proportional_to_connections() {
     let connections = Connections::from_rows(rows, 1000).unwrap();
     let words = draw.streams(1000, length(1024));
     let layer =
-        GpuSparse::from_words(&context(), connections, length(1024), Polarity::Unipolar, 1, &words).unwrap();
+        GpuSparse::from_words(&context(), connections, length(1024), Polarity::Unipolar, 1, &words)
+            .unwrap();
     assert_eq!(layer.weight_bytes(), 1000 * 1024 / 8);
 }
 
@@ -85,9 +103,15 @@ fn long_neurons_and_long_streams_have_several_segments() {
         let words = draw.streams(connections.len(), length(bits));
         let streams = draw.streams(n_inputs * 2, length(bits));
         let n = length(bits).words();
-        let layer =
-            GpuSparse::from_words(&context(), connections, length(bits), Polarity::Unipolar, 2, &words)
-                .unwrap();
+        let layer = GpuSparse::from_words(
+            &context(),
+            connections,
+            length(bits),
+            Polarity::Unipolar,
+            2,
+            &words,
+        )
+        .unwrap();
         let ones = |w: &[u64], x: &[u64]| -> u64 {
             w.iter().zip(x).map(|(w, x)| u64::from((w & x).count_ones())).sum()
         };
@@ -109,7 +133,8 @@ fn the_second_call_creates_nothing() {
     let inputs = draw.thresholds(30 * 6);
     let first = StreamAddress::input(1, 0, 0);
     let layer =
-        GpuSparse::from_words(&context, connections, length(100), Polarity::Unipolar, 4, &words).unwrap();
+        GpuSparse::from_words(&context, connections, length(100), Polarity::Unipolar, 4, &words)
+            .unwrap();
     let streams = draw.streams(30 * 6, length(100));
     let counts = layer.counts(&inputs, first).unwrap();
     let of_streams = layer.counts_of_streams(&streams).unwrap();
@@ -130,18 +155,32 @@ fn the_second_call_creates_nothing() {
 fn bad_requests_and_no_connections() {
     let none = Connections::from_rows([vec![], vec![]], 3).unwrap();
     for polarity in POLARITIES {
-        let layer = GpuSparse::from_words(&context(), none.clone(), length(9), polarity, 2, &[]).unwrap();
+        let layer =
+            GpuSparse::from_words(&context(), none.clone(), length(9), polarity, 2, &[]).unwrap();
         assert_eq!(layer.counts_of_streams(&[1, 2, 3]).unwrap(), [0, 0]);
         assert!(layer.counts_of_streams(&[1, 2]).is_err());
         assert!(layer.counts_of_streams(&[1 << 9, 2, 3]).is_err());
     }
     let new = |max_batch, words: &[u64]| {
-        GpuSparse::from_words(&context(), none.clone(), length(9), Polarity::Unipolar, max_batch, words)
+        GpuSparse::from_words(
+            &context(),
+            none.clone(),
+            length(9),
+            Polarity::Unipolar,
+            max_batch,
+            words,
+        )
     };
     assert!(matches!(new(0, &[]), Err(Error::Core(_))));
     assert!(matches!(new(1, &[1]), Err(Error::Core(_))));
-    let small =
-        GpuSparse::from_words(&plain_context(64), none.clone(), length(999), Polarity::Unipolar, 1, &[]);
+    let small = GpuSparse::from_words(
+        &plain_context(64),
+        none.clone(),
+        length(999),
+        Polarity::Unipolar,
+        1,
+        &[],
+    );
     assert!(matches!(small, Err(Error::TooLarge { .. })));
 }
 
@@ -152,7 +191,8 @@ fn a_call_can_be_timed_and_cancelled() {
     let words = draw.streams(connections.len(), length(100));
     let inputs = draw.thresholds(30 * 6);
     let layer =
-        GpuSparse::from_words(&context(), connections, length(100), Polarity::Unipolar, 2, &words).unwrap();
+        GpuSparse::from_words(&context(), connections, length(100), Polarity::Unipolar, 2, &words)
+            .unwrap();
     let first = StreamAddress::input(1, 0, 0);
     let sources = || Inputs::Thresholds { source: ThresholdSource::Slice(&inputs), first };
     let mut profiler = Profiler::new(layer.context()).unwrap();
@@ -161,8 +201,10 @@ fn a_call_can_be_timed_and_cancelled() {
     let rows: Vec<_> = profiler.rows().iter().map(|row| (&*row.kernel, row.calls)).collect();
     assert_eq!(rows, [("encode", 3), ("sparse", 3)]);
     let at_once = || true;
-    let stopped = layer
-        .counts_with(sources(), CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() });
+    let stopped = layer.counts_with(
+        sources(),
+        CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() },
+    );
     assert_eq!(stopped, Err(aleatron_core::Error::Cancelled.into()));
     assert!(!layer.is_lost());
 }

@@ -5,9 +5,12 @@ use aleatron_core::generator::{
     CountTable, Halton, Lfsr, Pairing, PrefixCounts, Sequence, Sharing, Sobol, Width,
 };
 use aleatron_core::{
-    Cancel, DenseShape, Encoding, Error as CoreError, LayerSpec, Polarity, Quantity, SampleSeed, reference,
+    Cancel, DenseShape, Encoding, Error as CoreError, LayerSpec, Polarity, Quantity, SampleSeed,
+    reference,
 };
-use aleatron_gpu::{ContextOptions, CountOptions, Error, GpuContext, GpuTabled, Profiler, ThresholdSource};
+use aleatron_gpu::{
+    ContextOptions, CountOptions, Error, GpuContext, GpuTabled, Profiler, ThresholdSource,
+};
 use std::sync::Arc;
 
 fn pairings(bits: u32) -> [Pairing; 3] {
@@ -15,11 +18,8 @@ fn pairings(bits: u32) -> [Pairing; 3] {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, width).unwrap());
     let lfsr = |seed| Sequence::Lfsr(Lfsr::new(width, seed).unwrap());
     let halton = |base| Sequence::Halton(Halton::new(base, width).unwrap());
-    [(sobol(1), sobol(2)), (lfsr(3), sobol(5)), (halton(2), halton(3))].map(|(inputs, weights)| Pairing {
-        inputs,
-        weights,
-        sharing: Sharing::OneForAll,
-    })
+    [(sobol(1), sobol(2)), (lfsr(3), sobol(5)), (halton(2), halton(3))]
+        .map(|(inputs, weights)| Pairing { inputs, weights, sharing: Sharing::OneForAll })
 }
 
 fn thresholds(draw: &mut Draw, n: usize, one: u64) -> Vec<u64> {
@@ -32,8 +32,10 @@ fn check(gpu: &Arc<GpuContext>, shape: DenseShape, pairing: &Pairing, n_samples:
     let x = thresholds(draw, n * n_samples, pairing.inputs.width().one());
     let (n_neurons, encoding) = (shape.n_neurons(), Encoding::Sequences(*pairing));
     let spec = LayerSpec::dense(n, n_neurons, shape.length(), shape.polarity(), encoding).unwrap();
-    let (weights, inputs) =
-        (reference::weight_streams(&spec, &w), reference::input_streams(&spec, &x, SampleSeed::new(0)));
+    let (weights, inputs) = (
+        reference::weight_streams(&spec, &w),
+        reference::input_streams(&spec, &x, SampleSeed::new(0)),
+    );
     let expected = reference::counts(&spec, &weights, &inputs);
     for max_batch in [1, 64] {
         let layer = GpuTabled::new(gpu, shape, max_batch, pairing, &w).unwrap();
@@ -54,7 +56,8 @@ fn tables_equal_bits() {
         for pairing in pairings(bits) {
             for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
                 for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
-                    for (n, m, l, samples) in [(1, 1, 1, 1), (5, 3, 64, 2), (9, 33, 200, 3), (17, 70, 77, 1)]
+                    for (n, m, l, samples) in
+                        [(1, 1, 1, 1), (5, 3, 64, 2), (9, 33, 200, 3), (17, 70, 77, 1)]
                     {
                         seed += 1;
                         let shape = DenseShape::new(n, m, length(l), polarity).unwrap();
@@ -108,21 +111,31 @@ fn bad_input_is_an_error() {
     let large = core(GpuTabled::new(&gpu, shape, 4, &pairing, &[0, 257, 0, 0]));
     assert!(matches!(large, CoreError::OutOfRange { index: 1, .. }));
     let streams = Pairing { sharing: Sharing::OnePerStream, ..pairing };
-    assert!(matches!(core(GpuTabled::new(&gpu, shape, 4, &streams, &[0; 4])), CoreError::TooLarge { .. }));
+    assert!(matches!(
+        core(GpuTabled::new(&gpu, shape, 4, &streams, &[0; 4])),
+        CoreError::TooLarge { .. }
+    ));
     let layer = GpuTabled::new(&gpu, shape, 4, &pairing, &[0; 4]).unwrap();
     assert!(matches!(layer.counts(&[1]), Err(Error::Core(CoreError::Ragged { .. }))));
-    assert!(matches!(layer.counts(&[1, 300]), Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))));
+    assert!(matches!(
+        layer.counts(&[1, 300]),
+        Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))
+    ));
     assert!(layer.counts(&[]).unwrap().is_empty());
     // The index is that in the batch, also where thresholds come chunk by chunk.
     let filled = layer.counts_filled(20, |samples, out| {
         out.extend(samples.flat_map(|sample| [1, if sample == 17 { 300 } else { 2 }]));
         Ok(())
     });
-    assert!(matches!(filled, Err(Error::Core(CoreError::OutOfRange { index: 35, .. }))), "{filled:?}");
+    assert!(
+        matches!(filled, Err(Error::Core(CoreError::OutOfRange { index: 35, .. }))),
+        "{filled:?}"
+    );
     assert!(matches!(GpuTabled::new(&gpu, shape, 0, &pairing, &[0; 4]), Err(Error::Core(_))));
 }
 
-/// Some software devices silently end loops after 65,535 turns: what would take more comes in several dispatches.
+/// Some software devices silently end loops after 65,535 turns: what would take more comes in
+/// several dispatches.
 #[test]
 fn long_streams_and_wide_layers_take_several_dispatches() {
     let gpu = context();
@@ -143,7 +156,8 @@ fn long_streams_and_wide_layers_take_several_dispatches() {
     let [w, x] = [0, 1].map(|_| thresholds(draw, n, 8));
     let layer = GpuTabled::new(&gpu, shape, 1, &pairing, &w).unwrap();
     let table =
-        CountTable::new(&pairing.inputs, &pairing.weights, shape.length(), Polarity::Unipolar).unwrap();
+        CountTable::new(&pairing.inputs, &pairing.weights, shape.length(), Polarity::Unipolar)
+            .unwrap();
     let expected: u64 = x.iter().zip(&w).map(|(&x, &w)| table.get(x, w)).sum();
     assert_eq!(layer.counts(&x).unwrap(), [expected]);
 }
@@ -155,7 +169,8 @@ fn the_second_call_creates_nothing() {
         let shape = DenseShape::new(10, 7, length(64), Polarity::Unipolar).unwrap();
         let draw = &mut Draw::new(8);
         let (w, x) = (thresholds(draw, 70, 8), thresholds(draw, 10 * 9, 8));
-        let layer = GpuTabled::new(&gpu, shape, 4, &Pairing { sharing, ..pairings(3)[0] }, &w).unwrap();
+        let layer =
+            GpuTabled::new(&gpu, shape, 4, &Pairing { sharing, ..pairings(3)[0] }, &w).unwrap();
         assert_eq!((layer.max_batch(), layer.chunk()), (4, 4));
         for n_samples in [1, 4, 9] {
             let x = &x[..10 * n_samples];
@@ -182,8 +197,10 @@ fn a_call_can_be_timed_and_cancelled() {
     let rows: Vec<_> = profiler.rows().iter().map(|row| (&*row.kernel, row.calls)).collect();
     assert_eq!(rows, [("table rows", 3), ("table count", 3)]);
     let at_once = || true;
-    let stopped = layer
-        .counts_with(inputs(), CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() });
+    let stopped = layer.counts_with(
+        inputs(),
+        CountOptions { cancel: Cancel::when(&at_once), ..CountOptions::default() },
+    );
     assert_eq!(stopped, Err(aleatron_core::Error::Cancelled.into()));
     assert!(!layer.is_lost());
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use aleatron_core::philox::philox4x32;
 use aleatron_core::{
-    Connections, DenseShape, Encoding, LayerSpec, Length, Polarity, StreamMatrix, Threshold, Topology,
-    reference,
+    Connections, DenseShape, Encoding, LayerSpec, Length, Polarity, StreamMatrix, Threshold,
+    Topology, reference,
 };
 use aleatron_gpu::{AdapterChoice, Capabilities, Checks, ContextOptions, GpuContext};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these tests must run.
+/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
+/// tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -38,7 +39,8 @@ pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
     })
 }
 
-/// The shared device, and one that checks every kernel at run time: kernels without checks must give the same on both.
+/// The shared device, and one that checks every kernel at run time: kernels without checks must
+/// give the same on both.
 pub fn both_contexts() -> [Arc<GpuContext>; 2] {
     let checked = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
     [context(), own_context(&checked)]
@@ -81,7 +83,9 @@ impl Draw {
     pub fn streams(&mut self, n: usize, length: Length) -> Vec<u64> {
         let mut words = Vec::new();
         for _ in 0..n {
-            words.extend((0..length.words()).map(|_| u64::from(self.word()) << 32 | u64::from(self.word())));
+            words.extend(
+                (0..length.words()).map(|_| u64::from(self.word()) << 32 | u64::from(self.word())),
+            );
             *words.last_mut().unwrap() &= length.tail_mask();
         }
         words

@@ -1,8 +1,9 @@
 //! Graphs that fix the number of samples, changed to take any number.
 //!
-//! Exporters that trace a model write the number of samples into shapes and constants. A run with that number shows where: [`Tracer`] follows
-//! the samples as if their number were free, and each node that depends on the number is repaired. The changed graph is analyzed and compared
-//! with the original one before it is used.
+//! Exporters that trace a model write the number of samples into shapes and constants. A run with
+//! that number shows where: [`Tracer`] follows the samples as if their number were free, and each
+//! node that depends on the number is repaired. The changed graph is analyzed and compared with the
+//! original one before it is used.
 
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -15,8 +16,9 @@ use crate::graph::{Dim, Graph, Node, ValueId};
 use crate::op::{ConstantValue, Op};
 use crate::run::{Observer, Runner};
 
-/// Returns a graph that computes the same for any number of samples as `graph` does for `batch` of them, which are the first size of all of
-/// its inputs; `None` if there is none, because samples depend on each other or a node has no repair.
+/// Returns a graph that computes the same for any number of samples as `graph` does for `batch` of
+/// them, which are the first size of all of its inputs; `None` if there is none, because samples
+/// depend on each other or a node has no repair.
 ///
 /// # Errors
 /// If the graph cannot run.
@@ -38,10 +40,13 @@ pub fn free(graph: &Graph, batch: usize) -> Result<Option<Graph>> {
     Ok(if is_same(&freed, batch, &expected)? { Some(freed) } else { None })
 }
 
-/// Returns whether a freed graph is one of independent samples and has the outputs that the original had for `batch` samples.
+/// Returns whether a freed graph is one of independent samples and has the outputs that the
+/// original had for `batch` samples.
 fn is_same(freed: &Graph, batch: usize, expected: &[Tensor]) -> Result<bool> {
     let runner = Runner::new(freed.clone(), &Device::Cpu)?;
-    let Ok(analysis) = BatchAnalysis::new(&runner, inputs_for(freed, 1, 1)?, 1) else { return Ok(false) };
+    let Ok(analysis) = BatchAnalysis::new(&runner, inputs_for(freed, 1, 1)?, 1) else {
+        return Ok(false);
+    };
     for &id in freed.outputs() {
         if !matches!(analysis.batching(freed, id), Ok(Batching::Independent)) {
             return Ok(false);
@@ -58,8 +63,8 @@ fn is_same(freed: &Graph, batch: usize, expected: &[Tensor]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns inputs of `n` samples: numbers in [-1, 1) that look random, and zeros and ones for integers, which most models take. The first
-/// samples are the same for every `n`.
+/// Returns inputs of `n` samples: numbers in [-1, 1) that look random, and zeros and ones for
+/// integers, which most models take. The first samples are the same for every `n`.
 fn inputs_for(graph: &Graph, n: usize, seed: u64) -> Result<Vec<Tensor>> {
     let mut inputs = Vec::with_capacity(graph.inputs().len());
     for (k, &id) in graph.inputs().iter().enumerate() {
@@ -71,7 +76,9 @@ fn inputs_for(graph: &Graph, n: usize, seed: u64) -> Result<Vec<Tensor>> {
         aleatron_core::memory::check(8 * len as u128, aleatron_core::Quantity::Samples)?;
         let mut state = seed.wrapping_add(k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 40) as f32 / (1 << 23) as f32 - 1.0
         };
         let dtype = value.dtype.unwrap_or(DType::F32);
@@ -177,7 +184,10 @@ impl Fixes<'_, '_> {
                 let x = self.site.samples(0)?;
                 let ([sequence, state], _) = recurrent_axes(&op);
                 let steps = *x.one.get(1 - sequence)?;
-                let all = self.site.ints(4).is_some_and(|lengths| lengths.iter().all(|&n| n == steps as i64));
+                let all = self
+                    .site
+                    .ints(4)
+                    .is_some_and(|lengths| lengths.iter().all(|&n| n == steps as i64));
                 if all {
                     self.remove(4)
                 } else {
@@ -284,8 +294,11 @@ impl Fixes<'_, '_> {
     /// Returns the part of a constant that belongs to a sample, if it is the same for all of them.
     fn one(&self, k: usize, layout: Layout) -> Option<Tensor> {
         let n = self.site.n;
-        let tensor =
-            &self.site.input(k).filter(|input| matches!(input.dependence, Dependence::Constant))?.tensor;
+        let tensor = &self
+            .site
+            .input(k)
+            .filter(|input| matches!(input.dependence, Dependence::Constant))?
+            .tensor;
         let mut shape = tensor.shape().to_vec();
         let size = shape.get_mut(layout.axis)?;
         if *size != layout.outer * n * layout.inner {
@@ -296,8 +309,9 @@ impl Fixes<'_, '_> {
         let blocks = tensor.reshape(&[before, n, after]).ok()?;
         let part = |s: usize| blocks.slice(1, s..s + 1).ok();
         let first = part(0)?;
-        let is_same =
-            |s: usize| part(s).is_some_and(|own| ConstantValue(own) == ConstantValue(first.clone()));
+        let is_same = |s: usize| {
+            part(s).is_some_and(|own| ConstantValue(own) == ConstantValue(first.clone()))
+        };
         (1..n).all(is_same).then(|| first.reshape(&shape).ok())?
     }
 
@@ -317,7 +331,9 @@ impl Fixes<'_, '_> {
             None => Some((0..x.rank()).collect()),
         };
         let own = axes.and_then(|axes: Vec<usize>| axes.iter().position(|axis| *axis == x.axis()));
-        let Some(own) = own.filter(|&own| x.layout.outer * x.layout.inner == 1 && own < sizes.len()) else {
+        let Some(own) =
+            own.filter(|&own| x.layout.outer * x.layout.inner == 1 && own < sizes.len())
+        else {
             return;
         };
         if sizes[own] != self.site.n as i64 {
@@ -343,7 +359,8 @@ impl Fixes<'_, '_> {
         let parameters = || Some((site.samples(0)?, site.ints(1)?, site.ints(2)?));
         let Some((x, starts, mut ends)) = parameters() else { return };
         let axes = site.ints(3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-        let own = axes_of(&axes, x.rank()).and_then(|axes| axes.iter().position(|axis| *axis == x.axis()));
+        let own = axes_of(&axes, x.rank())
+            .and_then(|axes| axes.iter().position(|axis| *axis == x.axis()));
         let size = (x.layout.outer * site.n * x.layout.inner) as i64;
         if let Some(own) = own
             && starts.get(own) == Some(&0)
@@ -391,7 +408,9 @@ fn rebuilt(graph: &Graph, edits: Vec<Edit>) -> Result<Graph> {
             Operand::Sizes(sizes) => Some(made.sizes(&sizes)?),
             Operand::Missing => None,
         };
-        if let Some(slot) = made.graph.nodes.get_mut(node).and_then(|node| node.inputs.get_mut(input)) {
+        if let Some(slot) =
+            made.graph.nodes.get_mut(node).and_then(|node| node.inputs.get_mut(input))
+        {
             *slot = id;
         }
     }

@@ -1,4 +1,5 @@
-//! Nodes in front of those of a graph: constants for each sample, and sizes that hold the number of samples.
+//! Nodes in front of those of a graph: constants for each sample, and sizes that hold the number of
+//! samples.
 
 use aleatron_tensor::{Device, Tensor};
 
@@ -40,7 +41,10 @@ impl Front {
         };
         for node in &mut graph.nodes {
             node.inputs.iter_mut().flatten().for_each(swap);
-            crate::pass::rename_captures(&mut node.op, &std::collections::HashMap::from([(from, to)]));
+            crate::pass::rename_captures(
+                &mut node.op,
+                &std::collections::HashMap::from([(from, to)]),
+            );
         }
         graph.outputs.iter_mut().for_each(swap);
     }
@@ -73,7 +77,8 @@ impl Front {
         let samples = match (self.samples, self.graph.inputs.first()) {
             (Some(samples), _) => samples,
             (None, Some(&input)) => {
-                let made = self.node("samples_count", Op::Shape { start: 0, end: Some(1) }, &[input]);
+                let made =
+                    self.node("samples_count", Op::Shape { start: 0, end: Some(1) }, &[input]);
                 *self.samples.insert(made)
             }
             (None, None) => return Err(Error::NotGiven { name: String::new() }),
@@ -92,7 +97,8 @@ impl Front {
         Ok(self.node("samples_sizes", Op::Concat { axis: 0 }, &parts))
     }
 
-    /// Returns a constant of one sample for each sample, of a type that tensors hold in a wider one if `narrow` is one.
+    /// Returns a constant of one sample for each sample, of a type that tensors hold in a wider one
+    /// if `narrow` is one.
     pub(crate) fn repeated(
         &mut self,
         tensor: &Tensor,
@@ -106,8 +112,11 @@ impl Front {
         let mut shape: Vec<i64> = tensor.shape().iter().map(|&size| size as i64).collect();
         shape[layout.axis] = -1;
         let shape = self.constant(Tensor::from_slice(&shape, &[shape.len()], &Device::Cpu)?);
-        let made =
-            self.node("samples_reshape", Op::Reshape { shape: None, allow_zero: false }, &[expanded, shape]);
+        let made = self.node(
+            "samples_reshape",
+            Op::Reshape { shape: None, allow_zero: false },
+            &[expanded, shape],
+        );
         if let Some(narrow) = narrow {
             self.graph.narrow.extend([blocks, expanded, made].map(|id| (id, narrow)));
         }

@@ -1,7 +1,8 @@
 //! Where the samples of a batch lie in a value.
 
-/// The position of samples in a value: along one axis, which may hold other indices as well. Index `(a n + s) inner + b` of that axis
-/// belongs to sample `s` of `n`, for `a` below `outer` and `b` below `inner`.
+/// The position of samples in a value: along one axis, which may hold other indices as well. Index
+/// `(a n + s) inner + b` of that axis belongs to sample `s` of `n`, for `a` below `outer` and `b`
+/// below `inner`.
 ///
 /// ```
 /// use aleatron_graph::batch::Layout;
@@ -42,8 +43,8 @@ impl Layout {
         shape
     }
 
-    /// Returns the sizes around the samples in memory, for a value that has the shape `one` for one sample: a value of n samples is a
-    /// row-major array of shape `[before, n, after]`.
+    /// Returns the sizes around the samples in memory, for a value that has the shape `one` for one
+    /// sample: a value of n samples is a row-major array of shape `[before, n, after]`.
     #[must_use]
     pub fn blocks(self, one: &[usize]) -> [usize; 2] {
         let before: usize = one.iter().take(self.axis).product();
@@ -56,8 +57,9 @@ impl Layout {
         one.get(self.axis) == Some(&(self.outer * self.inner))
     }
 
-    /// Returns the layout of the elements of a value after a change of its shape, which does not move them. `one` is the shape before it
-    /// for one sample, `to` are the shapes after it for 2 and for 3 samples.
+    /// Returns the layout of the elements of a value after a change of its shape, which does not
+    /// move them. `one` is the shape before it for one sample, `to` are the shapes after it for
+    /// 2 and for 3 samples.
     pub(crate) fn reshaped(self, one: &[usize], to: [&[usize]; 2]) -> Option<Self> {
         let [two, three] = to;
         if two.len() != three.len() {
@@ -69,8 +71,8 @@ impl Layout {
         (layout.outer * layout.inner * 3 == three[axis]).then_some(layout)
     }
 
-    /// Returns the layouts that the elements of a value of `n` samples can have after a change of its shape to `to`. With one sample, several
-    /// are possible.
+    /// Returns the layouts that the elements of a value of `n` samples can have after a change of
+    /// its shape to `to`. With one sample, several are possible.
     pub(crate) fn candidates(self, one: &[usize], to: &[usize], n: usize) -> Vec<Self> {
         (0..to.len()).filter_map(|axis| self.at_axis(one, to, n, axis)).collect()
     }
@@ -122,7 +124,8 @@ mod tests {
     #[test]
     fn reshape_that_regroups_samples_has_no_layout() {
         let one = [1, 6];
-        // Two rows of all samples, six of which fit two and three samples, and the samples in the last axis.
+        // Two rows of all samples, six of which fit two and three samples, and the samples in the
+        // last axis.
         assert_eq!(reshaped(Layout::LEADING, &one, |n| vec![2, 3 * n]), None);
         assert_eq!(reshaped(Layout::LEADING, &one, |n| vec![6, n]), None);
         assert_eq!(reshaped(Layout::LEADING, &one, |n| vec![3, n, 2]), None);

@@ -1,9 +1,10 @@
 //! Whether the samples of a batch are independent, and where they lie in each value.
 //!
-//! One run shows the shapes of all values. Along with it, [`BatchAnalysis`] follows the axis of the samples from node to node by rules that
-//! hold for any number of samples. A node without a rule, or one that sums, compares or moves elements across samples, mixes them. The result
-//! is therefore safe: samples that are called independent are. [`free`] changes a graph that fixes the number of samples into one that takes
-//! any number.
+//! One run shows the shapes of all values. Along with it, [`BatchAnalysis`] follows the axis of the
+//! samples from node to node by rules that hold for any number of samples. A node without a rule,
+//! or one that sums, compares or moves elements across samples, mixes them. The result is therefore
+//! safe: samples that are called independent are. [`free`] changes a graph that fixes the number of
+//! samples into one that takes any number.
 
 mod free;
 pub(crate) mod front;
@@ -32,7 +33,8 @@ use std::collections::HashMap;
 pub enum Batching {
     /// Samples are independent: batches can be cut anywhere.
     Independent,
-    /// An output of one sample depends on other samples, on how many there are, or on its position: batches run whole.
+    /// An output of one sample depends on other samples, on how many there are, or on its position:
+    /// batches run whole.
     Whole,
 }
 
@@ -43,15 +45,16 @@ pub struct BatchAnalysis {
     values: Vec<Option<Traced>>,
     /// The node that made samples depend on each other, by the values that do.
     mixed_by: HashMap<ValueId, usize>,
-    /// The node whose output has a size that depends on features, by the values that have such sizes.
+    /// The node whose output has a size that depends on features, by the values that have such
+    /// sizes.
     sized_by: HashMap<ValueId, usize>,
     outputs: Vec<Tensor>,
     n: usize,
 }
 
 impl BatchAnalysis {
-    /// Runs a graph with the inputs of `n` samples, which lie along the first axis of each, and analyzes it. One sample is enough for a graph
-    /// that takes any number of them.
+    /// Runs a graph with the inputs of `n` samples, which lie along the first axis of each, and
+    /// analyzes it. One sample is enough for a graph that takes any number of them.
     ///
     /// # Errors
     /// If the graph cannot run with these inputs.
@@ -104,7 +107,8 @@ impl BatchAnalysis {
         self.value(id).map_or(&Dependence::Constant, |value| &value.dependence)
     }
 
-    /// Returns where the samples lie in a value; `None` if it does not depend on samples, or on several of them.
+    /// Returns where the samples lie in a value; `None` if it does not depend on samples, or on
+    /// several of them.
     #[must_use]
     pub fn layout(&self, id: ValueId) -> Option<Layout> {
         match self.dependence(id) {
@@ -122,19 +126,22 @@ impl BatchAnalysis {
     /// Returns how samples can run together if `output` is the output.
     ///
     /// # Errors
-    /// [`Error::Model`] with the name of the output if its size depends on the values of features, if it does not depend on samples, or if
-    /// its leading size is not the number of samples.
+    /// [`Error::Model`] with the name of the output if its size depends on the values of features,
+    /// if it does not depend on samples, or if its leading size is not the number of samples.
     pub fn batching(&self, graph: &Graph, output: ValueId) -> Result<Batching> {
         let name = |id: ValueId| graph.value(id).map(|value| value.name.clone());
         let place = format!("output \"{}\"", name(output)?);
         let node = |index: &usize| {
             let node = graph.nodes().get(*index);
-            node.map_or_else(String::new, |node| format!("node \"{}\" ({})", node.name, node.op.name()))
+            node.map_or_else(String::new, |node| {
+                format!("node \"{}\" ({})", node.name, node.op.name())
+            })
         };
         if let Some(index) = self.sized_by.get(&output) {
             let node = node(index);
-            let reason =
-                format!("its size depends on the values of features, by {node}; choose another output");
+            let reason = format!(
+                "its size depends on the values of features, by {node}; choose another output"
+            );
             return Err(Error::model(place, reason));
         }
         match self.dependence(output) {
@@ -148,14 +155,16 @@ impl BatchAnalysis {
                 let remedy = "the first size must be the number of samples; choose another output";
                 Err(Error::model(place, format!("{reason}: {remedy}")))
             }
-            Dependence::Constant | Dependence::Number(_) => {
-                Err(Error::model(place, "it does not depend on the features; choose another output"))
-            }
+            Dependence::Constant | Dependence::Number(_) => Err(Error::model(
+                place,
+                "it does not depend on the features; choose another output",
+            )),
             Dependence::Several => Ok(Batching::Whole),
         }
     }
 
-    /// Returns the index of the first node on the way to a value that makes samples depend on each other.
+    /// Returns the index of the first node on the way to a value that makes samples depend on each
+    /// other.
     #[must_use]
     pub fn mixed_by(&self, id: ValueId) -> Option<usize> {
         self.mixed_by.get(&id).copied()
@@ -192,7 +201,8 @@ struct Tracer<'a> {
 
 impl<'a> Tracer<'a> {
     fn new(runner: &'a Runner, inputs: &[Tensor], n: usize) -> Self {
-        let leading = |tensor: &Tensor| Traced::new(Dependence::Samples(Layout::LEADING), tensor, true);
+        let leading =
+            |tensor: &Tensor| Traced::new(Dependence::Samples(Layout::LEADING), tensor, true);
         let ids = runner.graph().inputs().iter().zip(inputs);
         let values = ids.map(|(&id, tensor)| (id, leading(tensor))).collect();
         let (mixed_by, sized_by) = (HashMap::new(), HashMap::new());
@@ -214,8 +224,11 @@ impl<'a> Tracer<'a> {
     /// Returns how the outputs of a node depend on samples.
     fn outputs(&self, site: &Site<'_>) -> Vec<Dependence> {
         let n_outputs = site.outputs.len();
-        let mut needs =
-            site.node.needs().map(|id| self.values.get(&id).map(|known| &known.dependence)).peekable();
+        let mut needs = site
+            .node
+            .needs()
+            .map(|id| self.values.get(&id).map(|known| &known.dependence))
+            .peekable();
         let is_several = |known: &Option<&Dependence>| matches!(known, Some(Dependence::Several));
         let several = || vec![Dependence::Several; n_outputs];
         if needs.peek().is_none() {
@@ -264,7 +277,9 @@ impl<'a> Tracer<'a> {
                 let x = site.samples(0)?;
                 PROBES.map(|n| x.layout.shape(&x.one, n))
             }
-            Dependence::Constant | Dependence::Number(_) => PROBES.map(|_| input.tensor.shape().to_vec()),
+            Dependence::Constant | Dependence::Number(_) => {
+                PROBES.map(|_| input.tensor.shape().to_vec())
+            }
             Dependence::Several => return None,
         };
         self.probe(site.node, |probe| {
@@ -321,7 +336,12 @@ impl<'a> Tracer<'a> {
 }
 
 impl Observer for Tracer<'_> {
-    fn compute(&mut self, _: usize, _: &Node, inputs: &[Option<Tensor>]) -> Result<Option<Vec<Tensor>>> {
+    fn compute(
+        &mut self,
+        _: usize,
+        _: &Node,
+        inputs: &[Option<Tensor>],
+    ) -> Result<Option<Vec<Tensor>>> {
         self.inputs = inputs.to_vec();
         Ok(None)
     }
@@ -330,7 +350,9 @@ impl Observer for Tracer<'_> {
         let site = self.site(node, outputs);
         let dependences = self.outputs(&site);
         let of_features = !matches!(node.op, Op::Shape { .. } | Op::Size)
-            && node.needs().any(|id| self.values.get(&id).is_some_and(|known| known.tensor.is_none()));
+            && node
+                .needs()
+                .any(|id| self.values.get(&id).is_some_and(|known| known.tensor.is_none()));
         let mixed_by = node.needs().find_map(|id| self.mixed_by.get(&id).copied()).unwrap_or(index);
         let sized_by = self.sized(index, node);
         for ((id, dependence), tensor) in node.outputs.iter().zip(dependences).zip(outputs) {
@@ -361,7 +383,11 @@ fn compared(values: [Tensor; PROBES.len()]) -> Dependence {
     });
     let Some(axis) = axes.next() else {
         let is_constant = same(one, two) && same(two, three);
-        return if is_constant { Dependence::Constant } else { Dependence::Number(Box::new(values)) };
+        return if is_constant {
+            Dependence::Constant
+        } else {
+            Dependence::Number(Box::new(values))
+        };
     };
     // One row for each sample, all of them equal, is what a constant for each sample is.
     let is_repeated = axes.next().is_none()

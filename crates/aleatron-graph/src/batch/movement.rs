@@ -24,7 +24,9 @@ pub(super) fn layouts(site: &Site<'_>) -> Layouts {
         Op::OneHot { axis } => one_hot(site, *axis),
         Op::Upsample { .. } => resize(site, None, Aspect::Stretch, [1, 2]),
         // Regions are shares of an axis, which that of the samples is not to be cut by.
-        Op::Resize(resized) if !matches!(resized.options.coordinates, Coordinates::CropAndResize(_)) => {
+        Op::Resize(resized)
+            if !matches!(resized.options.coordinates, Coordinates::CropAndResize(_)) =>
+        {
             resize(site, resized.axes.as_deref(), resized.aspect, [2, 3])
         }
         _ => None,
@@ -45,12 +47,17 @@ pub(super) fn reshape(site: &Site<'_>) -> Layouts {
                 reshaped_shape(&from, &wanted, *allow_zero).ok()
             }
             Op::Flatten { axis } => {
-                let first = if *axis == from.len() as i64 { from.len() } else { axis_of(*axis, from.len())? };
+                let first = if *axis == from.len() as i64 {
+                    from.len()
+                } else {
+                    axis_of(*axis, from.len())?
+                };
                 Some(vec![from[..first].iter().product(), from[first..].iter().product()])
             }
             Op::Squeeze { axes } => {
                 let axes = given_axes(site, axes.as_deref(), from.len())?;
-                let axes = axes.unwrap_or_else(|| (0..from.len()).filter(|&axis| from[axis] == 1).collect());
+                let axes = axes
+                    .unwrap_or_else(|| (0..from.len()).filter(|&axis| from[axis] == 1).collect());
                 let is_left = |axis: &usize| !axes.contains(axis);
                 Some((0..from.len()).filter(is_left).map(|axis| from[axis]).collect())
             }
@@ -62,7 +69,9 @@ pub(super) fn reshape(site: &Site<'_>) -> Layouts {
                 let rank = from.len() + n;
                 let axes = given_axes(site, axes.as_deref(), rank)??;
                 let mut sizes = from.into_iter();
-                (0..rank).map(|axis| if axes.contains(&axis) { Some(1) } else { sizes.next() }).collect()
+                (0..rank)
+                    .map(|axis| if axes.contains(&axis) { Some(1) } else { sizes.next() })
+                    .collect()
             }
             _ => None,
         }
@@ -74,7 +83,11 @@ pub(super) fn reshape(site: &Site<'_>) -> Layouts {
 }
 
 /// Returns the axes of an attribute or of the second input, `Some(None)` if there are neither.
-fn given_axes(site: &Site<'_>, attribute: Option<&[i64]>, rank: usize) -> Option<Option<Vec<usize>>> {
+fn given_axes(
+    site: &Site<'_>,
+    attribute: Option<&[i64]>,
+    rank: usize,
+) -> Option<Option<Vec<usize>>> {
     match (attribute, site.input(1)) {
         (Some(axes), _) => Some(Some(axes_of(axes, rank)?)),
         (None, Some(_)) => Some(Some(axes_of(&site.ints(1)?, rank)?)),
@@ -101,7 +114,8 @@ fn expand(site: &Site<'_>) -> Layouts {
             wanted.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<_>>()?;
         let made = broadcast_shapes(&own, &wanted).ok()?;
         let aligned = x.layout.moved(x.axis() + made.len() - own.len());
-        // The same for every number of samples, but for the axis of the samples, which has as many as before.
+        // The same for every number of samples, but for the axis of the samples, which has as many
+        // as before.
         let mut one = made.clone();
         one[aligned.axis] = x.layout.outer * x.layout.inner;
         let is_same = made[aligned.axis] == own[x.axis()];
@@ -115,12 +129,14 @@ fn expand(site: &Site<'_>) -> Layouts {
 
 fn tile(site: &Site<'_>) -> Layouts {
     let x = site.samples(0)?;
-    let repeats = usize::try_from(*site.ints(1)?.get(x.axis())?).ok().filter(|&repeats| repeats > 0)?;
+    let repeats =
+        usize::try_from(*site.ints(1)?.get(x.axis())?).ok().filter(|&repeats| repeats > 0)?;
     site.all(Layout { outer: x.layout.outer * repeats, ..x.layout })
 }
 
 fn concat(site: &Site<'_>, axis: i64) -> Layouts {
-    let parts: Vec<Batched> = (0..site.inputs.len()).map(|k| site.samples(k)).collect::<Option<_>>()?;
+    let parts: Vec<Batched> =
+        (0..site.inputs.len()).map(|k| site.samples(k)).collect::<Option<_>>()?;
     let first = parts.first()?;
     let axis = axis_of(axis, first.rank())?;
     let is_along = axis == first.axis();
@@ -146,8 +162,9 @@ fn cut(layout: Layout, ranges: [[i64; 2]; PROBES.len()]) -> Option<Layout> {
     let mut found = None;
     for (n, [start, end]) in PROBES.into_iter().zip(ranges) {
         let (size, part) = ((layout.outer * n * layout.inner) as i64, (n * layout.inner) as i64);
-        let bound =
-            |number: i64| (if number < 0 { number.saturating_add(size) } else { number }).clamp(0, size);
+        let bound = |number: i64| {
+            (if number < 0 { number.saturating_add(size) } else { number }).clamp(0, size)
+        };
         let (start, end) = (bound(start), bound(end));
         let is_whole = start < end && start % part == 0 && end % part == 0;
         let range = [start / part, end / part];
@@ -252,11 +269,15 @@ fn gather(site: &Site<'_>, axis: i64) -> Layouts {
     let (data, indices) = (site.input(0)?, site.input(1)?);
     let axis = axis_of(axis, data.tensor.rank())?;
     match (&data.dependence, &indices.dependence) {
-        (Dependence::Samples(layout), Dependence::Constant) if layout.axis < axis => site.all(*layout),
+        (Dependence::Samples(layout), Dependence::Constant) if layout.axis < axis => {
+            site.all(*layout)
+        }
         (Dependence::Samples(layout), Dependence::Constant) if layout.axis > axis => {
             site.all(layout.moved(layout.axis + indices.tensor.rank() - 1))
         }
-        (Dependence::Constant, Dependence::Samples(layout)) => site.all(layout.moved(layout.axis + axis)),
+        (Dependence::Constant, Dependence::Samples(layout)) => {
+            site.all(layout.moved(layout.axis + axis))
+        }
         _ => None,
     }
 }
@@ -274,8 +295,12 @@ fn gather_nd(site: &Site<'_>, batch_dims: i64) -> Layouts {
     let depth = *indices.tensor.shape().last()?;
     let rank = indices.tensor.rank();
     match (&data.dependence, &indices.dependence) {
-        (Dependence::Samples(a), Dependence::Samples(b)) if a == b && a.axis < batch_dims => site.all(*a),
-        (Dependence::Samples(layout), Dependence::Constant) if layout.axis >= batch_dims + depth => {
+        (Dependence::Samples(a), Dependence::Samples(b)) if a == b && a.axis < batch_dims => {
+            site.all(*a)
+        }
+        (Dependence::Samples(layout), Dependence::Constant)
+            if layout.axis >= batch_dims + depth =>
+        {
             site.all(layout.moved(rank - 1 + layout.axis - batch_dims - depth))
         }
         (Dependence::Constant, Dependence::Samples(layout))
@@ -297,7 +322,12 @@ fn one_hot(site: &Site<'_>, axis: i64) -> Layouts {
 }
 
 /// Axes are resized one by one; that of the samples must stay as it is.
-fn resize(site: &Site<'_>, axes: Option<&[i64]>, aspect: Aspect, [scales, sizes]: [usize; 2]) -> Layouts {
+fn resize(
+    site: &Site<'_>,
+    axes: Option<&[i64]>,
+    aspect: Aspect,
+    [scales, sizes]: [usize; 2],
+) -> Layouts {
     let x = site.samples(0)?;
     let axes = match axes {
         Some(axes) => axes_of(axes, x.rank())?,
@@ -309,7 +339,9 @@ fn resize(site: &Site<'_>, axes: Option<&[i64]>, aspect: Aspect, [scales, sizes]
     let is_left = match (is_given(scales), is_given(sizes)) {
         (true, false) => {
             let scales = site.input(scales)?.tensor.cast(aleatron_tensor::DType::F32).ok()?;
-            own.is_none_or(|k| scales.to_vec::<f32>().is_ok_and(|scales| scales.get(k) == Some(&1.0)))
+            own.is_none_or(|k| {
+                scales.to_vec::<f32>().is_ok_and(|scales| scales.get(k) == Some(&1.0))
+            })
         }
         (false, true) if aspect == Aspect::Stretch => {
             let sizes = site.numbers(sizes)?;

@@ -1,7 +1,8 @@
 //! Where the samples of a node's outputs lie, from where those of its inputs lie.
 //!
-//! A rule returns a layout for each output only if every element of it depends on the elements of one sample alone, and the layout and the
-//! elements of a sample are the same for any number of samples. Everything else is `None`.
+//! A rule returns a layout for each output only if every element of it depends on the elements of
+//! one sample alone, and the layout and the elements of a sample are the same for any number of
+//! samples. Everything else is `None`.
 
 use super::site::{Batched, Dependence, Site, axes_of, axis_of};
 use super::{Layout, movement, product};
@@ -10,12 +11,17 @@ use crate::op::{Dims, NoAxes, Op, Recurrent, SoftmaxAxes};
 /// The layouts of the outputs of a node; `None` for one whose elements depend on several samples.
 pub(super) type Layouts = Option<Vec<Option<Layout>>>;
 
-/// Returns the layouts of the outputs of a node that has samples among its inputs; `None` if it mixes them.
+/// Returns the layouts of the outputs of a node that has samples among its inputs; `None` if it
+/// mixes them.
 pub(super) fn layouts(site: &Site<'_>) -> Layouts {
     match &site.node.op {
-        Op::Unary(_) | Op::Binary(_) | Op::Variadic(_) | Op::Where | Op::Clip { .. } => elementwise(site),
+        Op::Unary(_) | Op::Binary(_) | Op::Variadic(_) | Op::Where | Op::Clip { .. } => {
+            elementwise(site)
+        }
         Op::SwiGlu { .. } => elementwise(site),
-        Op::Cast(_) | Op::CastLike | Op::Identity | Op::Dropout { .. } => site.all(site.samples(0)?.layout),
+        Op::Cast(_) | Op::CastLike | Op::Identity | Op::Dropout { .. } => {
+            site.all(site.samples(0)?.layout)
+        }
         Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } => {
             movement::reshape(site)
         }
@@ -30,26 +36,33 @@ pub(super) fn layouts(site: &Site<'_>) -> Layouts {
         }
         Op::Resize(_) | Op::Upsample { .. } | Op::OneHot { .. } => movement::layouts(site),
         Op::MatMul => product::matmul(site),
-        Op::Gemm { transpose_a, transpose_b, .. } => product::gemm(site, [*transpose_a, *transpose_b]),
+        Op::Gemm { transpose_a, transpose_b, .. } => {
+            product::gemm(site, [*transpose_a, *transpose_b])
+        }
         Op::Einsum { equation } => product::einsum(site, equation),
-        Op::Conv { .. } | Op::ConvTranspose { .. } | Op::GlobalPool(_) | Op::InstanceNormalization { .. } => {
-            along_first(site)
-        }
-        Op::BatchNormalization { training: false, .. } | Op::GroupNormalization { .. } | Op::Lrn { .. } => {
-            along_first(site)
-        }
+        Op::Conv { .. }
+        | Op::ConvTranspose { .. }
+        | Op::GlobalPool(_)
+        | Op::InstanceNormalization { .. } => along_first(site),
+        Op::BatchNormalization { training: false, .. }
+        | Op::GroupNormalization { .. }
+        | Op::Lrn { .. } => along_first(site),
         Op::DepthToSpace { .. } | Op::SpaceToDepth { .. } | Op::Col2Im { .. } => along_first(site),
         // The positions that it can return count the elements of all samples.
         Op::Pool { .. } => Some(along_first(site)?.into_iter().take(1).collect()),
         Op::GridSample { .. } => together(site, 2, 0),
         Op::Softmax { axes: SoftmaxAxes::One(axis), .. } => over(site, &[*axis]),
         Op::Softmax { axes: SoftmaxAxes::From(axis), .. } => suffix(site, *axis),
-        Op::LayerNormalization { axis, .. } | Op::RmsNormalization { axis, .. } => suffix(site, *axis),
+        Op::LayerNormalization { axis, .. } | Op::RmsNormalization { axis, .. } => {
+            suffix(site, *axis)
+        }
         Op::LpNormalization { axis, .. } => over(site, &[*axis]),
         Op::TopK { axis, .. } => over(site, &[*axis]),
         Op::MeanVarianceNormalization { axes } => over(site, axes),
         Op::CumSum { .. } | Op::CumProd { .. } => over(site, &site.ints(1)?),
-        Op::Reduce { axes, reduced, no_axes, .. } => reduce(site, axes.as_deref(), *reduced, *no_axes),
+        Op::Reduce { axes, reduced, no_axes, .. } => {
+            reduce(site, axes.as_deref(), *reduced, *no_axes)
+        }
         Op::ArgReduce { axis, reduced, .. } => reduce(site, Some(&[*axis]), *reduced, NoAxes::All),
         Op::Trilu { .. } | Op::Det => matrices(site),
         Op::ReverseSequence { batch_axis, time_axis } => reverse(site, *batch_axis, *time_axis),
@@ -76,8 +89,13 @@ pub(super) fn layouts(site: &Site<'_>) -> Layouts {
     }
 }
 
-/// Finds where the samples of inputs lie in their broadcast shape of `rank` axes; constants may not have sizes of their own there.
-pub(super) fn meet(site: &Site<'_>, inputs: impl Iterator<Item = usize>, rank: usize) -> Option<Layout> {
+/// Finds where the samples of inputs lie in their broadcast shape of `rank` axes; constants may not
+/// have sizes of their own there.
+pub(super) fn meet(
+    site: &Site<'_>,
+    inputs: impl Iterator<Item = usize>,
+    rank: usize,
+) -> Option<Layout> {
     let (mut met, mut constants): (Option<Layout>, Vec<&[usize]>) = (None, Vec::new());
     for k in inputs {
         let Some(input) = site.input(k) else { continue };
@@ -106,7 +124,8 @@ fn elementwise(site: &Site<'_>) -> Layouts {
     site.all(meet(site, 0..site.inputs.len(), site.rank())?)
 }
 
-/// The first input has its samples along the first axis, whose indices are independent; the others are constants.
+/// The first input has its samples along the first axis, whose indices are independent; the others
+/// are constants.
 fn along_first(site: &Site<'_>) -> Layouts {
     let x = site.samples(0)?;
     if x.axis() == 0 && site.are_constant(1) { site.all(x.layout) } else { None }
@@ -116,7 +135,11 @@ fn along_first(site: &Site<'_>) -> Layouts {
 fn together(site: &Site<'_>, n: usize, axis: usize) -> Layouts {
     let first = site.samples(0)?;
     let is_same = (1..n).all(|k| site.samples(k).is_some_and(|other| other.layout == first.layout));
-    if first.axis() == axis && is_same && site.are_constant(n) { site.all(first.layout) } else { None }
+    if first.axis() == axis && is_same && site.are_constant(n) {
+        site.all(first.layout)
+    } else {
+        None
+    }
 }
 
 /// The first input, if none of the axes is that of its samples and the other inputs are constants.
@@ -185,7 +208,8 @@ fn recurrent(site: &Site<'_>, op: &Recurrent) -> Layouts {
         Some(_) => site.samples(k).is_some_and(|own| own.layout == x.layout.moved(axis)),
     };
     let are_weights = [1, 2, 3, 7].into_iter().all(|k| site.is_constant(k));
-    let is_apart = x.axis() == sequence && are_weights && has(4, 0) && has(5, state) && has(6, state);
+    let is_apart =
+        x.axis() == sequence && are_weights && has(4, 0) && has(5, state) && has(6, state);
     is_apart.then(|| outputs.into_iter().map(|axis| Some(x.layout.moved(axis))).collect())
 }
 
@@ -202,7 +226,9 @@ fn quantized(site: &Site<'_>, axis: i64, block_size: i64) -> Layouts {
 /// Samples are rows of the first matrix, whose `parameters` are one number each.
 fn quantized_product(site: &Site<'_>, parameters: &[usize]) -> Layouts {
     let x = site.samples(0)?;
-    let is_one = |k: &usize| site.constant_shape(*k).is_none_or(|shape| shape.iter().product::<usize>() == 1);
+    let is_one = |k: &usize| {
+        site.constant_shape(*k).is_none_or(|shape| shape.iter().product::<usize>() == 1)
+    };
     // The second matrix is broadcast to matrices of samples only if it is a matrix.
     let second = if parameters.len() == 1 { 1 } else { 3 };
     let is_matrix = site.constant_shape(second)?.len() == 2;

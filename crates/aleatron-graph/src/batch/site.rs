@@ -94,7 +94,8 @@ impl Site<'_> {
         matches!(input.dependence, Dependence::Constant).then(|| integers(&input.tensor))?
     }
 
-    /// Returns the integers of an input that depends on the number of samples at most, for [`PROBES`].
+    /// Returns the integers of an input that depends on the number of samples at most, for
+    /// [`PROBES`].
     pub(super) fn numbers(&self, k: usize) -> Option<[Vec<i64>; PROBES.len()]> {
         let input = self.input(k)?;
         match &input.dependence {

@@ -1,11 +1,12 @@
-//! Graphs whose samples are independent, graphs that mix them, and random ones: whatever is called independent is.
+//! Graphs whose samples are independent, graphs that mix them, and random ones: whatever is called
+//! independent is.
 
 use super::{BatchAnalysis, Batching, Layout, free};
 use crate::graph::{Dim, Graph, Value, ValueId};
 use crate::op::{
-    Attention, Binary, Cell, ConstantValue, Dims, Direction, Equation, EquationTerm, Extreme, NoAxes, Op,
-    Padding, Pooling, Quantized, Recurrent, Reduction, Rounding, ShownScores, Softmax, SoftmaxAxes, Unary,
-    Window,
+    Attention, Binary, Cell, ConstantValue, Dims, Direction, Equation, EquationTerm, Extreme,
+    NoAxes, Op, Padding, Pooling, Quantized, Recurrent, Reduction, Rounding, ShownScores, Softmax,
+    SoftmaxAxes, Unary, Window,
 };
 use crate::run::Runner;
 use crate::{Error, Result};
@@ -20,7 +21,8 @@ mod random;
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     (0..n).map(|_| next()).collect()
@@ -101,7 +103,12 @@ impl Build {
 }
 
 fn mean(axes: &[i64], reduced: Dims) -> Op {
-    Op::Reduce { reduction: Reduction::Mean, axes: Some(axes.to_vec()), reduced, no_axes: NoAxes::All }
+    Op::Reduce {
+        reduction: Reduction::Mean,
+        axes: Some(axes.to_vec()),
+        reduced,
+        no_axes: NoAxes::All,
+    }
 }
 
 fn softmax(axis: i64) -> Op {
@@ -135,10 +142,16 @@ fn lstm(batch_first: bool) -> Op {
 
 /// The axes of an equation, a letter each.
 fn equation(inputs: &[&str], output: &str) -> Op {
-    let term =
-        |text: &str| EquationTerm { before: text.bytes().collect(), ellipsis: false, after: Vec::new() };
+    let term = |text: &str| EquationTerm {
+        before: text.bytes().collect(),
+        ellipsis: false,
+        after: Vec::new(),
+    };
     Op::Einsum {
-        equation: Equation { inputs: inputs.iter().map(|text| term(text)).collect(), output: term(output) },
+        equation: Equation {
+            inputs: inputs.iter().map(|text| term(text)).collect(),
+            output: term(output),
+        },
     }
 }
 
@@ -170,9 +183,10 @@ fn bits(graph: &Graph, inputs: Vec<Tensor>) -> Result<Vec<u32>> {
 fn assert_cut_anywhere(graph: &Graph, what: &str) {
     for n in 1..=5 {
         let all = samples(graph, n).swap_remove(0);
-        let whole =
-            bits(graph, vec![all.clone()]).unwrap_or_else(|error| panic!("{what}, {n} samples: {error}"));
-        let part = |from: usize, to: usize| bits(graph, vec![all.slice(0, from..to).unwrap()]).unwrap();
+        let whole = bits(graph, vec![all.clone()])
+            .unwrap_or_else(|error| panic!("{what}, {n} samples: {error}"));
+        let part =
+            |from: usize, to: usize| bits(graph, vec![all.slice(0, from..to).unwrap()]).unwrap();
         let single: Vec<u32> = (0..n).flat_map(|s| part(s, s + 1)).collect();
         assert_eq!(whole, single, "{what}: {n} samples one at a time");
         let halves = if n > 1 { [part(0, n / 2), part(n / 2, n)].concat() } else { single };
@@ -184,7 +198,11 @@ fn assert_independent(graph: &Graph, what: &str) {
     let found = analysis(graph).unwrap();
     let output = graph.outputs()[0];
     let mixed = found.mixed_by(output).map(|node| graph.nodes()[node].name.clone());
-    assert_eq!(found.batching(graph, output).unwrap(), Batching::Independent, "{what}: mixed by {mixed:?}");
+    assert_eq!(
+        found.batching(graph, output).unwrap(),
+        Batching::Independent,
+        "{what}: mixed by {mixed:?}"
+    );
     assert_eq!(found.layout(output), Some(Layout::LEADING), "{what}");
     assert_cut_anywhere(graph, what);
 }

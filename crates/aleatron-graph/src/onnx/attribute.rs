@@ -23,7 +23,11 @@ impl<'a> Attributes<'a> {
         for attribute in &node.attribute {
             let name = attribute.name.as_deref().unwrap_or_default();
             if attribute.ref_attr_name.as_deref().is_some_and(|name| !name.is_empty()) {
-                return Err(Error::attribute(name, "a reference", "outside a function it must have a value"));
+                return Err(Error::attribute(
+                    name,
+                    "a reference",
+                    "outside a function it must have a value",
+                ));
             }
             if all.insert(name, attribute).is_some() {
                 return Err(Error::attribute(name, "given twice", "once is enough"));
@@ -36,7 +40,8 @@ impl<'a> Attributes<'a> {
         self.all.borrow_mut().remove(name)
     }
 
-    /// Takes a list. Of another type, it would be taken for an empty one: it is remembered, and refused by [`Self::finish`].
+    /// Takes a list. Of another type, it would be taken for an empty one: it is remembered, and
+    /// refused by [`Self::finish`].
     fn take_list(&self, name: &str, code: i32, expected: &str) -> Option<&'a AttributeProto> {
         let attribute = self.take(name)?;
         // Old files do not tell the types of attributes.
@@ -99,7 +104,8 @@ impl<'a> Attributes<'a> {
     }
 
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
-        let texts = self.take_list(name, 8, "a list of texts").map_or(&[][..], |a| a.strings.as_slice());
+        let texts =
+            self.take_list(name, 8, "a list of texts").map_or(&[][..], |a| a.strings.as_slice());
         texts.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 

@@ -1,6 +1,7 @@
 //! The integer types of values that tensors hold in wider types.
 //!
-//! A file names the types of constants, inputs, and of what some nodes compute. The others follow from node to node.
+//! A file names the types of constants, inputs, and of what some nodes compute. The others follow
+//! from node to node.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ enum Reach {
     All,
 }
 
-/// Finds the types of all values of a graph whose nodes are in order. `outer` has those of the graph around it.
+/// Finds the types of all values of a graph whose nodes are in order. `outer` has those of the
+/// graph around it.
 pub(super) fn infer(graph: &mut Graph, outer: &BTreeMap<ValueId, Narrow>) -> Result<()> {
     for (from, to) in &graph.captures {
         if let Some(&narrow) = outer.get(from) {
@@ -110,7 +112,10 @@ fn infer_node(known: &mut BTreeMap<ValueId, Narrow>, node: &mut Node) -> Result<
 }
 
 fn refused(operator: &str, narrow: Narrow) -> Error {
-    Error::model(operator, format!("{narrow} is not supported here; cast it to int32 or int64 before"))
+    Error::model(
+        operator,
+        format!("{narrow} is not supported here; cast it to int32 or int64 before"),
+    )
 }
 
 fn outputs(graph: &Graph) -> impl Iterator<Item = Option<Narrow>> {
@@ -124,7 +129,9 @@ fn source(op: &Op, inputs: &[Option<Narrow>]) -> Source {
         // Products of numbers below 2^63 do not show whether they are too large.
         Op::Unary(Unary::Neg | Unary::BitwiseNot)
         | Op::Binary(Binary::Mul | Binary::Pow | Binary::BitShiftLeft)
-        | Op::Reduce { reduction: Reduction::Prod | Reduction::SumSquare | Reduction::L2, .. }
+        | Op::Reduce {
+            reduction: Reduction::Prod | Reduction::SumSquare | Reduction::L2, ..
+        }
         | Op::CumProd { .. }
         | Op::MatMul
         | Op::Gemm { .. }
@@ -145,21 +152,43 @@ fn source(op: &Op, inputs: &[Option<Narrow>]) -> Source {
         ) => Source::Operator,
         Op::Variadic(Variadic::Mean) => Source::Refused,
         Op::Unary(_) | Op::Binary(_) | Op::Variadic(_) | Op::Clip { .. } | Op::Identity => first,
-        Op::Dropout { .. } | Op::Reduce { .. } | Op::CumSum { .. } | Op::CumProd { .. } | Op::TopK { .. } => {
+        Op::Dropout { .. }
+        | Op::Reduce { .. }
+        | Op::CumSum { .. }
+        | Op::CumProd { .. }
+        | Op::TopK { .. } => first,
+        Op::MatMul
+        | Op::Gemm { .. }
+        | Op::Pool { .. }
+        | Op::GlobalPool(_)
+        | Op::MaxUnpool { .. } => first,
+        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } => {
             first
         }
-        Op::MatMul | Op::Gemm { .. } | Op::Pool { .. } | Op::GlobalPool(_) | Op::MaxUnpool { .. } => first,
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } => first,
-        Op::Transpose { .. } | Op::Expand | Op::Tile | Op::Concat { .. } | Op::Slice { .. } => first,
-        Op::Pad { .. } | Op::Gather { .. } | Op::GatherElements { .. } | Op::GatherNd { .. } => first,
-        Op::ScatterElements { .. } | Op::ScatterNd { .. } | Op::Compress { .. } | Op::Trilu { .. } => first,
-        Op::EyeLike { dtype: None, .. } | Op::DepthToSpace { .. } | Op::SpaceToDepth { .. } => first,
-        Op::ReverseSequence { .. } | Op::CenterCropPad { .. } | Op::Unique { .. } | Op::Range => first,
+        Op::Transpose { .. } | Op::Expand | Op::Tile | Op::Concat { .. } | Op::Slice { .. } => {
+            first
+        }
+        Op::Pad { .. } | Op::Gather { .. } | Op::GatherElements { .. } | Op::GatherNd { .. } => {
+            first
+        }
+        Op::ScatterElements { .. }
+        | Op::ScatterNd { .. }
+        | Op::Compress { .. }
+        | Op::Trilu { .. } => first,
+        Op::EyeLike { dtype: None, .. } | Op::DepthToSpace { .. } | Op::SpaceToDepth { .. } => {
+            first
+        }
+        Op::ReverseSequence { .. } | Op::CenterCropPad { .. } | Op::Unique { .. } | Op::Range => {
+            first
+        }
         Op::Split { .. } => Source::Input { input: 0, reach: Reach::All },
         Op::Where | Op::CastLike => Source::Input { input: 1, reach: Reach::First },
         Op::OneHot { .. } => Source::Input { input: 2, reach: Reach::First },
-        // The types of these are those of their attributes, which are known, or one of the tensors' own.
-        Op::Cast(_) | Op::Constant(_) | Op::ConstantOfShape { .. } | Op::EyeLike { .. } => Source::Operator,
+        // The types of these are those of their attributes, which are known, or one of the tensors'
+        // own.
+        Op::Cast(_) | Op::Constant(_) | Op::ConstantOfShape { .. } | Op::EyeLike { .. } => {
+            Source::Operator
+        }
         Op::ArgReduce { .. } | Op::NonZero | Op::Shape { .. } | Op::Size => Source::Operator,
         Op::DequantizeLinear { .. } | Op::DynamicQuantizeLinear => Source::Operator,
         Op::MatMulInteger | Op::ConvInteger { .. } => Source::Operator,

@@ -22,12 +22,15 @@ pub(super) fn lower(to: &mut Lowering<'_>, node: &NodeProto, folder: Option<&Pat
         "LabelEncoder" => label_encoder(to, &a)?,
         "ArrayFeatureExtractor" => feature_extractor(to)?,
         "ZipMap" => {
-            // The labels of a map say which class a column is; the probabilities are what the node is given.
+            // The labels of a map say which class a column is; the probabilities are what the node
+            // is given.
             a.ignore(&["classlabels_int64s", "classlabels_strings"]);
             let x = to.input(0)?;
             to.finish(0, Op::Identity, &[x]);
         }
-        other => return Err(Error::model(other, "internal error: the operator is listed and not read")),
+        other => {
+            return Err(Error::model(other, "internal error: the operator is listed and not read"));
+        }
     }
     a.finish()
 }
@@ -45,7 +48,12 @@ fn scaler(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
 }
 
 /// Adds a product with `rows` rows of coefficients.
-fn product(to: &mut Lowering<'_>, rows: usize, coefficients: &[f32], biases: &[f32]) -> Result<ValueId> {
+fn product(
+    to: &mut Lowering<'_>,
+    rows: usize,
+    coefficients: &[f32],
+    biases: &[f32],
+) -> Result<ValueId> {
     if rows == 0 || coefficients.is_empty() || !coefficients.len().is_multiple_of(rows) {
         let expected = format!("a multiple of {rows} is needed");
         return Err(Error::attribute("coefficients", coefficients.len(), expected));
@@ -69,7 +77,9 @@ fn post_transform(a: &Attributes<'_>) -> Result<Op> {
         "NONE" => Ok(Op::Identity),
         "LOGISTIC" => Ok(Op::Unary(Unary::Sigmoid)),
         "SOFTMAX" => Ok(Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(-1) }),
-        other => Err(Error::attribute("post_transform", other, "NONE, LOGISTIC or SOFTMAX is possible")),
+        other => {
+            Err(Error::attribute("post_transform", other, "NONE, LOGISTIC or SOFTMAX is possible"))
+        }
     }
 }
 
@@ -95,12 +105,14 @@ fn classifier(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
     let biases = a.floats_or_none("intercepts").unwrap_or_default();
     let rows = if biases.is_empty() { labels.len() } else { biases.len() };
     if rows < 2 || labels.len() != rows {
-        let expected = format!("one for each of the {} labels, and two at least, are needed", labels.len());
+        let expected =
+            format!("one for each of the {} labels, and two at least, are needed", labels.len());
         return Err(Error::attribute("intercepts", rows, expected));
     }
     let transform = post_transform(a)?;
     let scores = product(to, rows, &coefficients, &biases)?;
-    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: 1, reduced: Dims::Drop, tie: Tie::First };
+    let arg =
+        Op::ArgReduce { extreme: Extreme::Max, axis: 1, reduced: Dims::Drop, tie: Tie::First };
     let best = to.node("best", arg, &[scores]);
     let labels = to.constant("labels", &labels, &[rows])?;
     to.finish(0, Op::Gather { axis: 0 }, &[labels, best]);
@@ -119,7 +131,8 @@ fn normalizer(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
             let op = Op::Reduce { reduction: Reduction::Max, axes, reduced, no_axes: NoAxes::All };
             let most = to.node("most", op, &[x]);
             // A row of zeros stays one.
-            let (zero, one) = (to.constant("zero", &[0.0_f32], &[])?, to.constant("one", &[1.0_f32], &[])?);
+            let (zero, one) =
+                (to.constant("zero", &[0.0_f32], &[])?, to.constant("one", &[1.0_f32], &[])?);
             let is_zero = to.node("is_zero", Op::Binary(Binary::Equal), &[most, zero]);
             let divisor = to.node("divisor", Op::Where, &[is_zero, one, most]);
             to.finish(0, Op::Binary(Binary::Div), &[x, divisor]);
@@ -167,9 +180,15 @@ fn label_encoder(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
         return Err(Error::attribute("keys", keys.shape(), expected));
     }
     let default = match (labels(a, "default", "")?, values.dtype()) {
-        (Some(default), dtype) if default.dtype() == dtype && default.len() == 1 => default.reshape(&[])?,
+        (Some(default), dtype) if default.dtype() == dtype && default.len() == 1 => {
+            default.reshape(&[])?
+        }
         (Some(default), dtype) => {
-            return Err(Error::attribute("default", default.dtype(), format!("one {dtype} is needed")));
+            return Err(Error::attribute(
+                "default",
+                default.dtype(),
+                format!("one {dtype} is needed"),
+            ));
         }
         (None, DType::I64) => Tensor::from_slice(&[-1_i64], &[], &Device::Cpu)?,
         (None, dtype) => Tensor::zeros(&[], dtype, &Device::Cpu)?,
@@ -186,7 +205,8 @@ fn label_encoder(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
     let apart = to.node("apart", Op::Unsqueeze { axes: Some(vec![-1]) }, &[x]);
     let is_key = to.node("is_key", Op::Binary(Binary::Equal), &[apart, keys]);
     let matches = to.node("matches", Op::Cast(DType::I32), &[is_key]);
-    let arg = Op::ArgReduce { extreme: Extreme::Max, axis: -1, reduced: Dims::Drop, tie: Tie::First };
+    let arg =
+        Op::ArgReduce { extreme: Extreme::Max, axis: -1, reduced: Dims::Drop, tie: Tie::First };
     let index = to.node("index", arg, &[matches]);
     let (axes, reduced) = (Some(vec![-1]), Dims::Drop);
     let any = Op::Reduce { reduction: Reduction::Max, axes, reduced, no_axes: NoAxes::All };

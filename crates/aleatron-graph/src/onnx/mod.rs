@@ -1,8 +1,9 @@
 //! Reading and writing ONNX files.
 //!
-//! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). `Scan` and some operators of classical machine
-//! learning (`ai.onnx.ml`) are read as several nodes of those. A model with others is refused with a list of all of them. Nothing in a file
-//! is trusted: a malformed one is an error.
+//! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). `Scan`
+//! and some operators of classical machine learning (`ai.onnx.ml`) are read as several nodes of
+//! those. A model with others is refused with a list of all of them. Nothing in a file is trusted:
+//! a malformed one is an error.
 
 mod attribute;
 mod element;
@@ -69,8 +70,10 @@ impl Graph {
         let graph = read(&bytes, Some(folder))?;
         let name = path.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
         // A dot may be part of a name: "model.v1" is not "model".
-        let stem =
-            name.len().checked_sub(".onnx".len()).and_then(|at| Some((name.get(..at)?, name.get(at..)?)));
+        let stem = name
+            .len()
+            .checked_sub(".onnx".len())
+            .and_then(|at| Some((name.get(..at)?, name.get(at..)?)));
         Ok(match stem {
             Some((stem, ending)) if ending.eq_ignore_ascii_case(".onnx") && !stem.is_empty() => {
                 graph.with_name(stem)
@@ -89,7 +92,8 @@ impl Graph {
 }
 
 fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
-    let model = ModelProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
+    let model =
+        ModelProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
     let fault = |reason: String| Error::model("model", reason);
     let Some(graph) = &model.graph else {
         return Err(Error::Format { reason: "there is no graph".to_owned() });
@@ -99,7 +103,10 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
         if matches!(import.domain.as_deref(), None | Some("" | "ai.onnx")) {
             let new = import.version.unwrap_or_default();
             if version.is_some_and(|old| old != new) {
-                return Err(fault(format!("two operator sets, {} and {new}", version.unwrap_or_default())));
+                return Err(fault(format!(
+                    "two operator sets, {} and {new}",
+                    version.unwrap_or_default()
+                )));
             }
             version = Some(new);
         }
@@ -111,7 +118,9 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     }
     let Some(version) = version else { return Err(fault("no operator set is named".to_owned())) };
     if !(OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {
-        return Err(fault(format!("operator set {version}; {OLDEST_OPSET} to {NEWEST_OPSET} are read")));
+        return Err(fault(format!(
+            "operator set {version}; {OLDEST_OPSET} to {NEWEST_OPSET} are read"
+        )));
     }
     let importer = Importer { version, folder, functions: model.functions.len() };
     importer.refuse_unknown(graph)?;
@@ -119,7 +128,9 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     element::infer(&mut read, &BTreeMap::new())?;
     let entries = model.metadata_props.iter();
     read.metadata = entries
-        .map(|entry| (entry.key.clone().unwrap_or_default(), entry.value.clone().unwrap_or_default()))
+        .map(|entry| {
+            (entry.key.clone().unwrap_or_default(), entry.value.clone().unwrap_or_default())
+        })
         .collect();
     Ok(read)
 }
@@ -161,7 +172,10 @@ impl Importer<'_> {
 
     fn graph(&self, proto: &GraphProto, outer: Outer<'_>, depth: usize) -> Result<Graph> {
         if depth > MAX_DEPTH {
-            return Err(Error::model("model", format!("graphs are nested deeper than {MAX_DEPTH}")));
+            return Err(Error::model(
+                "model",
+                format!("graphs are nested deeper than {MAX_DEPTH}"),
+            ));
         }
         let mut graph = Graph::new(proto.name.as_deref().unwrap_or("graph"));
         let fault = |reason: &str| {
@@ -173,7 +187,8 @@ impl Importer<'_> {
         if self.functions > 0 && depth == 0 && proto.node.is_empty() {
             return Err(fault("a model of functions alone is not read"));
         }
-        // Constants in other files may be many times as large as this one: all of them must fit before the first is read.
+        // Constants in other files may be many times as large as this one: all of them must fit
+        // before the first is read.
         let outside = proto.initializer.iter().filter(|tensor| tensor.data_location == Some(1));
         let bytes = outside.map(tensor::bytes_as_tensor).fold(0_u128, u128::saturating_add);
         memory::check(bytes, Quantity::Weights)?;
@@ -214,7 +229,8 @@ impl Importer<'_> {
                     continue;
                 }
                 let value = match known.get(name.as_str()) {
-                    // A list of maps from labels to probabilities, of which the probabilities are passed on.
+                    // A list of maps from labels to probabilities, of which the probabilities are
+                    // passed on.
                     Some(_) if is_zip_map(node) => Value { name: name.clone(), ..Value::default() },
                     // The integer types of values between nodes are inferred.
                     Some(info) => read_value(info)?.0,
@@ -368,7 +384,8 @@ fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
     let name = info.name.clone().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("value \"{name}\""), reason);
     let Some(kind) = &info.r#type else { return Ok((Value { name, ..Value::default() }, None)) };
-    let TypeProto { tensor_type, sequence_type, map_type, sparse_tensor_type, optional_type } = kind;
+    let TypeProto { tensor_type, sequence_type, map_type, sparse_tensor_type, optional_type } =
+        kind;
     let Some(tensor) = tensor_type else {
         let kind = match (sequence_type, map_type, sparse_tensor_type, optional_type) {
             (Some(_), ..) => "a sequence",
@@ -396,7 +413,8 @@ fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
             for dim in &shape.dim {
                 dims.push(match (dim.dim_value, &dim.dim_param) {
                     (Some(size), _) => Dim::Fixed(
-                        usize::try_from(size).map_err(|_| fault(format!("an axis of size {size}")))?,
+                        usize::try_from(size)
+                            .map_err(|_| fault(format!("an axis of size {size}")))?,
                     ),
                     (None, Some(name)) if !name.is_empty() => Dim::Named(name.clone()),
                     _ => Dim::Unknown,
@@ -418,7 +436,7 @@ fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
 /// # Errors
 /// What is wrong with the bytes.
 pub fn read_tensor(bytes: &[u8]) -> Result<aleatron_tensor::Tensor> {
-    let proto =
-        proto::TensorProto::decode(bytes).map_err(|error| Error::Format { reason: error.to_string() })?;
+    let proto = proto::TensorProto::decode(bytes)
+        .map_err(|error| Error::Format { reason: error.to_string() })?;
     tensor::read(&proto, None)
 }

@@ -8,14 +8,19 @@ use super::tensor::{ElementType, type_name};
 use super::{Importer, quantized, signal, window};
 use crate::error::{Error, Result};
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, Border, Cell, ConstantValue, Coordinates, Dims, Direction,
-    Equation, EquationTerm, Extreme, Filter, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid,
-    Pooling, Recurrent, Reduction, Resize, ResizeOptions, Rounding, Scatter, ShownScores, SliceGiven,
-    Softmax, SoftmaxAxes, Tie, Triangle, Unary, Variadic,
+    Aspect, Attention, Binary, BlockOrder, Border, Cell, ConstantValue, Coordinates, Dims,
+    Direction, Equation, EquationTerm, Extreme, Filter, Interpolation, Nearest, NoAxes, Op,
+    PadMode, PadModeOfGrid, Pooling, Recurrent, Reduction, Resize, ResizeOptions, Rounding,
+    Scatter, ShownScores, SliceGiven, Softmax, SoftmaxAxes, Tie, Triangle, Unary, Variadic,
 };
 
 /// What a node computes. The attributes that are not asked for here are refused by the caller.
-pub(super) fn read(importer: &Importer<'_>, name: &str, node: &NodeProto, a: &Attributes<'_>) -> Result<Op> {
+pub(super) fn read(
+    importer: &Importer<'_>,
+    name: &str,
+    node: &NodeProto,
+    a: &Attributes<'_>,
+) -> Result<Op> {
     let version = importer.version;
     if let Some(op) = elementwise(name, version, a)? {
         return Ok(op);
@@ -35,7 +40,10 @@ pub(super) fn read(importer: &Importer<'_>, name: &str, node: &NodeProto, a: &At
     if let Some(op) = signal::read(name, version, a)? {
         return Ok(op);
     }
-    Err(Error::model("model", format!("internal error: the operator {name} is listed and not read")))
+    Err(Error::model(
+        "model",
+        format!("internal error: the operator {name} is listed and not read"),
+    ))
 }
 
 fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
@@ -59,9 +67,13 @@ fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op
         "Gelu" => match a.text("approximate", "none")?.as_str() {
             "none" => Unary::Gelu,
             "tanh" => Unary::GeluTanh,
-            other => return Err(Error::attribute("approximate", other, "none or tanh is possible")),
+            other => {
+                return Err(Error::attribute("approximate", other, "none or tanh is possible"));
+            }
         },
-        "HardSigmoid" => Unary::HardSigmoid { alpha: a.float("alpha", 0.2)?, beta: a.float("beta", 0.5)? },
+        "HardSigmoid" => {
+            Unary::HardSigmoid { alpha: a.float("alpha", 0.2)?, beta: a.float("beta", 0.5)? }
+        }
         "HardSwish" => Unary::HardSwish,
         "IsInf" => Unary::IsInf {
             negative: a.flag("detect_negative", true)?,
@@ -76,7 +88,10 @@ fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op
         "Reciprocal" => Unary::Reciprocal,
         "Relu" => Unary::Relu,
         "Round" => Unary::Round,
-        "Selu" => Unary::Selu { alpha: a.float("alpha", 1.673_263_2)?, gamma: a.float("gamma", 1.050_701)? },
+        "Selu" => Unary::Selu {
+            alpha: a.float("alpha", 1.673_263_2)?,
+            gamma: a.float("gamma", 1.050_701)?,
+        },
         "Shrink" => Unary::Shrink { bias: a.float("bias", 0.0)?, lambda: a.float("lambd", 0.5)? },
         "Sigmoid" => Unary::Sigmoid,
         "Sign" => Unary::Sign,
@@ -125,7 +140,8 @@ fn binary(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
         _ => return variadic(name, version, a),
     };
     if version < 7 {
-        // Before operator set 7, broadcasting was asked for; along the last axes it is what it is now.
+        // Before operator set 7, broadcasting was asked for; along the last axes it is what it is
+        // now.
         a.ignore(&["broadcast"]);
         if a.has("axis") {
             return Err(Error::attribute(
@@ -145,12 +161,15 @@ fn variadic(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> 
         "Min" => Op::Variadic(Variadic::Min),
         "Sum" => Op::Variadic(Variadic::Sum),
         "Where" => Op::Where,
-        "Clip" if version < 11 => Op::Clip { low: a.float_or_none("min")?, high: a.float_or_none("max")? },
+        "Clip" if version < 11 => {
+            Op::Clip { low: a.float_or_none("min")?, high: a.float_or_none("max")? }
+        }
         "Clip" => Op::Clip { low: None, high: None },
         "Cast" => {
             a.ignore(&["saturate", "round_mode"]);
             Op::Cast(
-                dtype_attribute("to", a)?.ok_or_else(|| Error::attribute("to", "missing", "it is needed"))?,
+                dtype_attribute("to", a)?
+                    .ok_or_else(|| Error::attribute("to", "missing", "it is needed"))?,
             )
         }
         "CastLike" => {
@@ -167,7 +186,8 @@ fn variadic(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> 
     }))
 }
 
-/// The tensors' type for a type that an attribute names. bfloat16 is refused: f32, which holds it, would round differently.
+/// The tensors' type for a type that an attribute names. bfloat16 is refused: f32, which holds it,
+/// would round differently.
 pub(super) fn dtype_attribute(name: &str, a: &Attributes<'_>) -> Result<Option<DType>> {
     let Some(code) = a.int_or_none(name)? else { return Ok(None) };
     let code = i32::try_from(code).unwrap_or(-1);
@@ -244,10 +264,14 @@ fn along_axis(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>
         "Hardmax" => return softmax(Softmax::Hardmax),
         "ArgMax" => return arg(Extreme::Max),
         "ArgMin" => return arg(Extreme::Min),
-        "CumSum" => Op::CumSum { exclusive: a.flag("exclusive", false)?, reverse: a.flag("reverse", false)? },
-        "CumProd" => {
-            Op::CumProd { exclusive: a.flag("exclusive", false)?, reverse: a.flag("reverse", false)? }
-        }
+        "CumSum" => Op::CumSum {
+            exclusive: a.flag("exclusive", false)?,
+            reverse: a.flag("reverse", false)?,
+        },
+        "CumProd" => Op::CumProd {
+            exclusive: a.flag("exclusive", false)?,
+            reverse: a.flag("reverse", false)?,
+        },
         "TopK" => {
             if a.has("k") {
                 return Err(Error::attribute("k", "given", "operator sets from 10 on are read"));
@@ -261,11 +285,14 @@ fn along_axis(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>
 }
 
 fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
-    let rounding = || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Up } else { Rounding::Down });
+    let rounding =
+        || Ok::<_, Error>(if a.flag("ceil_mode", false)? { Rounding::Up } else { Rounding::Down });
     let epsilon = || a.float("epsilon", 1e-5);
     let stash = || match a.int("stash_type", 1)? {
         1 | 11 => Ok(()),
-        other => Err(Error::attribute("stash_type", other, "1 is possible: sums are of 32-bit floats")),
+        other => {
+            Err(Error::attribute("stash_type", other, "1 is possible: sums are of 32-bit floats"))
+        }
     };
     Ok(Some(match name {
         "MatMul" => Op::MatMul,
@@ -306,14 +333,19 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
             if !a.flag("spatial", true)? {
                 return Err(Error::attribute("spatial", 0, "1 is possible"));
             }
-            // Before operator set 7 an attribute said whether it was training; since 14 one does again.
+            // Before operator set 7 an attribute said whether it was training; since 14 one does
+            // again.
             let training = match version {
                 ..7 => !a.flag("is_test", false)?,
                 7..14 => false,
                 _ => a.flag("training_mode", false)?,
             };
             a.ignore(&["consumed_inputs"]);
-            Op::BatchNormalization { epsilon: epsilon()?, momentum: a.float("momentum", 0.9)?, training }
+            Op::BatchNormalization {
+                epsilon: epsilon()?,
+                momentum: a.float("momentum", 0.9)?,
+                training,
+            }
         }
         "InstanceNormalization" => {
             a.ignore(&["consumed_inputs"]);
@@ -338,13 +370,15 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
             bias: a.float("bias", 1.0)?,
             size: a.int("size", 0)?,
         },
-        "MeanVarianceNormalization" => {
-            Op::MeanVarianceNormalization { axes: a.ints_or_none("axes").unwrap_or_else(|| vec![0, 2, 3]) }
-        }
+        "MeanVarianceNormalization" => Op::MeanVarianceNormalization {
+            axes: a.ints_or_none("axes").unwrap_or_else(|| vec![0, 2, 3]),
+        },
         "SwiGLU" => Op::SwiGlu { alpha: a.float("alpha", 1.0)? },
         "Det" => Op::Det,
         "RNN" => recurrent(Cell::Rnn, a)?,
-        "GRU" => recurrent(Cell::Gru { linear_before_reset: a.flag("linear_before_reset", false)? }, a)?,
+        "GRU" => {
+            recurrent(Cell::Gru { linear_before_reset: a.flag("linear_before_reset", false)? }, a)?
+        }
         "LSTM" => recurrent(Cell::Lstm { input_forget: a.flag("input_forget", false)? }, a)?,
         "Attention" => Op::Attention(attention(a)?),
         "RotaryEmbedding" => Op::RotaryEmbedding {
@@ -371,7 +405,8 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
                     ));
                 }
             };
-            let interpolation = interpolation(&a.text("mode", "linear")?, Nearest::PreferFloor, -0.75)?;
+            let interpolation =
+                interpolation(&a.text("mode", "linear")?, Nearest::PreferFloor, -0.75)?;
             Op::GridSample { interpolation, edge, align_corners: a.flag("align_corners", false)? }
         }
         _ => return Ok(None),
@@ -383,7 +418,9 @@ fn interpolation(mode: &str, nearest: Nearest, cubic_a: f32) -> Result<Interpola
         "nearest" => Interpolation::Nearest(nearest),
         "linear" | "bilinear" => Interpolation::Linear,
         "cubic" | "bicubic" => Interpolation::Cubic(cubic_a.into()),
-        other => return Err(Error::attribute("mode", other, "nearest, linear or cubic is possible")),
+        other => {
+            return Err(Error::attribute("mode", other, "nearest, linear or cubic is possible"));
+        }
     })
 }
 
@@ -395,7 +432,13 @@ fn resize(a: &Attributes<'_>) -> Result<Resize> {
         "align_corners" => Coordinates::AlignCorners,
         "asymmetric" => Coordinates::Asymmetric,
         "tf_crop_and_resize" => Coordinates::CropAndResize(a.float("extrapolation_value", 0.0)?),
-        other => return Err(Error::attribute("coordinate_transformation_mode", other, "it is not known")),
+        other => {
+            return Err(Error::attribute(
+                "coordinate_transformation_mode",
+                other,
+                "it is not known",
+            ));
+        }
     };
     let nearest = match a.text("nearest_mode", "round_prefer_floor")?.as_str() {
         "round_prefer_floor" => Nearest::PreferFloor,
@@ -415,7 +458,9 @@ fn resize(a: &Attributes<'_>) -> Result<Resize> {
         "stretch" => Aspect::Stretch,
         "not_larger" => Aspect::NotLarger,
         "not_smaller" => Aspect::NotSmaller,
-        other => return Err(Error::attribute("keep_aspect_ratio_policy", other, "it is not known")),
+        other => {
+            return Err(Error::attribute("keep_aspect_ratio_policy", other, "it is not known"));
+        }
     };
     Ok(Resize { options, axes: a.ints_or_none("axes"), aspect })
 }
@@ -440,7 +485,8 @@ fn recurrent(cell: Cell, a: &Attributes<'_>) -> Result<Op> {
     };
     let n = defaults.len() * if direction == Direction::Both { 2 } else { 1 };
     let names = a.texts("activations");
-    let (alphas, betas) = (a.floats_or_none("activation_alpha"), a.floats_or_none("activation_beta"));
+    let (alphas, betas) =
+        (a.floats_or_none("activation_alpha"), a.floats_or_none("activation_beta"));
     let mut activations: Vec<Unary> = defaults.iter().copied().cycle().take(n).collect();
     if !names.is_empty() {
         if names.len() != n {
@@ -458,13 +504,21 @@ fn recurrent(cell: Cell, a: &Attributes<'_>) -> Result<Op> {
                     "softplus" => Unary::Softplus,
                     "softsign" => Unary::Softsign,
                     "leakyrelu" => Unary::LeakyRelu { alpha: alphas.next().unwrap_or(0.01) },
-                    "thresholdedrelu" => Unary::ThresholdedRelu { alpha: alphas.next().unwrap_or(1.0) },
+                    "thresholdedrelu" => {
+                        Unary::ThresholdedRelu { alpha: alphas.next().unwrap_or(1.0) }
+                    }
                     "elu" => Unary::Elu { alpha: alphas.next().unwrap_or(1.0) },
                     "hardsigmoid" => Unary::HardSigmoid {
                         alpha: alphas.next().unwrap_or(0.2),
                         beta: betas.next().unwrap_or(0.5),
                     },
-                    _ => return Err(Error::attribute("activations", name, "the function is not known")),
+                    _ => {
+                        return Err(Error::attribute(
+                            "activations",
+                            name,
+                            "the function is not known",
+                        ));
+                    }
                 })
             })
             .collect::<Result<_>>()?;
@@ -481,7 +535,8 @@ fn recurrent(cell: Cell, a: &Attributes<'_>) -> Result<Op> {
 
 fn attention(a: &Attributes<'_>) -> Result<Attention> {
     a.ignore(&["softmax_precision"]);
-    let window = |name| -> Result<Option<i64>> { Ok(Some(a.int(name, -1)?).filter(|&size| size >= 0)) };
+    let window =
+        |name| -> Result<Option<i64>> { Ok(Some(a.int(name, -1)?).filter(|&size| size >= 0)) };
     Ok(Attention {
         causal: a.flag("is_causal", false)?,
         query_heads: a.int_or_none("q_num_heads")?,
@@ -495,7 +550,13 @@ fn attention(a: &Attributes<'_>) -> Result<Attention> {
             1 => ShownScores::Capped,
             2 => ShownScores::Masked,
             3 => ShownScores::Weights,
-            other => return Err(Error::attribute("qk_matmul_output_mode", other, "0 to 3 are possible")),
+            other => {
+                return Err(Error::attribute(
+                    "qk_matmul_output_mode",
+                    other,
+                    "0 to 3 are possible",
+                ));
+            }
         },
     })
 }
@@ -503,7 +564,8 @@ fn attention(a: &Attributes<'_>) -> Result<Attention> {
 /// Reads an equation of axes: `ij,jk->ik`.
 fn equation(text: &str) -> Result<Equation> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let fault = || Error::attribute("equation", &text, "letters, commas, \"...\" and \"->\" are possible");
+    let fault =
+        || Error::attribute("equation", &text, "letters, commas, \"...\" and \"->\" are possible");
     let (left, right) = match text.split_once("->") {
         Some((left, right)) => (left, Some(right)),
         None => (text.as_str(), None),
@@ -516,17 +578,28 @@ fn equation(text: &str) -> Result<Equation> {
         if !before.bytes().chain(after.bytes()).all(|c| c.is_ascii_alphabetic()) {
             return Err(fault());
         }
-        Ok(EquationTerm { before: before.bytes().collect(), ellipsis, after: after.bytes().collect() })
+        Ok(EquationTerm {
+            before: before.bytes().collect(),
+            ellipsis,
+            after: after.bytes().collect(),
+        })
     };
     let inputs = left.split(',').map(term).collect::<Result<Vec<_>>>()?;
     let output = match right {
         Some(right) => term(right)?,
         None => {
-            // Without an output: the broadcast axes, then those that occur once, in the order of the alphabet.
-            let all: Vec<u8> =
-                inputs.iter().flat_map(|term| term.before.iter().chain(&term.after)).copied().collect();
-            let mut once: Vec<u8> =
-                all.iter().copied().filter(|c| all.iter().filter(|other| *other == c).count() == 1).collect();
+            // Without an output: the broadcast axes, then those that occur once, in the order of
+            // the alphabet.
+            let all: Vec<u8> = inputs
+                .iter()
+                .flat_map(|term| term.before.iter().chain(&term.after))
+                .copied()
+                .collect();
+            let mut once: Vec<u8> = all
+                .iter()
+                .copied()
+                .filter(|c| all.iter().filter(|other| *other == c).count() == 1)
+                .collect();
             once.sort_unstable();
             EquationTerm {
                 before: Vec::new(),
@@ -562,7 +635,9 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
         }
         "Slice" => {
             let given = match (a.ints_or_none("starts"), a.ints_or_none("ends")) {
-                (Some(starts), Some(ends)) => Some(SliceGiven { starts, ends, axes: a.ints_or_none("axes") }),
+                (Some(starts), Some(ends)) => {
+                    Some(SliceGiven { starts, ends, axes: a.ints_or_none("axes") })
+                }
                 _ => None,
             };
             Op::Slice { given }
@@ -596,9 +671,9 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
         "ScatterND" => Op::ScatterNd { scatter: scatter(a)? },
         "Compress" => Op::Compress { axis: a.int_or_none("axis")? },
         "OneHot" => Op::OneHot { axis: a.int("axis", -1)? },
-        "Trilu" => {
-            Op::Trilu { triangle: if a.flag("upper", true)? { Triangle::Upper } else { Triangle::Lower } }
-        }
+        "Trilu" => Op::Trilu {
+            triangle: if a.flag("upper", true)? { Triangle::Upper } else { Triangle::Lower },
+        },
         "EyeLike" => Op::EyeLike { diagonal: a.int("k", 0)?, dtype: dtype_attribute("dtype", a)? },
         "NonZero" => Op::NonZero,
         "DepthToSpace" => {
@@ -615,9 +690,10 @@ fn shape(name: &str, version: i64, node: &NodeProto, a: &Attributes<'_>) -> Resu
             }
             Op::SpaceToDepth { block: a.int("blocksize", 0)? }
         }
-        "ReverseSequence" => {
-            Op::ReverseSequence { batch_axis: a.int("batch_axis", 1)?, time_axis: a.int("time_axis", 0)? }
-        }
+        "ReverseSequence" => Op::ReverseSequence {
+            batch_axis: a.int("batch_axis", 1)?,
+            time_axis: a.int("time_axis", 0)?,
+        },
         "CenterCropPad" => Op::CenterCropPad { axes: a.ints_or_none("axes") },
         "Col2Im" => Op::Col2Im { window: window::read(a)? },
         "Unique" => Op::Unique { axis: a.int_or_none("axis")?, sorted: a.flag("sorted", true)? },
@@ -646,7 +722,13 @@ fn scatter(a: &Attributes<'_>) -> Result<Scatter> {
         "mul" => Scatter::Mul,
         "max" => Scatter::Max,
         "min" => Scatter::Min,
-        other => return Err(Error::attribute("reduction", other, "none, add, mul, max or min is possible")),
+        other => {
+            return Err(Error::attribute(
+                "reduction",
+                other,
+                "none, add, mul, max or min is possible",
+            ));
+        }
     })
 }
 

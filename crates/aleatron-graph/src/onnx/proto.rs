@@ -1,4 +1,5 @@
-//! The messages of an ONNX file, as far as networks for inference have them. Fields that are not listed are skipped by the decoder.
+//! The messages of an ONNX file, as far as networks for inference have them. Fields that are not
+//! listed are skipped by the decoder.
 
 /// A model: a graph and the operator sets it is written in.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -6,13 +6,17 @@ use super::window;
 use crate::error::{Error, Result};
 use crate::op::{Op, Quantized};
 
-/// Reads an operator of quantized networks; `None` for any other. Types that zero points decide are found later.
+/// Reads an operator of quantized networks; `None` for any other. Types that zero points decide are
+/// found later.
 pub(super) fn read(name: &str, a: &Attributes<'_>) -> Result<Option<Op>> {
     // What a zero point says, if there is one.
     let to = Quantized::UInt8;
     Ok(Some(match name {
         "QuantizeLinear" => {
-            check_output_type(a, &[ElementType::U8, ElementType::I8, ElementType::U16, ElementType::I16])?;
+            check_output_type(
+                a,
+                &[ElementType::U8, ElementType::I8, ElementType::U16, ElementType::I16],
+            )?;
             a.ignore(&["saturate"]);
             check_precision(a)?;
             Op::QuantizeLinear { axis: a.int("axis", 1)?, block_size: a.int("block_size", 0)?, to }
@@ -25,7 +29,9 @@ pub(super) fn read(name: &str, a: &Attributes<'_>) -> Result<Option<Op>> {
         "MatMulInteger" => Op::MatMulInteger,
         "ConvInteger" => Op::ConvInteger { groups: a.int("group", 1)?, window: window::read(a)? },
         "QLinearMatMul" => Op::QLinearMatMul { to },
-        "QLinearConv" => Op::QLinearConv { groups: a.int("group", 1)?, window: window::read(a)?, to },
+        "QLinearConv" => {
+            Op::QLinearConv { groups: a.int("group", 1)?, window: window::read(a)?, to }
+        }
         _ => return Ok(None),
     }))
 }
@@ -51,6 +57,8 @@ fn check_output_type(a: &Attributes<'_>, possible: &[ElementType]) -> Result<()>
 fn check_precision(a: &Attributes<'_>) -> Result<()> {
     match a.int("precision", 0)? {
         0 | 1 => Ok(()),
-        other => Err(Error::attribute("precision", other, "1 is possible: quotients are 32-bit floats")),
+        other => {
+            Err(Error::attribute("precision", other, "1 is possible: quotients are 32-bit floats"))
+        }
     }
 }

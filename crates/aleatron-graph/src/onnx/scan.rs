@@ -23,7 +23,8 @@ pub(super) fn check(attributes: &Attributes<'_>, version: i64) -> Result<()> {
     attributes.ignore(&NAMES);
     match version < 9 {
         true => {
-            let reason = format!("operator set {version}; Scan is supported from operator set 9 on");
+            let reason =
+                format!("operator set {version}; Scan is supported from operator set 9 on");
             Err(Error::model("Scan", reason))
         }
         false => Ok(()),
@@ -69,7 +70,9 @@ impl Settings {
             match attributes.ints_or_none(name) {
                 None => Ok(vec![0; n]),
                 Some(numbers) if numbers.len() == n => Ok(numbers),
-                Some(numbers) => Err(Error::attribute(name, numbers, format!("{n} numbers are needed"))),
+                Some(numbers) => {
+                    Err(Error::attribute(name, numbers, format!("{n} numbers are needed")))
+                }
             }
         };
         let directions = |name: &str, n: usize| -> Result<Vec<Direction>> {
@@ -111,8 +114,11 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
         Ok(to.node("steps", Op::Squeeze { axes: Some(vec![0]) }, &[size]))
     };
     let steps = sizes(to, 0)?;
-    let value =
-        |name: &str, dtype| Value { name: name.to_owned(), dtype: Some(dtype), shape: Some(Vec::new()) };
+    let value = |name: &str, dtype| Value {
+        name: name.to_owned(),
+        dtype: Some(dtype),
+        shape: Some(Vec::new()),
+    };
     let step = body.add_value(value("scan_step", DType::I64));
     let goes_on = body.add_value(value("scan_condition", DType::Bool));
     let elements = body.inputs.split_off(n_states);
@@ -124,7 +130,8 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
             let one = to.constant("one", &[1_i64], &[])?;
             let last = to.node("last", Op::Binary(Binary::Sub), &[steps, one]);
             let last = captured(&mut body, last, "scan_last");
-            index = body.add_node(format!("scan_index_{k}"), Op::Binary(Binary::Sub), &[last, step]);
+            index =
+                body.add_node(format!("scan_index_{k}"), Op::Binary(Binary::Sub), &[last, step]);
             nodes.extend(body.nodes.pop());
         }
         nodes.push(Node {
@@ -155,8 +162,9 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
         if axis == 0 && direction == Direction::Forward {
             continue;
         }
-        let stacked =
-            to.graph.add_value(Value { name: format!("{}_stacked_{k}", to.name), ..Value::default() });
+        let stacked = to
+            .graph
+            .add_value(Value { name: format!("{}_stacked_{k}", to.name), ..Value::default() });
         outputs[n_states + k] = Some(stacked);
         turned.push((stacked, output, n_states + k, axis, direction, rank));
     }
@@ -184,7 +192,8 @@ fn order(axis: i64, rank: Option<usize>) -> Result<Option<Vec<i64>>> {
         return Ok(None);
     }
     let Some(rank) = rank else {
-        let expected = "the file must tell the shapes of the body's outputs to use other axes than 0";
+        let expected =
+            "the file must tell the shapes of the body's outputs to use other axes than 0";
         return Err(Error::attribute("scan_output_axes", axis, expected));
     };
     let axis = crate::run::axis_of(axis, rank)?;

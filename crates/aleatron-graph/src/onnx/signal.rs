@@ -10,7 +10,11 @@ pub(super) fn read(name: &str, version: i64, a: &Attributes<'_>) -> Result<Optio
     let window = |function: SignalWindow| -> Result<Option<Op>> {
         let dtype = dtype_attribute("output_datatype", a)?.unwrap_or(aleatron_tensor::DType::F32);
         if !dtype.is_float() {
-            return Err(Error::attribute("output_datatype", dtype, "float and float16 are possible"));
+            return Err(Error::attribute(
+                "output_datatype",
+                dtype,
+                "float and float16 are possible",
+            ));
         }
         Ok(Some(Op::SignalWindow { function, periodic: a.flag("periodic", true)?, dtype }))
     };
@@ -21,7 +25,11 @@ pub(super) fn read(name: &str, version: i64, a: &Attributes<'_>) -> Result<Optio
         "DFT" => {
             // Since operator set 20 the axis is an input.
             let axis = if version < 20 { Some(a.int("axis", 1)?) } else { None };
-            Op::Dft { axis, inverse: a.flag("inverse", false)?, onesided: a.flag("onesided", false)? }
+            Op::Dft {
+                axis,
+                inverse: a.flag("inverse", false)?,
+                onesided: a.flag("onesided", false)?,
+            }
         }
         "STFT" => Op::Stft { onesided: a.flag("onesided", true)? },
         "NonMaxSuppression" => {

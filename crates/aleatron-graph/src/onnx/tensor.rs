@@ -1,7 +1,8 @@
 //! Constants of an ONNX file as tensors.
 //!
-//! Elements come as bytes, as numbers of a field for their type, or from another file beside the model. Types that tensors do not have
-//! are held in wider ones: bfloat16 as f32, int8, int16 and uint16 as i32, uint32 and, as far as they fit, uint64 as i64. The graph knows the
+//! Elements come as bytes, as numbers of a field for their type, or from another file beside the
+//! model. Types that tensors do not have are held in wider ones: bfloat16 as f32, int8, int16 and
+//! uint16 as i32, uint32 and, as far as they fit, uint64 as i64. The graph knows the
 //! types of integers, see [`Narrow`]. 64-bit floats are rounded to f32.
 
 use std::fs::File;
@@ -133,9 +134,12 @@ pub(crate) fn type_name(code: i32) -> String {
     name.to_owned()
 }
 
-/// The bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that is refused later.
+/// The bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that is
+/// refused later.
 pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
-    let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else { return 0 };
+    let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else {
+        return 0;
+    };
     let sizes = proto.dims.iter().map(|&size| u128::try_from(size).unwrap_or(0));
     sizes.fold(element.dtype().size() as u128, u128::saturating_mul)
 }
@@ -191,31 +195,42 @@ fn from_bytes(
         ElementType::F32 => make(chunks(bytes).map(f32::from_le_bytes), shape)?,
         ElementType::F64 => make(chunks(bytes).map(|b| f64::from_le_bytes(b) as f32), shape)?,
         ElementType::BF16 => make(chunks(bytes).map(|b| bf16::from_le_bytes(b).to_f32()), shape)?,
-        ElementType::F16 => {
-            Tensor::from_slice(&chunks(bytes).map(f16::from_le_bytes).collect::<Vec<_>>(), shape, cpu)?
-        }
+        ElementType::F16 => Tensor::from_slice(
+            &chunks(bytes).map(f16::from_le_bytes).collect::<Vec<_>>(),
+            shape,
+            cpu,
+        )?,
         ElementType::U8 => Tensor::from_slice(bytes, shape, cpu)?,
-        ElementType::I8 => {
-            Tensor::from_slice(&bytes.iter().map(|&b| i32::from(b as i8)).collect::<Vec<_>>(), shape, cpu)?
-        }
+        ElementType::I8 => Tensor::from_slice(
+            &bytes.iter().map(|&b| i32::from(b as i8)).collect::<Vec<_>>(),
+            shape,
+            cpu,
+        )?,
         ElementType::U16 => {
-            let values: Vec<i32> = chunks(bytes).map(|b| i32::from(u16::from_le_bytes(b))).collect();
+            let values: Vec<i32> =
+                chunks(bytes).map(|b| i32::from(u16::from_le_bytes(b))).collect();
             Tensor::from_slice(&values, shape, cpu)?
         }
         ElementType::I16 => {
-            let values: Vec<i32> = chunks(bytes).map(|b| i32::from(i16::from_le_bytes(b))).collect();
+            let values: Vec<i32> =
+                chunks(bytes).map(|b| i32::from(i16::from_le_bytes(b))).collect();
             Tensor::from_slice(&values, shape, cpu)?
         }
-        ElementType::I32 => {
-            Tensor::from_slice(&chunks(bytes).map(i32::from_le_bytes).collect::<Vec<_>>(), shape, cpu)?
-        }
+        ElementType::I32 => Tensor::from_slice(
+            &chunks(bytes).map(i32::from_le_bytes).collect::<Vec<_>>(),
+            shape,
+            cpu,
+        )?,
         ElementType::U32 => {
-            let values: Vec<i64> = chunks(bytes).map(|b| i64::from(u32::from_le_bytes(b))).collect();
+            let values: Vec<i64> =
+                chunks(bytes).map(|b| i64::from(u32::from_le_bytes(b))).collect();
             Tensor::from_slice(&values, shape, cpu)?
         }
-        ElementType::I64 => {
-            Tensor::from_slice(&chunks(bytes).map(i64::from_le_bytes).collect::<Vec<_>>(), shape, cpu)?
-        }
+        ElementType::I64 => Tensor::from_slice(
+            &chunks(bytes).map(i64::from_le_bytes).collect::<Vec<_>>(),
+            shape,
+            cpu,
+        )?,
         ElementType::U64 => wide(chunks(bytes).map(u64::from_le_bytes), shape, fault)?,
         ElementType::Bool => {
             Tensor::from_slice(&bytes.iter().map(|&b| b != 0).collect::<Vec<_>>(), shape, cpu)?
@@ -232,8 +247,9 @@ fn wide(
     shape: &[usize],
     fault: &dyn Fn(String) -> Error,
 ) -> Result<Tensor> {
-    let narrow =
-        |value: u64| i64::try_from(value).map_err(|_| fault(format!("{value} does not fit 63 bits")));
+    let narrow = |value: u64| {
+        i64::try_from(value).map_err(|_| fault(format!("{value} does not fit 63 bits")))
+    };
     Ok(Tensor::from_slice(&values.map(narrow).collect::<Result<Vec<_>>>()?, shape, &Device::Cpu)?)
 }
 
@@ -247,7 +263,10 @@ fn from_fields(
     let cpu = &Device::Cpu;
     let check = |found: usize| match found == len {
         true => Ok(()),
-        false => Err(fault(format!("shape {shape:?} of {} does not have {found} elements", element.name()))),
+        false => Err(fault(format!(
+            "shape {shape:?} of {} does not have {found} elements",
+            element.name()
+        ))),
     };
     let small = &proto.int32_data;
     // A field holds 32 bits of each element, of which the type has the low ones.
@@ -300,7 +319,8 @@ fn from_fields(
     })
 }
 
-/// The bytes of a constant that is kept in another file, inside the folder of the model and nowhere else.
+/// The bytes of a constant that is kept in another file, inside the folder of the model and nowhere
+/// else.
 fn read_external(
     proto: &TensorProto,
     expected: usize,
@@ -310,22 +330,30 @@ fn read_external(
     let (mut location, mut offset, mut length) = (None, 0_u64, None);
     for entry in &proto.external_data {
         let value = entry.value.as_deref().unwrap_or_default();
-        let number =
-            || value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")));
+        let number = || {
+            value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")))
+        };
         match entry.key.as_deref().unwrap_or_default() {
             "location" => location = Some(value),
             "offset" => offset = number()?,
             "length" => length = Some(number()?),
-            // A checksum, and what later versions of the format may add, says nothing of where the bytes are.
+            // A checksum, and what later versions of the format may add, says nothing of where the
+            // bytes are.
             _ => {}
         }
     }
-    let Some(location) = location else { return Err(fault("no file is named for its elements".to_owned())) };
+    let Some(location) = location else {
+        return Err(fault("no file is named for its elements".to_owned()));
+    };
     let Some(folder) = folder else {
-        return Err(fault(format!("its elements are in \"{location}\": read the model from its file")));
+        return Err(fault(format!(
+            "its elements are in \"{location}\": read the model from its file"
+        )));
     };
     let relative = Path::new(location);
-    if location.is_empty() || !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+    if location.is_empty()
+        || !relative.components().all(|part| matches!(part, Component::Normal(_)))
+    {
         return Err(fault(format!("\"{location}\" is not a file beside the model")));
     }
     if length.is_some_and(|length| length != expected as u64) {
@@ -335,7 +363,8 @@ fn read_external(
     let path = folder.join(relative);
     let in_file = |source| Error::File { path: path.clone(), source };
     // A link could lead anywhere.
-    let (real, root) = (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
+    let (real, root) =
+        (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
     if !real.starts_with(root) {
         return Err(fault(format!("\"{location}\" is not a file beside the model")));
     }
@@ -347,7 +376,9 @@ fn read_external(
     let mut file = File::open(real).map_err(in_file)?;
     let size = file.metadata().map_err(in_file)?.len();
     if offset.checked_add(expected as u64).is_none_or(|end| end > size) {
-        return Err(fault(format!("{expected} bytes from {offset} on of \"{location}\", which has {size}")));
+        return Err(fault(format!(
+            "{expected} bytes from {offset} on of \"{location}\", which has {size}"
+        )));
     }
     let mut bytes = memory::zeros(expected as u128, Quantity::Weights)?;
     file.seek(SeekFrom::Start(offset)).map_err(in_file)?;

@@ -26,9 +26,11 @@ pub(super) fn read(attributes: &Attributes<'_>) -> Result<Window> {
         dilations: attributes.ints("dilations"),
         padding,
     };
-    for (name, values) in
-        [("kernel_shape", &window.kernel), ("strides", &window.strides), ("dilations", &window.dilations)]
-    {
+    for (name, values) in [
+        ("kernel_shape", &window.kernel),
+        ("strides", &window.strides),
+        ("dilations", &window.dilations),
+    ] {
         if values.iter().any(|value| !(1..=i64::from(i32::MAX)).contains(value)) {
             return Err(Error::attribute(name, values, "positive numbers are needed"));
         }

@@ -1,4 +1,5 @@
-//! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail are one variant.
+//! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail
+//! are one variant.
 
 mod name;
 mod quantized;
@@ -686,7 +687,8 @@ fn same<T: aleatron_tensor::Element>(a: &Tensor, b: &Tensor) -> bool {
     matches!((a.to_vec::<T>(), b.to_vec::<T>()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Which axes of its inputs a sum of products joins. Axes are numbers from 0 on, the same number is the same axis.
+/// Which axes of its inputs a sum of products joins. Axes are numbers from 0 on, the same number is
+/// the same axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Equation {
     /// The axes of each input.

@@ -1,6 +1,8 @@
 //! The names of operators, for people.
 
-use super::{Binary, Cell, Extreme, Op, Pooling, Reduction, SignalWindow, Softmax, Unary, Variadic};
+use super::{
+    Binary, Cell, Extreme, Op, Pooling, Reduction, SignalWindow, Softmax, Unary, Variadic,
+};
 
 impl Op {
     /// The name of the operator of ONNX, for people.

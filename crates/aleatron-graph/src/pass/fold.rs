@@ -11,7 +11,8 @@ use crate::run::at_least;
 /// Elements that a node may make of fewer constants: more would make a model larger than its file.
 const MAX_ELEMENTS: usize = 1 << 24;
 
-/// How many times the elements of all constants the computed ones may have together, besides [`MAX_ELEMENTS`].
+/// How many times the elements of all constants the computed ones may have together, besides
+/// [`MAX_ELEMENTS`].
 const MAX_GROWTH: usize = 4;
 
 /// Computes nodes all of whose inputs are constants; gives their number.
@@ -59,7 +60,8 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     Ok(count)
 }
 
-/// Returns how many elements a node may make of constants: as many as they have, or a few, of those that are left.
+/// Returns how many elements a node may make of constants: as many as they have, or a few, of those
+/// that are left.
 fn most(inputs: &[Option<Tensor>], left: usize) -> usize {
     let own = inputs.iter().flatten().map(Tensor::len).fold(0, usize::saturating_add);
     own.max(MAX_ELEMENTS).min(left)
@@ -68,8 +70,11 @@ fn most(inputs: &[Option<Tensor>], left: usize) -> usize {
 /// Folds batch normalisations into the products before them; gives their number.
 pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     let mut uses = vec![0_usize; graph.values.len()];
-    for id in
-        graph.nodes.iter().flat_map(|node| node.needs().collect::<Vec<_>>()).chain(graph.outputs.clone())
+    for id in graph
+        .nodes
+        .iter()
+        .flat_map(|node| node.needs().collect::<Vec<_>>())
+        .chain(graph.outputs.clone())
     {
         uses[id.index()] += 1;
     }
@@ -83,7 +88,8 @@ pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     for k in 0..graph.nodes.len() {
         let node = &graph.nodes[k];
         let Op::BatchNormalization { epsilon, training: false, .. } = node.op else { continue };
-        let Some(before) = input(node, 0).filter(|id| uses[id.index()] == 1).and_then(|id| makers.get(&id))
+        let Some(before) =
+            input(node, 0).filter(|id| uses[id.index()] == 1).and_then(|id| makers.get(&id))
         else {
             continue;
         };
@@ -131,7 +137,8 @@ fn fold_into(
     if parameters.iter().any(|values| values.len() != rows) {
         return Ok(None);
     }
-    let factor = |row: usize| f64::from(scale[row]) / (f64::from(variance[row]) + f64::from(epsilon)).sqrt();
+    let factor =
+        |row: usize| f64::from(scale[row]) / (f64::from(variance[row]) + f64::from(epsilon)).sqrt();
     if (0..rows).any(|row| !factor(row).is_finite()) {
         return Ok(None);
     }

@@ -20,7 +20,8 @@ pub struct Simplified {
 }
 
 impl Graph {
-    /// Computes nodes of constants, folds batch normalisations into the products before them, and removes nodes that do nothing.
+    /// Computes nodes of constants, folds batch normalisations into the products before them, and
+    /// removes nodes that do nothing.
     ///
     /// ```
     /// use aleatron_graph::{Graph, Op, Unary, Value};

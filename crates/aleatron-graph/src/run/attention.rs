@@ -31,7 +31,11 @@ fn appended(past: Option<&Tensor>, new: Tensor) -> Result<Tensor> {
     }
 }
 
-pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: usize) -> Result<Vec<Tensor>> {
+pub(super) fn attention(
+    inputs: &Inputs<'_>,
+    attention: &Attention,
+    n_outputs: usize,
+) -> Result<Vec<Tensor>> {
     let query = inputs.get(0)?;
     let q = apart(query, attention.query_heads, 0)?;
     let keys = appended(inputs.maybe(4), apart(inputs.get(1)?, attention.key_heads, 1)?)?;
@@ -51,7 +55,12 @@ pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: u
     if !fits {
         return Err(Error::input(
             1,
-            format!("queries {:?}, keys {:?}, values {:?}", q.shape(), keys.shape(), values.shape()),
+            format!(
+                "queries {:?}, keys {:?}, values {:?}",
+                q.shape(),
+                keys.shape(),
+                values.shape()
+            ),
         ));
     }
     // Heads that share keys are on an axis of their own.
@@ -63,10 +72,15 @@ pub(super) fn attention(inputs: &Inputs<'_>, attention: &Attention, n_outputs: u
     if lengths.as_ref().is_some_and(|lengths| lengths.len() != batch) {
         return Err(Error::input(6, format!("{batch} lengths are needed")));
     }
-    let mask = inputs.maybe(3).map(|mask| grouped_mask(mask, [batch, heads, n, m], groups)).transpose()?;
+    let mask =
+        inputs.maybe(3).map(|mask| grouped_mask(mask, [batch, heads, n, m], groups)).transpose()?;
     let scale = attention.scale.map_or(1.0 / (head as f64).sqrt(), f64::from);
-    let visible =
-        Visible { attention, lengths: lengths.as_deref(), past, has_past: inputs.maybe(4).is_some() };
+    let visible = Visible {
+        attention,
+        lengths: lengths.as_deref(),
+        past,
+        has_past: inputs.maybe(4).is_some(),
+    };
     let causality = visible.as_causality(n, m);
     let is_whole = attention.softcap <= 0.0 && n_outputs < 4 && value_head <= LONGEST_VALUE;
     let (y, shown) = match causality {
@@ -116,7 +130,8 @@ impl Visible<'_> {
         }
     }
 
-    /// Returns whether each query sees each key, as booleans that are broadcast to the scores; `None` if all see all.
+    /// Returns whether each query sees each key, as booleans that are broadcast to the scores;
+    /// `None` if all see all.
     fn as_mask(&self, batch: usize, n: usize, m: usize, device: &Device) -> Result<Option<Tensor>> {
         let numbers = |n: usize| -> Result<Tensor> {
             Ok(Tensor::arange(0, i64::try_from(n).unwrap_or(i64::MAX), 1, DType::I32, device)?)
@@ -124,13 +139,15 @@ impl Visible<'_> {
         let (queries, keys) = (numbers(n)?.unsqueeze(1)?, numbers(m)?);
         let narrow = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into());
         let of_samples = |numbers: Vec<i64>| -> Result<Tensor> {
-            let numbers: Vec<i32> = numbers.into_iter().map(|number| narrow(number) as i32).collect();
+            let numbers: Vec<i32> =
+                numbers.into_iter().map(|number| narrow(number) as i32).collect();
             Ok(Tensor::from_slice(&numbers, &[batch, 1, 1, 1, 1], device)?)
         };
         // How many keys come before the first query.
         let distance = match self.lengths {
             Some(lengths) if !self.has_past => {
-                let before = lengths.iter().map(|&length| length.saturating_sub(n as i64)).collect();
+                let before =
+                    lengths.iter().map(|&length| length.saturating_sub(n as i64)).collect();
                 queries.add(&of_samples(before)?)?.sub(&keys)?
             }
             _ => queries.add(Scalar::Int(narrow(self.past as i64)))?.sub(&keys)?,
@@ -176,7 +193,9 @@ fn by_scores(
     }
     show(&scores, ShownScores::Capped);
     match mask {
-        Some(mask) if mask.dtype() == DType::Bool => scores = mask.where_(&scores, f64::NEG_INFINITY)?,
+        Some(mask) if mask.dtype() == DType::Bool => {
+            scores = mask.where_(&scores, f64::NEG_INFINITY)?
+        }
         Some(mask) => scores = scores.add(&wide(mask)?)?,
         None => {}
     }
@@ -195,7 +214,11 @@ fn by_scores(
 }
 
 /// Returns a mask with the axes of grouped heads; keys past its end are not seen.
-fn grouped_mask(mask: &Tensor, [batch, heads, n, m]: [usize; 4], groups: [usize; 2]) -> Result<Tensor> {
+fn grouped_mask(
+    mask: &Tensor,
+    [batch, heads, n, m]: [usize; 4],
+    groups: [usize; 2],
+) -> Result<Tensor> {
     let mut mask = mask.clone();
     while mask.rank() < 4 {
         mask = mask.unsqueeze(0)?;
@@ -205,7 +228,10 @@ fn grouped_mask(mask: &Tensor, [batch, heads, n, m]: [usize; 4], groups: [usize;
     };
     let fits = |have: usize, want: usize| have == want || have == 1;
     if !fits(b, batch) || !fits(h, heads) || !fits(i, n) || j > m {
-        return Err(Error::input(3, format!("a mask {:?} for {:?}", mask.shape(), [batch, heads, n, m])));
+        return Err(Error::input(
+            3,
+            format!("a mask {:?} for {:?}", mask.shape(), [batch, heads, n, m]),
+        ));
     }
     if j < m {
         let unseen = match mask.dtype() {
@@ -218,7 +244,12 @@ fn grouped_mask(mask: &Tensor, [batch, heads, n, m]: [usize; 4], groups: [usize;
     Ok(mask.reshape(&[b, shared, own, i, m])?)
 }
 
-pub(super) fn rotary(inputs: &Inputs<'_>, interleaved: bool, heads: i64, rotated: i64) -> Result<Tensor> {
+pub(super) fn rotary(
+    inputs: &Inputs<'_>,
+    interleaved: bool,
+    heads: i64,
+    rotated: i64,
+) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let wide = apart(x, Some(heads), 0)?.cast(DType::F32)?;
     let &[batch, _, n, head] = wide.shape() else {
@@ -231,7 +262,10 @@ pub(super) fn rotary(inputs: &Inputs<'_>, interleaved: bool, heads: i64, rotated
     let half = rotated / 2;
     let (cos, sin) = (inputs.get(1)?, inputs.get(2)?);
     let fault = || {
-        Error::input(1, format!("angles {:?} for shape {:?}, {rotated} rotated", cos.shape(), wide.shape()))
+        Error::input(
+            1,
+            format!("angles {:?} for shape {:?}, {rotated} rotated", cos.shape(), wide.shape()),
+        )
     };
     let fits = rotated <= head && rotated % 2 == 0 && cos.shape() == sin.shape();
     if !fits || cos.shape().last() != Some(&half) || half == 0 {
@@ -243,7 +277,8 @@ pub(super) fn rotary(inputs: &Inputs<'_>, interleaved: bool, heads: i64, rotated
         let own = match inputs.maybe(3) {
             Some(positions) if positions.len() == batch * n => {
                 // A negative position would count from the end.
-                let outside = positions.lt(Scalar::Int(0))?.where_(Scalar::Int(rows as i64), positions)?;
+                let outside =
+                    positions.lt(Scalar::Int(0))?.where_(Scalar::Int(rows as i64), positions)?;
                 table.index_select(0, &outside.reshape(&[batch * n])?)?
             }
             None if batch * n <= rows => table.slice(0, ..batch * n)?,

@@ -13,7 +13,8 @@ use crate::graph::{Graph, ValueId};
 /// Looks up a value of the graph around.
 type Outer<'a> = &'a dyn Fn(ValueId) -> Result<Tensor>;
 
-/// The most steps of all loops of a run together, those inside others included: a run with more is taken for one that never ends.
+/// The most steps of all loops of a run together, those inside others included: a run with more is
+/// taken for one that never ends.
 pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 fn captured(graph: &Graph, outer: Outer<'_>) -> Result<HashMap<ValueId, Tensor>> {
@@ -57,7 +58,11 @@ pub(super) fn repeat(
     let mut carried: Vec<Tensor> = inputs.0.iter().skip(2).flatten().cloned().collect();
     let n = carried.len();
     if body.inputs().len() != n + 2 || body.outputs().len() < n + 1 {
-        return Err(Error::attribute("body", body.inputs().len(), format!("{} inputs are needed", n + 2)));
+        return Err(Error::attribute(
+            "body",
+            body.inputs().len(),
+            format!("{} inputs are needed", n + 2),
+        ));
     }
     let runner = Runner::new(body.clone(), device)?;
     let given = captured(body, outer)?;
@@ -65,7 +70,10 @@ pub(super) fn repeat(
     let mut step = 0;
     while goes_on && step < most {
         if !limits.take_step() {
-            return Err(Error::input(0, format!("the loops of the graph take more than {MAX_STEPS} steps")));
+            return Err(Error::input(
+                0,
+                format!("the loops of the graph take more than {MAX_STEPS} steps"),
+            ));
         }
         let mut values = given.clone();
         let number = Tensor::from_slice(&[step], &[], &Device::Cpu)?;
@@ -74,7 +82,10 @@ pub(super) fn repeat(
         values.extend(body.inputs().iter().copied().zip(all));
         let mut made = runner.run_values(values, &mut Unobserved, limits)?.into_iter();
         let condition = made.next().ok_or_else(|| {
-            Error::model("body", "internal error: it has no condition, and its outputs were counted")
+            Error::model(
+                "body",
+                "internal error: it has no condition, and its outputs were counted",
+            )
         })?;
         goes_on = truth(&condition, 1)?;
         carried = made.by_ref().take(n).collect();
@@ -122,7 +133,8 @@ mod tests {
         graph.add_node("loop", Op::Loop { body }, &[steps, goes_on, number])
     }
 
-    /// Loops inside loops have one limit for all of them: three steps of four steps each are fifteen.
+    /// Loops inside loops have one limit for all of them: three steps of four steps each are
+    /// fifteen.
     #[test]
     fn nested_loops_share_a_limit() {
         let increment = body(|graph, number| {
@@ -135,7 +147,8 @@ mod tests {
         let sum = repeated(&mut graph, 3, zero, outer);
         graph.add_output(sum);
         let runner = Runner::new(graph, &Device::Cpu).unwrap();
-        let run = |steps: u32| runner.run_values(HashMap::new(), &mut Unobserved, &Limits::new(steps));
+        let run =
+            |steps: u32| runner.run_values(HashMap::new(), &mut Unobserved, &Limits::new(steps));
         assert_eq!(run(15).unwrap()[0].to_vec::<i64>().unwrap(), [12]);
         let error = run(14).unwrap_err().to_string();
         assert!(error.contains("the loops of the graph take more than"), "{error}");

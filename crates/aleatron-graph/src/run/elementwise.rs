@@ -105,7 +105,8 @@ pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
     Ok(Tensor::binary(op, x, y)?)
 }
 
-/// Bits moved up or down. A distance outside the width moves all of them out; to the right, copies of the sign move in.
+/// Bits moved up or down. A distance outside the width moves all of them out; to the right, copies
+/// of the sign move in.
 fn shift(function: Binary, x: &Tensor, distance: &Tensor) -> Result<Tensor> {
     let last = x.dtype().size() as i64 * 8 - 1;
     let is_outside = distance.lt(Scalar::Int(0))?.or(&distance.gt(Scalar::Int(last))?)?;
@@ -186,7 +187,8 @@ fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if !y.dtype().is_float() {
         return Ok(x.pow(&y.cast(x.dtype())?)?);
     }
-    // In 64 bits on the host: the power of an integer is cut off after its point, and must not be below it.
+    // In 64 bits on the host: the power of an integer is cut off after its point, and must not be
+    // below it.
     let shape = broadcast_shapes(x.shape(), y.shape())?;
     let exponents = floats(&y.broadcast_to(&shape)?)?;
     let x = x.broadcast_to(&shape)?;

@@ -36,9 +36,13 @@ pub(super) fn sample(
     let (x, grid) = (inputs.get(0)?, inputs.get(1)?);
     let (batch, channels, input) = spatial(x.shape())?;
     let rank = input.len();
-    let fits = grid.rank() == rank + 2 && grid.shape()[0] == batch && grid.shape()[rank + 1] == rank;
+    let fits =
+        grid.rank() == rank + 2 && grid.shape()[0] == batch && grid.shape()[rank + 1] == rank;
     if !fits {
-        return Err(Error::input(1, format!("a grid {:?} for shape {:?}", grid.shape(), x.shape())));
+        return Err(Error::input(
+            1,
+            format!("a grid {:?} for shape {:?}", grid.shape(), x.shape()),
+        ));
     }
     let output = &grid.shape()[1..=rank];
     let (plane, positions) = (len(input)?, len(output)?);
@@ -52,7 +56,8 @@ pub(super) fn sample(
     for (axis, &size) in input.iter().enumerate() {
         // The grid names the last axis first.
         axes.push(
-            Sampler { interpolation, edge, align_corners, size }.taps(&grid.select(3, rank - 1 - axis)?)?,
+            Sampler { interpolation, edge, align_corners, size }
+                .taps(&grid.select(3, rank - 1 - axis)?)?,
         );
     }
     let mut sum = Tensor::zeros(&[], DType::F32, &x.device())?;
@@ -113,12 +118,16 @@ impl Sampler {
                 weight: Tensor::ones(&[], DType::F32, &x.device())?,
                 ..tap(0.0, share.clone())?
             }]),
-            Interpolation::Linear => Ok(vec![tap(0.0, share.neg()?.add(1.0)?)?, tap(1.0, share.clone())?]),
+            Interpolation::Linear => {
+                Ok(vec![tap(0.0, share.neg()?.add(1.0)?)?, tap(1.0, share.clone())?])
+            }
             Interpolation::Cubic(a) => {
                 let near = |d: &Tensor| d.mul(a + 2.0)?.sub(a + 3.0)?.mul(d)?.mul(d)?.add(1.0);
-                let far = |d: &Tensor| d.mul(a)?.sub(5.0 * a)?.mul(d)?.add(8.0 * a)?.mul(d)?.sub(4.0 * a);
+                let far =
+                    |d: &Tensor| d.mul(a)?.sub(5.0 * a)?.mul(d)?.add(8.0 * a)?.mul(d)?.sub(4.0 * a);
                 let rest = share.neg()?.add(1.0)?;
-                let weights = [far(&share.add(1.0)?)?, near(&share)?, near(&rest)?, far(&rest.add(1.0)?)?];
+                let weights =
+                    [far(&share.add(1.0)?)?, near(&share)?, near(&rest)?, far(&rest.add(1.0)?)?];
                 [-1.0, 0.0, 1.0, 2.0]
                     .into_iter()
                     .zip(weights)
@@ -135,7 +144,8 @@ impl Sampler {
             PadModeOfGrid::Zeros => x.clone(),
             PadModeOfGrid::Border => x.clip(0.0, size - 1.0)?,
             PadModeOfGrid::Reflection => {
-                let (low, range) = if self.align_corners { (0.0, size - 1.0) } else { (-0.5, size) };
+                let (low, range) =
+                    if self.align_corners { (0.0, size - 1.0) } else { (-0.5, size) };
                 match range > 0.0 {
                     false => x.mul(0.0)?,
                     true => {

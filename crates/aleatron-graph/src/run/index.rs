@@ -11,7 +11,9 @@ use crate::op::Scatter;
 fn index(number: i64, n: usize, position: usize) -> Result<usize> {
     let from_start = if number < 0 { number.checked_add(n as i64) } else { Some(number) };
     let found = from_start.and_then(|index| usize::try_from(index).ok()).filter(|&index| index < n);
-    found.ok_or_else(|| Error::input(1, format!("index {number} at place {position} of an axis of {n}")))
+    found.ok_or_else(|| {
+        Error::input(1, format!("index {number} at place {position} of an axis of {n}"))
+    })
 }
 
 pub(super) fn gather(x: &Tensor, which: &Tensor, number: i64) -> Result<Tensor> {
@@ -27,7 +29,8 @@ fn check_integers(which: &Tensor) -> Result<()> {
     }
 }
 
-/// Checks that the indices of an elementwise operation lie in the shape of the data, but for the axis.
+/// Checks that the indices of an elementwise operation lie in the shape of the data, but for the
+/// axis.
 fn check_elements(x: &Tensor, which: &Tensor, axis: usize) -> Result<()> {
     check_integers(which)?;
     let fits = which.rank() == x.rank()
@@ -55,11 +58,13 @@ pub(super) fn gather_elements(inputs: &Inputs<'_>, number: i64) -> Result<Tensor
 pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> {
     let (x, which) = (inputs.get(0)?, inputs.get(1)?);
     check_integers(which)?;
-    let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
+    let fault =
+        || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
     let batch = usize::try_from(batch_dims).map_err(|_| fault())?;
     let Some(&depth) = which.shape().last() else { return Err(fault()) };
-    let fits =
-        which.rank() > batch && batch + depth <= x.rank() && which.shape()[..batch] == x.shape()[..batch];
+    let fits = which.rank() > batch
+        && batch + depth <= x.rank()
+        && which.shape()[..batch] == x.shape()[..batch];
     if !fits {
         return Err(fault());
     }
@@ -112,7 +117,13 @@ fn combine<T: Number>(scatter: Scatter, old: T, new: T) -> T {
 }
 
 /// Applies updates to places, one after the other.
-fn update(x: &Tensor, updates: &Tensor, places: &[usize], run: usize, scatter: Scatter) -> Result<Tensor> {
+fn update(
+    x: &Tensor,
+    updates: &Tensor,
+    places: &[usize],
+    run: usize,
+    scatter: Scatter,
+) -> Result<Tensor> {
     if updates.dtype() != x.dtype() {
         return Err(Error::input(2, format!("{} beside {}", updates.dtype(), x.dtype())));
     }
@@ -137,7 +148,11 @@ fn update(x: &Tensor, updates: &Tensor, places: &[usize], run: usize, scatter: S
     })
 }
 
-pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatter) -> Result<Tensor> {
+pub(super) fn scatter_elements(
+    inputs: &Inputs<'_>,
+    number: i64,
+    scatter: Scatter,
+) -> Result<Tensor> {
     let (x, which, updates) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     let axis = axis(number, x.rank())?;
     check_elements(x, which, axis)?;
@@ -149,7 +164,8 @@ pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatte
     }
     let n = x.shape()[axis];
     let numbers = inputs.ints(1)?.into_iter().enumerate();
-    let picked = numbers.map(|(position, number)| index(number, n, position)).collect::<Result<Vec<_>>>()?;
+    let picked =
+        numbers.map(|(position, number)| index(number, n, position)).collect::<Result<Vec<_>>>()?;
     let steps = strides(x.shape());
     let mut places = Vec::with_capacity(picked.len());
     let mut picked = picked.iter();
@@ -164,7 +180,8 @@ pub(super) fn scatter_elements(inputs: &Inputs<'_>, number: i64, scatter: Scatte
 pub(super) fn scatter_nd(inputs: &Inputs<'_>, scatter: Scatter) -> Result<Tensor> {
     let (x, which, updates) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     let numbers = inputs.ints(1)?;
-    let fault = || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
+    let fault =
+        || Error::input(1, format!("indices {:?} for shape {:?}", which.shape(), x.shape()));
     let Some(&depth) = which.shape().last() else { return Err(fault()) };
     if depth > x.rank() {
         return Err(fault());

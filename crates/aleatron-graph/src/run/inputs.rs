@@ -62,7 +62,9 @@ fn ints(k: usize, tensor: &Tensor) -> Result<Vec<i64>> {
 pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     match tensor.dtype() {
         DType::F32 => Ok(tensor.to_vec::<f32>()?),
-        DType::F16 => Ok(tensor.to_vec::<half::f16>()?.into_iter().map(half::f16::to_f32).collect()),
+        DType::F16 => {
+            Ok(tensor.to_vec::<half::f16>()?.into_iter().map(half::f16::to_f32).collect())
+        }
         other => Err(Error::input(0, format!("floats are needed, not {other}"))),
     }
 }
@@ -88,5 +90,6 @@ pub(crate) fn axes(numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
 
 /// A size, from a number of a file.
 pub(crate) fn size(number: i64, what: &str) -> Result<usize> {
-    usize::try_from(number).map_err(|_| Error::attribute(what, number, "a number from 0 on is needed"))
+    usize::try_from(number)
+        .map_err(|_| Error::attribute(what, number, "a number from 0 on is needed"))
 }

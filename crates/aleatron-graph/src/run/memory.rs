@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::Op;
 
-/// After so many bytes of values the system is asked whether it has as many left: single values may be too small to ask for each.
+/// After so many bytes of values the system is asked whether it has as many left: single values may
+/// be too small to ask for each.
 const INTERVAL: u128 = 64 << 20;
 
 /// What a run, with the graphs inside its nodes, may still take.
@@ -52,7 +53,8 @@ fn bytes_of(tensor: &Tensor) -> u128 {
     tensor.len() as u128 * tensor.dtype().size() as u128
 }
 
-/// Checks before a node runs on the host that there is memory for its output, as far as its size is known.
+/// Checks before a node runs on the host that there is memory for its output, as far as its size is
+/// known.
 pub(super) fn check_node(node: &Node, inputs: &[Option<Tensor>]) -> Result<()> {
     if is_view(node) || inputs.iter().flatten().any(|tensor| tensor.device().is_gpu()) {
         return Ok(());
@@ -61,7 +63,8 @@ pub(super) fn check_node(node: &Node, inputs: &[Option<Tensor>]) -> Result<()> {
     Ok(memory::check(at_least(&node.op, inputs) as u128 * size as u128, Quantity::Value)?)
 }
 
-/// Whether the output of a node may share the memory of an input, or be one element that is repeated.
+/// Whether the output of a node may share the memory of an input, or be one element that is
+/// repeated.
 fn is_view(node: &Node) -> bool {
     match node.op {
         Op::Concat { .. } | Op::Variadic(_) => node.inputs.len() < 2,
@@ -83,12 +86,17 @@ fn is_view(node: &Node) -> bool {
     }
 }
 
-/// Checks before a run that the values that are alive together fit, as far as their sizes follow from those of the inputs: a small file
-/// can ask for more memory than there is, and is refused before any of it is taken.
+/// Checks before a run that the values that are alive together fit, as far as their sizes follow
+/// from those of the inputs: a small file can ask for more memory than there is, and is refused
+/// before any of it is taken.
 ///
 /// # Errors
 /// [`Error::Node`] with the first node that does not fit.
-pub(super) fn check_run(graph: &Graph, inputs: &[Tensor], last_uses: &[Vec<ValueId>]) -> Result<()> {
+pub(super) fn check_run(
+    graph: &Graph,
+    inputs: &[Tensor],
+    last_uses: &[Vec<ValueId>],
+) -> Result<()> {
     // At least so many elements; `None` if nothing is known, not even that there are any.
     let mut least: Vec<Option<u128>> = vec![None; graph.n_values()];
     for (id, tensor) in graph.constants() {
@@ -140,12 +148,18 @@ fn least_made(graph: &Graph, node: &Node, least: &[Option<u128>]) -> Option<u128
     };
     match &node.op {
         Op::Unary(_) | Op::Cast(_) | Op::CastLike | Op::Identity | Op::Clip { .. } => known(0),
-        Op::Dropout { .. } | Op::Softmax { .. } | Op::CumSum { .. } | Op::CumProd { .. } => known(0),
-        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } => known(0),
+        Op::Dropout { .. } | Op::Softmax { .. } | Op::CumSum { .. } | Op::CumProd { .. } => {
+            known(0)
+        }
+        Op::Reshape { .. } | Op::Flatten { .. } | Op::Squeeze { .. } | Op::Unsqueeze { .. } => {
+            known(0)
+        }
         Op::Transpose { .. } | Op::Trilu { .. } | Op::LayerNormalization { .. } => known(0),
         Op::BatchNormalization { .. } | Op::InstanceNormalization { .. } => known(0),
         Op::QuantizeLinear { .. } | Op::DequantizeLinear { .. } => known(0),
-        Op::Concat { .. } => Some((0..node.inputs.len()).filter_map(known).fold(0, u128::saturating_add)),
+        Op::Concat { .. } => {
+            Some((0..node.inputs.len()).filter_map(known).fold(0, u128::saturating_add))
+        }
         // Operands are broadcast to the largest at least, unless one of them is empty.
         Op::Binary(_) | Op::Variadic(_) | Op::Where => {
             let all: Option<Vec<u128>> = (0..node.inputs.len()).map(known).collect();
@@ -166,7 +180,8 @@ fn least_made(graph: &Graph, node: &Node, least: &[Option<u128>]) -> Option<u128
 /// Returns how many elements a node makes at least, for the operators that make many of few.
 pub(crate) fn at_least(op: &Op, inputs: &[Option<Tensor>]) -> usize {
     let given = || inputs.iter().flatten();
-    let product = |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1_usize, usize::saturating_mul);
+    let product =
+        |sizes: &mut dyn Iterator<Item = usize>| sizes.fold(1_usize, usize::saturating_mul);
     let number = |at: usize| {
         let tensor = inputs.get(at)?.as_ref()?;
         match tensor.dtype().is_float() {
@@ -220,7 +235,8 @@ mod tests {
     use crate::op::{Dims, NoAxes, Reduction, Unary, Variadic};
     use aleatron_tensor::{DType, Device};
 
-    /// Many values of 2^26 elements, each of which is reduced to one number right away or at the end.
+    /// Many values of 2^26 elements, each of which is reduced to one number right away or at the
+    /// end.
     fn graph(n: usize, reduced_at_once: bool) -> Graph {
         let sum = || Op::Reduce {
             reduction: Reduction::Sum,

@@ -1,7 +1,8 @@
 //! Running graphs on tensors.
 //!
-//! Nodes run one after the other; a value is dropped after its last use. Operators run as operations of tensors, on the device where
-//! their inputs are; [`place`] decides it. Operators that tensors do not have read their inputs to the host.
+//! Nodes run one after the other; a value is dropped after its last use. Operators run as
+//! operations of tensors, on the device where their inputs are; [`place`] decides it. Operators
+//! that tensors do not have read their inputs to the host.
 
 mod array;
 mod attention;
@@ -95,7 +96,9 @@ impl Runner {
         let mut constants = HashMap::new();
         for node in graph.nodes() {
             for (k, id) in node.inputs.iter().enumerate() {
-                let Some((id, tensor)) = id.and_then(|id| Some((id, graph.constant(id)?))) else { continue };
+                let Some((id, tensor)) = id.and_then(|id| Some((id, graph.constant(id)?))) else {
+                    continue;
+                };
                 let role = place::role(&node.op, k);
                 let is_needed = role != Role::Parameter && !place::is_on_host(&node.op);
                 if is_needed && !constants.contains_key(&id) && place::fits(tensor, role, device) {
@@ -134,7 +137,8 @@ impl Runner {
     /// The outputs for inputs in the order of the graph.
     ///
     /// # Errors
-    /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with the node that failed and why.
+    /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with
+    /// the node that failed and why.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
         self.run_with(inputs, &mut Unobserved)
     }
@@ -147,10 +151,12 @@ impl Runner {
         let mut ordered = Vec::with_capacity(inputs.len());
         for &id in self.graph.inputs() {
             let name = &self.graph.value(id)?.name;
-            ordered.push(inputs.remove(name).ok_or_else(|| Error::NotGiven { name: name.clone() })?);
+            ordered
+                .push(inputs.remove(name).ok_or_else(|| Error::NotGiven { name: name.clone() })?);
         }
         if let Some(name) = inputs.into_keys().min() {
-            let known = self.graph.inputs().iter().map(|&id| Ok(self.graph.value(id)?.name.clone()));
+            let known =
+                self.graph.inputs().iter().map(|&id| Ok(self.graph.value(id)?.name.clone()));
             return Err(Error::UnknownInput { name, known: known.collect::<Result<_>>()? });
         }
         self.run(ordered)
@@ -160,14 +166,20 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Self::run`], and what the observer says.
-    pub fn run_with(&self, inputs: Vec<Tensor>, observer: &mut dyn Observer) -> Result<Vec<Tensor>> {
+    pub fn run_with(
+        &self,
+        inputs: Vec<Tensor>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Tensor>> {
         self.run_replacing(inputs, &HashMap::new(), observer)
     }
 
-    /// Runs like [`Self::run_with`], with some constants replaced, such as the parameters of a network in training.
+    /// Runs like [`Self::run_with`], with some constants replaced, such as the parameters of a
+    /// network in training.
     ///
     /// # Errors
-    /// As [`Self::run_with`], and [`Error::Model`] for a replacement of another shape or type, or of a value that is no constant.
+    /// As [`Self::run_with`], and [`Error::Model`] for a replacement of another shape or type, or
+    /// of a value that is no constant.
     pub fn run_replacing(
         &self,
         inputs: Vec<Tensor>,
@@ -212,7 +224,10 @@ impl Runner {
         let target = self.target(node, inputs);
         let moved = |(k, tensor): (usize, &Option<Tensor>)| {
             let role = place::role(&node.op, k);
-            tensor.as_ref().map(|tensor| place::moved(tensor, role, device_of(role, target))).transpose()
+            tensor
+                .as_ref()
+                .map(|tensor| place::moved(tensor, role, device_of(role, target)))
+                .transpose()
         };
         let inputs = inputs.iter().enumerate().map(moved).collect::<Result<Vec<_>>>()?;
         compute_in(&self.graph, node, &inputs)
@@ -244,7 +259,8 @@ impl Runner {
         outputs.map(|&id| to_device(self.lookup(&values, id)?, &self.device)).collect()
     }
 
-    /// Runs some of the nodes, in their order, and adds their outputs to `values`, which must hold their inputs unless those are constants.
+    /// Runs some of the nodes, in their order, and adds their outputs to `values`, which must hold
+    /// their inputs unless those are constants.
     ///
     /// # Errors
     /// As [`Self::run`], and [`Error::MissingValue`] for an input that is neither.
@@ -288,7 +304,9 @@ impl Runner {
             let (Some(id), Some(tensor)) = (id, input) else { continue };
             let role = place::role(&node.op, k);
             let device = device_of(role, target);
-            if tensor.device() == *device || matches!(node.op, Op::Loop { .. }) && role == Role::Data {
+            if tensor.device() == *device
+                || matches!(node.op, Op::Loop { .. }) && role == Role::Data
+            {
                 continue;
             }
             let constant = self.constants.get(id).filter(|_| self.graph.constant(*id).is_some());
@@ -304,10 +322,12 @@ impl Runner {
         Ok(inputs)
     }
 
-    /// Returns where a node runs: on the device if an input that it computes with is there and all of them can be.
+    /// Returns where a node runs: on the device if an input that it computes with is there and all
+    /// of them can be.
     fn target(&self, node: &Node, inputs: &[Option<Tensor>]) -> &Device {
         let data = || {
-            let given = inputs.iter().enumerate().filter_map(|(k, tensor)| Some((k, tensor.as_ref()?)));
+            let given =
+                inputs.iter().enumerate().filter_map(|(k, tensor)| Some((k, tensor.as_ref()?)));
             given.map(|(k, tensor)| (k, place::role(&node.op, k), tensor))
         };
         let is_weight = |k: usize, tensor: &Tensor| {
@@ -317,8 +337,9 @@ impl Runner {
         let is_there = data().any(|(k, role, tensor)| {
             role != Role::Parameter && (tensor.device().is_gpu() || is_weight(k, tensor))
         });
-        let fits = data()
-            .all(|(_, role, tensor)| role == Role::Parameter || place::fits(tensor, role, &self.device));
+        let fits = data().all(|(_, role, tensor)| {
+            role == Role::Parameter || place::fits(tensor, role, &self.device)
+        });
         match is_there && fits && !place::is_on_host(&node.op) {
             true => &self.device,
             false => &Device::Cpu,
@@ -335,10 +356,17 @@ impl Runner {
         memory::check_node(node, inputs)?;
         let outer = |id: ValueId| self.lookup(values, id);
         match &node.op {
-            Op::If { then_branch, else_branch } => {
-                control::branch(&Inputs(inputs), then_branch, else_branch, &outer, &self.device, limits)
+            Op::If { then_branch, else_branch } => control::branch(
+                &Inputs(inputs),
+                then_branch,
+                else_branch,
+                &outer,
+                &self.device,
+                limits,
+            ),
+            Op::Loop { body } => {
+                control::repeat(&Inputs(inputs), body, &outer, &self.device, limits)
             }
-            Op::Loop { body } => control::repeat(&Inputs(inputs), body, &outer, &self.device, limits),
             _ => compute_in(&self.graph, node, inputs),
         }
     }
@@ -431,8 +459,13 @@ fn keep(node: &Node, made: Vec<Tensor>, values: &mut HashMap<ValueId, Tensor>) -
     Ok(())
 }
 
-/// Computes a node without graphs inside; integers of types that tensors hold in wider ones are reduced to their types.
-pub(crate) fn compute_in(graph: &Graph, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
+/// Computes a node without graphs inside; integers of types that tensors hold in wider ones are
+/// reduced to their types.
+pub(crate) fn compute_in(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[Option<Tensor>],
+) -> Result<Vec<Tensor>> {
     let mut made = compute(&node.op, inputs, node.outputs.len())?;
     for (id, tensor) in node.outputs.iter().zip(&mut made) {
         if let Some(narrow) = id.and_then(|id| graph.narrow(id)) {
@@ -485,13 +518,19 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         Op::Einsum { equation } => one(product::einsum(x, equation)?),
         Op::Det => one(product::determinant(x.get(0)?)?),
 
-        Op::QuantizeLinear { axis, block_size, to } => one(quantize::quantize(x, *axis, *block_size, *to)?),
-        Op::DequantizeLinear { axis, block_size } => one(quantize::dequantize(x, *axis, *block_size)?),
+        Op::QuantizeLinear { axis, block_size, to } => {
+            one(quantize::quantize(x, *axis, *block_size, *to)?)
+        }
+        Op::DequantizeLinear { axis, block_size } => {
+            one(quantize::dequantize(x, *axis, *block_size)?)
+        }
         Op::DynamicQuantizeLinear => quantize::dynamic(x.get(0)?),
         Op::MatMulInteger => one(quantize::matmul_integer(x)?),
         Op::ConvInteger { window, groups } => one(quantize::conv_integer(x, window, *groups)?),
         Op::QLinearMatMul { to } => one(quantize::linear_matmul(x, *to)?),
-        Op::QLinearConv { window, groups, to } => one(quantize::linear_conv(x, window, *groups, *to)?),
+        Op::QLinearConv { window, groups, to } => {
+            one(quantize::linear_conv(x, window, *groups, *to)?)
+        }
 
         Op::Pool { pooling, window, rounding } => {
             pool::pool(x.get(0)?, *pooling, window, *rounding, n_outputs)
@@ -508,7 +547,9 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
         Op::LayerNormalization { axis, epsilon } => normalize::layer(x, *axis, *epsilon, n_outputs),
         Op::RmsNormalization { axis, epsilon } => one(normalize::rms(x, *axis, *epsilon)?),
         Op::LpNormalization { axis, p } => one(normalize::lp(x.get(0)?, *axis, *p)?),
-        Op::Lrn { alpha, beta, bias, size } => one(normalize::lrn(x.get(0)?, *alpha, *beta, *bias, *size)?),
+        Op::Lrn { alpha, beta, bias, size } => {
+            one(normalize::lrn(x.get(0)?, *alpha, *beta, *bias, *size)?)
+        }
         Op::MeanVarianceNormalization { axes } => one(normalize::mean_variance(x.get(0)?, axes)?),
 
         Op::Reshape { shape, allow_zero } => one(shape::reshape(x, shape.as_deref(), *allow_zero)?),
@@ -562,6 +603,8 @@ pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> R
             one(signal::window(x, *function, *periodic, *dtype)?)
         }
         Op::NonMaxSuppression { format } => one(nms::suppress(x, *format)?),
-        Op::If { .. } | Op::Loop { .. } => Err(Error::model(op.name(), "it needs the graph around it")),
+        Op::If { .. } | Op::Loop { .. } => {
+            Err(Error::model(op.name(), "it needs the graph around it"))
+        }
     }
 }

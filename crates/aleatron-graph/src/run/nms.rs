@@ -20,7 +20,9 @@ impl Area {
         match format {
             // Any two opposite corners.
             BoxFormat::Corners => Self { low: [a.min(c), b.min(d)], high: [a.max(c), b.max(d)] },
-            BoxFormat::Center => Self { low: [a - c / 2.0, b - d / 2.0], high: [a + c / 2.0, b + d / 2.0] },
+            BoxFormat::Center => {
+                Self { low: [a - c / 2.0, b - d / 2.0], high: [a + c / 2.0, b + d / 2.0] }
+            }
         }
     }
 
@@ -30,17 +32,21 @@ impl Area {
 
     /// Returns the intersection over the union.
     fn overlap(&self, other: &Self) -> f32 {
-        let side = |axis: usize| self.high[axis].min(other.high[axis]) - self.low[axis].max(other.low[axis]);
+        let side = |axis: usize| {
+            self.high[axis].min(other.high[axis]) - self.low[axis].max(other.low[axis])
+        };
         let shared = side(0).max(0.0) * side(1).max(0.0);
         let union = self.size() + other.size() - shared;
         if union <= 0.0 { 0.0 } else { shared / union }
     }
 }
 
-/// Selects boxes by score, without those that overlap a better box of their class by more than the threshold.
+/// Selects boxes by score, without those that overlap a better box of their class by more than the
+/// threshold.
 pub(super) fn suppress(inputs: &Inputs<'_>, format: BoxFormat) -> Result<Tensor> {
     let (boxes, scores) = (Array::floats(inputs.get(0)?)?, Array::floats(inputs.get(1)?)?);
-    let (&[batches, n, 4], &[same, classes, n_scores]) = (boxes.shape.as_slice(), scores.shape.as_slice())
+    let (&[batches, n, 4], &[same, classes, n_scores]) =
+        (boxes.shape.as_slice(), scores.shape.as_slice())
     else {
         let shapes = format!("boxes {:?} and scores {:?}", boxes.shape, scores.shape);
         return Err(Error::input(0, format!("{shapes}; [N, n, 4] and [N, classes, n] are needed")));

@@ -17,7 +17,12 @@ fn per_channel(x: &Tensor, values: &Tensor) -> Result<Tensor> {
     Ok(values.reshape(&shape)?)
 }
 
-pub(super) fn batch(inputs: &Inputs<'_>, epsilon: f32, momentum: f32, training: bool) -> Result<Vec<Tensor>> {
+pub(super) fn batch(
+    inputs: &Inputs<'_>,
+    epsilon: f32,
+    momentum: f32,
+    training: bool,
+) -> Result<Vec<Tensor>> {
     let x = inputs.get(0)?;
     let mut parameters = Vec::with_capacity(4);
     for k in 1..5 {
@@ -73,28 +78,46 @@ pub(super) fn instance(inputs: &Inputs<'_>, epsilon: f32) -> Result<Tensor> {
 pub(super) fn group(inputs: &Inputs<'_>, epsilon: f32, groups: i64) -> Result<Tensor> {
     let (x, scale, bias) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     let &[batch, channels, ..] = x.shape() else {
-        return Err(Error::input(0, format!("an axis of channels is needed, not shape {:?}", x.shape())));
+        return Err(Error::input(
+            0,
+            format!("an axis of channels is needed, not shape {:?}", x.shape()),
+        ));
     };
     let groups = usize::try_from(groups).unwrap_or(0);
     if groups == 0 || channels % groups != 0 {
-        return Err(Error::attribute("num_groups", groups, format!("it must divide {channels} channels")));
+        return Err(Error::attribute(
+            "num_groups",
+            groups,
+            format!("it must divide {channels} channels"),
+        ));
     }
     let run = len(&x.shape()[1..])? / groups;
-    let y = x.reshape(&[batch, groups, run])?.layer_norm(&[2], None, None, epsilon)?.reshape(x.shape())?;
+    let y = x
+        .reshape(&[batch, groups, run])?
+        .layer_norm(&[2], None, None, epsilon)?
+        .reshape(x.shape())?;
     // Before operator set 21 there was one scale per group.
     let of_channels = |tensor: &Tensor| -> Result<Tensor> {
         if tensor.len() == channels {
             return Ok(tensor.clone());
         }
         if tensor.len() != groups {
-            return Err(Error::input(1, format!("{channels} values are needed, not {}", tensor.len())));
+            return Err(Error::input(
+                1,
+                format!("{channels} values are needed, not {}", tensor.len()),
+            ));
         }
         Ok(tensor.reshape(&[groups])?.repeat(channels / groups, 0)?)
     };
     scaled(&y, &of_channels(scale)?, &of_channels(bias)?)
 }
 
-pub(super) fn layer(inputs: &Inputs<'_>, number: i64, epsilon: f32, n_outputs: usize) -> Result<Vec<Tensor>> {
+pub(super) fn layer(
+    inputs: &Inputs<'_>,
+    number: i64,
+    epsilon: f32,
+    n_outputs: usize,
+) -> Result<Vec<Tensor>> {
     let x = inputs.get(0)?;
     let first = axis(number, x.rank())?;
     let over: Vec<isize> = (first..x.rank()).map(|axis| axis as isize).collect();
@@ -128,7 +151,9 @@ pub(super) fn lrn(x: &Tensor, alpha: f32, beta: f32, bias: f32, size: i64) -> Re
     let Some(size) = usize::try_from(size).ok().filter(|&size| size > 0) else {
         return Err(Error::attribute("size", size, "a positive number is needed"));
     };
-    let [batch, channels, rest @ ..] = x.shape() else { return Err(Error::input(0, "channels are needed")) };
+    let [batch, channels, rest @ ..] = x.shape() else {
+        return Err(Error::input(0, "channels are needed"));
+    };
     if x.is_empty() {
         return Ok(x.clone());
     }
@@ -136,7 +161,8 @@ pub(super) fn lrn(x: &Tensor, alpha: f32, beta: f32, bias: f32, size: i64) -> Re
     let last = channels - 1;
     let around = [((size - 1) / 2).min(last), (size / 2).min(last)];
     let width = around[0] + around[1] + 1;
-    let options = PoolOptions { stride: [1, 1], padding: [around, [0, 0]], ..PoolOptions::new([width, 1]) };
+    let options =
+        PoolOptions { stride: [1, 1], padding: [around, [0, 0]], ..PoolOptions::new([width, 1]) };
     let squares = x.cast(DType::F32)?.square()?.reshape(&[*batch, 1, *channels, len(rest)?])?;
     let mean = squares.avg_pool2d(&options, Padding::Counted)?.reshape(x.shape())?;
     let base = mean.mul(f64::from(alpha) * (width as f64 / size as f64))?.add(bias)?;

@@ -1,9 +1,10 @@
 //! Where the inputs of a node must be.
 //!
-//! Floats of a run begin on its device and stay there; integers stay where they were computed, because most of them are shapes that the
-//! host needs. A node runs on the device if an input that it computes with is there, and otherwise on the host: shapes are computed
-//! without the device. Copies to the device do not wait for anything; a copy to the host does, and is made for [`Role::Parameter`] and
-//! for operators of [`is_on_host`] alone.
+//! Floats of a run begin on its device and stay there; integers stay where they were computed,
+//! because most of them are shapes that the host needs. A node runs on the device if an input that
+//! it computes with is there, and otherwise on the host: shapes are computed without the device.
+//! Copies to the device do not wait for anything; a copy to the host does, and is made for
+//! [`Role::Parameter`] and for operators of [`is_on_host`] alone.
 
 use aleatron_tensor::{DType, Device, Scalar, Tensor};
 
@@ -64,7 +65,8 @@ pub(super) fn role(op: &Op, input: usize) -> Role {
     }
 }
 
-/// Returns whether an operator runs on the host wherever its inputs are. `docs/onnx.md` gives the reason for each.
+/// Returns whether an operator runs on the host wherever its inputs are. `docs/onnx.md` gives the
+/// reason for each.
 pub(super) fn is_on_host(op: &Op) -> bool {
     matches!(
         op,
@@ -90,7 +92,8 @@ pub(super) fn is_on_host(op: &Op) -> bool {
     )
 }
 
-/// Returns whether a constant is large enough that a node with it runs on the device, whatever its other inputs are.
+/// Returns whether a constant is large enough that a node with it runs on the device, whatever its
+/// other inputs are.
 pub(super) fn is_weight(constant: &Tensor) -> bool {
     constant.rank() > 1 && constant.dtype().is_float()
 }

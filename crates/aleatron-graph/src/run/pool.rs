@@ -95,7 +95,12 @@ fn on_tensors(
 }
 
 /// The largest element of each window, and on request its position in all of `x`.
-fn max_pool(x: &Tensor, geometry: &Geometry, column_major: bool, n_outputs: usize) -> Result<Vec<Tensor>> {
+fn max_pool(
+    x: &Tensor,
+    geometry: &Geometry,
+    column_major: bool,
+    n_outputs: usize,
+) -> Result<Vec<Tensor>> {
     let lowest = match x.dtype() {
         DType::I64 => Scalar::Int(i64::MIN),
         DType::I32 => Scalar::Int(i32::MIN.into()),
@@ -115,12 +120,14 @@ fn max_pool(x: &Tensor, geometry: &Geometry, column_major: bool, n_outputs: usiz
         return Ok(best.into_iter().collect());
     }
     let (device, plane) = (x.device(), len(&geometry.input)?);
-    // Positions are 64-bit integers where the device has them; on others, tensors have fewer than 2^31 elements here.
+    // Positions are 64-bit integers where the device has them; on others, tensors have fewer than
+    // 2^31 elements here.
     let dtype = if device.supports(DType::I64) { DType::I64 } else { DType::I32 };
     let count = i64::try_from(x.len()).map_err(|_| Error::input(0, "it has too many elements"))?;
     let numbers = |shape: &[usize], step: usize| -> Result<Tensor> {
         let n = len(shape)? as i64;
-        Ok(Tensor::arange(0_i64, n * step as i64, step.max(1) as i64, dtype, &device)?.reshape(shape)?)
+        Ok(Tensor::arange(0_i64, n * step as i64, step.max(1) as i64, dtype, &device)?
+            .reshape(shape)?)
     };
     let places = match column_major {
         false => numbers(&geometry.input, 1)?,
@@ -143,7 +150,8 @@ fn max_pool(x: &Tensor, geometry: &Geometry, column_major: bool, n_outputs: usiz
             (best, found) = (Some(met.clone()), Some(here.broadcast_to(met.shape())?));
             return Ok(());
         };
-        // Padding is never the largest; the first element of the input is, until another one is larger.
+        // Padding is never the largest; the first element of the input is, until another one is
+        // larger.
         let is_element = here.ge(Scalar::Int(0))?;
         let mut is_better = met.gt(old)?;
         if x.dtype().is_float() {
@@ -191,13 +199,18 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     let (batch, channels, input) = spatial(x.shape())?;
     let smallest: Vec<usize> = {
         // Each axis as it was before the pool, without what was cut off.
-        let strides = if window.strides.is_empty() { vec![1; input.len()] } else { window.strides.clone() };
+        let strides =
+            if window.strides.is_empty() { vec![1; input.len()] } else { window.strides.clone() };
         let pads = match &window.padding {
             crate::op::Padding::Explicit(pads) if pads.len() == 2 * input.len() => pads.clone(),
             _ => vec![0; 2 * input.len()],
         };
         if strides.len() != input.len() || window.kernel.len() != input.len() {
-            return Err(Error::attribute("kernel_shape", &window.kernel, "one for each axis is needed"));
+            return Err(Error::attribute(
+                "kernel_shape",
+                &window.kernel,
+                "one for each axis is needed",
+            ));
         }
         (0..input.len())
             .map(|axis| {
@@ -208,7 +221,9 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     };
     let inner = [&[batch, channels], smallest.as_slice()].concat();
     let shape = match inputs.maybe_ints(2)? {
-        Some(shape) => shape.iter().map(|&n| size(n, "output_shape")).collect::<Result<Vec<_>>>()?,
+        Some(shape) => {
+            shape.iter().map(|&n| size(n, "output_shape")).collect::<Result<Vec<_>>>()?
+        }
         None => inner.clone(),
     };
     if shape.len() != inner.len() {
@@ -218,7 +233,8 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     let mut out = Array::<f32>::full(&shape, 0.0)?;
     for (index, (&value, &at)) in array.data.iter().zip(&places).enumerate() {
         // Places count in the smallest shape that the pool could have had.
-        let mut rest = usize::try_from(at).map_err(|_| Error::input(1, format!("{at} at index {index}")))?;
+        let mut rest =
+            usize::try_from(at).map_err(|_| Error::input(1, format!("{at} at index {index}")))?;
         let mut coordinates = vec![0; inner.len()];
         for axis in (0..inner.len()).rev() {
             coordinates[axis] = rest % inner[axis].max(1);
@@ -236,7 +252,8 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
 /// Columns of windows, added up where they overlap.
 pub(super) fn col2im(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     let x = inputs.get(0)?;
-    let sizes = |k| -> Result<Vec<usize>> { inputs.ints(k)?.iter().map(|&n| size(n, "shape")).collect() };
+    let sizes =
+        |k| -> Result<Vec<usize>> { inputs.ints(k)?.iter().map(|&n| size(n, "shape")).collect() };
     let (image, block) = (sizes(1)?, sizes(2)?);
     let geometry = Geometry::new(window, &image, &block, Rounding::Down)?;
     let (taps, positions) = (len(&block)?, len(&geometry.output)?);

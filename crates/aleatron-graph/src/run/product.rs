@@ -30,7 +30,10 @@ pub(super) fn gemm(
     let (mut a, mut b) = (inputs.get(0)?.clone(), inputs.get(1)?.clone());
     for (k, tensor) in [&a, &b].into_iter().enumerate() {
         if tensor.rank() != 2 {
-            return Err(Error::input(k, format!("a matrix is needed, not shape {:?}", tensor.shape())));
+            return Err(Error::input(
+                k,
+                format!("a matrix is needed, not shape {:?}", tensor.shape()),
+            ));
         }
     }
     if transpose_a {
@@ -60,10 +63,16 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     let (_, channels, input) = spatial(x.shape())?;
     let groups = positive(groups, "group")?;
     let fault = || {
-        Error::input(1, format!("weights {:?} do not go with {:?}, {groups} groups", w.shape(), x.shape()))
+        Error::input(
+            1,
+            format!("weights {:?} do not go with {:?}, {groups} groups", w.shape(), x.shape()),
+        )
     };
     let (out_channels, group_channels, kernel) = spatial(w.shape())?;
-    if group_channels * groups != channels || out_channels % groups != 0 || kernel.len() != input.len() {
+    if group_channels * groups != channels
+        || out_channels % groups != 0
+        || kernel.len() != input.len()
+    {
         return Err(fault());
     }
     let geometry = Geometry::new(window, input, kernel, Rounding::Down)?;
@@ -147,7 +156,10 @@ pub(super) fn conv_transpose(
     let groups = positive(groups, "group")?;
     let rank = input.len();
     if in_channels != channels || channels % groups != 0 || kernel.len() != rank {
-        return Err(Error::input(1, format!("weights {:?} do not go with {:?}", w.shape(), x.shape())));
+        return Err(Error::input(
+            1,
+            format!("weights {:?} do not go with {:?}", w.shape(), x.shape()),
+        ));
     }
     let numbers = |name: &str, given: &[i64], default: usize| -> Result<Vec<usize>> {
         match given.len() {
@@ -161,7 +173,11 @@ pub(super) fn conv_transpose(
     let extra = numbers("output_padding", output_padding, 0)?;
     let wanted = match output_shape.len() {
         0 => None,
-        _ => Some(numbers("output_shape", &output_shape[output_shape.len().saturating_sub(rank)..], 0)?),
+        _ => Some(numbers(
+            "output_shape",
+            &output_shape[output_shape.len().saturating_sub(rank)..],
+            0,
+        )?),
     };
     let mut axes = Vec::with_capacity(rank);
     for axis in 0..rank {
@@ -221,7 +237,8 @@ impl TransposedAxis {
     }
 }
 
-/// A transposed convolution of any number of axes: that of the last two axes at each offset of the others.
+/// A transposed convolution of any number of axes: that of the last two axes at each offset of the
+/// others.
 fn convolve_transposed(
     x: &Tensor,
     w: &Tensor,
@@ -270,7 +287,9 @@ impl Factor {
             return Err(Error::input(0, format!("floats are needed, not {}", tensor.dtype())));
         }
         let (mut tensor, mut labels) = (tensor.cast(DType::F32)?, labels.to_vec());
-        while let Some(second) = (0..labels.len()).find(|&axis| labels[..axis].contains(&labels[axis])) {
+        while let Some(second) =
+            (0..labels.len()).find(|&axis| labels[..axis].contains(&labels[axis]))
+        {
             let first = labels.iter().position(|label| *label == labels[second]).unwrap_or(0);
             let (axis, n) = (second as isize, tensor.shape()[second]);
             match (tensor.shape()[first], n) {
@@ -322,7 +341,8 @@ impl Factor {
         Ok(tensor)
     }
 
-    /// Multiplies two factors as matrices: axes that both have and no later factor needs are summed.
+    /// Multiplies two factors as matrices: axes that both have and no later factor needs are
+    /// summed.
     fn times(self, other: Self, is_needed: impl Fn(usize) -> bool) -> Result<Self> {
         let a = {
             let has = other.labels.clone();
@@ -406,7 +426,9 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
                 (a, b) if a == b => {}
                 (1, b) => *known = b,
                 (_, 1) => {}
-                (a, b) => return Err(Error::attribute("equation", (a, b), "an axis has two sizes")),
+                (a, b) => {
+                    return Err(Error::attribute("equation", (a, b), "an axis has two sizes"));
+                }
             }
         }
     }
@@ -419,8 +441,9 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
     let Some(first) = tensors.first() else { return Err(Error::input(0, "it is missing")) };
     let mut product = Factor::new(first, &terms[0])?;
     for k in 1..tensors.len() {
-        let is_needed =
-            |label: usize| output.contains(&label) || terms[k + 1..].iter().any(|term| term.contains(&label));
+        let is_needed = |label: usize| {
+            output.contains(&label) || terms[k + 1..].iter().any(|term| term.contains(&label))
+        };
         product = product.times(Factor::new(tensors[k], &terms[k])?, is_needed)?;
     }
     let sum = product.summed(|label| output.contains(&label))?;
@@ -440,7 +463,8 @@ pub(super) fn determinant(x: &Tensor) -> Result<Tensor> {
             matrix.chunks(n).map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect();
         let mut determinant = 1.0;
         for k in 0..n {
-            let pivot = (k..n).max_by(|&a, &b| rows[a][k].abs().total_cmp(&rows[b][k].abs())).unwrap_or(k);
+            let pivot =
+                (k..n).max_by(|&a, &b| rows[a][k].abs().total_cmp(&rows[b][k].abs())).unwrap_or(k);
             if rows[pivot][k] == 0.0 {
                 return 0.0;
             }

@@ -1,7 +1,7 @@
 //! Quantized operators.
 //!
-//! Products of 8-bit integers run as products of 32-bit floats, which are exact as long as all sums stay below 2^24: the second operand is
-//! split into digits so small that they do.
+//! Products of 8-bit integers run as products of 32-bit floats, which are exact as long as all sums
+//! stay below 2^24: the second operand is split into digits so small that they do.
 
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -14,8 +14,8 @@ use crate::op::{Quantized, Window};
 /// Integers up to this are exact as 32-bit floats.
 const EXACT: u64 = 1 << 24;
 
-/// Returns the parameters of a quantized tensor in a shape that is broadcast to its elements: one for all, one for each index of an axis,
-/// or one for each block of an axis.
+/// Returns the parameters of a quantized tensor in a shape that is broadcast to its elements: one
+/// for all, one for each index of an axis, or one for each block of an axis.
 fn spread(x: &Tensor, parameters: &Tensor, number: i64, block_size: i64) -> Result<Tensor> {
     let block = size(block_size, "block_size")?;
     if parameters.len() == 1 && block == 0 {
@@ -29,7 +29,11 @@ fn spread(x: &Tensor, parameters: &Tensor, number: i64, block_size: i64) -> Resu
     if block == 0 {
         let mut shape = vec![1; x.rank()];
         shape[axis] = n;
-        return if parameters.shape() == [n] { Ok(parameters.reshape(&shape)?) } else { Err(fault(&[n])) };
+        return if parameters.shape() == [n] {
+            Ok(parameters.reshape(&shape)?)
+        } else {
+            Err(fault(&[n]))
+        };
     }
     let mut expected = x.shape().to_vec();
     expected[axis] = n.div_ceil(block);
@@ -40,7 +44,8 @@ fn spread(x: &Tensor, parameters: &Tensor, number: i64, block_size: i64) -> Resu
     Ok(parameters.repeat(block.min(n.max(1)), axis as isize)?.slice(axis as isize, ..n)?)
 }
 
-/// The zero points of an input as 32-bit integers, one for each of its scales; zero if it is left out.
+/// The zero points of an input as 32-bit integers, one for each of its scales; zero if it is left
+/// out.
 fn zero_points(inputs: &Inputs<'_>, k: usize, scale: &Tensor) -> Result<Tensor> {
     let Some(points) = inputs.maybe(k) else {
         return Ok(Tensor::zeros(scale.shape(), DType::I32, &scale.device())?);
@@ -51,11 +56,14 @@ fn zero_points(inputs: &Inputs<'_>, k: usize, scale: &Tensor) -> Result<Tensor> 
     }
     match points.len() == scale.len() {
         true => Ok(points.cast(DType::I32)?.reshape(scale.shape())?),
-        false => Err(Error::input(k, format!("{} zero points for {} scales", points.len(), scale.len()))),
+        false => {
+            Err(Error::input(k, format!("{} zero points for {} scales", points.len(), scale.len())))
+        }
     }
 }
 
-/// Returns the integers nearest to values, ties to even, moved by zero points and saturated to the type.
+/// Returns the integers nearest to values, ties to even, moved by zero points and saturated to the
+/// type.
 fn saturated(values: &Tensor, points: &Tensor, to: Quantized) -> Result<Tensor> {
     let (low, high) = to.range();
     let points = points.cast(DType::F32)?;
@@ -64,7 +72,12 @@ fn saturated(values: &Tensor, points: &Tensor, to: Quantized) -> Result<Tensor> 
     Ok(values.round()?.clip(&end(low)?, &end(high)?)?.add(&points)?.cast(to.dtype())?)
 }
 
-pub(super) fn quantize(inputs: &Inputs<'_>, axis: i64, block_size: i64, to: Quantized) -> Result<Tensor> {
+pub(super) fn quantize(
+    inputs: &Inputs<'_>,
+    axis: i64,
+    block_size: i64,
+    to: Quantized,
+) -> Result<Tensor> {
     let (x, scale) = (inputs.get(0)?, inputs.get(1)?);
     let points = spread(x, &zero_points(inputs, 2, scale)?, axis, block_size)?;
     let scale = spread(x, &scale.cast(DType::F32)?, axis, block_size)?;
@@ -74,7 +87,10 @@ pub(super) fn quantize(inputs: &Inputs<'_>, axis: i64, block_size: i64, to: Quan
 pub(super) fn dequantize(inputs: &Inputs<'_>, axis: i64, block_size: i64) -> Result<Tensor> {
     let (x, scale) = (inputs.get(0)?, inputs.get(1)?);
     if !matches!(x.dtype(), DType::U8 | DType::I32) {
-        return Err(Error::input(0, format!("integers of at most 32 bits are needed, not {}", x.dtype())));
+        return Err(Error::input(
+            0,
+            format!("integers of at most 32 bits are needed, not {}", x.dtype()),
+        ));
     }
     let points = spread(x, &zero_points(inputs, 2, scale)?, axis, block_size)?;
     let factors = spread(x, &scale.cast(DType::F32)?, axis, block_size)?;
@@ -161,7 +177,8 @@ fn exact(
     // The digits of a number are its low bits; the last one has the sign.
     let digit = (1..=bits.max(1)).rev().find(|&digit| most.saturating_mul(1 << digit) <= EXACT);
     let Some(digit) = digit else {
-        let reason = format!("sums of {depth} products are too large; at most {EXACT} is supported");
+        let reason =
+            format!("sums of {depth} products are too large; at most {EXACT} is supported");
         return Err(Error::input(0, reason));
     };
     let x = x.cast(DType::F32)?;
@@ -169,8 +186,9 @@ fn exact(
     loop {
         let is_last = shift + digit >= bits;
         let part = if is_last { rest.clone() } else { rest.and((1_i64 << digit) - 1)? };
-        let made =
-            product(x.clone(), part.cast(DType::F32)?)?.cast(DType::I32)?.shift_left(i64::from(shift))?;
+        let made = product(x.clone(), part.cast(DType::F32)?)?
+            .cast(DType::I32)?
+            .shift_left(i64::from(shift))?;
         let sum = match sums {
             Some(sums) => sums.add(&made)?,
             None => made,
@@ -196,7 +214,12 @@ pub(super) fn matmul_integer(inputs: &Inputs<'_>) -> Result<Tensor> {
     multiplied(inputs, [0, 2, 1, 3])
 }
 
-fn convolved(inputs: &Inputs<'_>, places: [usize; 4], window: &Window, groups: i64) -> Result<Tensor> {
+fn convolved(
+    inputs: &Inputs<'_>,
+    places: [usize; 4],
+    window: &Window,
+    groups: i64,
+) -> Result<Tensor> {
     let [x, x_point, w, w_point] = places;
     let x = centered(inputs, x, x_point, Along::Channels)?;
     let w = centered(inputs, w, w_point, Along::Channels)?;
@@ -212,7 +235,12 @@ pub(super) fn conv_integer(inputs: &Inputs<'_>, window: &Window, groups: i64) ->
 }
 
 /// Returns sums of quantized products as quantized numbers.
-fn requantized(sums: &Tensor, factors: &Tensor, inputs: &Inputs<'_>, to: Quantized) -> Result<Tensor> {
+fn requantized(
+    sums: &Tensor,
+    factors: &Tensor,
+    inputs: &Inputs<'_>,
+    to: Quantized,
+) -> Result<Tensor> {
     let scale = inputs.float(6)?;
     let points = zero_points(inputs, 7, &Tensor::ones(&[], DType::F32, &sums.device())?)?;
     saturated(&sums.cast(DType::F32)?.mul(&factors.div(scale)?)?, &points, to)
@@ -241,7 +269,10 @@ pub(super) fn linear_conv(
     // Values for each channel, in the shape that goes with the sums.
     let per_channel = |k: usize, tensor: &Tensor| -> Result<Tensor> {
         if ![1, channels].contains(&tensor.len()) {
-            return Err(Error::input(k, format!("1 or {channels} values are needed, not {}", tensor.len())));
+            return Err(Error::input(
+                k,
+                format!("1 or {channels} values are needed, not {}", tensor.len()),
+            ));
         }
         let mut shape = vec![1; sums.rank()];
         shape[1] = tensor.len();
@@ -250,8 +281,11 @@ pub(super) fn linear_conv(
     let scales = per_channel(4, &elementwise::cast(inputs.get(4)?, DType::F32)?)?;
     if let Some(bias) = inputs.maybe(8) {
         if bias.len() != channels || bias.dtype() != DType::I32 {
-            let reason =
-                format!("{channels} biases of int32 are needed, not {} of {}", bias.len(), bias.dtype());
+            let reason = format!(
+                "{channels} biases of int32 are needed, not {} of {}",
+                bias.len(),
+                bias.dtype()
+            );
             return Err(Error::input(8, reason));
         }
         sums = sums.add(&per_channel(8, bias)?)?;

@@ -1,6 +1,7 @@
 //! Recurrent nodes: RNN, GRU, LSTM.
 //!
-//! The products with inputs are one product for all steps, samples and directions; each step adds those with the states of all samples.
+//! The products with inputs are one product for all steps, samples and directions; each step adds
+//! those with the states of all samples.
 
 use aleatron_tensor::{DType, Scalar, Tensor};
 
@@ -33,7 +34,8 @@ struct Weights<'a> {
     functions: &'a [Unary],
     clip: Option<f32>,
     hidden: usize,
-    /// Recurrent weights by unit and gate; for a GRU whose reset comes before the product, without those of the candidate.
+    /// Recurrent weights by unit and gate; for a GRU whose reset comes before the product, without
+    /// those of the candidate.
     gates: Tensor,
     /// The recurrent weights of the candidate of such a GRU.
     candidate: Option<Tensor>,
@@ -58,7 +60,8 @@ pub(super) fn run(inputs: &Inputs<'_>, node: &Recurrent) -> Result<Vec<Tensor>> 
     let first = if node.batch_first { x.transpose(0, 1)? } else { x.clone() };
     let given = Given::new(inputs, node, first.shape())?;
     let products = given.products(inputs, &first.cast(DType::F32)?)?;
-    let made = (0..given.directions).map(|d| given.run(d, &products)).collect::<Result<Vec<_>>>()?;
+    let made =
+        (0..given.directions).map(|d| given.run(d, &products)).collect::<Result<Vec<_>>>()?;
     let joined = |of: &dyn Fn(&(Tensor, States)) -> &Tensor, axis: isize| -> Result<Tensor> {
         let parts: Vec<&Tensor> = made.iter().map(of).collect();
         Ok(Tensor::stack(&parts, axis)?.cast(x.dtype())?)
@@ -87,20 +90,29 @@ impl<'a> Given<'a> {
         let directions = if node.direction == Direction::Both { 2 } else { 1 };
         let hidden = r.shape().last().copied().unwrap_or(0);
         let rows = gates * hidden;
-        let fits = w.shape() == [directions, rows, n_inputs] && r.shape() == [directions, rows, hidden];
+        let fits =
+            w.shape() == [directions, rows, n_inputs] && r.shape() == [directions, rows, hidden];
         if !fits || hidden == 0 {
             let reason = format!("weights {:?} and {:?} for inputs {x:?}", w.shape(), r.shape());
             return Err(Error::input(1, reason));
         }
         if node.hidden.is_some_and(|given| size(given, "hidden_size").ok() != Some(hidden)) {
-            return Err(Error::attribute("hidden_size", node.hidden, format!("the weights have {hidden}")));
+            return Err(Error::attribute(
+                "hidden_size",
+                node.hidden,
+                format!("the weights have {hidden}"),
+            ));
         }
         let optional = |k: usize, shape: &[usize]| -> Result<Option<Tensor>> {
             let Some(tensor) = inputs.maybe(k) else { return Ok(None) };
             let is_state = k == 5 || k == 6;
-            let tensor = if node.batch_first && is_state { tensor.transpose(0, 1)? } else { tensor.clone() };
+            let tensor =
+                if node.batch_first && is_state { tensor.transpose(0, 1)? } else { tensor.clone() };
             if tensor.shape() != shape {
-                return Err(Error::input(k, format!("shape {:?}, expected {shape:?}", tensor.shape())));
+                return Err(Error::input(
+                    k,
+                    format!("shape {:?}, expected {shape:?}", tensor.shape()),
+                ));
             }
             Ok(Some(tensor.cast(DType::F32)?))
         };
@@ -110,7 +122,10 @@ impl<'a> Given<'a> {
                 Some(lengths.collect::<Result<Vec<_>>>()?)
             }
             Some(lengths) => {
-                return Err(Error::input(4, format!("{} lengths for a batch of {batch}", lengths.len())));
+                return Err(Error::input(
+                    4,
+                    format!("{} lengths for a batch of {batch}", lengths.len()),
+                ));
             }
             None => None,
         };
@@ -131,12 +146,14 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// Returns whether the reset of a GRU applies to the recurrent product and bias of its candidate.
+    /// Returns whether the reset of a GRU applies to the recurrent product and bias of its
+    /// candidate.
     fn is_reset_last(&self) -> bool {
         matches!(self.node.cell, Cell::Gru { linear_before_reset: true })
     }
 
-    /// The products of all steps with the input weights of all directions, and all biases that are added to them.
+    /// The products of all steps with the input weights of all directions, and all biases that are
+    /// added to them.
     fn products(&self, inputs: &Inputs<'_>, x: &Tensor) -> Result<Tensor> {
         let (n_inputs, width) = (x.shape()[2], self.directions * self.rows);
         let w = inputs.get(1)?.cast(DType::F32)?.reshape(&[width, n_inputs])?;
@@ -244,7 +261,8 @@ impl Weights<'_> {
     }
 
     fn function(&self, k: usize, x: &Tensor) -> Result<Tensor> {
-        let missing = || Error::model("activations", format!("internal error: function {k} is missing"));
+        let missing =
+            || Error::model("activations", format!("internal error: function {k} is missing"));
         elementwise::apply(*self.functions.get(k).ok_or_else(missing)?, x)
     }
 
@@ -274,7 +292,8 @@ impl Weights<'_> {
                     Some(candidate) => h.mul(&reset)?.matmul(candidate)?,
                     None => {
                         let past = gate(&recurrent, 2)?;
-                        let bias = self.candidate_bias.as_ref().map(|bias| past.add(bias)).transpose()?;
+                        let bias =
+                            self.candidate_bias.as_ref().map(|bias| past.add(bias)).transpose()?;
                         bias.unwrap_or(past).mul(&reset)?
                     }
                 };
@@ -286,13 +305,15 @@ impl Weights<'_> {
             Cell::Lstm { input_forget } => {
                 let sums = products.add(&recurrent)?;
                 let (input, output, forget) = match &self.peepholes {
-                    // Without peepholes the three gates are known at once: one pass instead of three.
+                    // Without peepholes the three gates are known at once: one pass instead of
+                    // three.
                     None => {
                         let gates = self.activate(0, &sums.slice(1, ..3 * self.hidden)?)?;
                         (gate(&gates, 0)?, Some(gate(&gates, 1)?), gate(&gates, 2)?)
                     }
                     Some(_) => {
-                        let [input, forget] = [0, 2].map(|k| self.activate(0, &self.peephole(&sums, k, c)?));
+                        let [input, forget] =
+                            [0, 2].map(|k| self.activate(0, &self.peephole(&sums, k, c)?));
                         (input?, None, forget?)
                     }
                 };

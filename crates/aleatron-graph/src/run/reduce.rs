@@ -35,9 +35,11 @@ pub(super) fn reduce(
 fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> Result<Tensor> {
     let dtype = x.dtype();
     let wide = match (dtype, reduction) {
-        (DType::Bool, _) => return Ok(reduce_axes(&x.cast(DType::U8)?, reduction, over, dims)?.cast(dtype)?),
-        // Squares of 32-bit numbers may overflow where their root does not. Results of integers that are no integers are rounded
-        // towards zero.
+        (DType::Bool, _) => {
+            return Ok(reduce_axes(&x.cast(DType::U8)?, reduction, over, dims)?.cast(dtype)?);
+        }
+        // Squares of 32-bit numbers may overflow where their root does not. Results of integers
+        // that are no integers are rounded towards zero.
         (_, Reduction::L2) if x.device().supports(DType::F64) => x.cast(DType::F64)?,
         (_, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp) | (DType::F16, _) => {
             x.cast(DType::F32)?
@@ -92,7 +94,13 @@ fn of_nothing(dtype: DType, reduction: Reduction) -> Scalar {
     }
 }
 
-pub(super) fn arg_reduce(x: &Tensor, extreme: Extreme, number: i64, dims: Dims, tie: Tie) -> Result<Tensor> {
+pub(super) fn arg_reduce(
+    x: &Tensor,
+    extreme: Extreme,
+    number: i64,
+    dims: Dims,
+    tie: Tie,
+) -> Result<Tensor> {
     let axis = axis(number, x.rank())?;
     if x.shape()[axis] == 0 {
         return Err(Error::input(0, "the axis has no elements"));
@@ -116,7 +124,9 @@ pub(super) fn softmax(x: &Tensor, function: Softmax, over: SoftmaxAxes) -> Resul
     }
     let axes: Vec<isize> = match over {
         SoftmaxAxes::One(number) => vec![axis(number, x.rank())? as isize],
-        SoftmaxAxes::From(number) => (axis(number, x.rank())?..x.rank()).map(|axis| axis as isize).collect(),
+        SoftmaxAxes::From(number) => {
+            (axis(number, x.rank())?..x.rank()).map(|axis| axis as isize).collect()
+        }
     };
     Ok(match function {
         _ if x.is_empty() => x.clone(),
@@ -127,7 +137,8 @@ pub(super) fn softmax(x: &Tensor, function: Softmax, over: SoftmaxAxes) -> Resul
             let count: usize = axes.iter().map(|&axis| x.shape()[axis as usize]).product();
             let mut shape = vec![1; x.rank()];
             axes.iter().for_each(|&axis| shape[axis as usize] = x.shape()[axis as usize]);
-            let places = Tensor::arange(0, count as i64, 1, DType::I32, &x.device())?.reshape(&shape)?;
+            let places =
+                Tensor::arange(0, count as i64, 1, DType::I32, &x.device())?.reshape(&shape)?;
             places.eq(&x.argmax_keepdim(&axes)?)?.cast(x.dtype())?
         }
     })
@@ -140,14 +151,20 @@ pub(super) enum Cumulate {
     Product,
 }
 
-pub(super) fn cumulate(inputs: &Inputs<'_>, exclusive: bool, reverse: bool, how: Cumulate) -> Result<Tensor> {
+pub(super) fn cumulate(
+    inputs: &Inputs<'_>,
+    exclusive: bool,
+    reverse: bool,
+    how: Cumulate,
+) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let axis = axis(inputs.int(1)?, x.rank())?;
     let (along, n) = (axis as isize, x.shape()[axis]);
     if x.is_empty() {
         return Ok(x.clone());
     }
-    let turned = |x: &Tensor| -> Result<Tensor> { Ok(if reverse { x.flip(along)? } else { x.clone() }) };
+    let turned =
+        |x: &Tensor| -> Result<Tensor> { Ok(if reverse { x.flip(along)? } else { x.clone() }) };
     let mut terms = turned(x)?;
     if exclusive {
         let mut shape = x.shape().to_vec();
@@ -172,7 +189,11 @@ pub(super) fn top_k(inputs: &Inputs<'_>, number: i64, extreme: Extreme) -> Resul
     }
     let order = if extreme == Extreme::Max { Order::Descending } else { Order::Ascending };
     // GPUs sort numbers of at most 32 bits.
-    let x = if x.dtype() == DType::I64 { x.to_device(&aleatron_tensor::Device::Cpu)? } else { x.clone() };
+    let x = if x.dtype() == DType::I64 {
+        x.to_device(&aleatron_tensor::Device::Cpu)?
+    } else {
+        x.clone()
+    };
     let (values, places) = x.topk(wanted, axis as isize, order)?;
     Ok(vec![values, cast(&places, DType::I64)?])
 }

@@ -17,7 +17,8 @@ struct Axis {
 }
 
 pub(super) fn upsample(inputs: &Inputs<'_>, interpolation: Interpolation) -> Result<Tensor> {
-    let options = ResizeOptions { coordinates: Coordinates::Asymmetric, ..ResizeOptions::new(interpolation) };
+    let options =
+        ResizeOptions { coordinates: Coordinates::Asymmetric, ..ResizeOptions::new(interpolation) };
     let resize_as = Resize { options, axes: None, aspect: Aspect::Stretch };
     resize(&Inputs(&[inputs.maybe(0).cloned(), None, inputs.maybe(1).cloned()]), &resize_as)
 }
@@ -70,18 +71,27 @@ pub(super) fn resize(inputs: &Inputs<'_>, resize: &Resize) -> Result<Tensor> {
                 }
             }
         }
-        _ => return Err(Error::input(2, format!("scales or sizes for {} axes are needed", over.len()))),
+        _ => {
+            return Err(Error::input(
+                2,
+                format!("scales or sizes for {} axes are needed", over.len()),
+            ));
+        }
     }
     if let Some(region) = region {
         if region.len() != 2 * over.len() {
-            return Err(Error::input(1, format!("{} numbers for {} axes", region.len(), over.len())));
+            return Err(Error::input(
+                1,
+                format!("{} numbers for {} axes", region.len(), over.len()),
+            ));
         }
         for (k, axis) in axes.iter_mut().enumerate() {
             axis.region = [f64::from(region[k]), f64::from(region[over.len() + k])];
         }
     }
     let is_cropped = matches!(resize.options.coordinates, Coordinates::CropAndResize(_));
-    let changed = axes.iter().filter(|axis| is_cropped || axis.input != axis.output || axis.scale != 1.0);
+    let changed =
+        axes.iter().filter(|axis| is_cropped || axis.input != axis.output || axis.scale != 1.0);
     let steps: Vec<ResizeAxis> = changed
         .map(|to| ResizeAxis {
             scale: Some(to.scale),

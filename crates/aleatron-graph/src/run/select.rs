@@ -20,7 +20,8 @@ pub(super) fn compress(inputs: &Inputs<'_>, number: Option<i64>) -> Result<Tenso
     if chosen.len() > n && chosen[n..].contains(&true) {
         return Err(Error::input(1, format!("{} conditions for an axis of {n}", chosen.len())));
     }
-    let which: Vec<i64> = (0..n.min(chosen.len())).filter(|&k| chosen[k]).map(|k| k as i64).collect();
+    let which: Vec<i64> =
+        (0..n.min(chosen.len())).filter(|&k| chosen[k]).map(|k| k as i64).collect();
     super::index::gather(&x, &ints(&which, &[which.len()])?, axis as i64)
 }
 
@@ -39,9 +40,11 @@ pub(super) fn one_hot(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
     // Indices may be floats that hold integers.
     let which = if which.dtype().is_float() { which.trunc()? } else { which.clone() };
     let last = i64::try_from(depth).map_err(|_| Error::input(1, format!("a depth of {depth}")))?;
-    let from_start = which.lt(0_i64)?.where_(&which.add(last)?, &which)?.unsqueeze(axis as isize)?;
+    let from_start =
+        which.lt(0_i64)?.where_(&which.add(last)?, &which)?.unsqueeze(axis as isize)?;
     // An index outside has no element that is on.
-    let numbers = Tensor::arange(0_i64, last, 1_i64, which.dtype(), &which.device())?.reshape(&shape)?;
+    let numbers =
+        Tensor::arange(0_i64, last, 1_i64, which.dtype(), &which.device())?.reshape(&shape)?;
     let values = values.reshape(&[2])?;
     Ok(numbers.eq(&from_start)?.where_(&values.slice(0, 1..2)?, &values.slice(0, 0..1)?)?)
 }
@@ -83,11 +86,18 @@ pub(super) fn non_zero(x: &Tensor) -> Result<Tensor> {
     ints(&places.concat(), &[x.rank(), n])
 }
 
-pub(super) fn reverse_sequence(inputs: &Inputs<'_>, batch_axis: i64, time_axis: i64) -> Result<Tensor> {
+pub(super) fn reverse_sequence(
+    inputs: &Inputs<'_>,
+    batch_axis: i64,
+    time_axis: i64,
+) -> Result<Tensor> {
     let (x, lengths) = (inputs.get(0)?, inputs.ints(1)?);
     let (batch, time) = (axis(batch_axis, x.rank())?, axis(time_axis, x.rank())?);
     if batch == time || lengths.len() != x.shape()[batch] {
-        return Err(Error::input(1, format!("{} lengths for shape {:?}", lengths.len(), x.shape())));
+        return Err(Error::input(
+            1,
+            format!("{} lengths for shape {:?}", lengths.len(), x.shape()),
+        ));
     }
     let n = x.shape()[time];
     let lengths = lengths
@@ -96,9 +106,9 @@ pub(super) fn reverse_sequence(inputs: &Inputs<'_>, batch_axis: i64, time_axis: 
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::input(1, format!("lengths are at most {n}")))?;
     // The position that each element of the result is taken from.
-    let from = lengths
-        .iter()
-        .flat_map(|&length| (0..n).map(move |k| if k < length { length - 1 - k } else { k } as i32));
+    let from = lengths.iter().flat_map(|&length| {
+        (0..n).map(move |k| if k < length { length - 1 - k } else { k } as i32)
+    });
     let mut shape = vec![1; x.rank()];
     (shape[batch], shape[time]) = (lengths.len(), n);
     let mut from = Tensor::from_vec(from.collect::<Vec<i32>>(), &[lengths.len(), n], &x.device())?;
@@ -167,7 +177,8 @@ pub(super) fn range(inputs: &Inputs<'_>) -> Result<Tensor> {
         let (distance, step) = (i128::from(limit) - i128::from(start), i128::from(delta));
         let is_ahead = (distance > 0) == (step > 0);
         let n = if is_ahead { distance / step + i128::from(distance % step != 0) } else { 0 };
-        let n = usize::try_from(n).map_err(|_| Error::input(1, format!("{n} numbers are too many")))?;
+        let n =
+            usize::try_from(n).map_err(|_| Error::input(1, format!("{n} numbers are too many")))?;
         let mut out = Array::<i64>::full(&[n], start)?;
         let mut next = start;
         for element in &mut out.data {

@@ -14,7 +14,11 @@ pub(super) fn ints(values: &[i64], shape: &[usize]) -> Result<Tensor> {
     Ok(Tensor::from_slice(values, shape, &Device::Cpu)?)
 }
 
-pub(super) fn reshape(inputs: &Inputs<'_>, given: Option<&[i64]>, allow_zero: bool) -> Result<Tensor> {
+pub(super) fn reshape(
+    inputs: &Inputs<'_>,
+    given: Option<&[i64]>,
+    allow_zero: bool,
+) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let wanted = match given {
         Some(shape) => shape.to_vec(),
@@ -23,8 +27,13 @@ pub(super) fn reshape(inputs: &Inputs<'_>, given: Option<&[i64]>, allow_zero: bo
     Ok(x.reshape(&reshaped_shape(x.shape(), &wanted, allow_zero)?)?)
 }
 
-/// Returns the shape that a tensor gets: 0 keeps a size unless zeros are allowed, -1 is whatever is left.
-pub(crate) fn reshaped_shape(from: &[usize], wanted: &[i64], allow_zero: bool) -> Result<Vec<usize>> {
+/// Returns the shape that a tensor gets: 0 keeps a size unless zeros are allowed, -1 is whatever is
+/// left.
+pub(crate) fn reshaped_shape(
+    from: &[usize],
+    wanted: &[i64],
+    allow_zero: bool,
+) -> Result<Vec<usize>> {
     let fault = || Error::input(1, format!("cannot reshape {from:?} to {wanted:?}"));
     let mut shape = Vec::with_capacity(wanted.len());
     let mut open = None;
@@ -105,7 +114,8 @@ pub(super) fn expand(inputs: &Inputs<'_>) -> Result<Tensor> {
 
 pub(super) fn tile(inputs: &Inputs<'_>) -> Result<Tensor> {
     let x = inputs.get(0)?;
-    let repeats = inputs.ints(1)?.iter().map(|&n| size(n, "repeats")).collect::<Result<Vec<_>>>()?;
+    let repeats =
+        inputs.ints(1)?.iter().map(|&n| size(n, "repeats")).collect::<Result<Vec<_>>>()?;
     if repeats.len() != x.rank() {
         return Err(Error::input(1, format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }
@@ -129,7 +139,8 @@ pub(super) fn concat(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
     for (k, tensor) in tensors.iter().enumerate() {
         let fits = tensor.rank() == first.rank()
             && tensor.dtype() == first.dtype()
-            && (0..first.rank()).all(|other| other == axis || tensor.shape()[other] == first.shape()[other]);
+            && (0..first.rank())
+                .all(|other| other == axis || tensor.shape()[other] == first.shape()[other]);
         if !fits {
             let text = format!(
                 "{:?} {} after {:?} {}",
@@ -162,7 +173,11 @@ pub(super) fn split(
         None => {
             let parts = size(parts.unwrap_or(1), "num_outputs")?;
             if parts == 0 || parts > n.max(1) && n > 0 {
-                return Err(Error::attribute("num_outputs", parts, format!("the axis has {n} elements")));
+                return Err(Error::attribute(
+                    "num_outputs",
+                    parts,
+                    format!("the axis has {n} elements"),
+                ));
             }
             let each = n.div_ceil(parts);
             (0..parts).map(|k| each.min(n.saturating_sub(k * each))).collect()
@@ -192,7 +207,12 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
     if ends.len() != n || numbers.len() != n || steps.len() != n {
         return Err(Error::input(
             1,
-            format!("{n} starts, {} ends, {} axes, {} steps", ends.len(), numbers.len(), steps.len()),
+            format!(
+                "{n} starts, {} ends, {} axes, {} steps",
+                ends.len(),
+                numbers.len(),
+                steps.len()
+            ),
         ));
     }
     axes(&numbers, x.rank())?;
@@ -200,7 +220,8 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
     for k in 0..n {
         let axis = axis(numbers[k], x.rank())?;
         let size = result.shape()[axis] as i64;
-        let from_start = |number: i64| if number < 0 { number.saturating_add(size) } else { number };
+        let from_start =
+            |number: i64| if number < 0 { number.saturating_add(size) } else { number };
         let step = steps[k];
         if step == 0 {
             return Err(Error::input(4, "a step is 0"));
@@ -209,7 +230,8 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
         if step > 0 {
             let start = from_start(starts[k]).clamp(0, size) as usize;
             let end = (from_start(ends[k]).clamp(0, size) as usize).max(start);
-            result = result.slice(axis as isize, Slice::from(start..end).step(stride.min(1 << 40)))?;
+            result =
+                result.slice(axis as isize, Slice::from(start..end).step(stride.min(1 << 40)))?;
         } else {
             // Backwards from the start, down to but without the end: a slice of the reversed axis.
             let start = from_start(starts[k]).clamp(-1, size - 1);
@@ -224,7 +246,11 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
     Ok(result)
 }
 
-pub(super) fn pad(inputs: &Inputs<'_>, mode: PadMode, given: Option<&(Vec<i64>, f32)>) -> Result<Tensor> {
+pub(super) fn pad(
+    inputs: &Inputs<'_>,
+    mode: PadMode,
+    given: Option<&(Vec<i64>, f32)>,
+) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let pads = match given {
         Some(_) if !x.dtype().is_float() => {
@@ -293,8 +319,8 @@ fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> 
         let missing = |axis: usize| {
             let [begin, end] = around[axis].map(|n| usize::try_from(n).unwrap_or(0));
             // What was cut off past the other end is cut off from the padding.
-            let extra =
-                (begin + end + inside.shape()[axis]) - shape[axis].min(begin + end + inside.shape()[axis]);
+            let extra = (begin + end + inside.shape()[axis])
+                - shape[axis].min(begin + end + inside.shape()[axis]);
             match begin >= extra {
                 true => (begin - extra, end),
                 false => (begin, end - extra),
@@ -363,7 +389,10 @@ fn blocks(x: &Tensor, block: i64) -> Result<([usize; 4], usize)> {
 
 pub(super) fn depth_to_space(x: &Tensor, block: i64, order: BlockOrder) -> Result<Tensor> {
     let ([batch, channels, height, width], b) = blocks(x, block)?;
-    let depth = b.checked_mul(b).filter(|&squared| channels % squared == 0).map(|squared| channels / squared);
+    let depth = b
+        .checked_mul(b)
+        .filter(|&squared| channels % squared == 0)
+        .map(|squared| channels / squared);
     let Some(depth) = depth else {
         return Err(Error::attribute(
             "blocksize",
@@ -385,15 +414,26 @@ pub(super) fn depth_to_space(x: &Tensor, block: i64, order: BlockOrder) -> Resul
 pub(super) fn space_to_depth(x: &Tensor, block: i64) -> Result<Tensor> {
     let ([batch, channels, height, width], b) = blocks(x, block)?;
     if height % b != 0 || width % b != 0 {
-        return Err(Error::attribute("blocksize", block, format!("it must divide {height} and {width}")));
+        return Err(Error::attribute(
+            "blocksize",
+            block,
+            format!("it must divide {height} and {width}"),
+        ));
     }
     let apart = x.reshape(&[batch, channels, height / b, b, width / b, b])?;
-    Ok(apart.permute(&[0, 3, 5, 1, 2, 4])?.reshape(&[batch, channels * b * b, height / b, width / b])?)
+    Ok(apart.permute(&[0, 3, 5, 1, 2, 4])?.reshape(&[
+        batch,
+        channels * b * b,
+        height / b,
+        width / b,
+    ])?)
 }
 
 pub(super) fn shape(x: &Tensor, start: i64, end: Option<i64>) -> Result<Tensor> {
     let rank = x.rank() as i64;
-    let bound = |number: i64| (if number < 0 { number.saturating_add(rank) } else { number }).clamp(0, rank);
+    let bound = |number: i64| {
+        (if number < 0 { number.saturating_add(rank) } else { number }).clamp(0, rank)
+    };
     let (start, end) = (bound(start), bound(end.unwrap_or(rank)));
     let sizes: Vec<i64> =
         x.shape()[start as usize..end.max(start) as usize].iter().map(|&n| n as i64).collect();

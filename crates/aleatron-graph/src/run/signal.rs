@@ -27,7 +27,8 @@ fn unit(k: usize, n: usize) -> Complex {
 struct Transform {
     n: usize,
     sign: f64,
-    /// For lengths that are no power of two: a convolution with e^(i pi k^2 / n), of a length that is one.
+    /// For lengths that are no power of two: a convolution with e^(i pi k^2 / n), of a length that
+    /// is one.
     chirp: Option<Chirp>,
 }
 
@@ -59,7 +60,8 @@ fn by_halves(x: &mut [Complex], sign: f64) {
             let (low, high) = block.split_at_mut(half);
             for ((a, b), factor) in low.iter_mut().zip(high).zip(&factors) {
                 let turned = times(*b, *factor);
-                (*a, *b) = ([a[0] + turned[0], a[1] + turned[1]], [a[0] - turned[0], a[1] - turned[1]]);
+                (*a, *b) =
+                    ([a[0] + turned[0], a[1] + turned[1]], [a[0] - turned[0], a[1] - turned[1]]);
             }
         }
         half *= 2;
@@ -71,7 +73,8 @@ impl Transform {
         if n.is_power_of_two() || n == 0 {
             return Self { n, sign, chirp: None };
         }
-        // j k = (j^2 + k^2 - (k - j)^2) / 2; the squares are taken modulo 2 n, where the factors repeat.
+        // j k = (j^2 + k^2 - (k - j)^2) / 2; the squares are taken modulo 2 n, where the factors
+        // repeat.
         let factors: Vec<Complex> = (0..n)
             .map(|k| {
                 let square = (k as u128 * k as u128 % (2 * n as u128)) as usize;
@@ -130,7 +133,12 @@ fn length(number: i64, name: &str) -> Result<usize> {
     }
 }
 
-pub(super) fn dft(inputs: &Inputs<'_>, given: Option<i64>, inverse: bool, onesided: bool) -> Result<Tensor> {
+pub(super) fn dft(
+    inputs: &Inputs<'_>,
+    given: Option<i64>,
+    inverse: bool,
+    onesided: bool,
+) -> Result<Tensor> {
     let tensor = inputs.get(0)?;
     let x = Array::floats(tensor)?;
     let parts = parts(&x)?;
@@ -142,7 +150,11 @@ pub(super) fn dft(inputs: &Inputs<'_>, given: Option<i64>, inverse: bool, onesid
     };
     let axis = axis(number, rank)?;
     if axis == rank - 1 {
-        return Err(Error::attribute("axis", number, "the last axis is that of real and imaginary parts"));
+        return Err(Error::attribute(
+            "axis",
+            number,
+            "the last axis is that of real and imaginary parts",
+        ));
     }
     let [before, rows, after] = around(&x.shape[..rank - 1], axis)?;
     let is_real_output = inverse && onesided;
@@ -167,7 +179,10 @@ pub(super) fn dft(inputs: &Inputs<'_>, given: Option<i64>, inverse: bool, onesid
         for j in 0..after {
             let element = |k: usize| {
                 let first = ((i * rows + k) * after + j) * parts;
-                [f64::from(x.data[first]), if parts == 2 { f64::from(x.data[first + 1]) } else { 0.0 }]
+                [
+                    f64::from(x.data[first]),
+                    if parts == 2 { f64::from(x.data[first + 1]) } else { 0.0 },
+                ]
             };
             line.fill([0.0; 2]);
             for (k, value) in line.iter_mut().enumerate().take(rows.min(n)) {
@@ -200,7 +215,12 @@ pub(super) fn stft(inputs: &Inputs<'_>, onesided: bool) -> Result<Tensor> {
     let (batch, n, parts) = match *x.shape.as_slice() {
         [batch, n] => (batch, n, 1),
         [batch, n, parts @ (1 | 2)] => (batch, n, parts),
-        _ => return Err(Error::input(0, format!("shape {:?}; [N, length, 1 or 2] is needed", x.shape))),
+        _ => {
+            return Err(Error::input(
+                0,
+                format!("shape {:?}; [N, length, 1 or 2] is needed", x.shape),
+            ));
+        }
     };
     if onesided && parts == 2 {
         return Err(Error::attribute("onesided", 1, "the signal must be real"));
@@ -215,7 +235,10 @@ pub(super) fn stft(inputs: &Inputs<'_>, onesided: bool) -> Result<Tensor> {
     if let Some(window) = &window
         && window.data.len() != frame
     {
-        return Err(Error::input(2, format!("a window of {} for frames of {frame}", window.data.len())));
+        return Err(Error::input(
+            2,
+            format!("a window of {} for frames of {frame}", window.data.len()),
+        ));
     }
     let Some(spare) = n.checked_sub(frame) else {
         return Err(Error::input(3, format!("frames of {frame} in a signal of {n}")));
@@ -251,7 +274,8 @@ pub(super) fn window(
     let mut data: Vec<f32> = room(&[n])?;
     let period = if periodic { n } else { n.saturating_sub(1) };
     data.extend((0..n).map(|k| {
-        // A window of one element is its middle, where a cosine of the period has gone half its way.
+        // A window of one element is its middle, where a cosine of the period has gone half its
+        // way.
         let angle = if period == 0 { PI } else { 2.0 * PI * k as f64 / period as f64 };
         let value = match function {
             SignalWindow::Hann => 0.5 - 0.5 * angle.cos(),

@@ -27,13 +27,18 @@ fn per_axis(name: &str, numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
         return Ok(vec![1; rank]);
     }
     if numbers.len() != rank {
-        return Err(Error::attribute(name, numbers, format!("one for each of {rank} axes is needed")));
+        return Err(Error::attribute(
+            name,
+            numbers,
+            format!("one for each of {rank} axes is needed"),
+        ));
     }
     numbers.iter().map(|&number| size(number, name)).collect()
 }
 
 impl Geometry {
-    /// The geometry of a window over `input`. `kernel` is the size where the window does not say it.
+    /// The geometry of a window over `input`. `kernel` is the size where the window does not say
+    /// it.
     pub(crate) fn new(
         window: &Window,
         input: &[usize],
@@ -54,8 +59,13 @@ impl Geometry {
         }
         let strides = per_axis("strides", &window.strides, rank)?;
         let dilations = per_axis("dilations", &window.dilations, rank)?;
-        if let Some(zero) = [&strides, &dilations].into_iter().find(|numbers| numbers.contains(&0)) {
-            return Err(Error::attribute("strides or dilations", zero, "positive numbers are needed"));
+        if let Some(zero) = [&strides, &dilations].into_iter().find(|numbers| numbers.contains(&0))
+        {
+            return Err(Error::attribute(
+                "strides or dilations",
+                zero,
+                "positive numbers are needed",
+            ));
         }
         let pads = match &window.padding {
             Padding::Explicit(pads) if !pads.is_empty() => Some(per_axis("pads", pads, 2 * rank)?),
@@ -76,12 +86,14 @@ impl Geometry {
             match &window.padding {
                 Padding::Explicit(_) => {
                     if let Some(pads) = &pads {
-                        (geometry.begins[axis], geometry.ends[axis]) = (pads[axis], pads[rank + axis]);
+                        (geometry.begins[axis], geometry.ends[axis]) =
+                            (pads[axis], pads[rank + axis]);
                     }
                 }
                 Padding::Valid => {}
                 Padding::SameUpper | Padding::SameLower => {
-                    let total = (n.div_ceil(stride).saturating_sub(1) * stride + reach).saturating_sub(n);
+                    let total =
+                        (n.div_ceil(stride).saturating_sub(1) * stride + reach).saturating_sub(n);
                     let (less, more) = (total / 2, total - total / 2);
                     (geometry.begins[axis], geometry.ends[axis]) = match window.padding {
                         Padding::SameUpper => (less, more),
@@ -153,7 +165,8 @@ impl Geometry {
         }
     }
 
-    /// Calls `f` with each tap of the window: its index, and the elements that it meets at all positions, `outside` where there are none.
+    /// Calls `f` with each tap of the window: its index, and the elements that it meets at all
+    /// positions, `outside` where there are none.
     pub(super) fn each_tap(
         &self,
         x: &Tensor,
@@ -164,7 +177,8 @@ impl Geometry {
         for axis in 0..self.input.len() {
             // The last window may reach past the padding.
             let end = (self.output[axis].max(1) - 1) * self.strides[axis] + self.reach(axis)?;
-            let after = end.saturating_sub(self.input[axis] + self.begins[axis]).max(self.ends[axis]);
+            let after =
+                end.saturating_sub(self.input[axis] + self.begins[axis]).max(self.ends[axis]);
             around.push((self.begins[axis], after));
         }
         let padded = x.pad(&around, PadMode::Constant(outside))?;
@@ -173,7 +187,9 @@ impl Geometry {
             for axis in (0..self.kernel.len()).rev() {
                 let start = rest % self.kernel[axis] * self.dilations[axis];
                 rest /= self.kernel[axis];
-                let span = self.output[axis].checked_sub(1).map_or(0, |last| last * self.strides[axis] + 1);
+                let span = self.output[axis]
+                    .checked_sub(1)
+                    .map_or(0, |last| last * self.strides[axis] + 1);
                 let slice = Slice::from(start..start + span).step(self.strides[axis]);
                 met = met.slice(axis as isize + 2, slice)?;
             }
@@ -183,7 +199,11 @@ impl Geometry {
     }
 
     /// Returns how many elements count in each window.
-    pub(super) fn counts(&self, padding: aleatron_tensor::Padding, device: &Device) -> Result<Tensor> {
+    pub(super) fn counts(
+        &self,
+        padding: aleatron_tensor::Padding,
+        device: &Device,
+    ) -> Result<Tensor> {
         let mut counts = Tensor::ones(&vec![1; self.input.len()], DType::F32, device)?;
         for axis in 0..self.input.len() {
             let (begin, n) = (self.begins[axis], self.input[axis]);
@@ -192,8 +212,8 @@ impl Geometry {
                 aleatron_tensor::Padding::Ignored => begin..begin + n,
             };
             let of_window = |position: usize| {
-                let taps =
-                    (0..self.kernel[axis]).map(|k| position * self.strides[axis] + k * self.dilations[axis]);
+                let taps = (0..self.kernel[axis])
+                    .map(|k| position * self.strides[axis] + k * self.dilations[axis]);
                 taps.filter(|place| inside.contains(place)).count() as f32
             };
             let along: Vec<f32> = (0..self.output[axis]).map(of_window).collect();
@@ -228,8 +248,15 @@ impl Sum {
     }
 }
 
-/// Returns a tensor whose elements along an axis are `stride` apart, with zeros between them, `begin` after the first of `total` elements.
-pub(super) fn spread(x: &Tensor, axis: usize, stride: usize, begin: usize, total: usize) -> Result<Tensor> {
+/// Returns a tensor whose elements along an axis are `stride` apart, with zeros between them,
+/// `begin` after the first of `total` elements.
+pub(super) fn spread(
+    x: &Tensor,
+    axis: usize,
+    stride: usize,
+    begin: usize,
+    total: usize,
+) -> Result<Tensor> {
     let zeros = PadMode::Constant(Scalar::Int(0));
     let n = x.shape()[axis];
     let mut apart = x.clone();
@@ -243,7 +270,10 @@ pub(super) fn spread(x: &Tensor, axis: usize, stride: usize, begin: usize, total
     }
     let after = total.checked_sub(begin + apart.shape()[axis]);
     let Some(after) = after else {
-        return Err(Error::model("window", format!("internal error: {total} elements along axis {axis}")));
+        return Err(Error::model(
+            "window",
+            format!("internal error: {total} elements along axis {axis}"),
+        ));
     };
     let mut around = vec![(0, 0); x.rank()];
     around[axis] = (begin, after);
@@ -254,6 +284,9 @@ pub(super) fn spread(x: &Tensor, axis: usize, stride: usize, begin: usize, total
 pub(crate) fn spatial(shape: &[usize]) -> Result<(usize, usize, &[usize])> {
     match shape {
         [batch, channels, rest @ ..] if !rest.is_empty() => Ok((*batch, *channels, rest)),
-        _ => Err(Error::input(0, format!("a batch, channels and spatial axes are needed, not {shape:?}"))),
+        _ => Err(Error::input(
+            0,
+            format!("a batch, channels and spatial axes are needed, not {shape:?}"),
+        )),
     }
 }

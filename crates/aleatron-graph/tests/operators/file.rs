@@ -1,8 +1,8 @@
 //! Small files of one or a few nodes.
 
 use aleatron_graph::onnx::proto::{
-    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use aleatron_graph::{Graph, Runner};
 use aleatron_tensor::{Device, Element, Tensor};
@@ -21,7 +21,12 @@ pub(crate) mod code {
     pub(crate) const UINT64: i32 = 13;
 }
 
-pub(crate) fn node(op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) -> NodeProto {
+pub(crate) fn node(
+    op: &str,
+    inputs: &[&str],
+    outputs: &[&str],
+    attribute: Vec<AttributeProto>,
+) -> NodeProto {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     NodeProto {
         input: names(inputs),
@@ -75,7 +80,9 @@ pub(crate) fn integers(name: &str, code: i32, shape: &[i64], values: &[i64]) -> 
     };
     match code {
         code::INT64 => tensor.int64_data = values.to_vec(),
-        code::UINT32 | code::UINT64 => tensor.uint64_data = values.iter().map(|&v| v as u64).collect(),
+        code::UINT32 | code::UINT64 => {
+            tensor.uint64_data = values.iter().map(|&v| v as u64).collect()
+        }
         _ => tensor.int32_data = values.iter().map(|&v| v as i32).collect(),
     }
     tensor
@@ -132,7 +139,8 @@ pub(crate) fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
 }
 
-/// Runs a graph as it was read, simplified, and written and read again: all three must give the same.
+/// Runs a graph as it was read, simplified, and written and read again: all three must give the
+/// same.
 pub(crate) fn run<T: Element>(graph: &Graph, inputs: &[Tensor]) -> Vec<Vec<T>> {
     let outputs = |graph: Graph| -> Vec<Vec<T>> {
         let made = Runner::new(graph, &Device::Cpu).unwrap().run(inputs.to_vec()).unwrap();

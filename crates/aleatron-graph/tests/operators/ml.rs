@@ -6,11 +6,17 @@ use aleatron_tensor::Device;
 
 use super::file::{code, floats, graph, int, ints, ml_node, read, run, tensor, text, value};
 
-/// A pipeline as exporters write it: scaled features, a linear classifier, normalized scores, and a list of maps.
+/// A pipeline as exporters write it: scaled features, a linear classifier, normalized scores, and a
+/// list of maps.
 #[test]
 fn classifier_pipeline_gives_labels_and_probabilities() {
     let nodes = vec![
-        ml_node("Scaler", &["x"], &["a"], vec![floats("offset", &[1.0, 2.0]), floats("scale", &[2.0, 0.5])]),
+        ml_node(
+            "Scaler",
+            &["x"],
+            &["a"],
+            vec![floats("offset", &[1.0, 2.0]), floats("scale", &[2.0, 0.5])],
+        ),
         ml_node(
             "LinearClassifier",
             &["a"],
@@ -61,7 +67,8 @@ fn normalizer_by_the_largest_leaves_zeros() {
 
 #[test]
 fn label_encoder_replaces_keys_and_gives_others_the_default() {
-    let attributes = vec![ints("keys_int64s", &[3, 1, 7]), floats("values_floats", &[0.5, 1.5, 2.5])];
+    let attributes =
+        vec![ints("keys_int64s", &[3, 1, 7]), floats("values_floats", &[0.5, 1.5, 2.5])];
     let nodes = vec![ml_node("LabelEncoder", &["x"], &["y"], attributes)];
     let file = graph(nodes, vec![value("x", code::INT64, &[2, 2])], &["y"], vec![]);
     let made = run::<f32>(&read(file).unwrap(), &[tensor(&[7_i64, 3, 2, 1], &[2, 2])]);
@@ -73,10 +80,12 @@ fn labels_that_are_texts_are_refused_by_name() {
     let mut texts = text("classlabels_strings", "");
     texts.r#type = Some(8);
     let nodes = vec![ml_node("LinearClassifier", &["x"], &["y", "z"], vec![texts])];
-    let error = read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["z"], vec![])).unwrap_err();
+    let error =
+        read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["z"], vec![])).unwrap_err();
     assert!(error.to_string().contains("classlabels_strings"), "{error}");
     let nodes = vec![ml_node("SVMClassifier", &["x"], &["y"], vec![])];
-    let error = read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["y"], vec![])).unwrap_err();
+    let error =
+        read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["y"], vec![])).unwrap_err();
     assert!(error.to_string().contains("ai.onnx.ml.SVMClassifier"), "{error}");
 }
 
@@ -84,6 +93,10 @@ fn labels_that_are_texts_are_refused_by_name() {
 #[test]
 fn attribute_of_another_type_is_refused() {
     let nodes = vec![ml_node("Scaler", &["x"], &["y"], vec![int("scale", 2)])];
-    let error = read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["y"], vec![])).unwrap_err();
-    assert!(error.to_string().contains("\"scale\"") && error.to_string().contains("another type"), "{error}");
+    let error =
+        read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["y"], vec![])).unwrap_err();
+    assert!(
+        error.to_string().contains("\"scale\"") && error.to_string().contains("another type"),
+        "{error}"
+    );
 }

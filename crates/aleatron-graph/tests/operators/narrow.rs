@@ -10,14 +10,18 @@ fn of_constants<T: aleatron_tensor::Element>(op: &str, code: i32, inputs: &[&[i6
     let names: Vec<String> = (0..inputs.len()).map(|k| format!("c{k}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let constants = names.iter().zip(inputs);
-    let constants = constants.map(|(name, values)| integers(name, code, &[values.len() as i64], values));
+    let constants =
+        constants.map(|(name, values)| integers(name, code, &[values.len() as i64], values));
     let file = graph(vec![node(op, &names, &["y"], vec![])], vec![], &["y"], constants.collect());
     run::<T>(&read(file).unwrap(), &[]).remove(0)
 }
 
 #[test]
 fn sums_and_products_of_constants_wrap_as_their_type() {
-    assert_eq!(of_constants::<i32>("Add", code::INT8, &[&[100, -100, 1], &[100, -100, 1]]), [-56, 56, 2]);
+    assert_eq!(
+        of_constants::<i32>("Add", code::INT8, &[&[100, -100, 1], &[100, -100, 1]]),
+        [-56, 56, 2]
+    );
     assert_eq!(of_constants::<i32>("Mul", code::INT8, &[&[16, -128], &[16, -1]]), [0, -128]);
     assert_eq!(of_constants::<i32>("Sub", code::UINT16, &[&[0, 5], &[1, 2]]), [65_535, 3]);
     assert_eq!(of_constants::<i32>("Mul", code::INT16, &[&[300], &[300]]), [24_464]);
@@ -29,7 +33,10 @@ fn sums_and_products_of_constants_wrap_as_their_type() {
 
 #[test]
 fn functions_of_constants_stay_in_their_type() {
-    assert_eq!(of_constants::<i32>("BitwiseNot", code::UINT16, &[&[0, 65_535, 1]]), [65_535, 0, 65_534]);
+    assert_eq!(
+        of_constants::<i32>("BitwiseNot", code::UINT16, &[&[0, 65_535, 1]]),
+        [65_535, 0, 65_534]
+    );
     assert_eq!(of_constants::<i64>("BitwiseNot", code::UINT32, &[&[1]]), [4_294_967_294]);
     assert_eq!(of_constants::<i32>("BitwiseNot", code::INT8, &[&[-128]]), [127]);
     assert_eq!(of_constants::<i32>("Neg", code::INT8, &[&[-128, 5]]), [-128, -5]);
@@ -63,7 +70,10 @@ fn casts_keep_the_low_bits_of_integers() {
     assert_eq!(run::<u8>(&cast(code::INT8, code::UINT8, &[-1]), &[])[0], [255]);
     assert_eq!(run::<i32>(&cast(code::INT8, code::INT32, &[-1]), &[])[0], [-1]);
     assert_eq!(run::<f32>(&cast(code::INT8, code::FLOAT, &[-100]), &[])[0], [-100.0]);
-    assert_eq!(run::<i64>(&cast(code::INT64, code::UINT32, &[-1, 1 << 32]), &[])[0], [4_294_967_295, 0]);
+    assert_eq!(
+        run::<i64>(&cast(code::INT64, code::UINT32, &[-1, 1 << 32]), &[])[0],
+        [4_294_967_295, 0]
+    );
 }
 
 /// Inputs, moves of elements and branches carry the type to the sum at the end.

@@ -10,7 +10,10 @@ fn quantize_linear_rounds_ties_to_even_and_saturates() {
         read(graph(nodes, vec![value("x", code::FLOAT, &[6])], &["y"], constants)).unwrap()
     };
     let x = tensor(&[1.0_f32, 3.0, -5.0, 1000.0, -1000.0, 4.1], &[6]);
-    assert_eq!(run::<i32>(&quantize(code::INT8, 1), std::slice::from_ref(&x))[0], [1, 3, -1, 127, -128, 3]);
+    assert_eq!(
+        run::<i32>(&quantize(code::INT8, 1), std::slice::from_ref(&x))[0],
+        [1, 3, -1, 127, -128, 3]
+    );
     assert_eq!(
         run::<u8>(&quantize(code::UINT8, 128), std::slice::from_ref(&x))[0],
         [128, 130, 126, 255, 0, 130]
@@ -25,7 +28,11 @@ fn dequantize_linear_has_scales_of_an_axis_or_of_blocks() {
         vec![node("DequantizeLinear", &["x", "s", "z"], &["y"], vec![int("axis", 0)])],
         vec![],
         &["y"],
-        vec![values.clone(), reals("s", &[2], &[0.5, 2.0]), integers("z", code::INT8, &[2], &[1, -8])],
+        vec![
+            values.clone(),
+            reals("s", &[2], &[0.5, 2.0]),
+            integers("z", code::INT8, &[2], &[1, -8]),
+        ],
     );
     assert_eq!(run::<f32>(&read(axis).unwrap(), &[])[0], [0.0, 0.5, 1.0, 1.5, 6.0, 4.0, 2.0, 0.0]);
     let attributes = vec![int("axis", 1), int("block_size", 2)];
@@ -79,9 +86,12 @@ fn convolutions_pad_with_the_zero_point() {
     let x = tensor(&[10_u8, 12, 11, 10, 14], &[1, 1, 5]);
     let kernel = [1_i64, -2, 3];
     let inside = [0_i64, 0, 2, 1, 0, 4, 0];
-    let sums: Vec<i64> = inside.windows(3).map(|x| x.iter().zip(kernel).map(|(x, w)| x * w).sum()).collect();
-    let constants =
-        vec![integers("w", code::INT8, &[1, 1, 3], &kernel), integers("zx", code::UINT8, &[], &[10])];
+    let sums: Vec<i64> =
+        inside.windows(3).map(|x| x.iter().zip(kernel).map(|(x, w)| x * w).sum()).collect();
+    let constants = vec![
+        integers("w", code::INT8, &[1, 1, 3], &kernel),
+        integers("zx", code::UINT8, &[], &[10]),
+    ];
     let pads = super::file::ints("pads", &[1, 1]);
     let nodes = vec![node("ConvInteger", &["x", "w", "zx"], &["y"], vec![pads.clone()])];
     let input = || vec![value("x", code::UINT8, &[1, 1, 5])];
@@ -123,7 +133,12 @@ fn qlinear_matmul_has_scales_of_columns() {
         reals("sy", &[], &[2.0]),
         integers("zy", code::INT8, &[], &[-1]),
     ];
-    let nodes = vec![node("QLinearMatMul", &["a", "sa", "za", "b", "sb", "zb", "sy", "zy"], &["y"], vec![])];
+    let nodes = vec![node(
+        "QLinearMatMul",
+        &["a", "sa", "za", "b", "sb", "zb", "sy", "zy"],
+        &["y"],
+        vec![],
+    )];
     let file = graph(nodes, vec![value("a", code::INT8, &[1, 2])], &["y"], constants);
     // (5 - 1, 9 - 1) times columns (2, 4) and (-4, 4): 40 and 16; times 0.25 and 0.5: 10 and 8.
     assert_eq!(run::<i32>(&read(file).unwrap(), &[tensor(&[5_i32, 9], &[1, 2])])[0], [9, 7]);

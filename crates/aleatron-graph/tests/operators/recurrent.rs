@@ -34,8 +34,16 @@ impl Case {
         }
     }
 
-    /// The states of all steps of both directions by the definition, one sample and one unit after the other.
-    fn expected(&self, x: &[f32], w: &[f32], r: &[f32], bias: &[f32], peepholes: &[f32]) -> Vec<f64> {
+    /// The states of all steps of both directions by the definition, one sample and one unit after
+    /// the other.
+    fn expected(
+        &self,
+        x: &[f32],
+        w: &[f32],
+        r: &[f32],
+        bias: &[f32],
+        peepholes: &[f32],
+    ) -> Vec<f64> {
         let (n, gates) = (self.hidden, self.gates());
         let rows = gates * n;
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
@@ -60,7 +68,8 @@ impl Case {
                         let products = (0..n).map(|k| f64::from(r[row * n + k]) * h[k]);
                         products.sum::<f64>() + f64::from(bias[d * 2 * rows + rows + gate * n + u])
                     };
-                    let whole = |gate: usize, u: usize| from_input(gate, u) + from_state(gate, u, &h);
+                    let whole =
+                        |gate: usize, u: usize| from_input(gate, u) + from_state(gate, u, &h);
                     let peephole = |k: usize, u: usize| f64::from(peepholes[d * 3 * n + k * n + u]);
                     let (mut next_h, mut next_c) = (vec![0.0; n], vec![0.0; n]);
                     let reset: Vec<f64> = match self.kind {
@@ -76,7 +85,8 @@ impl Case {
                                     true => reset[u] * from_state(2, u, &h),
                                     false => from_state(2, u, &damped),
                                 };
-                                let (z, new) = (sigmoid(whole(0, u)), (from_input(2, u) + past).tanh());
+                                let (z, new) =
+                                    (sigmoid(whole(0, u)), (from_input(2, u) + past).tanh());
                                 next_h[u] = (1.0 - z) * new + z * h[u];
                             }
                             Kind::Lstm => {
@@ -126,7 +136,8 @@ impl Case {
         };
         let shape = [self.steps, self.batch, self.inputs];
         let input = value("x", code::FLOAT, &shape.map(size));
-        let file = graph(vec![node(op, &names, &["y"], attributes)], vec![input], &["y"], constants);
+        let file =
+            graph(vec![node(op, &names, &["y"], attributes)], vec![input], &["y"], constants);
         let made = run::<f32>(&read(file).unwrap(), &[tensor(&x, &shape)]).remove(0);
         let expected = self.expected(&x, &w, &r, &bias, &peepholes);
         assert_eq!(made.len(), expected.len());

@@ -5,7 +5,8 @@ use super::file::{code, graph, int, integers, node, read, reals, run, tensor, va
 /// The transform by its definition, in 64 bits.
 fn transform(x: &[f32], sign: f64) -> Vec<[f64; 2]> {
     let n = x.len();
-    let term = |j: usize, k: usize| sign * 2.0 * std::f64::consts::PI * ((j * k) % n) as f64 / n as f64;
+    let term =
+        |j: usize, k: usize| sign * 2.0 * std::f64::consts::PI * ((j * k) % n) as f64 / n as f64;
     (0..n)
         .map(|k| {
             let sum = |f: fn(f64) -> f64| (0..n).map(|j| f64::from(x[j]) * f(term(j, k))).sum();
@@ -63,7 +64,10 @@ fn stft_has_a_spectrum_of_each_frame() {
         vec![node("STFT", &["x", "step", "window"], &["y"], vec![])],
         vec![value("x", code::FLOAT, &[1, 6, 1])],
         &["y"],
-        vec![integers("step", code::INT64, &[], &[2]), reals("window", &[4], &[1.0, 2.0, 2.0, 1.0])],
+        vec![
+            integers("step", code::INT64, &[], &[2]),
+            reals("window", &[4], &[1.0, 2.0, 2.0, 1.0]),
+        ],
     );
     let made = run::<f32>(&read(file).unwrap(), &[tensor(&[1.0_f32; 6], &[1, 6, 1])]).remove(0);
     // The transform of 1, 2, 2, 1 is 6, -1 - i, 0, and so on.
@@ -73,7 +77,8 @@ fn stft_has_a_spectrum_of_each_frame() {
 
 #[test]
 fn non_max_suppression_leaves_out_boxes_that_overlap_better_ones() {
-    let boxes = [0.0_f32, 0.0, 2.0, 2.0, 0.0, 0.5, 2.0, 2.5, 0.0, 4.0, 2.0, 6.0, 0.0, 4.0, 2.0, 6.0];
+    let boxes =
+        [0.0_f32, 0.0, 2.0, 2.0, 0.0, 0.5, 2.0, 2.5, 0.0, 4.0, 2.0, 6.0, 0.0, 4.0, 2.0, 6.0];
     let scores = [0.7_f32, 0.9, 0.5, 0.5, 0.1, 0.2, 0.3, 0.4];
     let suppress = |iou: f32, least: f32, most: i64| {
         let file = graph(

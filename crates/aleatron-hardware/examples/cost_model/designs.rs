@@ -14,7 +14,8 @@ use std::fmt::Write as _;
 pub(crate) enum Use {
     /// Coefficients are fitted to it.
     Fit,
-    /// The model is checked with it. Its terms and coefficients were fixed before the design was measured.
+    /// The model is checked with it. Its terms and coefficients were fixed before the design was
+    /// measured.
     HeldOut,
 }
 
@@ -33,7 +34,8 @@ pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f64 / (1_u64 << 24) as f64
     }
 
@@ -65,7 +67,8 @@ fn dense(sizes: &[usize], polarity: Polarity) -> Result<Network, Box<dyn Error>>
     let mut builder = NetworkBuilder::new("dense", &sizes[..1]);
     for (k, pair) in sizes.windows(2).enumerate() {
         let [n, m] = [pair[0], pair[1]];
-        let (weights, biases) = (draws.weights(n * m, polarity), draws.weights(m, Polarity::Bipolar));
+        let (weights, biases) =
+            (draws.weights(n * m, polarity), draws.weights(m, Polarity::Bipolar));
         builder = builder.dense(&format!("layer{k}"), n, &weights, &biases).polarity(polarity);
         if k + 2 < sizes.len() {
             builder = builder.activation(Activation::Relu);
@@ -74,9 +77,15 @@ fn dense(sizes: &[usize], polarity: Polarity) -> Result<Network, Box<dyn Error>>
     Ok(builder.build()?)
 }
 
-/// Returns a convolution of 3 by 3, a pool of 2 by 2 and a dense layer. The side of the image must be even: the simulation ends with the last
-/// result, so that windows that no pool reads would count in all samples but the last one.
-fn conv(channels: usize, size: usize, out: usize, polarity: Polarity) -> Result<Network, Box<dyn Error>> {
+/// Returns a convolution of 3 by 3, a pool of 2 by 2 and a dense layer. The side of the image must
+/// be even: the simulation ends with the last result, so that windows that no pool reads would
+/// count in all samples but the last one.
+fn conv(
+    channels: usize,
+    size: usize,
+    out: usize,
+    polarity: Polarity,
+) -> Result<Network, Box<dyn Error>> {
     let mut draws = Draws((channels + 100 * size + out) as u64);
     let convolution = Convolution::conv2d([channels, size, size], out, [3, 3]);
     let shape = ConvShape::new(convolution)?;
@@ -123,7 +132,13 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(role: Use, shape: Shape, polarity: Polarity, length: usize, generator: &'static str) -> Self {
+    fn new(
+        role: Use,
+        shape: Shape,
+        polarity: Polarity,
+        length: usize,
+        generator: &'static str,
+    ) -> Self {
         let (sharing, options) = (Sharing::OneForAll, Options::default());
         Self { role, shape, polarity, length, generator, sharing, width: None, options }
     }
@@ -160,11 +175,14 @@ impl Plan {
 
     fn name(&self) -> String {
         let mut name = match self.shape {
-            Shape::Dense(sizes) => sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("-"),
+            Shape::Dense(sizes) => {
+                sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("-")
+            }
             Shape::Conv(channels, size, out) => format!("conv-{channels}x{size}x{size}-{out}"),
             Shape::Digits => "noise_aware".to_owned(),
         };
-        let _ = write!(name, "-{}-{}-{}-{}", self.polarity, self.generator, self.length, self.sharing);
+        let _ =
+            write!(name, "-{}-{}-{}-{}", self.polarity, self.generator, self.length, self.sharing);
         if let Some(width) = self.width {
             let _ = write!(name, "-width{width}");
         }
@@ -195,7 +213,8 @@ impl Plan {
             None => config,
         };
         // Pixels are not negative.
-        let polarity = if matches!(self.shape, Shape::Digits) { Polarity::Signed } else { self.polarity };
+        let polarity =
+            if matches!(self.shape, Shape::Digits) { Polarity::Signed } else { self.polarity };
         let (name, role) = (self.name(), self.role);
         Ok(Case { name, role, network, config, options: self.options, polarity })
     }
@@ -250,7 +269,9 @@ fn fitted() -> Vec<Plan> {
     use Polarity::{Bipolar, Signed, Unipolar};
     use Shape::{Conv, Dense, Digits};
     use Sharing::{OnePerInput as Input, OnePerStream as Stream};
-    let plan = |shape, polarity, length, generator| Plan::new(Use::Fit, shape, polarity, length, generator);
+    let plan = |shape, polarity, length, generator| {
+        Plan::new(Use::Fit, shape, polarity, length, generator)
+    };
     vec![
         plan(Dense(&[12, 6]), Unipolar, 64, "lfsr"),
         plan(Dense(&[24, 10, 4]), Unipolar, 16, "lfsr"),
@@ -309,8 +330,9 @@ fn held_out() -> Vec<Plan> {
     use Polarity::{Bipolar, Signed, Unipolar};
     use Shape::{Conv, Dense};
     use Sharing::OnePerInput as Input;
-    let plan =
-        |shape, polarity, length, generator| Plan::new(Use::HeldOut, shape, polarity, length, generator);
+    let plan = |shape, polarity, length, generator| {
+        Plan::new(Use::HeldOut, shape, polarity, length, generator)
+    };
     vec![
         plan(Dense(&[160, 12]), Unipolar, 64, "sobol"),
         plan(Dense(&[24, 96]), Bipolar, 32, "lfsr"),

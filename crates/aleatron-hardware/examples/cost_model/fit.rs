@@ -1,13 +1,15 @@
 //! Least squares with coefficients that are not negative.
 
-/// One measurement: the amounts of the terms, the measured value, and the value that errors are relative to.
+/// One measurement: the amounts of the terms, the measured value, and the value that errors are
+/// relative to.
 pub(crate) struct Observation {
     pub(crate) amounts: Vec<f64>,
     pub(crate) value: f64,
     pub(crate) scale: f64,
 }
 
-/// Returns the coefficients, at least 0, that minimize the sum of squared relative errors, by coordinate descent.
+/// Returns the coefficients, at least 0, that minimize the sum of squared relative errors, by
+/// coordinate descent.
 pub(crate) fn fit(observations: &[Observation], n_terms: usize) -> Vec<f64> {
     const ROUNDS: usize = 20_000;
     let mut coefficients = vec![0.0; n_terms];

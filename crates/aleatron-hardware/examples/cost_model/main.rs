@@ -1,10 +1,12 @@
 //! Fits the cost model to synthesized designs, and checks it with others.
 //!
-//! `cargo run -p aleatron-hardware --example cost_model -- FOLDER generic` synthesizes every design that FOLDER has no measurement of,
-//! shows the errors of the model as it is, and writes newly fitted coefficients to FOLDER. With `sky130 LIBERTY` in place of `generic`, the
-//! cells are those of a Liberty file. Designs that the model is only checked with are left out unless `--held-out` is given. With
-//! `--leave-one-out`, each design is compared with coefficients that were fitted to all others; terms are chosen by these errors. With
-//! `--integers`, the designs are binary circuits, and only the coefficients of their own terms are fitted. Needs Yosys.
+//! `cargo run -p aleatron-hardware --example cost_model -- FOLDER generic` synthesizes every design
+//! that FOLDER has no measurement of, shows the errors of the model as it is, and writes newly
+//! fitted coefficients to FOLDER. With `sky130 LIBERTY` in place of `generic`, the cells are those
+//! of a Liberty file. Designs that the model is only checked with are left out unless `--held-out`
+//! is given. With `--leave-one-out`, each design is compared with coefficients that were fitted to
+//! all others; terms are chosen by these errors. With `--integers`, the designs are binary
+//! circuits, and only the coefficients of their own terms are fitted. Needs Yosys.
 
 mod designs;
 mod fit;
@@ -58,7 +60,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => Map::new(),
     };
     let mut all = Vec::new();
-    for case in designs::all(set)?.into_iter().filter(|case| has_held_out || case.role == Use::Fit) {
+    for case in designs::all(set)?.into_iter().filter(|case| has_held_out || case.role == Use::Fit)
+    {
         let circuit = Circuit::new(&case.network, &case.config, &case.options)?;
         let x = Draws(1).samples(SAMPLES * case.network.n_features(), case.polarity);
         let trace = circuit.trace(&x)?;
@@ -110,7 +113,8 @@ fn measure(
     trace: &Trace,
     liberty: Option<&Path>,
 ) -> Result<Value, Box<dyn Error>> {
-    let folder = folder.join(format!("design-{}", if liberty.is_some() { "library" } else { "generic" }));
+    let folder =
+        folder.join(format!("design-{}", if liberty.is_some() { "library" } else { "generic" }));
     let _ = std::fs::remove_dir_all(&folder);
     let design = Design::new(circuit, &case.options)?;
     design.write(&folder)?;
@@ -158,20 +162,24 @@ impl Quantity {
             Self::Area => {
                 use AreaTerm::{MultiplierCell, MultiplyAddBit, OperandBit, WeightTableBit};
                 let term = AreaTerm::ALL[term];
-                let is_own = [OperandBit, WeightTableBit, MultiplierCell, MultiplyAddBit].contains(&term);
+                let is_own =
+                    [OperandBit, WeightTableBit, MultiplierCell, MultiplyAddBit].contains(&term);
                 (!is_own).then(|| technology.area_of(term))
             }
             Self::Energy => {
-                use EnergyTerm::{MultiplierToggle, MultiplyAddStep, OperandToggle, WeightTableToggle};
+                use EnergyTerm::{
+                    MultiplierToggle, MultiplyAddStep, OperandToggle, WeightTableToggle,
+                };
                 let term = EnergyTerm::ALL[term];
-                let is_own =
-                    [OperandToggle, WeightTableToggle, MultiplierToggle, MultiplyAddStep].contains(&term);
+                let is_own = [OperandToggle, WeightTableToggle, MultiplierToggle, MultiplyAddStep]
+                    .contains(&term);
                 (!is_own).then(|| technology.energy_of(term))
             }
         }
     }
 
-    /// Fits the coefficients of all terms that are not fixed, part by part, to the designs for it but for one.
+    /// Fits the coefficients of all terms that are not fixed, part by part, to the designs for it
+    /// but for one.
     fn fit(
         self,
         all: &[Measured],
@@ -184,7 +192,8 @@ impl Quantity {
             designs.filter(|(k, measured)| measured.case.role == Use::Fit && Some(*k) != left_out)
         };
         let amounts: Vec<Vec<f64>> = chosen().map(|(_, measured)| self.amounts(measured)).collect();
-        let mut coefficients: Vec<f64> = (0..terms.len()).map(|term| fixed(term).unwrap_or(0.0)).collect();
+        let mut coefficients: Vec<f64> =
+            (0..terms.len()).map(|term| fixed(term).unwrap_or(0.0)).collect();
         for part in Part::ALL {
             let (known, own): (Vec<usize>, Vec<usize>) = (0..terms.len())
                 .filter(|&term| terms[term].1 == part)
@@ -220,7 +229,8 @@ fn by(coefficients: &[Vec<f64>; 2], measured: &Measured) -> [f64; 2] {
 
 /// Returns coefficients as Rust.
 fn text(technology: Technology, coefficients: &[Vec<f64>; 2]) -> String {
-    let mut text = format!("const {}: Coefficients = Coefficients {{\n", technology.name().to_uppercase());
+    let mut text =
+        format!("const {}: Coefficients = Coefficients {{\n", technology.name().to_uppercase());
     for (quantity, coefficients) in Quantity::ALL.into_iter().zip(coefficients) {
         let _ = writeln!(text, "    {}: [", quantity.name());
         for ((name, _), coefficient) in quantity.terms().iter().zip(coefficients) {
@@ -261,12 +271,16 @@ fn report(title: &str, all: &[Measured], model: impl Fn(usize) -> [f64; 2]) {
         errors.push((measured.case.role, error));
     }
     for (role, name) in [(Use::Fit, "fitted"), (Use::HeldOut, "held out")] {
-        let of_role: Vec<[f64; 2]> = errors.iter().filter(|(r, _)| *r == role).map(|(_, e)| *e).collect();
+        let of_role: Vec<[f64; 2]> =
+            errors.iter().filter(|(r, _)| *r == role).map(|(_, e)| *e).collect();
         let n = of_role.len().max(1) as f64;
         for (k, what) in ["area", "energy"].into_iter().enumerate() {
             let mean = of_role.iter().map(|error| error[k].abs()).sum::<f64>() / n;
             let worst = of_role.iter().map(|error| error[k].abs()).fold(0.0, f64::max);
-            println!("{name}, {} designs, {what}: mean error {mean:.1} %, worst {worst:.1} %", of_role.len());
+            println!(
+                "{name}, {} designs, {what}: mean error {mean:.1} %, worst {worst:.1} %",
+                of_role.len()
+            );
         }
     }
 }

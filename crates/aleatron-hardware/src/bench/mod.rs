@@ -16,8 +16,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Writes the test benches of a design for the samples of a trace: `network_tb` runs the samples, `units_tb` checks every generated
-    /// constant.
+    /// Writes the test benches of a design for the samples of a trace: `network_tb` runs the
+    /// samples, `units_tb` checks every generated constant.
     ///
     /// # Errors
     /// [`crate::Error::Core`] for a trace of another circuit.
@@ -53,10 +53,13 @@ fn hex(path: &str, values: impl Iterator<Item = i128>, bits: u32) -> File {
 }
 
 /// Returns the elements of samples in the order in which they arrive.
-pub(crate) fn arriving<'a, T: Copy>(link: &'a Link, values: &'a [T]) -> impl Iterator<Item = T> + 'a {
-    values
-        .chunks_exact(link.elements.max(1))
-        .flat_map(|sample| link.order.iter().filter_map(|&element| sample.get(element as usize)).copied())
+pub(crate) fn arriving<'a, T: Copy>(
+    link: &'a Link,
+    values: &'a [T],
+) -> impl Iterator<Item = T> + 'a {
+    values.chunks_exact(link.elements.max(1)).flat_map(|sample| {
+        link.order.iter().filter_map(|&element| sample.get(element as usize)).copied()
+    })
 }
 
 /// Returns what leaves the circuit for the samples of a trace.
@@ -72,7 +75,8 @@ pub(crate) fn results(circuit: &Circuit, options: &Options, trace: &Trace) -> Ve
     }
 }
 
-/// Returns what the counters of a layer hold, in the order in which they are read, after the cycles of each read.
+/// Returns what the counters of a layer hold, in the order in which they are read, after the cycles
+/// of each read.
 fn counters(circuit: &Circuit, stage: usize, counts: &[u64], cycles: &[usize]) -> Vec<i128> {
     let Some(found) = circuit.stages.get(stage) else { return Vec::new() };
     let Operation::Layer(layer) = &found.operation else { return Vec::new() };

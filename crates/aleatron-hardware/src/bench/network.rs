@@ -26,7 +26,11 @@ pub(super) fn files(circuit: &Circuit, options: &Options, trace: &Trace) -> Resu
     let mut files = Vec::new();
     let mut monitors = Vec::new();
     let input = &circuit.input;
-    files.push(hex("tb/input.hex", arriving(input, &trace.inputs).map(i128::from), input.word.bits()));
+    files.push(hex(
+        "tb/input.hex",
+        arriving(input, &trace.inputs).map(i128::from),
+        input.word.bits(),
+    ));
     for (k, (stage, traced)) in circuit.stages.iter().zip(&trace.stages).enumerate() {
         let (name, link) = (&stage.name, &stage.output);
         let (mut counts, mut values, mut reads) = (&traced.counts, &traced.values, Vec::new());
@@ -34,8 +38,9 @@ pub(super) fn files(circuit: &Circuit, options: &Options, trace: &Trace) -> Resu
             match &trace.early {
                 Some(early) if !layer.checks.is_empty() => {
                     (counts, values) = (&early.counts, &early.values);
-                    let cycles =
-                        |read: usize| layer.checks.get(read).map_or(layer.length, |check| check.cycles);
+                    let cycles = |read: usize| {
+                        layer.checks.get(read).map_or(layer.length, |check| check.cycles)
+                    };
                     reads.extend(early.reads.iter().flat_map(|&reads| (0..reads).map(cycles)));
                 }
                 _ => reads.resize(trace.n_samples, layer.length),
@@ -73,7 +78,8 @@ pub(super) fn files(circuit: &Circuit, options: &Options, trace: &Trace) -> Resu
     let scores = results(circuit, options, trace);
     let bits = output_bits(circuit, options);
     files.push(hex("tb/output.hex", scores.iter().map(|&score| i128::from(score)), bits));
-    let per_sample = if options.output == Output::Scores { circuit.link(circuit.output).elements } else { 1 };
+    let per_sample =
+        if options.output == Output::Scores { circuit.link(circuit.output).elements } else { 1 };
     let cocotb = include_str!("cocotb.py")
         .replace("@TOP@", &top_name(circuit))
         .replace("@WORDS@", &input.elements.to_string())
@@ -85,7 +91,13 @@ pub(super) fn files(circuit: &Circuit, options: &Options, trace: &Trace) -> Resu
     Ok(files)
 }
 
-fn bench(circuit: &Circuit, samples: usize, monitors: &[Monitor], bits: u32, per_sample: usize) -> String {
+fn bench(
+    circuit: &Circuit,
+    samples: usize,
+    monitors: &[Monitor],
+    bits: u32,
+    per_sample: usize,
+) -> String {
     let (inputs, outputs) = (samples * circuit.input.elements, samples * per_sample);
     let input_bits = circuit.input.word.bits();
     let [s_bytes, m_bytes] = [input_bits, bits].map(|bits| (bits.div_ceil(8) * 8) as usize);
@@ -148,7 +160,8 @@ fn bench(circuit: &Circuit, samples: usize, monitors: &[Monitor], bits: u32, per
         );
     }
     let limit = samples.saturating_mul(limit(circuit)).saturating_add(10_000);
-    let complete: Vec<String> = monitors.iter().map(|m| format!("{}_seen >= {}", m.name, m.total)).collect();
+    let complete: Vec<String> =
+        monitors.iter().map(|m| format!("{}_seen >= {}", m.name, m.total)).collect();
     let _ = write!(
         text,
         "    wire complete = {};\n`endif\n    always @(negedge clk) if (resetn) begin\n        if (m_valid && m_ready) begin\n            if (result !== results[got] || m_last \
@@ -170,14 +183,15 @@ fn limit(circuit: &Circuit) -> usize {
     let stages = circuit.stages.iter().map(|stage| match &stage.operation {
         Operation::Layer(layer) => {
             let window = &layer.window;
-            let pixels =
-                (window.size[0] + window.padding[0][0] + window.padding[0][1]) * window.padded_columns();
+            let pixels = (window.size[0] + window.padding[0][0] + window.padding[0][1])
+                * window.padded_columns();
             let reads = (layer.checks.len() + 1) * (layer.rows.len() + 4);
-            pixels * window.channels + window.positions * (layer.rows.len() * (layer.cycles() + 4) + reads)
+            pixels * window.channels
+                + window.positions * (layer.rows.len() * (layer.cycles() + 4) + reads)
         }
         Operation::Pool { window, .. } => {
-            let pixels =
-                (window.size[0] + window.padding[0][0] + window.padding[0][1]) * window.padded_columns();
+            let pixels = (window.size[0] + window.padding[0][0] + window.padding[0][1])
+                * window.padded_columns();
             (pixels + window.positions) * window.channels
         }
         _ => 2 * stage.output.elements,

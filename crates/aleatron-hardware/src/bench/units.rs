@@ -1,4 +1,5 @@
-//! The test bench of every generated constant: sequences, weights, accumulators and the arithmetic between layers.
+//! The test bench of every generated constant: sequences, weights, accumulators and the arithmetic
+//! between layers.
 
 use super::hex;
 use crate::circuit::{Circuit, LayerCircuit, Operation, Products, Source, Stage, Word};
@@ -104,10 +105,15 @@ impl Units {
         ] {
             let values: Vec<Vec<u32>> =
                 list.iter().map(|sequence| sequence.values(layer.length).collect()).collect();
-            let by_cycle =
-                (0..layer.length).flat_map(|k| values.iter().map(move |values| i128::from(values[k])));
+            let by_cycle = (0..layer.length)
+                .flat_map(|k| values.iter().map(move |values| i128::from(values[k])));
             let file = hex(&format!("tb/{name}_u{letter}.hex"), by_cycle, width);
-            self.memory(file, &format!("{name}_u{letter}_expected"), width, layer.length * list.len());
+            self.memory(
+                file,
+                &format!("{name}_u{letter}_expected"),
+                width,
+                layer.length * list.len(),
+            );
         }
         let (xs, ws) = (layer.input_sequences.len(), layer.weight_sequences.len());
         let (x, w) = (layer.comparator, layer.weight_comparator);
@@ -138,7 +144,13 @@ impl Units {
     }
 
     /// Every weight against every integer of its comparator.
-    fn weights(&mut self, name: &str, layer: &LayerCircuit, text: &LayerText<'_>, options: &Options) {
+    fn weights(
+        &mut self,
+        name: &str,
+        layer: &LayerCircuit,
+        text: &LayerText<'_>,
+        options: &Options,
+    ) {
         let (n, rows, w) = (layer.fan_in(), layer.rows.len(), layer.weight_comparator);
         let words = layer.rows.iter().flat_map(|row| {
             row.thresholds
@@ -173,7 +185,8 @@ impl Units {
             w,
             n_integers,
         );
-        let (sequences, lanes, group) = (layer.weight_sequences.len(), text.lanes, text.group_bits());
+        let (sequences, lanes, group) =
+            (layer.weight_sequences.len(), text.lanes, text.group_bits());
         let all = range(lanes * n);
         let _ = write!(
             self.declarations,
@@ -247,7 +260,8 @@ impl Units {
         let missing = || internal("hardware::bench::accumulate");
         let spec = &circuit.program.layers().get(layer.layer).ok_or_else(missing)?.spec;
         let step = circuit.program.steps().iter().find(|step| step.output() == stage.output.slot);
-        let Some(StepKind::Accumulate { accumulator, .. }) = step.map(aleatron_core::program::Step::kind)
+        let Some(StepKind::Accumulate { accumulator, .. }) =
+            step.map(aleatron_core::program::Step::kind)
         else {
             return Err(missing());
         };
@@ -264,7 +278,9 @@ impl Units {
                 (at as u128, position),
                 (read as u128, read_bits),
             ];
-            entries.push(parts.iter().rev().fold(0_u128, |all, (part, bits)| all << bits | part) as i128);
+            entries.push(
+                parts.iter().rev().fold(0_u128, |all, (part, bits)| all << bits | part) as i128
+            );
         };
         for (read, check) in layer.checks.iter().enumerate() {
             let part = spec.with_length(Length::new(check.cycles)?)?;
@@ -361,7 +377,8 @@ impl Units {
         );
     }
 
-    /// The arithmetic of elements with every constant, on both sides of every step if there are not too many.
+    /// The arithmetic of elements with every constant, on both sides of every step if there are not
+    /// too many.
     fn function(&mut self, circuit: &Circuit, stage: &Stage, text: &StageText<'_>) -> Result<()> {
         let missing = || internal("hardware::bench::function");
         let step = circuit
@@ -382,13 +399,15 @@ impl Units {
             .collect();
         let (result, index) = (stage.output.word.bits(), text.index_bits());
         let mut entries = Vec::new();
-        let mut seen = vec![false; text.classes().iter().max().map_or(1, |&most| most as usize + 1)];
+        let mut seen =
+            vec![false; text.classes().iter().max().map_or(1, |&most| most as usize + 1)];
         for (k, &class) in text.classes().iter().enumerate() {
             let element = *stage.output.order.get(k).ok_or_else(missing)? as usize % len;
             let is_first = !std::mem::replace(&mut seen[class as usize], true);
             let most = if is_first { MOST_VALUES } else { 8 };
             for values in samples(&intervals, most) {
-                let expected = expected(step.kind(), element, &values, stage).ok_or_else(missing)?;
+                let expected =
+                    expected(step.kind(), element, &values, stage).ok_or_else(missing)?;
                 let mut word = k as u128;
                 for (value, bits) in values.iter().zip(&widths).rev() {
                     word = word << bits | masked((*value).into(), *bits);
@@ -426,7 +445,8 @@ impl Units {
     }
 }
 
-/// Returns values of one or two intervals: all of a small one, otherwise both ends, zeros and values between.
+/// Returns values of one or two intervals: all of a small one, otherwise both ends, zeros and
+/// values between.
 fn samples(intervals: &[[i64; 2]], most: usize) -> Vec<Vec<i64>> {
     let spread = |[low, high]: [i64; 2], most: usize| -> Vec<i64> {
         let span = (i128::from(high) - i128::from(low)) as u128;
@@ -441,7 +461,10 @@ fn samples(intervals: &[[i64; 2]], most: usize) -> Vec<Vec<i64>> {
         [first, second] => {
             let side = (most as f64).sqrt() as usize + 2;
             let seconds = spread(*second, side);
-            spread(*first, side).into_iter().flat_map(|a| seconds.iter().map(move |&b| vec![a, b])).collect()
+            spread(*first, side)
+                .into_iter()
+                .flat_map(|a| seconds.iter().map(move |&b| vec![a, b]))
+                .collect()
         }
         _ => Vec::new(),
     }
@@ -458,7 +481,9 @@ fn expected(step: &StepKind, element: usize, values: &[i64], stage: &Stage) -> O
             let sign = i128::from(aleatron_core::threshold::is_negative(threshold)) << (width + 1);
             i128::from(aleatron_core::threshold::magnitude(threshold)) | sign
         }
-        StepKind::Offset { sign, terms } => i128::from(signed(sign, value)) + i128::from(*terms.get(element)),
+        StepKind::Offset { sign, terms } => {
+            i128::from(signed(sign, value)) + i128::from(*terms.get(element))
+        }
         StepKind::Clip(Bounds::Integer(bounds)) => {
             let [low, high] = *bounds.get(element);
             value.max(low).min(high).into()

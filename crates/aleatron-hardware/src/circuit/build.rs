@@ -1,7 +1,9 @@
 //! From the program of a network to its circuit.
 
 use super::layer::{BuiltLayer, LayerParts};
-use super::{Circuit, InputInterval, Link, Operation, Source, Stage, Word, order, score_multipliers};
+use super::{
+    Circuit, InputInterval, Link, Operation, Source, Stage, Word, order, score_multipliers,
+};
 use crate::error::internal;
 use crate::{Error, Options, Result};
 use aleatron_core::arithmetic::Arithmetic;
@@ -25,8 +27,9 @@ impl Circuit {
     /// ```
     ///
     /// # Errors
-    /// [`Error::FloatArithmetic`], [`Error::Bernoulli`], [`Error::TensorNodes`] and [`Error::Unsupported`] for what has no hardware,
-    /// [`Error::Engine`] for a network that cannot run with the configuration.
+    /// [`Error::FloatArithmetic`], [`Error::Bernoulli`], [`Error::TensorNodes`] and
+    /// [`Error::Unsupported`] for what has no hardware, [`Error::Engine`] for a network that
+    /// cannot run with the configuration.
     pub fn new(network: &Network, config: &StreamConfig, options: &Options) -> Result<Self> {
         if config.arithmetic != Arithmetic::Integer {
             return Err(Error::FloatArithmetic);
@@ -81,8 +84,10 @@ impl Circuit {
 
 fn settings(config: &StreamConfig) -> String {
     let all = config.settings;
-    let mut text =
-        format!("{} bits, {}, sharing {}, seed {}", all.length, all.generator, all.sharing, config.seed);
+    let mut text = format!(
+        "{} bits, {}, sharing {}, seed {}",
+        all.length, all.generator, all.sharing, config.seed
+    );
     for (name, layer) in &config.layers {
         text.push_str(&format!(", {name}: {layer}"));
     }
@@ -154,7 +159,8 @@ impl<'a> Builder<'a> {
     }
 
     fn step(&mut self, index: usize, step: &Step) -> Result<()> {
-        let inputs: Vec<Value> = step.inputs().iter().filter_map(|id| self.values.get(id).cloned()).collect();
+        let inputs: Vec<Value> =
+            step.inputs().iter().filter_map(|id| self.values.get(id).cloned()).collect();
         let kind = self.program.slot(step.output()).kind;
         let is_host = inputs.iter().all(|value| matches!(value, Value::Host));
         let value = match step.kind() {
@@ -213,7 +219,8 @@ impl<'a> Builder<'a> {
     ) -> Result<View> {
         let name = self.names.get(layer).cloned().unwrap_or_default();
         let program = Arc::clone(self.program);
-        let found = program.layers().get(layer).ok_or_else(|| internal("hardware::Builder::layer"))?;
+        let found =
+            program.layers().get(layer).ok_or_else(|| internal("hardware::Builder::layer"))?;
         let is_input = matches!(self.values.get(&thresholds), Some(Value::Input));
         let is_declared = is_input && self.options.inputs == InputInterval::NonNegative;
         let input_sign = if is_declared { InputSign::NonNegative } else { found.input_sign };
@@ -236,7 +243,8 @@ impl<'a> Builder<'a> {
         let BuiltLayer { circuit, output_order, interval } = parts.build(&view.order)?;
         let [low, high] = interval.ends(&name)?;
         let elements = program.slot(slot).len;
-        let output = Link { elements, word: Word::Integer { low, high }, order: output_order, slot };
+        let output =
+            Link { elements, word: Word::Integer { low, high }, order: output_order, slot };
         let name = self.unique(&name);
         Ok(self.push(Stage {
             name,
@@ -252,14 +260,20 @@ impl<'a> Builder<'a> {
             return Ok(view.clone());
         }
         let positions = order::positions(&view.order);
-        let addresses: Vec<u32> = order.iter().map(|&element| positions[element as usize]).collect();
+        let addresses: Vec<u32> =
+            order.iter().map(|&element| positions[element as usize]).collect();
         let link = self.link(view.source)?;
-        // The memory hands on the elements of the slot before it, which a view may have numbered anew.
+        // The memory hands on the elements of the slot before it, which a view may have numbered
+        // anew.
         let order_before = addresses.iter().map(|&k| link.order[k as usize]).collect();
         let output = Link { order: order_before, ..link.clone() };
         let name = self.unique("reorder");
-        let stage =
-            Stage { name, inputs: vec![view.source], output, operation: Operation::Reorder { addresses } };
+        let stage = Stage {
+            name,
+            inputs: vec![view.source],
+            output,
+            operation: Operation::Reorder { addresses },
+        };
         Ok(View { order: order.to_vec(), ..self.push(stage) })
     }
 
@@ -295,7 +309,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns a name as an identifier of Verilog, in lower case, behind a prefix that keeps it from being a keyword or beginning with a digit.
+/// Returns a name as an identifier of Verilog, in lower case, behind a prefix that keeps it from
+/// being a keyword or beginning with a digit.
 pub(crate) fn identifier(prefix: &str, name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let plain: String = name.chars().map(plain).collect();

@@ -1,7 +1,8 @@
 //! Early termination: the last layer of a circuit stops as soon as its scores are far enough apart.
 //!
-//! After 8 cycles, and each time the cycles have doubled, the streams of the last layer pause and the circuit reads its scores, each with the
-//! part of its bias that belongs to the cycles so far. If the best score leads the second by the decision margin, its class leaves the
+//! After 8 cycles, and each time the cycles have doubled, the streams of the last layer pause and
+//! the circuit reads its scores, each with the part of its bias that belongs to the cycles so far.
+//! If the best score leads the second by the decision margin, its class leaves the
 //! circuit; otherwise the streams go on.
 
 use super::interval::Interval;
@@ -16,7 +17,8 @@ use serde::Serialize;
 /// The cycles before the first check. Later ones follow each time the cycles have doubled.
 pub(crate) const FIRST_CHECK: usize = 8;
 
-/// A decision margin: the lead of the best score over the second, in standard deviations of the counting noise.
+/// A decision margin: the lead of the best score over the second, in standard deviations of the
+/// counting noise.
 ///
 /// ```
 /// use aleatron_hardware::Margin;
@@ -76,9 +78,13 @@ impl Circuit {
             ));
         }
         let (Source::Stage(index), [_, _, ..]) = (self.output, &self.units[..]) else {
-            return Err(fault("a network with one score", "run all cycles: a single score has no second"));
+            return Err(fault(
+                "a network with one score",
+                "run all cycles: a single score has no second",
+            ));
         };
-        let n_readers = self.stages.iter().filter(|stage| stage.inputs.contains(&self.output)).count();
+        let n_readers =
+            self.stages.iter().filter(|stage| stage.inputs.contains(&self.output)).count();
         let program = std::sync::Arc::clone(&self.program);
         let stage = self.stages.get_mut(index).ok_or_else(|| internal("hardware::with_checks"))?;
         let Operation::Layer(layer) = &mut stage.operation else {
@@ -118,7 +124,8 @@ impl Circuit {
             ));
         }
         let step = program.steps().iter().find(|step| step.output() == stage.output.slot);
-        let Some(StepKind::Accumulate { accumulator, .. }) = step.map(aleatron_core::program::Step::kind)
+        let Some(StepKind::Accumulate { accumulator, .. }) =
+            step.map(aleatron_core::program::Step::kind)
         else {
             return Err(internal("hardware::with_checks"));
         };
@@ -168,7 +175,8 @@ impl LayerCircuit {
         }
     }
 
-    /// Returns the least and the greatest sum of the products of a row after some cycles, for inputs that are not negative.
+    /// Returns the least and the greatest sum of the products of a row after some cycles, for
+    /// inputs that are not negative.
     fn reachable(&self, row: usize, cycles: usize) -> Interval {
         let (n, cycles) = (self.fan_in() as i128, cycles as i128);
         let negative = self.negative(row) as i128;

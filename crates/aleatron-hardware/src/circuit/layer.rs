@@ -1,4 +1,5 @@
-//! A layer as a circuit: windows, stochastic number generators, products, counters and accumulators.
+//! A layer as a circuit: windows, stochastic number generators, products, counters and
+//! accumulators.
 
 use super::as_text;
 use super::early::Check;
@@ -32,11 +33,13 @@ pub enum InputInterval {
 pub enum Products {
     /// One bit of all products of a neuron in each cycle.
     Streams,
-    /// One product of integers of each neuron in each cycle: magnitudes as wide as the comparators, with signs.
+    /// One product of integers of each neuron in each cycle: magnitudes as wide as the comparators,
+    /// with signs.
     Integers,
 }
 
-/// Windows that slide over an image whose pixels arrive one by one, all channels of a pixel in a row.
+/// Windows that slide over an image whose pixels arrive one by one, all channels of a pixel in a
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// The channels of a pixel.
@@ -81,7 +84,8 @@ impl Window {
         self.padding != [[0, 0]; 2]
     }
 
-    /// Returns the word of the line buffer, 0 for the last one that arrived, that holds a channel under a tap.
+    /// Returns the word of the line buffer, 0 for the last one that arrived, that holds a channel
+    /// under a tap.
     #[must_use]
     pub fn word(&self, channel: usize, row: usize, column: usize) -> usize {
         let rows = (self.kernel[0] - 1 - row) * self.dilation[0];
@@ -103,7 +107,8 @@ pub struct WeightRow {
     pub sequences: Vec<u32>,
     /// The integer bias.
     pub bias: i64,
-    /// The integer that is added to the shifted count: the bias, less the excess of the count over the sum.
+    /// The integer that is added to the shifted count: the bias, less the excess of the count over
+    /// the sum.
     pub offset: i64,
 }
 
@@ -141,7 +146,8 @@ pub struct LayerCircuit {
     pub count_bits: u32,
     /// The left shift of a count: fraction bits, and one more for bipolar streams.
     pub count_shift: u32,
-    /// What is added at each position of a bipolar convolution with padding, for the taps outside the image.
+    /// What is added at each position of a bipolar convolution with padding, for the taps outside
+    /// the image.
     pub padding_offsets: Vec<i64>,
     /// The bits of the sum of a shifted count and its offset.
     pub sum_bits: u32,
@@ -211,19 +217,25 @@ impl LayerCircuit {
 
     /// Returns the negative weights of a row.
     pub(crate) fn negative(&self, row: usize) -> usize {
-        self.rows.get(row).map_or(0, |row| row.negative.iter().filter(|negative| **negative).count())
+        self.rows
+            .get(row)
+            .map_or(0, |row| row.negative.iter().filter(|negative| **negative).count())
     }
 
-    /// Returns what the counter of a row holds after some cycles, given the count of the engine and the products inside the image.
+    /// Returns what the counter of a row holds after some cycles, given the count of the engine and
+    /// the products inside the image.
     pub(crate) fn counter(&self, row: usize, count: u64, fan_in: usize, cycles: usize) -> i128 {
         let length = cycles as i128;
         let sum = i128::from(count) - fan_in as i128 * length;
         match (self.polarity, self.inputs) {
             _ if self.products == Products::Integers => sum,
             (Polarity::Unipolar | Polarity::Bipolar, _) => i128::from(count),
-            // The counter starts with the complement of LENGTH times the negative products, which is 1 less than their negative.
+            // The counter starts with the complement of LENGTH times the negative products, which
+            // is 1 less than their negative.
             (Polarity::Signed, InputInterval::Signed) => sum - 1,
-            (Polarity::Signed, InputInterval::NonNegative) => sum + self.negative(row) as i128 * length,
+            (Polarity::Signed, InputInterval::NonNegative) => {
+                sum + self.negative(row) as i128 * length
+            }
         }
     }
 }
@@ -297,7 +309,10 @@ impl LayerParts<'_> {
         let (window, conv) = self.window()?;
         if conv.is_some() && window.positions > 1 && inputs.sharing != Sharing::OneForAll {
             return Err(self.unsupported(
-                format!("a convolution with a sequence for each input (--sharing {})", inputs.sharing),
+                format!(
+                    "a convolution with a sequence for each input (--sharing {})",
+                    inputs.sharing
+                ),
                 "use --sharing all",
             ));
         }
@@ -319,19 +334,24 @@ impl LayerParts<'_> {
             Sharing::OneForAll => vec![input_pool.index(inputs.first); n_taps],
             _ => {
                 let siblings = inputs.first.siblings();
-                (0..n_taps).map(|i| Ok(input_pool.index(siblings.nth(i)?))).collect::<Result<_>>()?
+                (0..n_taps)
+                    .map(|i| Ok(input_pool.index(siblings.nth(i)?)))
+                    .collect::<Result<_>>()?
             }
         };
         let mut weight_pool = SequencePool::default();
         let mut rows = self.rows(conv, &weights, &mut weight_pool)?;
-        let products = if spec.integer_bits().is_some() { Products::Integers } else { Products::Streams };
+        let products =
+            if spec.integer_bits().is_some() { Products::Integers } else { Products::Streams };
         let mut sequence_of_tap = sequence_of_tap;
         if let Some(integers) = spec.integer_bits() {
             (input_pool, weight_pool) = Default::default();
             sequence_of_tap.clear();
             for row in &mut rows {
                 row.sequences.clear();
-                row.thresholds.iter_mut().for_each(|weight| *weight = integers.greatest().min(*weight));
+                row.thresholds
+                    .iter_mut()
+                    .for_each(|weight| *weight = integers.greatest().min(*weight));
             }
         }
         let new = |sequence| SequenceCircuit::new(sequence, length, cycle_bits, self.name);
@@ -394,22 +414,30 @@ impl LayerParts<'_> {
                 };
                 Ok((window, Some(shape)))
             }
-            Topology::Conv(_) => {
-                Err(self
-                    .unsupported("a convolution of several images in a sample", "use one image in a sample"))
-            }
+            Topology::Conv(_) => Err(self.unsupported(
+                "a convolution of several images in a sample",
+                "use one image in a sample",
+            )),
             _ => Err(self.unsupported("a sparse topology", "use a dense layer or a convolution")),
         }
     }
 
-    /// Returns the word of each tap. A dense layer takes its inputs in any order, which costs nothing but wires.
-    fn taps(&self, window: &Window, conv: Option<&ConvShape>, arrival: &[u32], n_taps: usize) -> Vec<u32> {
+    /// Returns the word of each tap. A dense layer takes its inputs in any order, which costs
+    /// nothing but wires.
+    fn taps(
+        &self,
+        window: &Window,
+        conv: Option<&ConvShape>,
+        arrival: &[u32],
+        n_taps: usize,
+    ) -> Vec<u32> {
         if conv.is_none() {
             let positions = order::positions(arrival);
             return positions[..n_taps].iter().map(|&k| (n_taps - 1 - k as usize) as u32).collect();
         }
         let [rows, columns] = window.kernel;
-        let tap = |t: usize| window.word(t / (rows * columns), t / columns % rows, t % columns) as u32;
+        let tap =
+            |t: usize| window.word(t / (rows * columns), t / columns % rows, t % columns) as u32;
         (0..n_taps).map(tap).collect()
     }
 
@@ -422,7 +450,8 @@ impl LayerParts<'_> {
         let spec = &self.layer.spec;
         let thresholds = spec.weight_thresholds(&self.layer.weights)?;
         let n = conv.map_or(spec.n_inputs(), ConvShape::kernel_weights);
-        let per_group = conv.map_or(usize::MAX, |shape| shape.n_channels() / shape.convolution().groups);
+        let per_group =
+            conv.map_or(usize::MAX, |shape| shape.n_channels() / shape.convolution().groups);
         let (first, siblings) = (spec.first_neuron() as usize, weights.first.siblings());
         let mut rows = Vec::with_capacity(spec.n_rows());
         for (row, thresholds) in thresholds.chunks_exact(n).enumerate() {
@@ -438,8 +467,11 @@ impl LayerParts<'_> {
                     number => pool.index(siblings.nth(number)?),
                 });
             }
-            let bias =
-                *self.accumulator.bias().get(row).ok_or_else(|| internal("hardware::LayerParts::rows"))?;
+            let bias = *self
+                .accumulator
+                .bias()
+                .get(row)
+                .ok_or_else(|| internal("hardware::LayerParts::rows"))?;
             rows.push(WeightRow {
                 group: row / per_group,
                 thresholds: thresholds.iter().map(|&t| magnitude(t)).collect(),
@@ -513,7 +545,8 @@ impl LayerParts<'_> {
         };
         let [least, greatest] = self.accumulator.bounds();
         circuit.bounds = [least, greatest];
-        let bounds = signed_bits(sums.low, sums.high).max(signed_bits(least.into(), greatest.into()));
+        let bounds =
+            signed_bits(sums.low, sums.high).max(signed_bits(least.into(), greatest.into()));
         // The shifted count and the offset are operands of the adder.
         circuit.sum_bits = bounds.max(circuit.count_bits + circuit.count_shift + 1);
         Ok(values)

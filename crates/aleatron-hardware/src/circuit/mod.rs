@@ -1,8 +1,9 @@
 //! The description of a circuit: a network in integers, stage by stage.
 //!
-//! A [`Circuit`] is made from the [`Program`] that backends run. Its stages exchange elements one by one; a [`Link`] says in which order
-//! and in which words. Everything in it is an integer: weight thresholds and signs, the sequences behind the comparators, biases,
-//! multipliers, shifts and bounds.
+//! A [`Circuit`] is made from the [`Program`] that backends run. Its stages exchange elements one
+//! by one; a [`Link`] says in which order and in which words. Everything in it is an integer:
+//! weight thresholds and signs, the sequences behind the comparators, biases, multipliers, shifts
+//! and bounds.
 
 mod build;
 mod early;
@@ -44,7 +45,8 @@ pub struct Circuit {
     pub output: Source,
     /// The value that 1 stands for in each score.
     pub units: Vec<f64>,
-    /// The factors of the scores, in units of 2^-15, that give them one unit before they are compared; empty if they have one.
+    /// The factors of the scores, in units of 2^-15, that give them one unit before they are
+    /// compared; empty if they have one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub score_multipliers: Vec<u32>,
     #[serde(skip)]
@@ -99,7 +101,8 @@ fn is_identity(order: &[u32]) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// The threshold of a comparator, from 0 to 2^width, with a sign above it if it may be negative.
+    /// The threshold of a comparator, from 0 to 2^width, with a sign above it if it may be
+    /// negative.
     Threshold {
         /// The width of the comparator in bits.
         width: u32,
@@ -224,7 +227,9 @@ impl Circuit {
         match source {
             Source::Input => &self.input,
             // Stages are built behind those they read.
-            Source::Stage(index) => self.stages.get(index).map_or(&self.input, |stage| &stage.output),
+            Source::Stage(index) => {
+                self.stages.get(index).map_or(&self.input, |stage| &stage.output)
+            }
         }
     }
 
@@ -257,6 +262,9 @@ impl Circuit {
     }
 }
 
-pub(crate) fn as_text<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(
+    value: &impl ToString,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&value.to_string())
 }

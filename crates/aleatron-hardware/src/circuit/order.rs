@@ -9,7 +9,8 @@ pub(crate) fn is_identity(order: &[u32]) -> bool {
     order.iter().enumerate().all(|(k, &element)| k == element as usize)
 }
 
-/// Returns the order of images that arrive pixel by pixel, of elements numbered by channel and pixel.
+/// Returns the order of images that arrive pixel by pixel, of elements numbered by channel and
+/// pixel.
 pub(crate) fn by_pixel(channels: usize, pixels: usize) -> Vec<u32> {
     (0..pixels)
         .flat_map(|pixel| (0..channels).map(move |channel| (channel * pixels + pixel) as u32))
@@ -28,8 +29,9 @@ pub(crate) fn positions(order: &[u32]) -> Vec<u32> {
 /// Returns the least period of a list whose length it divides, at which it is cut off.
 pub(crate) fn one_period<T: PartialEq + Clone>(items: &[T]) -> Vec<T> {
     let n = items.len();
-    let is_period =
-        |period: &usize| n.is_multiple_of(*period) && (*period..n).all(|k| items[k] == items[k - period]);
+    let is_period = |period: &usize| {
+        n.is_multiple_of(*period) && (*period..n).all(|k| items[k] == items[k - period])
+    };
     let period = (1..=n).find(is_period).unwrap_or(n);
     items[..period].to_vec()
 }

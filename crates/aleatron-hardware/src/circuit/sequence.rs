@@ -45,10 +45,18 @@ pub enum SequenceForm {
 }
 
 impl SequenceCircuit {
-    /// Creates the circuit of a sequence for streams of `length` bits, whose cycles are counted in `cycle_bits` bits.
-    pub(super) fn new(sequence: Sequence, length: usize, cycle_bits: u32, layer: &str) -> Result<Self> {
+    /// Creates the circuit of a sequence for streams of `length` bits, whose cycles are counted in
+    /// `cycle_bits` bits.
+    pub(super) fn new(
+        sequence: Sequence,
+        length: usize,
+        cycle_bits: u32,
+        layer: &str,
+    ) -> Result<Self> {
         let form = match sequence {
-            Sequence::Lfsr(lfsr) => SequenceForm::Lfsr { seed: lfsr.seed(), taps: lfsr.taps().collect() },
+            Sequence::Lfsr(lfsr) => {
+                SequenceForm::Lfsr { seed: lfsr.seed(), taps: lfsr.taps().collect() }
+            }
             Sequence::Sobol(sobol) => SequenceForm::Sobol {
                 directions: sobol.direction_numbers().take(cycle_bits as usize).collect(),
             },

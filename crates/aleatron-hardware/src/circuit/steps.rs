@@ -9,11 +9,18 @@ use crate::error::internal;
 use crate::{Error, Result};
 use aleatron_core::Polarity;
 use aleatron_core::arithmetic::{Border, PoolKind, PoolShape, Requantizer, Rescaler};
-use aleatron_core::program::{Bounds, GatherIndex, InputSign, Pattern, Sign, SlotId, Step, StepKind};
+use aleatron_core::program::{
+    Bounds, GatherIndex, InputSign, Pattern, Sign, SlotId, Step, StepKind,
+};
 
 impl Builder<'_> {
     /// Adds the stage of a step between layers.
-    pub(super) fn arithmetic(&mut self, index: usize, step: &Step, inputs: &[Value]) -> Result<View> {
+    pub(super) fn arithmetic(
+        &mut self,
+        index: usize,
+        step: &Step,
+        inputs: &[Value],
+    ) -> Result<View> {
         let part = format!("step {index} ({})", step.kind().name());
         let mut views = Vec::new();
         for value in inputs {
@@ -28,25 +35,36 @@ impl Builder<'_> {
                 }
             }
         }
-        let Some(view) = views.first() else { return Err(internal("hardware::Builder::arithmetic")) };
+        let Some(view) = views.first() else {
+            return Err(internal("hardware::Builder::arithmetic"));
+        };
         let slot = step.output();
         match step.kind() {
-            StepKind::Requantize { layer, requantizers } => self.requantize(view, slot, *layer, requantizers),
+            StepKind::Requantize { layer, requantizers } => {
+                self.requantize(view, slot, *layer, requantizers)
+            }
             StepKind::Offset { sign, terms } => {
                 let (terms, classes) = self.classes(view, terms)?;
                 let negated = *sign == Sign::Minus;
                 let interval = |value: Interval| {
-                    let value = if negated { Interval::new(-value.high, -value.low) } else { value };
+                    let value =
+                        if negated { Interval::new(-value.high, -value.low) } else { value };
                     let sum = |term: &i64| value.map(|value| value + i128::from(*term));
                     union(terms.iter().map(sum))
                 };
                 let output = self.integers(&part, view, slot, interval)?;
-                self.elementwise("offset", view, output, Operation::Offset { negated, terms, classes })
+                self.elementwise(
+                    "offset",
+                    view,
+                    output,
+                    Operation::Offset { negated, terms, classes },
+                )
             }
             StepKind::Clip(Bounds::Integer(bounds)) => {
                 let (bounds, classes) = self.classes(view, bounds)?;
                 let interval = |value: Interval| {
-                    let clip = |&[low, high]: &[i64; 2]| value.map(|v| v.max(low.into()).min(high.into()));
+                    let clip =
+                        |&[low, high]: &[i64; 2]| value.map(|v| v.max(low.into()).min(high.into()));
                     union(bounds.iter().map(clip))
                 };
                 let output = self.integers(&part, view, slot, interval)?;
@@ -64,21 +82,33 @@ impl Builder<'_> {
         }
     }
 
-    fn elementwise(&mut self, name: &str, view: &View, output: Link, operation: Operation) -> Result<View> {
+    fn elementwise(
+        &mut self,
+        name: &str,
+        view: &View,
+        output: Link,
+        operation: Operation,
+    ) -> Result<View> {
         let name = self.unique(name);
         Ok(self.push(Stage { name, inputs: vec![view.source], output, operation }))
     }
 
     /// Returns the different constants of arriving elements, and the class of each.
-    fn classes<T: Clone + PartialEq>(&self, view: &View, pattern: &Pattern<T>) -> Result<(Vec<T>, Vec<u32>)> {
+    fn classes<T: Clone + PartialEq>(
+        &self,
+        view: &View,
+        pattern: &Pattern<T>,
+    ) -> Result<(Vec<T>, Vec<u32>)> {
         let (keys, mut table): (Vec<u32>, Vec<T>) = (pattern.keys().collect(), Vec::new());
         // Constants of several keys may be equal.
         let mut class_of_key = Vec::new();
         for constant in pattern.table() {
-            class_of_key.push(table.iter().position(|known| known == constant).unwrap_or_else(|| {
-                table.push(constant.clone());
-                table.len() - 1
-            }) as u32);
+            class_of_key.push(table.iter().position(|known| known == constant).unwrap_or_else(
+                || {
+                    table.push(constant.clone());
+                    table.len() - 1
+                },
+            ) as u32);
         }
         let class = |&element: &u32| class_of_key[keys[element as usize % keys.len()] as usize];
         Ok((table, one_period(&view.order.iter().map(class).collect::<Vec<_>>())))
@@ -106,8 +136,11 @@ impl Builder<'_> {
         requantizers: &Pattern<Requantizer>,
     ) -> Result<View> {
         let name = self.layer_name(layer);
-        let found =
-            self.program.layers().get(layer).ok_or_else(|| internal("hardware::Builder::requantize"))?;
+        let found = self
+            .program
+            .layers()
+            .get(layer)
+            .ok_or_else(|| internal("hardware::Builder::requantize"))?;
         let (table, classes) = self.classes(view, requantizers)?;
         let shift = table.iter().map(Requantizer::shift).max().unwrap_or(0);
         let multipliers = table.iter().map(|r| scaled(r.multiplier(), shift - r.shift(), &name));
@@ -121,7 +154,8 @@ impl Builder<'_> {
             _ => InputInterval::NonNegative,
         };
         let output = view.link(Word::Threshold { width, sign }, slot);
-        let operation = Operation::Requantize { multipliers, shift, comparator: width, polarity, classes };
+        let operation =
+            Operation::Requantize { multipliers, shift, comparator: width, polarity, classes };
         self.elementwise(&format!("{name}_thresholds"), view, output, operation)
     }
 
@@ -163,7 +197,8 @@ impl Builder<'_> {
         self.elementwise("pool", &view, output, Operation::Pool { window, divisor })
     }
 
-    /// Permutations change the numbers of elements, not their arrival; other movements need a memory.
+    /// Permutations change the numbers of elements, not their arrival; other movements need a
+    /// memory.
     fn gather(
         &mut self,
         part: &str,
@@ -180,7 +215,8 @@ impl Builder<'_> {
             });
         }
         let positions = order::positions(&view.order);
-        let addresses: Vec<u32> = map.iter().map(|index| positions[index.element as usize]).collect();
+        let addresses: Vec<u32> =
+            map.iter().map(|index| positions[index.element as usize]).collect();
         let mut seen = vec![false; positions.len()];
         addresses.iter().for_each(|&k| seen[k as usize] = true);
         if addresses.len() == seen.len() && seen.iter().all(|seen| *seen) {
@@ -203,8 +239,9 @@ impl Builder<'_> {
         let second = self.in_order(second, &first.order)?;
         let none = Pattern::uniform([None; 2]);
         let (table, classes) = self.classes(first, rescale.unwrap_or(&none))?;
-        let shift_of =
-            |k: usize| table.iter().filter_map(|pair| pair[k]).map(|r| r.shift()).max().unwrap_or(0);
+        let shift_of = |k: usize| {
+            table.iter().filter_map(|pair| pair[k]).map(|r| r.shift()).max().unwrap_or(0)
+        };
         let shifts = [shift_of(0), shift_of(1)];
         let mut multipliers = Vec::new();
         for pair in &table {
@@ -215,7 +252,8 @@ impl Builder<'_> {
             multipliers.push([multiplier(0)?, multiplier(1)?]);
         }
         let subtracts = sign == Sign::Minus;
-        let intervals = [interval_of(self.link(first.source)?)?, interval_of(self.link(second.source)?)?];
+        let intervals =
+            [interval_of(self.link(first.source)?)?, interval_of(self.link(second.source)?)?];
         let sum = |pair: &[u128; 2]| {
             let scaled = |k: usize| intervals[k].map(|value| rescaled(value, pair[k], shifts[k]));
             let (a, b) = (scaled(0), scaled(1));
@@ -237,7 +275,8 @@ fn rescaled(value: i128, multiplier: u128, shift: u32) -> i128 {
     (value * multiplier as i128 + ((1_i128 << shift) >> 1)) >> shift
 }
 
-/// Returns a multiplier for a larger shift. The products stay below 2^127 only if the multiplier is below 2^63.
+/// Returns a multiplier for a larger shift. The products stay below 2^127 only if the multiplier is
+/// below 2^63.
 fn scaled(multiplier: u64, more: u32, part: &str) -> Result<u128> {
     let bits = 64 - multiplier.leading_zeros() + more;
     match bits <= 62 {

@@ -1,10 +1,12 @@
-//! Activity of a layer: how often its sequences, words and lanes change, from its weights and the words that arrive.
+//! Activity of a layer: how often its sequences, words and lanes change, from its weights and the
+//! words that arrive.
 
 use super::lane::{Arrival, LaneActivity, Lanes};
 use crate::circuit::{LayerCircuit, SequenceCircuit, Source};
 use crate::{Circuit, Options, Trace};
 
-/// Words of inputs that the statistics of a layer are taken from, at most, unless one sample has more.
+/// Words of inputs that the statistics of a layer are taken from, at most, unless one sample has
+/// more.
 const WORDS: usize = 4096;
 /// Cycles of sequences that are counted, at most.
 const CYCLES: usize = 1024;
@@ -23,7 +25,8 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Returns the activity of a layer whose inputs have the words of a trace or, without one, all thresholds alike.
+    /// Returns the activity of a layer whose inputs have the words of a trace or, without one, all
+    /// thresholds alike.
     pub(super) fn new(
         circuit: &Circuit,
         stage: usize,
@@ -46,7 +49,12 @@ impl Activity {
     }
 
     /// Returns the share of bits of the line buffer that change with each word.
-    pub(super) fn words(circuit: &Circuit, stage: usize, layer: &LayerCircuit, trace: Option<&Trace>) -> f64 {
+    pub(super) fn words(
+        circuit: &Circuit,
+        stage: usize,
+        layer: &LayerCircuit,
+        trace: Option<&Trace>,
+    ) -> f64 {
         buffer_activity(layer, &padded(layer, &words(circuit, stage, layer, trace)), trace)
     }
 }
@@ -78,13 +86,18 @@ pub(super) fn words(
     match (traced, source) {
         (Some(values), Some(source)) => {
             let link = circuit.link(source);
-            crate::bench::arriving(link, values).take(WORDS.max(image)).map(|word| word as u64).collect()
+            crate::bench::arriving(link, values)
+                .take(WORDS.max(image))
+                .map(|word| word as u64)
+                .collect()
         }
         _ => {
-            // Steps by the golden ratio visit all thresholds evenly; every other one is negative if signs exist.
+            // Steps by the golden ratio visit all thresholds evenly; every other one is negative if
+            // signs exist.
             let n = (1_u64 << layer.comparator) + 1;
             let step = ((n as f64 * 0.618_034) as u64).max(1);
-            let sign = |k: u64| if layer.has_signs() { (k & 1) << (layer.comparator + 1) } else { 0 };
+            let sign =
+                |k: u64| if layer.has_signs() { (k & 1) << (layer.comparator + 1) } else { 0 };
             (0..2 * image as u64).map(|k| k % n * step % n | sign(k / 2)).collect()
         }
     }
@@ -110,8 +123,9 @@ fn padded(layer: &LayerCircuit, words: &[u64]) -> Vec<Arrival> {
     all
 }
 
-/// Returns the share of the bits of a line buffer that change with each word. A change moves on with every later word, so that it is seen by
-/// as many words of the line buffer as follow; `n_words` is the number of all words that arrive, `None` if they never end.
+/// Returns the share of the bits of a line buffer that change with each word. A change moves on
+/// with every later word, so that it is seen by as many words of the line buffer as follow;
+/// `n_words` is the number of all words that arrive, `None` if they never end.
 fn word_activity(
     arrivals: &[Arrival],
     value: impl Fn(Arrival) -> u64,
@@ -159,7 +173,8 @@ mod tests {
 
     #[test]
     fn line_buffer_that_fills_up_toggles_less() {
-        // Words 1, 0, 1 of one bit enter a line buffer of two words that holds zeros: 10, 01, 10 change 1 + 2 + 2 of 6 bits.
+        // Words 1, 0, 1 of one bit enter a line buffer of two words that holds zeros: 10, 01, 10
+        // change 1 + 2 + 2 of 6 bits.
         let words = [Some(1), Some(0), Some(1)];
         let value = |word: Arrival| word.unwrap_or(0);
         assert!((word_activity(&words, value, 1.0, 2, Some(3)) - 5.0 / 6.0).abs() < 1e-12);

@@ -9,8 +9,9 @@ struct Adder {
     carry: Option<u32>,
 }
 
-/// A simulation of the adders of an accumulative parallel counter. Each adder takes one unit of time, so that an output changes several times
-/// if the inputs of its adder arrive at different times.
+/// A simulation of the adders of an accumulative parallel counter. Each adder takes one unit of
+/// time, so that an output changes several times if the inputs of its adder arrive at different
+/// times.
 pub(super) struct Adders {
     adders: Vec<Adder>,
     /// The adders that read each net, in one list, and where those of a net begin.
@@ -39,7 +40,8 @@ impl Adders {
         // The net behind the count is always 0.
         let zero = (count + width) as u32;
         let mut n_nets = count + width + 1;
-        let mut columns: Vec<Vec<u32>> = (0..width).map(|weight| vec![(count + weight) as u32]).collect();
+        let mut columns: Vec<Vec<u32>> =
+            (0..width).map(|weight| vec![(count + weight) as u32]).collect();
         if let Some(first) = columns.first_mut() {
             first.splice(0..0, 0..count as u32);
         }
@@ -176,10 +178,9 @@ mod tests {
         for (inputs, count) in [(1, 3), (5, 6), (16, 9), (64, 13)] {
             let counter = Counter { inputs, count };
             let mut adders = Adders::new(counter);
-            let full = adders
-                .adders
-                .iter()
-                .filter(|adder| adder.carry.is_some() && adder.inputs[2] != (inputs + count as usize) as u32);
+            let full = adders.adders.iter().filter(|adder| {
+                adder.carry.is_some() && adder.inputs[2] != (inputs + count as usize) as u32
+            });
             assert_eq!(full.count(), counter.size().full);
             let mut state = 1_u64;
             for _ in 0..50 {
@@ -196,8 +197,9 @@ mod tests {
 
     #[test]
     fn glitches_of_a_chain_are_counted() {
-        // One bit and a count of 2 bits: s0 = b + c0, carry into s1 = c1 ^ carry. All of 1: s0 stays 0 from 1 + 1, its carry rises, and s1
-        // rises with c1 at the first unit of time and falls with the carry at the second.
+        // One bit and a count of 2 bits: s0 = b + c0, carry into s1 = c1 ^ carry. All of 1: s0
+        // stays 0 from 1 + 1, its carry rises, and s1 rises with c1 at the first unit of
+        // time and falls with the carry at the second.
         let mut adders = Adders::new(Counter { inputs: 1, count: 2 });
         adders.set_bit(0, true);
         adders.set_count(0b11);

@@ -25,7 +25,8 @@ impl OperandActivity {
     /// Follows the operands of a lane through windows of consecutive words.
     fn new(layer: &LayerCircuit, words: &[u64]) -> Self {
         let n = layer.fan_in().max(1);
-        let magnitude = |word: u64| (word & ((2 << layer.comparator) - 1)).min((1 << layer.comparator) - 1);
+        let magnitude =
+            |word: u64| (word & ((2 << layer.comparator) - 1)).min((1 << layer.comparator) - 1);
         let (mut sums, mut cycles) = (Self::default(), 0_u64);
         for window in words.chunks_exact(n).take(WINDOWS) {
             for row in layer.rows.iter().take(ROWS) {
@@ -70,8 +71,11 @@ impl Structure {
         let steps = runs * n as f64;
         let arrivals = words(circuit, stage, layer, trace);
         let activity = OperandActivity::new(layer, &arrivals);
-        let pushes =
-            self.window(&layer.window, layer.word_bits(), Activity::words(circuit, stage, layer, trace));
+        let pushes = self.window(
+            &layer.window,
+            layer.word_bits(),
+            Activity::words(circuit, stage, layer, trace),
+        );
         let selectors = if layer.input_groups.len() == 1 { 1.0 } else { all };
         self.add(AreaTerm::OperandBit, selectors * n.saturating_sub(1) as f64 * word);
         self.add(AreaTerm::WeightTableBit, (rows * n) as f64 * weight);
@@ -82,15 +86,25 @@ impl Structure {
         self.add(AreaTerm::MaskedTap, selectors * word + all * weight);
         self.add(AreaTerm::OffsetBit, rows as f64 * f64::from(layer.sum_bits));
         self.add(AreaTerm::SumBit, f64::from(layer.sum_bits));
-        let index = [n, rows, lanes, groups, layer.window.positions].map(|n| if n > 1 { bits(n) } else { 0 });
+        let index = [n, rows, lanes, groups, layer.window.positions]
+            .map(|n| if n > 1 { bits(n) } else { 0 });
         self.add(AreaTerm::IndexBit, f64::from(index.iter().sum::<u32>()));
         self.add(AreaTerm::RegisterBit, f64::from(output.word.bits()));
         if options.pipeline == Pipeline::Registers {
             self.add(AreaTerm::InputRegister, selectors * word + all * weight);
-            self.use_energy(EnergyTerm::InputClock, (selectors * word + all * weight) * (steps + runs));
+            self.use_energy(
+                EnergyTerm::InputClock,
+                (selectors * word + all * weight) * (steps + runs),
+            );
         }
-        self.use_energy(EnergyTerm::OperandToggle, selectors * steps * activity.input * (n as f64).log2());
-        self.use_energy(EnergyTerm::WeightTableToggle, all * steps * activity.weight * (n as f64).log2());
+        self.use_energy(
+            EnergyTerm::OperandToggle,
+            selectors * steps * activity.input * (n as f64).log2(),
+        );
+        self.use_energy(
+            EnergyTerm::WeightTableToggle,
+            all * steps * activity.weight * (n as f64).log2(),
+        );
         self.use_energy(EnergyTerm::MultiplierToggle, all * steps * activity.pairs);
         self.use_energy(EnergyTerm::MultiplyAddStep, all * steps * count);
         let reads = (layer.window.positions * rows) as f64;

@@ -1,4 +1,5 @@
-//! Lanes at work: how often stream bits, products, adders and counts of some neurons change, bit by bit.
+//! Lanes at work: how often stream bits, products, adders and counts of some neurons change, bit by
+//! bit.
 
 use super::adders::Adders;
 use crate::circuit::{LayerCircuit, SequenceCircuit};
@@ -18,7 +19,8 @@ const PRODUCTS: usize = 1 << 21;
 /// The delay of the comparators of inputs, in delays of an adder.
 const COMPARATOR_DELAY: usize = 2;
 
-/// A word that enters a layer: a threshold, below a sign if the layer has signs; `None` for padding.
+/// A word that enters a layer: a threshold, below a sign if the layer has signs; `None` for
+/// padding.
 pub(super) type Arrival = Option<u64>;
 
 /// Means over simulated runs.
@@ -76,7 +78,9 @@ impl<'a> Lanes<'a> {
         let [rows, columns] = window.reach();
         let of_image = (rows - 1..height).step_by(window.stride[0].max(1)).flat_map(|row| {
             let columns = (columns - 1..window.padded_columns()).step_by(window.stride[1].max(1));
-            columns.map(move |column| (row * window.padded_columns() + column + 1) * window.channels - 1)
+            columns.map(move |column| {
+                (row * window.padded_columns() + column + 1) * window.channels - 1
+            })
         });
         let of_image: Vec<usize> = of_image.take(window.positions).collect();
         let images = self.arrivals.len() / image.max(1);
@@ -111,14 +115,16 @@ impl<'a> Lanes<'a> {
         total
     }
 
-    /// Simulates the run of a row with the window that ends with a word, and the words that have entered since the last window.
+    /// Simulates the run of a row with the window that ends with a word, and the words that have
+    /// entered since the last window.
     fn run(&self, row: usize, end: usize, before: Option<usize>) -> LaneActivity {
         let layer = self.layer;
         let (lane, n) = (row % self.lanes, layer.fan_in());
         let row = &layer.rows[row];
         let rows = || layer.rows.iter().skip(lane).step_by(self.lanes);
-        let is_counted =
-            |tap: &usize| layer.polarity == Polarity::Bipolar || rows().any(|row| row.thresholds[*tap] > 0);
+        let is_counted = |tap: &usize| {
+            layer.polarity == Polarity::Bipolar || rows().any(|row| row.thresholds[*tap] > 0)
+        };
         let counted: Vec<usize> = (0..n).filter(is_counted).collect();
         let top = 1_u64 << (layer.comparator + 1);
         // The taps of each group of inputs are in a row.
@@ -141,7 +147,8 @@ impl<'a> Lanes<'a> {
         let mut adders = Adders::new(counter);
         let mask = if layer.count_bits >= 64 { u64::MAX } else { (1 << layer.count_bits) - 1 };
         let input = |k: usize, tap: usize| {
-            let sequence = layer.sequence_of_tap.get(first_tap + tap).copied().unwrap_or(0) as usize;
+            let sequence =
+                layer.sequence_of_tap.get(first_tap + tap).copied().unwrap_or(0) as usize;
             let u = self.inputs.get(sequence).and_then(|list| list.get(k)).copied().unwrap_or(0);
             words[tap].is_some_and(|word| u64::from(u) < word % top)
         };
@@ -174,7 +181,8 @@ impl<'a> Lanes<'a> {
                 adders.advance(COMPARATOR_DELAY);
             }
             for tap in 0..n {
-                let (next_x, next_w) = if is_run { (input(k, tap), weight(k, tap)) } else { (false, w[tap]) };
+                let (next_x, next_w) =
+                    if is_run { (input(k, tap), weight(k, tap)) } else { (false, w[tap]) };
                 let next_p = product(next_x, next_w, words[tap], tap);
                 // Comparators with constants are faster than those of inputs.
                 let early = match self.pipeline {
@@ -184,7 +192,8 @@ impl<'a> Lanes<'a> {
                 found.input += f64::from(u8::from(next_x != x[tap]));
                 found.weight += f64::from(u8::from(next_w != w[tap]));
                 found.product += f64::from(u8::from(next_p != p[tap]));
-                found.product_gate += f64::from(u8::from(early != p[tap]) + u8::from(next_p != early));
+                found.product_gate +=
+                    f64::from(u8::from(early != p[tap]) + u8::from(next_p != early));
                 (x[tap], w[tap], p[tap]) = (next_x, next_w, next_p);
             }
             let mut ones = 0;
@@ -200,9 +209,11 @@ impl<'a> Lanes<'a> {
             }
         }
         let scale = layer.length as f64 / self.cycles as f64;
-        (found.adders, found.sums) = (adders.toggles as f64 * scale, adders.sum_toggles as f64 * scale);
+        (found.adders, found.sums) =
+            (adders.toggles as f64 * scale, adders.sum_toggles as f64 * scale);
         found.count *= scale;
-        // The cycle before a run sets the start value; layers with signs count the negative products in it.
+        // The cycle before a run sets the start value; layers with signs count the negative
+        // products in it.
         adders.reset_toggles();
         if layer.has_signs() {
             adders.set_count(0);
@@ -213,7 +224,9 @@ impl<'a> Lanes<'a> {
         found.adders += adders.toggles as f64;
         found.sums += adders.sum_toggles as f64;
         found.count += f64::from((start ^ count).count_ones());
-        for share in [&mut found.input, &mut found.weight, &mut found.product, &mut found.product_gate] {
+        for share in
+            [&mut found.input, &mut found.weight, &mut found.product, &mut found.product_gate]
+        {
             *share *= scale / n as f64;
         }
         if layer.has_signs() {
@@ -221,8 +234,12 @@ impl<'a> Lanes<'a> {
             adders.set_count(count);
             let mut signs: Vec<bool> = Vec::new();
             for pushed in first..=end {
-                let next: Vec<bool> = (0..n).map(|tap| is_negative(word(tap, pushed), tap)).collect();
-                counted.iter().enumerate().for_each(|(index, &tap)| adders.set_bit(index, next[tap]));
+                let next: Vec<bool> =
+                    (0..n).map(|tap| is_negative(word(tap, pushed), tap)).collect();
+                counted
+                    .iter()
+                    .enumerate()
+                    .for_each(|(index, &tap)| adders.set_bit(index, next[tap]));
                 adders.settle();
                 if pushed == first {
                     adders.reset_toggles();

@@ -1,7 +1,8 @@
 //! Cost of a circuit by a model: cycles, area and energy of a sample, without synthesis.
 //!
-//! The model counts the structures of a circuit from its description ([`Structure`]) and multiplies them with coefficients that were fitted
-//! to synthesized designs. `docs/hardware.md` states its error and the command that repeats the fit.
+//! The model counts the structures of a circuit from its description ([`Structure`]) and multiplies
+//! them with coefficients that were fitted to synthesized designs. `docs/hardware.md` states its
+//! error and the command that repeats the fit.
 //!
 //! ```
 //! use aleatron_engine::network::{Arithmetic, Network, StreamConfig};
@@ -90,7 +91,8 @@ impl FromStr for Technology {
 pub struct Cost {
     /// The cycles from one sample to the next: those of the slowest stage.
     pub cycles: u64,
-    /// The cycles from the first word of a sample to its last result, at most, if the sample is alone.
+    /// The cycles from the first word of a sample to its last result, at most, if the sample is
+    /// alone.
     pub latency: u64,
     /// The area in gate equivalents, that is, NAND gates of two inputs.
     pub area: f64,
@@ -103,12 +105,17 @@ pub struct Cost {
 }
 
 impl Circuit {
-    /// Computes the cost of the circuit by the model. The energy is that of the samples of a trace; without one, that of inputs that take all
-    /// values alike.
+    /// Computes the cost of the circuit by the model. The energy is that of the samples of a trace;
+    /// without one, that of inputs that take all values alike.
     ///
     /// # Errors
     /// [`Error::NoLanes`] for 0 lanes.
-    pub fn cost(&self, options: &Options, technology: Technology, trace: Option<&Trace>) -> Result<Cost> {
+    pub fn cost(
+        &self,
+        options: &Options,
+        technology: Technology,
+        trace: Option<&Trace>,
+    ) -> Result<Cost> {
         if options.lanes == Some(0) {
             return Err(Error::NoLanes);
         }

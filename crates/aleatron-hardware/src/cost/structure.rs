@@ -4,15 +4,18 @@ use super::activity::Activity;
 use super::lane::LaneActivity;
 use super::{AreaTerm, EnergyTerm};
 use crate::circuit::{
-    Circuit, LayerCircuit, Link, Operation, Products, SCORE_SHIFT, SequenceForm, Source, Stage, Window, Word,
-    bits,
+    Circuit, LayerCircuit, Link, Operation, Products, SCORE_SHIFT, SequenceForm, Source, Stage,
+    Window, Word, bits,
 };
-use crate::verilog::{Counter, CounterSize, LayerText, cycles, latency_bound, scale_bits, width_of};
+use crate::verilog::{
+    Counter, CounterSize, LayerText, cycles, latency_bound, scale_bits, width_of,
+};
 use crate::{Options, Output, Pipeline, Trace};
 use aleatron_core::Polarity;
 use std::collections::{BTreeMap, HashSet};
 
-/// The number of structures of each term of the area, and the activity of each term of the energy of a sample.
+/// The number of structures of each term of the area, and the activity of each term of the energy
+/// of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Structure {
     area: [f64; AreaTerm::ALL.len()],
@@ -22,8 +25,8 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// Counts the structures of a circuit. The activity is that of the samples of a trace or, without one, that of inputs whose thresholds
-    /// are all alike.
+    /// Counts the structures of a circuit. The activity is that of the samples of a trace or,
+    /// without one, that of inputs whose thresholds are all alike.
     #[must_use]
     pub fn new(circuit: &Circuit, options: &Options, trace: Option<&Trace>) -> Self {
         let stages = cycles(circuit, options);
@@ -31,7 +34,8 @@ impl Structure {
         // Samples of a trace follow each other; the first one takes its whole latency.
         let cycles = match trace {
             Some(trace) => {
-                interval + (latency_bound(&stages) as f64 - interval) / trace.n_samples.max(1) as f64
+                interval
+                    + (latency_bound(&stages) as f64 - interval) / trace.n_samples.max(1) as f64
             }
             None => interval,
         };
@@ -52,20 +56,25 @@ impl Structure {
                     let levels = structure.area(AreaTerm::LevelBit);
                     structure.operation(circuit, stage, operation);
                     let (term, size) = match operation {
-                        Operation::Requantize { .. } => {
-                            (EnergyTerm::RequantizeStep, structure.area(AreaTerm::LevelBit) - levels)
-                        }
+                        Operation::Requantize { .. } => (
+                            EnergyTerm::RequantizeStep,
+                            structure.area(AreaTerm::LevelBit) - levels,
+                        ),
                         _ => (EnergyTerm::ArithmeticStep, structure.arithmetic() - before),
                     };
                     structure.use_energy(term, size * input.elements as f64);
-                    let register = f64::from(stage.output.word.bits()) * stage.output.elements as f64;
+                    let register =
+                        f64::from(stage.output.word.bits()) * stage.output.elements as f64;
                     structure.use_energy(EnergyTerm::RegisterStep, register);
                 }
             }
             structure.add(AreaTerm::Stage, 1.0);
         }
         let scores = circuit.link(circuit.output);
-        structure.add(AreaTerm::IndexBit, f64::from(bits(scores.elements) + bits(circuit.input.elements)));
+        structure.add(
+            AreaTerm::IndexBit,
+            f64::from(bits(scores.elements) + bits(circuit.input.elements)),
+        );
         if options.output == Output::Class {
             structure.decision(circuit, scores);
         }
@@ -166,7 +175,10 @@ impl Structure {
             rows as f64 * f64::from(layer.sum_bits - layer.count_shift.min(layer.sum_bits)),
         );
         self.add(AreaTerm::SumBit, f64::from(layer.sum_bits));
-        self.add(AreaTerm::ConstantBit, layer.padding_offsets.len() as f64 * f64::from(layer.sum_bits));
+        self.add(
+            AreaTerm::ConstantBit,
+            layer.padding_offsets.len() as f64 * f64::from(layer.sum_bits),
+        );
         let index = [layer.length, rows, lanes, groups, layer.window.positions]
             .map(|n| if n > 1 { bits(n) } else { 0 });
         self.add(AreaTerm::IndexBit, f64::from(index.iter().sum::<u32>()));
@@ -178,7 +190,8 @@ impl Structure {
         let buffer = window.depth() as f64 * f64::from(word);
         let height = window.size[0] + window.padding[0][0] + window.padding[0][1];
         let pushes = (height * window.padded_columns() * window.channels) as f64;
-        let sizes = [window.channels, window.padded_columns(), height, window.stride[0], window.stride[1]];
+        let sizes =
+            [window.channels, window.padded_columns(), height, window.stride[0], window.stride[1]];
         self.add(AreaTerm::BufferBit, buffer);
         let index = sizes.map(|n| if n > 1 { bits(n) } else { 0 });
         self.add(AreaTerm::BufferIndexBit, f64::from(index.iter().sum::<u32>() + 1));
@@ -212,7 +225,10 @@ impl Structure {
         let loaded = products * pushes * activity.loaded_sign;
         self.use_energy(gate, products * runs * activity.product_gate + loaded);
         self.use_energy(EnergyTerm::AdderInput, products * runs * activity.product + loaded);
-        self.use_energy(EnergyTerm::AdderPulse, products * runs * (activity.product_gate - activity.product));
+        self.use_energy(
+            EnergyTerm::AdderPulse,
+            products * runs * (activity.product_gate - activity.product),
+        );
         let adders = all * (runs * activity.adders + pushes * activity.loaded_adders);
         self.use_energy(EnergyTerm::AdderToggle, adders);
         if pipeline == Pipeline::None {
@@ -242,7 +258,8 @@ impl Structure {
         self.use_energy(EnergyTerm::CompareToggle, taps * runs * activity.input);
         self.use_energy(EnergyTerm::MaskToggle, taps * runs * activity.input);
         if lanes > 1 {
-            // Between runs, the multiplexer selects one count after the other; in a run, all counts change before it.
+            // Between runs, the multiplexer selects one count after the other; in a run, all counts
+            // change before it.
             self.use_energy(EnergyTerm::ReadRun, all * runs * activity.count);
             self.use_energy(EnergyTerm::ReadSelect, reads * width);
             self.use_energy(EnergyTerm::ReadDecode, reads * all);
@@ -264,7 +281,8 @@ impl Structure {
                 }
                 SequenceForm::Sobol { directions } => {
                     self.add(AreaTerm::SobolBit, width);
-                    let ones = directions.iter().map(|direction| direction.count_ones()).sum::<u32>();
+                    let ones =
+                        directions.iter().map(|direction| direction.count_ones()).sum::<u32>();
                     self.add(AreaTerm::SobolDirection, f64::from(ones));
                     self.use_energy(EnergyTerm::SobolStep, width * (steps + runs));
                     self.use_energy(EnergyTerm::SequenceIdle, self.cycles);
@@ -296,7 +314,8 @@ impl Structure {
             }
         }
         let width = layer.weight_comparator;
-        let gates: usize = of_sequence.values().map(|thresholds| constant_gates(thresholds, width)).sum();
+        let gates: usize =
+            of_sequence.values().map(|thresholds| constant_gates(thresholds, width)).sum();
         self.add(AreaTerm::ConstantGate, gates as f64);
         let bits = of_sequence.values().map(HashSet::len).sum::<usize>() as f64;
         self.use_energy(EnergyTerm::WeightStep, gates as f64 * steps * activity.weight_sequence);
@@ -316,8 +335,10 @@ impl Structure {
     }
 
     fn operation(&mut self, circuit: &Circuit, stage: &Stage, operation: &Operation) {
-        let bits_of = |k: usize| stage.inputs.get(k).map_or(1, |&source| circuit.link(source).word.bits());
-        let interval = |k: usize| match stage.inputs.get(k).map(|&source| circuit.link(source).word) {
+        let bits_of =
+            |k: usize| stage.inputs.get(k).map_or(1, |&source| circuit.link(source).word.bits());
+        let interval = |k: usize| match stage.inputs.get(k).map(|&source| circuit.link(source).word)
+        {
             Some(Word::Integer { low, high }) => (i128::from(low), i128::from(high)),
             _ => (0, 0),
         };
@@ -375,8 +396,11 @@ impl Structure {
                 (layer.checks.len() * scores.elements) as f64 * f64::from(layer.sum_bits),
             );
         }
-        if let (Word::Integer { low, high }, false) = (scores.word, circuit.score_multipliers.is_empty()) {
-            let factors: Vec<u128> = circuit.score_multipliers.iter().map(|&factor| factor.into()).collect();
+        if let (Word::Integer { low, high }, false) =
+            (scores.word, circuit.score_multipliers.is_empty())
+        {
+            let factors: Vec<u128> =
+                circuit.score_multipliers.iter().map(|&factor| factor.into()).collect();
             self.scale(width, (low.into(), high.into()), &factors, SCORE_SHIFT, factors.len());
         }
     }
@@ -393,7 +417,14 @@ impl Structure {
         self.use_energy(EnergyTerm::BufferClock, 2.0 * words as f64 * f64::from(width));
     }
 
-    fn scale(&mut self, a: u32, (low, high): (i128, i128), multipliers: &[u128], shift: u32, period: usize) {
+    fn scale(
+        &mut self,
+        a: u32,
+        (low, high): (i128, i128),
+        multipliers: &[u128],
+        shift: u32,
+        period: usize,
+    ) {
         let m = width_of(multipliers.iter().copied());
         let (product, level) = scale_bits(low, high, multipliers, shift, a, m);
         self.add(AreaTerm::MultiplierBit, f64::from(a) * f64::from(m));
@@ -409,8 +440,9 @@ fn constants(classes: &[u32]) -> f64 {
     if classes.len() > 1 { classes.len() as f64 } else { 0.0 }
 }
 
-/// Returns the gates of comparisons of one number with constants: one for each bit of a constant above its lowest one. Comparisons with
-/// constants whose low bits are equal share the gates of these.
+/// Returns the gates of comparisons of one number with constants: one for each bit of a constant
+/// above its lowest one. Comparisons with constants whose low bits are equal share the gates of
+/// these.
 fn constant_gates(thresholds: &HashSet<u64>, width: u32) -> usize {
     let mut gates = HashSet::new();
     for &threshold in thresholds.iter().filter(|&&threshold| threshold < 1 << width) {

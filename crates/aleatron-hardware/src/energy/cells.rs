@@ -4,7 +4,8 @@ use super::liberty::{Adder, Cell, Library};
 use crate::{Error, Result};
 use std::path::Path;
 
-/// Areas of cells in gate equivalents, that is, NAND gates of two inputs: transistors of the static CMOS cell over four.
+/// Areas of cells in gate equivalents, that is, NAND gates of two inputs: transistors of the static
+/// CMOS cell over four.
 const GENERIC_AREAS: [(&str, f64); 13] = [
     ("$_NOT_", 0.5),
     ("$_NAND_", 1.0),
@@ -30,8 +31,9 @@ const FAN_OUT: usize = 32;
 /// The flip-flops with one enable from which on a clock gate pays.
 const LEAST_GATED: usize = 3;
 
-/// The energy, in joules, of a toggle of a generic gate of one gate equivalent. With it, the energy of the embedded network `noise_aware` is
-/// within 3 % of that with the sky130 library (1.8 V, 130 nm); see `docs/hardware.md`.
+/// The energy, in joules, of a toggle of a generic gate of one gate equivalent. With it, the energy
+/// of the embedded network `noise_aware` is within 3 % of that with the sky130 library (1.8 V, 130
+/// nm); see `docs/hardware.md`.
 const TOGGLE: f64 = 5.0e-15;
 /// The energy, in joules, of a clock cycle of a generic flip-flop.
 const CLOCK: f64 = 30.0e-15;
@@ -58,7 +60,8 @@ pub(super) enum Role {
     Gate,
     /// Its output takes its data, the first input, at every edge of the clock.
     FlipFlop,
-    /// Its output takes its data, the first input, at edges of the clock where its enable, the second input, is 1.
+    /// Its output takes its data, the first input, at edges of the clock where its enable, the
+    /// second input, is 1.
     EnabledFlipFlop,
 }
 
@@ -133,17 +136,22 @@ const GENERIC: [(&str, &[&str], u64); 10] = [
 ];
 
 impl Cells {
-    /// Returns generic gates or, with a Liberty file, the cells of a library and its text without the cells that synthesis must not choose.
+    /// Returns generic gates or, with a Liberty file, the cells of a library and its text without
+    /// the cells that synthesis must not choose.
     ///
     /// # Errors
-    /// [`Error::File`], and [`Error::Liberty`] for a file without the cells or units that are needed.
+    /// [`Error::File`], and [`Error::Liberty`] for a file without the cells or units that are
+    /// needed.
     pub(crate) fn read(liberty: Option<&Path>) -> Result<(Self, Option<String>)> {
         let Some(path) = liberty else { return Ok((Self::Generic, None)) };
         let (library, text) = Library::read(path)?;
-        let missing = |what: &str| Error::Liberty { path: path.into(), line: 0, what: what.to_owned() };
-        let nand = library.nand_area().ok_or_else(|| missing("it has no NAND gate of two inputs"))?;
+        let missing =
+            |what: &str| Error::Liberty { path: path.into(), line: 0, what: what.to_owned() };
+        let nand =
+            library.nand_area().ok_or_else(|| missing("it has no NAND gate of two inputs"))?;
         let flip_flop = library.smallest(|cell| cell.flip_flop.is_some());
-        let flip_flop = flip_flop.ok_or_else(|| missing("it has no flip-flop without reset"))?.0.to_owned();
+        let flip_flop =
+            flip_flop.ok_or_else(|| missing("it has no flip-flop without reset"))?.0.to_owned();
         Ok((Self::Library { library, flip_flop, nand }, Some(text)))
     }
 
@@ -166,7 +174,8 @@ impl Cells {
             (Self::Generic, Role::Gate) => {
                 let (_, inputs, table) = GENERIC.iter().find(|(known, ..)| *known == name)?;
                 let area = generic_area(name)?;
-                // The energy of a gate is that of its output; its inputs are loads of other gates, which are part of these.
+                // The energy of a gate is that of its output; its inputs are loads of other gates,
+                // which are part of these.
                 Some(CellKind {
                     role,
                     inputs: inputs.iter().map(|pin| Pin::new(pin, 0.0)).collect(),
@@ -191,7 +200,10 @@ impl Cells {
                 let (output, _) = cell.outputs.first()?;
                 Some(flip_flop(
                     role,
-                    Pin::new("D", load(library, cell, &pins.data) + internal(library, cell, &pins.data)),
+                    Pin::new(
+                        "D",
+                        load(library, cell, &pins.data) + internal(library, cell, &pins.data),
+                    ),
                     Pin::new("Q", internal(library, cell, output)),
                     2.0 * (load(library, cell, &pins.clock) + internal(library, cell, &pins.clock)),
                     cell.area / nand,
@@ -233,8 +245,16 @@ fn gate(library: &Library, cell: &Cell, nand: f64) -> Option<CellKind> {
     let tables = cell.outputs.iter().map(|(_, function)| function.as_ref()?.table(cell));
     Some(CellKind {
         role: Role::Gate,
-        inputs: cell.inputs.iter().map(|(pin, _)| Pin::new(pin, load(library, cell, pin))).collect(),
-        outputs: cell.outputs.iter().map(|(pin, _)| Pin::new(pin, internal(library, cell, pin))).collect(),
+        inputs: cell
+            .inputs
+            .iter()
+            .map(|(pin, _)| Pin::new(pin, load(library, cell, pin)))
+            .collect(),
+        outputs: cell
+            .outputs
+            .iter()
+            .map(|(pin, _)| Pin::new(pin, internal(library, cell, pin)))
+            .collect(),
         tables: tables.collect::<Option<Vec<_>>>()?,
         delay: delay(library, cell),
         clock: 0.0,

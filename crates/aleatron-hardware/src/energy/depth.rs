@@ -5,8 +5,8 @@ use super::netlist::{Netlist, fault};
 use crate::Result;
 
 impl Netlist {
-    /// Returns the number of cells on the longest path that passes no flip-flop: from a register or a port to a register or a port. An adder
-    /// with two outputs is one cell.
+    /// Returns the number of cells on the longest path that passes no flip-flop: from a register or
+    /// a port to a register or a port. An adder with two outputs is one cell.
     ///
     /// # Errors
     /// [`Error::ToolOutput`](crate::Error::ToolOutput) if gates form a loop.
@@ -27,12 +27,14 @@ impl Netlist {
             }
         }
         let mut depths = vec![0_u64; self.n_nets];
-        let mut ready: Vec<usize> = gates.iter().copied().filter(|&gate| unknown[gate] == 0).collect();
+        let mut ready: Vec<usize> =
+            gates.iter().copied().filter(|&gate| unknown[gate] == 0).collect();
         let (mut n_known, mut deepest) = (0, 0);
         while let Some(gate) = ready.pop() {
             n_known += 1;
             let instance = &self.instances[gate];
-            let depth = 1 + instance.inputs.iter().map(|&net| depths[net as usize]).max().unwrap_or(0);
+            let depth =
+                1 + instance.inputs.iter().map(|&net| depths[net as usize]).max().unwrap_or(0);
             deepest = deepest.max(depth);
             for &net in &instance.outputs {
                 depths[net as usize] = depth;
@@ -46,7 +48,10 @@ impl Netlist {
         }
         match n_known == gates.len() {
             true => Ok(deepest),
-            false => Err(fault(format!("netlist without loops: {} gates form some", gates.len() - n_known))),
+            false => Err(fault(format!(
+                "netlist without loops: {} gates form some",
+                gates.len() - n_known
+            ))),
         }
     }
 }
@@ -57,7 +62,8 @@ mod tests {
     use super::super::netlist::Hierarchy;
     use super::*;
 
-    /// Returns a module with an input of net 2, an output and some cells of one input each, as JSON of Yosys.
+    /// Returns a module with an input of net 2, an output and some cells of one input each, as JSON
+    /// of Yosys.
     fn module(cells: &[(&str, u32, u32)], output: u32) -> String {
         let cells: Vec<String> = cells
             .iter()

@@ -25,7 +25,8 @@ enum Pending {
 }
 
 impl Function {
-    /// Parses the syntax of Liberty: `!`, a quote behind an operand, `&`, `*` or a space, `^`, `|` or `+`, and parentheses.
+    /// Parses the syntax of Liberty: `!`, a quote behind an operand, `&`, `*` or a space, `^`, `|`
+    /// or `+`, and parentheses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (mut output, mut stack): (Vec<Token>, Vec<Pending>) = (Vec::new(), Vec::new());
         let mut chars = text.chars().peekable();
@@ -40,7 +41,8 @@ impl Function {
             match c {
                 _ if c.is_alphanumeric() || c == '_' => {
                     let mut name = String::new();
-                    while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || "_[]".contains(*c)) {
+                    while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || "_[]".contains(*c))
+                    {
                         name.push(c);
                     }
                     output.push(match name.as_str() {
@@ -65,9 +67,13 @@ impl Function {
                     }
                     negate(&mut output, &mut stack);
                 }
-                '&' | '*' if is_behind_operand => is_behind_operand = !binary(2, &mut output, &mut stack),
+                '&' | '*' if is_behind_operand => {
+                    is_behind_operand = !binary(2, &mut output, &mut stack)
+                }
                 '^' if is_behind_operand => is_behind_operand = !binary(1, &mut output, &mut stack),
-                '|' | '+' if is_behind_operand => is_behind_operand = !binary(0, &mut output, &mut stack),
+                '|' | '+' if is_behind_operand => {
+                    is_behind_operand = !binary(0, &mut output, &mut stack)
+                }
                 ' ' | '\t' | '"' => {}
                 _ => return None,
             }
@@ -80,8 +86,8 @@ impl Function {
         is_behind_operand.then_some(Self(output))
     }
 
-    /// Returns the truth table over the inputs of a cell, the first of which is the lowest bit of the index; `None` for more than six
-    /// inputs or for names that are not inputs.
+    /// Returns the truth table over the inputs of a cell, the first of which is the lowest bit of
+    /// the index; `None` for more than six inputs or for names that are not inputs.
     pub(crate) fn table(&self, cell: &Cell) -> Option<u64> {
         const COLUMNS: [u64; 6] = [
             0xaaaa_aaaa_aaaa_aaaa,
@@ -94,7 +100,9 @@ impl Function {
         let mut stack: Vec<u64> = Vec::new();
         for token in &self.0 {
             let value = match token {
-                Token::Pin(name) => *COLUMNS.get(cell.inputs.iter().position(|(pin, _)| pin == name)?)?,
+                Token::Pin(name) => {
+                    *COLUMNS.get(cell.inputs.iter().position(|(pin, _)| pin == name)?)?
+                }
                 Token::Constant(value) => 0_u64.wrapping_sub(u64::from(*value)),
                 Token::Not => !stack.pop()?,
                 Token::And => stack.pop()? & stack.pop()?,

@@ -1,7 +1,7 @@
 //! Cells of a Liberty file: areas, functions, capacitances, internal energies and delays.
 //!
-//! Only the groups and attributes that synthesis and energy need are interpreted. Tables are read at their middle: the energy and the delay
-//! of a cell are those of a typical slope and load.
+//! Only the groups and attributes that synthesis and energy need are interpreted. Tables are read
+//! at their middle: the energy and the delay of a cell are those of a typical slope and load.
 
 use super::function::Function;
 use crate::{Error, Result};
@@ -29,7 +29,8 @@ pub(crate) struct Cell {
     pub(crate) area: f64,
     /// The input pins with their capacitances.
     pub(crate) inputs: Vec<(String, f64)>,
-    /// The output pins with their functions; `None` for states and for functions that are not combinational.
+    /// The output pins with their functions; `None` for states and for functions that are not
+    /// combinational.
     pub(crate) outputs: Vec<(String, Option<Function>)>,
     /// The internal energy of one toggle of each pin.
     pub(crate) energy: BTreeMap<String, f64>,
@@ -93,10 +94,11 @@ impl Library {
     /// Reads a Liberty file, and returns its text without the cells that synthesis must not choose.
     ///
     /// # Errors
-    /// [`Error::File`], and [`Error::Liberty`] with the line for text that is not a library with its units.
+    /// [`Error::File`], and [`Error::Liberty`] with the line for text that is not a library with
+    /// its units.
     pub(crate) fn read(path: &Path) -> Result<(Self, String)> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::File { path: path.into(), source })?;
         let fault = |(line, what)| Error::Liberty { path: path.into(), line, what };
         let root = parse(&text).map_err(fault)?;
         let library = Self::new(&root).map_err(fault)?;
@@ -114,7 +116,9 @@ impl Library {
 
     fn new(root: &Group) -> Result<Self, (usize, String)> {
         let fault = |what: &str| (0, what.to_owned());
-        let Some(library) = root.each("library").next() else { return Err(fault("it has no library group")) };
+        let Some(library) = root.each("library").next() else {
+            return Err(fault("it has no library group"));
+        };
         let volts = library.number("nom_voltage").ok_or_else(|| fault("it has no nom_voltage"))?;
         let [size, unit] = library.list("capacitive_load_unit") else {
             return Err(fault("it has no capacitive_load_unit"));
@@ -150,7 +154,9 @@ impl Library {
     /// Returns the name of the smallest cell that fulfils a condition.
     pub(crate) fn smallest(&self, condition: impl Fn(&Cell) -> bool) -> Option<(&str, &Cell)> {
         let found = self.cells.iter().filter(|(_, cell)| !cell.is_excluded && condition(cell));
-        found.min_by(|(_, a), (_, b)| a.area.total_cmp(&b.area)).map(|(name, cell)| (name.as_str(), cell))
+        found
+            .min_by(|(_, a), (_, b)| a.area.total_cmp(&b.area))
+            .map(|(name, cell)| (name.as_str(), cell))
     }
 
     /// Returns the smallest full adder, of three inputs, or half adder, of two.
@@ -169,7 +175,8 @@ impl Library {
             is_sized && output(cell, sum).is_some() && output(cell, carry).is_some()
         };
         let (name, cell) = self.smallest(is_adder)?;
-        let [sum, carry] = [output(cell, sum)?, output(cell, carry)?].map(|k| cell.outputs[k].0.as_str());
+        let [sum, carry] =
+            [output(cell, sum)?, output(cell, carry)?].map(|k| cell.outputs[k].0.as_str());
         Some(Adder {
             cell: name,
             inputs: cell.inputs.iter().map(|(pin, _)| pin.as_str()).collect(),
@@ -211,11 +218,16 @@ impl Cell {
                     let function = pin.value("function").and_then(Function::parse);
                     cell.outputs.push((name.clone(), function));
                     let tables = pin.each("timing").flat_map(|timing| {
-                        timing.groups.iter().filter(|g| ["cell_rise", "cell_fall"].contains(&g.kind.as_str()))
+                        timing
+                            .groups
+                            .iter()
+                            .filter(|g| ["cell_rise", "cell_fall"].contains(&g.kind.as_str()))
                     });
                     delays.extend(tables.filter_map(middle));
                 }
-                Some("input") => cell.inputs.push((name.clone(), pin.number("capacitance").unwrap_or(0.0))),
+                Some("input") => {
+                    cell.inputs.push((name.clone(), pin.number("capacitance").unwrap_or(0.0)))
+                }
                 _ => {}
             }
         }
@@ -233,7 +245,10 @@ impl Cell {
 
     /// Returns the capacitance of an input pin.
     pub(crate) fn capacitance(&self, pin: &str) -> f64 {
-        self.inputs.iter().find(|(name, _)| name == pin).map_or(0.0, |(_, capacitance)| *capacitance)
+        self.inputs
+            .iter()
+            .find(|(name, _)| name == pin)
+            .map_or(0.0, |(_, capacitance)| *capacitance)
     }
 }
 
@@ -320,7 +335,12 @@ fn parse(text: &str) -> Result<Group, (usize, String)> {
                 done.bytes.end = start + 1;
                 match open.last_mut() {
                     Some(parent) => parent.groups.push(done),
-                    None => return Err((tokens.line, "a closing brace without an opening one".to_owned())),
+                    None => {
+                        return Err((
+                            tokens.line,
+                            "a closing brace without an opening one".to_owned(),
+                        ));
+                    }
                 }
                 continue;
             }
@@ -342,7 +362,8 @@ fn parse(text: &str) -> Result<Group, (usize, String)> {
                     }
                     None => rest.find([';', '\n', '}']),
                 };
-                let end = end.ok_or_else(|| (line, format!("the value of \"{name}\" has no end")))?;
+                let end =
+                    end.ok_or_else(|| (line, format!("the value of \"{name}\" has no end")))?;
                 let value = rest[..end].trim().trim_matches('"').to_owned();
                 tokens.line += rest[..end].matches('\n').count();
                 tokens.text = &rest[end..];
@@ -355,13 +376,20 @@ fn parse(text: &str) -> Result<Group, (usize, String)> {
                         Some(")") => break,
                         Some(",") => {}
                         Some(argument) => arguments.push(argument.trim_matches('"').to_owned()),
-                        None => return Err((line, format!("the arguments of \"{name}\" have no end"))),
+                        None => {
+                            return Err((line, format!("the arguments of \"{name}\" have no end")));
+                        }
                     }
                 }
                 let before = (tokens.text, tokens.line);
                 if tokens.next()? == Some("{") {
                     let bytes = start..start;
-                    open.push(Group { kind: name.to_owned(), arguments, bytes, ..Group::default() });
+                    open.push(Group {
+                        kind: name.to_owned(),
+                        arguments,
+                        bytes,
+                        ..Group::default()
+                    });
                 } else {
                     (tokens.text, tokens.line) = before;
                     group.lists.push((name.to_owned(), arguments));

@@ -1,14 +1,16 @@
 //! Energy of an inference: toggles of the netlist's nets, times the energies of cells.
 //!
-//! [`Synthesized`](crate::synthesis::Synthesized) is a design as gates and flip-flops with enables. Its netlist is simulated with delays, so that glitches count, on samples whose
-//! results must equal those of the engine. The energy of a sample is the sum over all pins of their toggles times the energy of one:
+//! [`Synthesized`](crate::synthesis::Synthesized) is a design as gates and flip-flops with enables.
+//! Its netlist is simulated with delays, so that glitches count, on samples whose results must
+//! equal those of the engine. The energy of a sample is the sum over all pins of their toggles
+//! times the energy of one:
 //!
-//! - with a Liberty file, half of the capacitance of an input pin times the square of the voltage, and the tables of internal power at a
-//!   typical slope and load;
+//! - with a Liberty file, half of the capacitance of an input pin times the square of the voltage,
+//!   and the tables of internal power at a typical slope and load;
 //! - without one, an energy in proportion to the area of the generic gate that toggles.
 //!
-//! Flip-flops that share an enable share clock gates: their clock counts in cycles with the enable only. The energy of wires, of the clock
-//! tree and of leakage is not included.
+//! Flip-flops that share an enable share clock gates: their clock counts in cycles with the enable
+//! only. The energy of wires, of the clock tree and of leakage is not included.
 
 pub(crate) mod cells;
 mod depth;
@@ -77,11 +79,14 @@ fn run<'a>(
         .map(|word| masked(word.into(), circuit.input.word.bits()))
         .collect();
     let bits = output_bits(circuit, options);
-    let expected: Vec<u128> =
-        results(circuit, options, trace).into_iter().map(|score| masked(score.into(), bits)).collect();
+    let expected: Vec<u128> = results(circuit, options, trace)
+        .into_iter()
+        .map(|score| masked(score.into(), bits))
+        .collect();
     let per_sample = circuit.input.elements.max(1);
     let [data, valid, last, ready] =
-        ["s_axis_tdata", "s_axis_tvalid", "s_axis_tlast", "s_axis_tready"].map(|port| netlist.port(port));
+        ["s_axis_tdata", "s_axis_tvalid", "s_axis_tlast", "s_axis_tready"]
+            .map(|port| netlist.port(port));
     let (data, valid, last, ready) = (data?, valid?, last?, ready?);
     let (result, is_result) = (netlist.port("m_axis_tdata")?, netlist.port("m_axis_tvalid")?);
     let (reset, take) = (netlist.port("aresetn")?, netlist.port("m_axis_tready")?);
@@ -121,7 +126,10 @@ fn run<'a>(
             return Ok((simulation, cycles));
         }
         if cycles > limit {
-            return Err(different(format!("{got} of {} results after {cycles} cycles", expected.len())));
+            return Err(different(format!(
+                "{got} of {} results after {cycles} cycles",
+                expected.len()
+            )));
         }
         let is_sent = sent < inputs.len() && simulation.word(ready) == 1;
         simulation.edge();
@@ -161,7 +169,8 @@ fn sum_up(
         let pins = inputs.chain(kind.outputs.iter().zip(&instance.outputs));
         parts.add(instance.part, pins.map(|(pin, &net)| pin.energy * toggles(net)).sum());
     }
-    // Flip-flops behind each enable, with the cycles in which it is 1 and the part of the first one.
+    // Flip-flops behind each enable, with the cycles in which it is 1 and the part of the first
+    // one.
     let mut enables: BTreeMap<u32, (usize, u64, Part)> = BTreeMap::new();
     let (mut clock, mut n_flip_flops, mut n_gated) = (0.0, 0_usize, 0_usize);
     for (k, (_, cell, enable)) in netlist.flip_flops().enumerate() {
@@ -181,8 +190,8 @@ fn sum_up(
     }
     let gate = cells.clock_gate();
     for (size, loads, part) in enables.into_values() {
-        let energy =
-            ClockGate::number(size) as f64 * (gate.always * cycles as f64 + gate.open * loads as f64);
+        let energy = ClockGate::number(size) as f64
+            * (gate.always * cycles as f64 + gate.open * loads as f64);
         clock += energy;
         parts.add(part, energy);
     }

@@ -103,8 +103,8 @@ impl Hierarchy {
     /// # Errors
     /// [`Error::File`], and [`Error::ToolOutput`] for text that is not a netlist.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::File { path: path.into(), source })?;
         Self::parse(&text)
     }
 
@@ -112,7 +112,8 @@ impl Hierarchy {
         serde_json::from_str(text).map_err(|error| fault(format!("netlist in JSON: {error}")))
     }
 
-    /// Returns the area of each part in gate equivalents, and the number of flip-flops. Each module counts as often as it is instantiated.
+    /// Returns the area of each part in gate equivalents, and the number of flip-flops. Each module
+    /// counts as often as it is instantiated.
     ///
     /// # Errors
     /// [`Error::ToolOutput`] for an unknown cell or module.
@@ -122,7 +123,8 @@ impl Hierarchy {
         let mut pending = vec![(top, 1_u64)];
         while let Some((name, times)) = pending.pop() {
             let module = self.modules.get(name).ok_or_else(|| fault(format!("module {name}")))?;
-            let (mut numbers, mut enables) = (BTreeMap::<&str, u64>::new(), HashMap::<&Bit, usize>::new());
+            let (mut numbers, mut enables) =
+                (BTreeMap::<&str, u64>::new(), HashMap::<&Bit, usize>::new());
             for cell in module.cells.values() {
                 *numbers.entry(&cell.r#type).or_default() += 1;
                 if cell.r#type == "$_DFFE_PP_"
@@ -158,7 +160,8 @@ impl Netlist {
         let mut ports = BTreeMap::new();
         let mut map = HashMap::new();
         for (name, port) in &module.ports {
-            let bits = port.bits.iter().map(|bit| local(bit, &mut map, &mut nets)).collect::<Vec<u32>>();
+            let bits =
+                port.bits.iter().map(|bit| local(bit, &mut map, &mut nets)).collect::<Vec<u32>>();
             ports.insert(name.clone(), bits);
         }
         let (mut kinds, mut known, mut instances) = (Vec::new(), HashMap::new(), Vec::new());
@@ -191,15 +194,18 @@ impl Netlist {
                     Some(&kind) => kind,
                     None => {
                         let found = cells.kind(&cell.r#type);
-                        kinds.push(found.ok_or_else(|| fault(format!("known cell {}", cell.r#type)))?);
+                        kinds.push(
+                            found.ok_or_else(|| fault(format!("known cell {}", cell.r#type)))?,
+                        );
                         known.insert(&cell.r#type, kinds.len() - 1);
                         kinds.len() - 1
                     }
                 };
-                let mut net = |pin: &String| match cell.connections.get(pin).and_then(|bits| bits.first()) {
-                    Some(bit) => local(bit, &mut map, &mut nets),
-                    None => nets.new_net(),
-                };
+                let mut net =
+                    |pin: &String| match cell.connections.get(pin).and_then(|bits| bits.first()) {
+                        Some(bit) => local(bit, &mut map, &mut nets),
+                        None => nets.new_net(),
+                    };
                 let inputs = kinds[kind].inputs.iter().map(|pin| net(&pin.name)).collect();
                 let outputs = kinds[kind].outputs.iter().map(|pin| net(&pin.name)).collect();
                 instances.push(Instance { kind, part, inputs, outputs });
@@ -223,13 +229,15 @@ impl Netlist {
 
     /// Returns the flip-flops, with the indices of their cells.
     pub(super) fn flip_flops(&self) -> impl Iterator<Item = (usize, &Instance, Option<u32>)> {
-        self.instances.iter().enumerate().filter_map(|(k, instance)| match self.kinds[instance.kind].role {
-            Role::FlipFlop => Some((k, instance, None)),
-            // An enable that is always 1 is none.
-            Role::EnabledFlipFlop => {
-                Some((k, instance, instance.inputs.get(1).copied().filter(|&net| net != ONE)))
+        self.instances.iter().enumerate().filter_map(|(k, instance)| {
+            match self.kinds[instance.kind].role {
+                Role::FlipFlop => Some((k, instance, None)),
+                // An enable that is always 1 is none.
+                Role::EnabledFlipFlop => {
+                    Some((k, instance, instance.inputs.get(1).copied().filter(|&net| net != ONE)))
+                }
+                Role::Gate => None,
             }
-            Role::Gate => None,
         })
     }
 }

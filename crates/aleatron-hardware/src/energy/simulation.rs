@@ -16,7 +16,8 @@ struct Gate {
     pending: Option<(u64, bool)>,
 }
 
-/// A simulation. Each gate has the delay of its cell, and a pulse shorter than the delay does not pass, as in `assign #delay` of Verilog.
+/// A simulation. Each gate has the delay of its cell, and a pulse shorter than the delay does not
+/// pass, as in `assign #delay` of Verilog.
 pub(super) struct Simulation<'a> {
     netlist: &'a Netlist,
     gates: Vec<Gate>,
@@ -46,7 +47,14 @@ impl<'a> Simulation<'a> {
             inputs.iter_mut().zip(&instance.inputs).for_each(|(slot, &net)| *slot = net);
             for (&output, &table) in instance.outputs.iter().zip(&kind.tables) {
                 let n_inputs = instance.inputs.len().min(6);
-                gates.push(Gate { inputs, n_inputs, table, output, delay: kind.delay, pending: None });
+                gates.push(Gate {
+                    inputs,
+                    n_inputs,
+                    table,
+                    output,
+                    delay: kind.delay,
+                    pending: None,
+                });
             }
         }
         let mut first_reader = vec![0_u32; netlist.n_nets + 1];
@@ -63,8 +71,10 @@ impl<'a> Simulation<'a> {
                 next[net as usize] += 1;
             }
         }
-        let flip_flops: Vec<_> =
-            netlist.flip_flops().map(|(_, cell, enable)| (cell.inputs[0], enable, cell.outputs[0])).collect();
+        let flip_flops: Vec<_> = netlist
+            .flip_flops()
+            .map(|(_, cell, enable)| (cell.inputs[0], enable, cell.outputs[0]))
+            .collect();
         let mut values = vec![false; netlist.n_nets];
         values[ONE as usize] = true;
         let mut simulation = Self {
@@ -90,7 +100,10 @@ impl<'a> Simulation<'a> {
 
     /// Returns the word on some nets, the lowest bit first; at most 128 of them.
     pub(super) fn word(&self, nets: &[u32]) -> u128 {
-        nets.iter().take(128).enumerate().fold(0, |word, (k, &net)| word | u128::from(self.bit(net)) << k)
+        nets.iter()
+            .take(128)
+            .enumerate()
+            .fold(0, |word, (k, &net)| word | u128::from(self.bit(net)) << k)
     }
 
     /// Sets the word on some nets, the lowest bit first.
@@ -106,7 +119,8 @@ impl<'a> Simulation<'a> {
         self.loads.fill(0);
     }
 
-    /// Loads the flip-flops at an edge of the clock. Inputs may be set behind it; [`Self::settle`] follows.
+    /// Loads the flip-flops at an edge of the clock. Inputs may be set behind it; [`Self::settle`]
+    /// follows.
     pub(super) fn edge(&mut self) {
         let mut changes = Vec::new();
         for (k, &(data, enable, output)) in self.flip_flops.iter().enumerate() {
@@ -159,7 +173,8 @@ impl<'a> Simulation<'a> {
     fn evaluate(&mut self, index: u32) {
         let gate = &self.gates[index as usize];
         let inputs = gate.inputs[..gate.n_inputs].iter().enumerate();
-        let row = inputs.fold(0, |row, (k, &net)| row | usize::from(self.values[net as usize]) << k);
+        let row =
+            inputs.fold(0, |row, (k, &net)| row | usize::from(self.values[net as usize]) << k);
         let value = gate.table >> row & 1 == 1;
         let is_same = self.values[gate.output as usize] == value;
         let gate = &mut self.gates[index as usize];

@@ -32,7 +32,13 @@ fn modules_count_as_often_as_they_are_instantiated() {
 
 #[test]
 fn unknown_cells_and_modules_are_refused() {
-    assert!(hierarchy().area("other", &Cells::Generic).unwrap_err().to_string().contains("module other"));
+    assert!(
+        hierarchy()
+            .area("other", &Cells::Generic)
+            .unwrap_err()
+            .to_string()
+            .contains("module other")
+    );
     let unknown: Hierarchy = serde_json::from_str(&NETLIST.replace("$_NOT_", "$_LATCH_")).unwrap();
     let error = Netlist::new(&unknown, "top", &Cells::Generic).unwrap_err().to_string();
     assert!(error.contains("$_LATCH_"), "{error}");
@@ -43,9 +49,11 @@ fn flip_flops_load_with_their_enables_only() {
     let netlist = Netlist::new(&hierarchy(), "top", &Cells::Generic).unwrap();
     let mut simulation = Simulation::new(&netlist);
     assert!(simulation.settle());
-    let (d, e, q) = (netlist.port("d").unwrap(), netlist.port("e").unwrap(), netlist.port("q").unwrap());
+    let (d, e, q) =
+        (netlist.port("d").unwrap(), netlist.port("e").unwrap(), netlist.port("q").unwrap());
     simulation.reset_counts();
-    // The first register loads 1 in cycles 0 and 1, and holds after that; the second one always loads.
+    // The first register loads 1 in cycles 0 and 1, and holds after that; the second one always
+    // loads.
     simulation.set(e, 1);
     for cycle in 0..8 {
         if cycle == 2 {
@@ -56,7 +64,8 @@ fn flip_flops_load_with_their_enables_only() {
         simulation.edge();
     }
     assert!(simulation.settle());
-    // Two loads of the first: its last flip-flop is still 0, so that the second one holds the inverse.
+    // Two loads of the first: its last flip-flop is still 0, so that the second one holds the
+    // inverse.
     assert_eq!(simulation.word(q), 0b10);
     let mut loads = simulation.loads.clone();
     loads.sort_unstable();

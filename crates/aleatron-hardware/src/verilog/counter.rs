@@ -1,4 +1,5 @@
-//! Accumulative parallel counters: trees of full adders, side by side in vectors, that take the count so far as well.
+//! Accumulative parallel counters: trees of full adders, side by side in vectors, that take the
+//! count so far as well.
 
 use super::text::range;
 use std::fmt::Write as _;
@@ -62,8 +63,9 @@ impl Counter {
         format!("al_count_{}_{}", self.inputs, self.count)
     }
 
-    /// Returns the module that adds the ones of its bits to a count, modulo 2^count. Each bit of the count is one more bit of its weight,
-    /// so that the module needs a full adder for each input, and half adders for the high bits of the count alone.
+    /// Returns the module that adds the ones of its bits to a count, modulo 2^count. Each bit of
+    /// the count is one more bit of its weight, so that the module needs a full adder for each
+    /// input, and half adders for the high bits of the count alone.
     pub(crate) fn text(self) -> String {
         let width = self.count as usize;
         let mut columns: Vec<Vec<Bit>> = vec![Vec::new(); width];
@@ -156,10 +158,14 @@ mod tests {
         for inputs in 1..200_usize {
             let count = (inputs * 64).ilog2() + 1;
             let text = Counter { inputs, count }.text();
-            // Half adders carry into the bits above those of the number of inputs, and where a column has an even number of bits.
+            // Half adders carry into the bits above those of the number of inputs, and where a
+            // column has an even number of bits.
             assert!(adders(&text, "al_adders") <= inputs, "{inputs}");
             let size = Counter { inputs, count }.size();
-            assert_eq!((adders(&text, "al_adders"), adders(&text, "al_half_adders")), (size.full, size.half));
+            assert_eq!(
+                (adders(&text, "al_adders"), adders(&text, "al_half_adders")),
+                (size.full, size.half)
+            );
             assert!(adders(&text, "al_half_adders") <= count as usize, "{inputs}");
         }
         let text = Counter { inputs: 64, count: 13 }.text();

@@ -1,4 +1,5 @@
-//! The Verilog of a layer that multiplies integers: in each cycle one input with its weight in every lane.
+//! The Verilog of a layer that multiplies integers: in each cycle one input with its weight in
+//! every lane.
 
 use super::Module;
 use super::layer::LayerText;
@@ -7,7 +8,8 @@ use crate::Pipeline;
 use std::fmt::Write as _;
 
 impl LayerText<'_> {
-    /// Returns the input word with its magnitude limited to that of the integers: a threshold of 2^W becomes 2^W - 1.
+    /// Returns the input word with its magnitude limited to that of the integers: a threshold of
+    /// 2^W becomes 2^W - 1.
     pub(super) fn saturated(&self) -> String {
         let width = self.layer.comparator;
         let magnitude = format!("in_data[{}:0] | {{{width}{{in_data[{width}]}}}}", width - 1);
@@ -17,7 +19,8 @@ impl LayerText<'_> {
         }
     }
 
-    /// Writes the selection of inputs and weights, and one multiplier with its accumulator for each lane.
+    /// Writes the selection of inputs and weights, and one multiplier with its accumulator for each
+    /// lane.
     pub(super) fn integers(&self, text: &mut String, stored: u32) {
         let (layer, lanes, gated) = (self.layer, self.lanes, self.gated());
         let (width, count) = (layer.comparator, layer.count_bits as usize);
@@ -92,8 +95,11 @@ impl LayerText<'_> {
             range(cycle as usize),
         );
         for k in 0..self.layer.fan_in() {
-            let label =
-                if k + 1 == self.layer.fan_in() { "default".to_owned() } else { format!("{cycle}'d{k}") };
+            let label = if k + 1 == self.layer.fan_in() {
+                "default".to_owned()
+            } else {
+                format!("{cycle}'d{k}")
+            };
             let first = tap(k).unwrap_or(0) * stored;
             let _ = writeln!(text, "            {label}: {name} = all[{first}+:{stored}];");
         }
@@ -112,7 +118,9 @@ impl LayerText<'_> {
             range(layer.taps.len() * stored as usize),
         );
         for group in 0..self.groups {
-            let Some(row) = self.row(group, lane).and_then(|row| layer.rows.get(row)) else { continue };
+            let Some(row) = self.row(group, lane).and_then(|row| layer.rows.get(row)) else {
+                continue;
+            };
             for (k, &tap) in layer.input_groups.get(row.group).into_iter().flatten().enumerate() {
                 let _ = writeln!(
                     text,
@@ -122,11 +130,14 @@ impl LayerText<'_> {
                 );
             }
         }
-        let _ =
-            writeln!(text, "            default: tap{lane} = {stored}'d0;\n        endcase\n    endfunction");
+        let _ = writeln!(
+            text,
+            "            default: tap{lane} = {stored}'d0;\n        endcase\n    endfunction"
+        );
     }
 
-    /// Returns the table of the weights: for each lane the magnitude and, above it, the sign of the weight of a cycle.
+    /// Returns the table of the weights: for each lane the magnitude and, above it, the sign of the
+    /// weight of a cycle.
     pub(super) fn integer_weights(&self) -> Module {
         let (layer, n) = (self.layer, self.layer.fan_in());
         let (width, cycle) = (layer.weight_comparator + 1, layer.cycle_bits());
@@ -137,12 +148,14 @@ impl LayerText<'_> {
             for group in 0..self.groups {
                 let row = self.row(group, lane).and_then(|row| layer.rows.get(row));
                 let word = |k: usize| {
-                    let weight = row.and_then(|row| Some((row.thresholds.get(k)?, row.negative.get(k)?)));
+                    let weight =
+                        row.and_then(|row| Some((row.thresholds.get(k)?, row.negative.get(k)?)));
                     weight.map_or(0, |(&magnitude, &negative)| {
                         u128::from(magnitude) | u128::from(negative) << (width - 1)
                     })
                 };
-                // Cycles past the last input have no weight, but for those that would end the table.
+                // Cycles past the last input have no weight, but for those that would end the
+                // table.
                 let cycles = if group + 1 == self.groups { n } else { 1 << cycle };
                 entries.extend((0..cycles).map(|k| unsigned(word(k), width)));
             }

@@ -83,7 +83,9 @@ impl<'a> LayerText<'a> {
 
     pub(crate) fn modules(&self) -> Vec<Module> {
         match self.layer.products {
-            Products::Streams => vec![self.main(), self.sequences(), self.weights(), self.accumulate()],
+            Products::Streams => {
+                vec![self.main(), self.sequences(), self.weights(), self.accumulate()]
+            }
             Products::Integers => vec![self.main(), self.integer_weights(), self.accumulate()],
         }
     }
@@ -103,7 +105,8 @@ impl<'a> LayerText<'a> {
     fn main(&self) -> Module {
         let Self { module, layer, lanes, .. } = self;
         let (cycle, lane) = (layer.cycle_bits(), bits(*lanes));
-        let (group, neuron, position) = (self.group_bits(), self.neuron_bits(), self.position_bits());
+        let (group, neuron, position) =
+            (self.group_bits(), self.neuron_bits(), self.position_bits());
         let (word, a) = (self.input.word.bits(), self.output.word.bits());
         let pipeline = u32::from(self.pipeline == Pipeline::Registers);
         let mut text = format!(
@@ -184,7 +187,8 @@ impl<'a> LayerText<'a> {
     /// Returns the taps whose products a lane counts: streams of zeros have none.
     fn counted(&self, lane: usize) -> Vec<usize> {
         let n = self.layer.fan_in();
-        let rows = || (0..self.groups).filter_map(|group| self.layer.rows.get(self.row(group, lane)?));
+        let rows =
+            || (0..self.groups).filter_map(|group| self.layer.rows.get(self.row(group, lane)?));
         let is_counted = |tap: &usize| match self.layer.polarity {
             Polarity::Bipolar => true,
             Polarity::Unipolar | Polarity::Signed => rows().any(|row| row.thresholds[*tap] > 0),
@@ -201,8 +205,8 @@ impl<'a> LayerText<'a> {
             .collect()
     }
 
-    /// Writes weights, products and accumulative parallel counters of all lanes. Each lane has vectors of its own: simulators wake all
-    /// readers of a vector if one bit changes.
+    /// Writes weights, products and accumulative parallel counters of all lanes. Each lane has
+    /// vectors of its own: simulators wake all readers of a vector if one bit changes.
     fn neurons(&self, text: &mut String) {
         let Self { module, layer, lanes, .. } = self;
         let (n, count, gated) = (layer.fan_in(), layer.count_bits as usize, self.gated());
@@ -219,7 +223,9 @@ impl<'a> LayerText<'a> {
                 _ => format!("{name}_of_lanes[{}+:{n}]", p * n),
             };
             let taps = self.counted(p);
-            let slice = |run: &[usize]| format!("products{p}[{}+:{}]", run.first().unwrap_or(&0), run.len());
+            let slice = |run: &[usize]| {
+                format!("products{p}[{}+:{}]", run.first().unwrap_or(&0), run.len())
+            };
             let runs: Vec<String> = taps.chunk_by(|a, b| a + 1 == *b).map(slice).collect();
             if taps.len() < n {
                 text.push_str("    /* verilator lint_off UNUSEDSIGNAL */\n");
@@ -261,8 +267,12 @@ impl<'a> LayerText<'a> {
             });
             concatenation(&slices.collect::<Vec<_>>())
         };
-        let _ =
-            writeln!(text, "    wire {} t = {};", range(taps * (width as usize + 1)), slice(0, width + 1));
+        let _ = writeln!(
+            text,
+            "    wire {} t = {};",
+            range(taps * (width as usize + 1)),
+            slice(0, width + 1)
+        );
         if self.has_signs() {
             let _ = writeln!(text, "    wire {} sx = {};", range(taps), slice(width + 1, 1));
         }
@@ -279,7 +289,8 @@ impl<'a> LayerText<'a> {
         let u = match xs {
             1 => "ux".to_owned(),
             _ => {
-                let slices = layer.sequence_of_tap.iter().map(|q| format!("ux[{}+:{width}]", q * width));
+                let slices =
+                    layer.sequence_of_tap.iter().map(|q| format!("ux[{}+:{width}]", q * width));
                 concatenation(&slices.collect::<Vec<_>>())
             }
         };
@@ -289,11 +300,13 @@ impl<'a> LayerText<'a> {
             range(taps),
             u32::from(xs == 1),
         );
-        // Between runs, stream bits are 0: a word that moves toggles no counter, and signs can be counted.
+        // Between runs, stream bits are 0: a word that moves toggles no counter, and signs can be
+        // counted.
         let _ = match pipeline {
             0 => writeln!(text, "    wire {} x = compared & {{{taps}{{run}}}};", range(taps)),
             _ => {
-                let mask = if self.has_signs() { format!(" & {{{taps}{{run}}}}") } else { String::new() };
+                let mask =
+                    if self.has_signs() { format!(" & {{{taps}{{run}}}}") } else { String::new() };
                 let enable = if self.gated() == 1 { "" } else { "if (init || run) " };
                 writeln!(
                     text,
@@ -303,7 +316,9 @@ impl<'a> LayerText<'a> {
             }
         };
         if layer.input_groups.len() > 1 {
-            for (name, is_used) in [("x", true), ("sx", self.has_signs()), ("marks", self.has_marks())] {
+            for (name, is_used) in
+                [("x", true), ("sx", self.has_signs()), ("marks", self.has_marks())]
+            {
                 if is_used {
                     self.lane_inputs(text, name);
                 }
@@ -354,9 +369,14 @@ impl<'a> LayerText<'a> {
                 let _ = writeln!(text, "    wire {} count = {slice};", range(count));
             }
             slices => {
-                let _ = write!(text, "    reg {} count;\n    always @*\n        case (lane)\n", range(count));
+                let _ = write!(
+                    text,
+                    "    reg {} count;\n    always @*\n        case (lane)\n",
+                    range(count)
+                );
                 for (p, slice) in slices.iter().enumerate() {
-                    let label = if p + 1 == *lanes { "default".to_owned() } else { format!("{lane}'d{p}") };
+                    let label =
+                        if p + 1 == *lanes { "default".to_owned() } else { format!("{lane}'d{p}") };
                     let _ = writeln!(text, "            {label}: count = {slice};");
                 }
                 text.push_str("        endcase\n");
@@ -391,14 +411,21 @@ impl<'a> LayerText<'a> {
             for (q, sequence) in list.iter().enumerate() {
                 let first = q * width as usize;
                 let out = format!("u{letter}[{first}+:{width}]");
-                sequence_text(&mut text, sequence, &format!("{letter}{q}"), layer.cycle_bits(), &out);
+                sequence_text(
+                    &mut text,
+                    sequence,
+                    &format!("{letter}{q}"),
+                    layer.cycle_bits(),
+                    &out,
+                );
             }
         }
         text.push_str("endmodule\n\n`default_nettype wire\n");
         Module { name, text }
     }
 
-    /// The bits of each different pair of a sequence and a threshold are computed once and handed to the neurons.
+    /// The bits of each different pair of a sequence and a threshold are computed once and handed
+    /// to the neurons.
     fn weights(&self) -> Module {
         let Self { layer, lanes, groups, .. } = self;
         let (width, n) = (layer.weight_comparator, layer.fan_in());
@@ -527,7 +554,8 @@ impl<'a> LayerText<'a> {
         );
         let mut offset = format!("offset_of({index})");
         if self.has_marks() {
-            let entries: Vec<String> = layer.padding_offsets.iter().map(|&o| signed(o.into(), sum)).collect();
+            let entries: Vec<String> =
+                layer.padding_offsets.iter().map(|&o| signed(o.into(), sum)).collect();
             text.push_str(&table("padding_of", &kind, self.position_bits(), &entries));
             offset.push_str(" + padding_of(position)");
         }
@@ -558,8 +586,9 @@ fn sequence_text(text: &mut String, sequence: &SequenceCircuit, name: &str, cycl
         }
         SequenceForm::Sobol { directions } => {
             let bit = |k: usize| directions[k / width as usize] >> (k % width as usize) & 1 == 1;
-            let constant =
-                bit_vector((0..directions.len() * width as usize).map(bit).collect::<Vec<_>>().into_iter());
+            let constant = bit_vector(
+                (0..directions.len() * width as usize).map(bit).collect::<Vec<_>>().into_iter(),
+            );
             writeln!(
                 text,
                 "    al_sobol #(.WIDTH({width}), .CYCLE({cycle}), .DIRECTIONS({constant})) {name} (\n        .clk(clk), .init(init), \
@@ -568,7 +597,11 @@ fn sequence_text(text: &mut String, sequence: &SequenceCircuit, name: &str, cycl
         }
         SequenceForm::Counter => {
             let low = |b: u32| if b < cycle { format!("k[{b}]") } else { "1'b0".to_owned() };
-            writeln!(text, "    assign {out} = {};", concatenation(&(0..width).map(low).collect::<Vec<_>>()))
+            writeln!(
+                text,
+                "    assign {out} = {};",
+                concatenation(&(0..width).map(low).collect::<Vec<_>>())
+            )
         }
         SequenceForm::MirroredCounter => {
             let low = |b: u32| if b < cycle { format!("k[{b}]") } else { "1'b0".to_owned() };
@@ -579,7 +612,8 @@ fn sequence_text(text: &mut String, sequence: &SequenceCircuit, name: &str, cycl
             )
         }
         SequenceForm::Table { values } => {
-            let entries: Vec<String> = values.iter().map(|&value| unsigned(value.into(), width)).collect();
+            let entries: Vec<String> =
+                values.iter().map(|&value| unsigned(value.into(), width)).collect();
             let function = table(&format!("value_{name}"), &range(width as usize), cycle, &entries);
             writeln!(text, "{function}    assign {out} = value_{name}(k);")
         }

@@ -53,7 +53,8 @@ library!(
     "al_window",
 );
 
-/// The module of binary circuits alone. Netlists of the others depend on the modules that Yosys reads, if only by chance.
+/// The module of binary circuits alone. Netlists of the others depend on the modules that Yosys
+/// reads, if only by chance.
 const MULTIPLIER: &str = "al_multiply_add";
 
 const LICENCE: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0\n";
@@ -125,7 +126,9 @@ impl Design {
                 }
             }
         }
-        modules.extend(counters.iter().map(|counter| Module { name: counter.name(), text: counter.text() }));
+        modules.extend(
+            counters.iter().map(|counter| Module { name: counter.name(), text: counter.text() }),
+        );
         let has_integers = circuit.layers().any(|(_, layer)| layer.products == Products::Integers);
         let mut files: Vec<File> = LIBRARY
             .iter()
@@ -219,15 +222,18 @@ pub(crate) fn cycles(circuit: &Circuit, options: &Options) -> Vec<Cycles> {
 }
 
 fn layer_cycles(layer: &LayerCircuit, options: &Options) -> u64 {
-    let rows_at_a_time = options.lanes.unwrap_or(layer.rows.len()).clamp(1, layer.rows.len().max(1));
+    let rows_at_a_time =
+        options.lanes.unwrap_or(layer.rows.len()).clamp(1, layer.rows.len().max(1));
     let groups = layer.rows.len().div_ceil(rows_at_a_time) as u64;
     let window = &layer.window;
     let rows = window.size[0] + window.padding[0][0] + window.padding[0][1];
     let pushes = (rows * window.padded_columns() * window.channels) as u64;
     let run = 1 + layer.cycles() as u64 + u64::from(options.pipeline == Pipeline::Registers);
-    // Each check reads all neurons, waits two cycles for the decision and, with registers, one for the last bits.
+    // Each check reads all neurons, waits two cycles for the decision and, with registers, one for
+    // the last bits.
     let decision = 2 * u64::from(!layer.checks.is_empty());
-    let check = layer.rows.len() as u64 + decision + u64::from(options.pipeline == Pipeline::Registers);
+    let check =
+        layer.rows.len() as u64 + decision + u64::from(options.pipeline == Pipeline::Registers);
     let checks = layer.checks.len() as u64 * check + decision;
     pushes + window.positions as u64 * (groups * run + layer.rows.len() as u64) + checks
 }

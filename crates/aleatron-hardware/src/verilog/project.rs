@@ -45,7 +45,8 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
         bytes_of(output_bits(circuit, options)),
         match options.output {
             Output::Scores => "scores; `units` of circuit.json has the value of 1",
-            Output::Class if circuit.score_multipliers.is_empty() => "the index of the greatest score",
+            Output::Class if circuit.score_multipliers.is_empty() =>
+                "the index of the greatest score",
             Output::Class =>
                 "the index of the greatest score; scores are compared in one unit, with factors of 15 fraction bits",
         },
@@ -92,7 +93,8 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
         text.push_str("\nRegisters are between comparators and counters.\n");
     }
     if let Some((_, layer)) = circuit.checked_layer() {
-        let checks: Vec<String> = layer.checks.iter().map(|check| check.cycles.to_string()).collect();
+        let checks: Vec<String> =
+            layer.checks.iter().map(|check| check.cycles.to_string()).collect();
         let _ = writeln!(
             text,
             "\nThe last layer is read after {} cycles as well, and stops if the best score leads by the margin in `checks` of circuit.json. \
@@ -148,7 +150,8 @@ fn diagram(circuit: &Circuit) -> String {
     text
 }
 
-/// Returns the cycles of a sample that is alone: no stage waits for another longer than that is busy, and each has registers.
+/// Returns the cycles of a sample that is alone: no stage waits for another longer than that is
+/// busy, and each has registers.
 pub(crate) fn latency_bound(stages: &[Cycles]) -> u64 {
     stages.iter().map(|stage| stage.cycles + 2).sum()
 }

@@ -78,7 +78,8 @@ impl StageText<'_> {
 
     /// Returns the constants of arriving elements as a function of their index.
     fn constants(&self, name: &str, bits: u32, of_class: impl Fn(usize) -> String) -> String {
-        let entries: Vec<String> = self.classes().iter().map(|&class| of_class(class as usize)).collect();
+        let entries: Vec<String> =
+            self.classes().iter().map(|&class| of_class(class as usize)).collect();
         table(name, &range(bits as usize), self.index_bits(), &entries)
     }
 
@@ -105,7 +106,8 @@ impl StageText<'_> {
     fn elementwise(&self) -> Module {
         let (module, index, period) = (&self.module, self.index_bits(), self.classes().len());
         let bits = self.output.word.bits();
-        let mut text = self.ports(module, &format!("{} of a stream of integers.", self.operation.name()));
+        let mut text =
+            self.ports(module, &format!("{} of a stream of integers.", self.operation.name()));
         let _ = write!(
             text,
             "    wire {} index;\n    wire {} result;\n    al_index #(.PERIOD({period}), .INDEX({index})) counter (.clk(clk), .rst(rst), \
@@ -176,8 +178,11 @@ impl StageText<'_> {
             }
             Operation::Offset { negated, terms, .. } => {
                 // Wide enough for both operands as well.
-                let widest =
-                    terms.iter().map(|&term| signed_bits(term.into(), term.into())).max().unwrap_or(1);
+                let widest = terms
+                    .iter()
+                    .map(|&term| signed_bits(term.into(), term.into()))
+                    .max()
+                    .unwrap_or(1);
                 let wide = bits.max(widest).max(self.input_bits(0) + 1);
                 let term = |class: usize| unsigned(masked(terms[class].into(), wide), wide);
                 text.push_str(&self.constants("term", wide, term));
@@ -210,15 +215,19 @@ impl StageText<'_> {
         comparator: u32,
         polarity: Polarity,
     ) {
-        let Some(Word::Integer { low, high }) = self.inputs.first().map(|link| link.word) else { return };
+        let Some(Word::Integer { low, high }) = self.inputs.first().map(|link| link.word) else {
+            return;
+        };
         let (a, m) = (self.input_bits(0), width_of(multipliers.iter().copied()));
         let (product, level) = scale_bits(low.into(), high.into(), multipliers, shift, a, m);
-        let is_signed = matches!(self.output.word, Word::Threshold { sign: InputInterval::Signed, .. });
+        let is_signed =
+            matches!(self.output.word, Word::Threshold { sign: InputInterval::Signed, .. });
         // Saturation adds the threshold of 0 of bipolar streams, or negates, before it limits.
         let [least, greatest] = scaled_ends(low.into(), high.into(), multipliers, shift);
         let middle = if polarity == Polarity::Bipolar { (1_i128 << comparator) >> 1 } else { 0 };
         let negated = if is_signed { -least } else { 0 };
-        let level = level.max(signed_bits(least, (greatest + middle).max(negated))).max(comparator + 3);
+        let level =
+            level.max(signed_bits(least, (greatest + middle).max(negated))).max(comparator + 3);
         let product = product.max(level);
         text.push_str(&self.constants("multiplier", m, |class| unsigned(multipliers[class], m)));
         let _ = writeln!(
@@ -236,7 +245,9 @@ impl StageText<'_> {
     fn clip(&self, text: &mut String, bounds: &[[i64; 2]]) {
         let (a, bits) = (self.input_bits(0), self.output.word.bits());
         // Bounds beyond all values limit nothing, and need no wider words.
-        let Some(Word::Integer { low: least, high: most }) = self.inputs.first().map(|link| link.word) else {
+        let Some(Word::Integer { low: least, high: most }) =
+            self.inputs.first().map(|link| link.word)
+        else {
             return;
         };
         let held = |bound: i64| match bound {
@@ -245,8 +256,12 @@ impl StageText<'_> {
             bound => bound,
         };
         let all = bounds.iter().flatten().map(|&bound| held(bound));
-        let wide =
-            all.map(|bound| signed_bits(bound.into(), bound.into())).max().unwrap_or(1).max(a).max(bits);
+        let wide = all
+            .map(|bound| signed_bits(bound.into(), bound.into()))
+            .max()
+            .unwrap_or(1)
+            .max(a)
+            .max(bits);
         for (name, k) in [("low", 0), ("high", 1)] {
             let bound = |class: usize| unsigned(masked(held(bounds[class][k]).into(), wide), wide);
             text.push_str(&self.constants(name, wide, bound));
@@ -272,14 +287,18 @@ impl StageText<'_> {
         let mut scales = String::new();
         let mut widths = [0; 2];
         for (k, name) in ["a", "b"].into_iter().enumerate() {
-            let Some(Word::Integer { low, high }) = self.inputs.get(k).map(|link| link.word) else { return };
+            let Some(Word::Integer { low, high }) = self.inputs.get(k).map(|link| link.word) else {
+                return;
+            };
             let own: Vec<u128> = multipliers.iter().map(|pair| pair[k]).collect();
             let (a, m) = (self.input_bits(k), width_of(own.iter().copied()));
             let (product, level) = scale_bits(low.into(), high.into(), &own, shifts[k], a, m);
             let product = product.max(level);
             widths[k] = level;
             wide = wide.max(level + 1);
-            text.push_str(&self.constants(&format!("multiplier_{name}"), m, |class| unsigned(own[class], m)));
+            text.push_str(
+                &self.constants(&format!("multiplier_{name}"), m, |class| unsigned(own[class], m)),
+            );
             let _ = writeln!(
                 scales,
                 "    wire {} scaled_{name};\n    al_scale #(.A({a}), .M({m}), .SHIFT({}), .P({product}), .R({level})) scale_{name} \
@@ -318,13 +337,15 @@ impl StageText<'_> {
         let taps: Vec<String> = (0..n)
             .map(|tap| {
                 // The word of the channel that arrived last, at each tap.
-                let word = shape.word(shape.channels - 1, tap / shape.kernel[1], tap % shape.kernel[1]);
+                let word =
+                    shape.word(shape.channels - 1, tap / shape.kernel[1], tap % shape.kernel[1]);
                 format!("words[{}+:{a}]", word * a as usize)
             })
             .collect();
         let most = i128::from(low).unsigned_abs().max(i128::from(high).unsigned_abs()) as i128 + 1;
         let divisor_value = divisor.unwrap_or(1) as i128;
-        let sum_bits = signed_bits(0, 4 * most * divisor_value.max(n as i128) + 2 * divisor_value).max(a + 2);
+        let sum_bits =
+            signed_bits(0, 4 * most * divisor_value.max(n as i128) + 2 * divisor_value).max(a + 2);
         let _ = write!(
             text,
             "    wire {} values = {};\n    wire {} result;\n    al_pool #(\n        .N({n}), .A({a}), .AVERAGE({}), .S({sum_bits}), \

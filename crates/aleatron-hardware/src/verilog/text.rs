@@ -25,8 +25,10 @@ pub(crate) fn range(bits: usize) -> String {
 
 /// Returns a function that maps an index to a constant; indices without an entry have the last one.
 pub(crate) fn table(name: &str, kind: &str, index_bits: u32, entries: &[String]) -> String {
-    let mut text =
-        format!("    function {kind} {name}(input {} at);\n        case (at)\n", range(index_bits as usize));
+    let mut text = format!(
+        "    function {kind} {name}(input {} at);\n        case (at)\n",
+        range(index_bits as usize)
+    );
     let last = entries.len().saturating_sub(1);
     for (k, entry) in entries.iter().enumerate() {
         let label = if k == last { "default".to_owned() } else { format!("{index_bits}'d{k}") };
@@ -54,17 +56,21 @@ pub(crate) fn concatenation(parts: &[String]) -> String {
 }
 
 /// Returns a wide constant given by bits, the lowest first.
-pub(crate) fn bit_vector(bits: impl DoubleEndedIterator<Item = bool> + ExactSizeIterator) -> String {
+pub(crate) fn bit_vector(
+    bits: impl DoubleEndedIterator<Item = bool> + ExactSizeIterator,
+) -> String {
     let n = bits.len();
     let bits: Vec<bool> = bits.collect();
-    let digit =
-        |nibble: &[bool]| nibble.iter().enumerate().fold(0_u32, |d, (k, &bit)| d | u32::from(bit) << k);
+    let digit = |nibble: &[bool]| {
+        nibble.iter().enumerate().fold(0_u32, |d, (k, &bit)| d | u32::from(bit) << k)
+    };
     let digits: String =
         bits.chunks(4).rev().filter_map(|nibble| char::from_digit(digit(nibble), 16)).collect();
     format!("{n}'h{digits}")
 }
 
-/// Returns a signal list that keeps linters from reporting signals that a configuration does not need.
+/// Returns a signal list that keeps linters from reporting signals that a configuration does not
+/// need.
 pub(crate) fn unused(signals: &[&str]) -> String {
     match signals {
         [] => String::new(),

@@ -31,12 +31,18 @@ pub(crate) fn output_bits(circuit: &Circuit, options: &Options) -> u32 {
     }
 }
 
-/// Returns the readers of a source: the index of the stage and of its input; the output of the circuit is behind all stages.
+/// Returns the readers of a source: the index of the stage and of its input; the output of the
+/// circuit is behind all stages.
 fn readers(circuit: &Circuit, source: Source) -> Vec<(usize, usize)> {
     let mut readers = Vec::new();
     for (k, stage) in circuit.stages.iter().enumerate() {
         readers.extend(
-            stage.inputs.iter().enumerate().filter(|(_, input)| **input == source).map(|(i, _)| (k, i)),
+            stage
+                .inputs
+                .iter()
+                .enumerate()
+                .filter(|(_, input)| **input == source)
+                .map(|(i, _)| (k, i)),
         );
     }
     if circuit.output == source {
@@ -61,10 +67,14 @@ fn decision(circuit: &Circuit, (data, branch): (&str, &str), output: u32, m_byte
     let (n, mut width) = (scores.elements, scores.word.bits());
     let mut score = format!("{data}_data");
     let mut text = format!("    wire {} score_index;\n", range(output as usize));
-    if let (Word::Integer { low, high }, false) = (scores.word, circuit.score_multipliers.is_empty()) {
-        let factors: Vec<u128> = circuit.score_multipliers.iter().map(|&factor| factor.into()).collect();
+    if let (Word::Integer { low, high }, false) =
+        (scores.word, circuit.score_multipliers.is_empty())
+    {
+        let factors: Vec<u128> =
+            circuit.score_multipliers.iter().map(|&factor| factor.into()).collect();
         let m = width_of(factors.iter().copied());
-        let (product, result) = scale_bits(low.into(), high.into(), &factors, SCORE_SHIFT, width, m);
+        let (product, result) =
+            scale_bits(low.into(), high.into(), &factors, SCORE_SHIFT, width, m);
         let entries: Vec<String> = factors.iter().map(|&factor| unsigned(factor, m)).collect();
         let _ = write!(
             text,
@@ -84,7 +94,8 @@ fn decision(circuit: &Circuit, (data, branch): (&str, &str), output: u32, m_byte
             // No lead reaches a margin of more bits; after the last read, every one does.
             let most = (1_u128 << (width + 1)) - 1;
             let margins = layer.checks.iter().map(|check| u128::from(check.margin).min(most));
-            let margins: Vec<String> = margins.chain([0]).map(|margin| unsigned(margin, width + 1)).collect();
+            let margins: Vec<String> =
+                margins.chain([0]).map(|margin| unsigned(margin, width + 1)).collect();
             let read = bits(margins.len());
             text.push_str(&table("margin_of", &range(width as usize + 1), read, &margins));
             format!(
@@ -127,7 +138,8 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
         range(m_bytes as usize),
     );
     // Signals first: readers may come before forks in the text.
-    let sources = std::iter::once(Source::Input).chain((0..circuit.stages.len()).map(Source::Stage));
+    let sources =
+        std::iter::once(Source::Input).chain((0..circuit.stages.len()).map(Source::Stage));
     let sources: Vec<Source> = sources.collect();
     for &source in &sources {
         let link = link_name(circuit, source);
@@ -139,7 +151,8 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
         let branches = readers(circuit, source);
         if branches.len() > 1 {
             for branch in 0..branches.len() {
-                let _ = writeln!(text, "    wire {link}_to{branch}_valid, {link}_to{branch}_ready;");
+                let _ =
+                    writeln!(text, "    wire {link}_to{branch}_valid, {link}_to{branch}_ready;");
             }
         }
     }
@@ -165,8 +178,10 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
         if branches.len() > 1 {
             let link = link_name(circuit, source);
             let list = |signal: &str| {
-                let names: Vec<String> =
-                    (0..branches.len()).rev().map(|branch| format!("{link}_to{branch}_{signal}")).collect();
+                let names: Vec<String> = (0..branches.len())
+                    .rev()
+                    .map(|branch| format!("{link}_to{branch}_{signal}"))
+                    .collect();
                 names.join(", ")
             };
             let _ = writeln!(
@@ -199,8 +214,10 @@ pub(crate) fn top(circuit: &Circuit, options: &Options, name: &str, prefix: &str
              .out_ready({name}_ready)\n    );"
         );
     }
-    let (data, branch) =
-        (link_name(circuit, circuit.output), reader_name(circuit, circuit.output, (circuit.stages.len(), 0)));
+    let (data, branch) = (
+        link_name(circuit, circuit.output),
+        reader_name(circuit, circuit.output, (circuit.stages.len(), 0)),
+    );
     match options.output {
         Output::Scores => {
             let fill = match scores.word {

@@ -1,4 +1,5 @@
-//! Large runs: `cargo test --release -p aleatron-hardware -- --ignored --nocapture conformance`. Each prints a line for every simulation.
+//! Large runs: `cargo test --release -p aleatron-hardware -- --ignored --nocapture conformance`.
+//! Each prints a line for every simulation.
 
 use crate::support::{Folder, check, config, write};
 use aleatron_data::Dataset;
@@ -7,9 +8,17 @@ use aleatron_hardware::simulate::Simulator;
 use aleatron_hardware::{Circuit, ClockGating, Design, Options};
 use std::time::Instant;
 
-fn run(name: &str, network: &Network, length: usize, generator: &str, x: &[f64], simulator: Simulator) {
+fn run(
+    name: &str,
+    network: &Network,
+    length: usize,
+    generator: &str,
+    x: &[f64],
+    simulator: Simulator,
+) {
     let start = Instant::now();
-    let passed = check(name, network, &config(length, generator), &Options::default(), x, simulator);
+    let passed =
+        check(name, network, &config(length, generator), &Options::default(), x, simulator);
     let simulated: f64 = passed.iter().map(|passed| passed.elapsed.as_secs_f64()).sum();
     for passed in &passed {
         let seconds = passed.elapsed.as_secs_f64();
@@ -56,7 +65,8 @@ fn lenet5() -> (Network, Vec<f64>) {
 fn conformance_of_lenet5() {
     let (network, x) = lenet5();
     let config = config(64, "sobol").range(aleatron_engine::network::ValueRange::Saturate);
-    let options = Options { lanes: Some(4), clock_gating: ClockGating::Cells, ..Options::default() };
+    let options =
+        Options { lanes: Some(4), clock_gating: ClockGating::Cells, ..Options::default() };
     let start = Instant::now();
     let circuit = Circuit::new(&network, &config, &options).unwrap();
     let design = Design::new(&circuit, &options).unwrap();
@@ -67,8 +77,15 @@ fn conformance_of_lenet5() {
     let folder = Folder::new("lenet5");
     let design = write(&folder, &network, &config, &options, &x);
     let start = Instant::now();
-    for passed in aleatron_hardware::simulate::check(folder.path(), &design, Simulator::Verilator).unwrap() {
-        println!("lenet5 {}: {} ({:.2} s)", passed.run, passed.summary, passed.elapsed.as_secs_f64());
+    for passed in
+        aleatron_hardware::simulate::check(folder.path(), &design, Simulator::Verilator).unwrap()
+    {
+        println!(
+            "lenet5 {}: {} ({:.2} s)",
+            passed.run,
+            passed.summary,
+            passed.elapsed.as_secs_f64()
+        );
     }
     println!("lenet5: built and simulated in {:.1} s", start.elapsed().as_secs_f64());
 }

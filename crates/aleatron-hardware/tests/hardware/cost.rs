@@ -29,7 +29,8 @@ fn network(sizes: &[usize], polarity: Polarity) -> Network {
     builder.build().unwrap()
 }
 
-/// Checks that model and synthesis of a design agree within 10 % in area, and returns the energies of both.
+/// Checks that model and synthesis of a design agree within 10 % in area, and returns the energies
+/// of both.
 fn compare(name: &str, network: &Network, config: &StreamConfig, options: &Options) -> [f64; 2] {
     let x: Vec<f64> = (0..2 * network.n_features()).map(|k| (k as f64 * 0.37).fract()).collect();
     let folder = Folder::new(name);
@@ -44,7 +45,9 @@ fn compare(name: &str, network: &Network, config: &StreamConfig, options: &Optio
     assert_eq!(cost.cycles, design.interval());
     // The simulation of the netlist compares its results with those of the engine.
     let energy = synthesized.energy(&circuit, options, &trace).unwrap();
-    assert!((energy.parts.total() - energy.nanojoules).abs() < 1e-9 && energy.clock < energy.nanojoules);
+    assert!(
+        (energy.parts.total() - energy.nanojoules).abs() < 1e-9 && energy.clock < energy.nanojoules
+    );
     [cost.energy, energy.nanojoules]
 }
 
@@ -56,9 +59,14 @@ fn cost_model_agrees_with_synthesis() {
         ("cost-integers", network(&[18, 9], Polarity::Signed), config(1, "int7"), None),
     ];
     for (name, network, config, lanes) in cases {
-        let [model, measured] = compare(name, &network, &config, &Options { lanes, ..Options::default() });
-        // The largest error of a design that was not fitted is 13.5 %: bipolar streams of Sobol sequences, with lanes; see docs/hardware.md.
-        assert!((model / measured - 1.0).abs() < 0.14, "{name}: model {model} nJ, netlist {measured} nJ");
+        let [model, measured] =
+            compare(name, &network, &config, &Options { lanes, ..Options::default() });
+        // The largest error of a design that was not fitted is 13.5 %: bipolar streams of Sobol
+        // sequences, with lanes; see docs/hardware.md.
+        assert!(
+            (model / measured - 1.0).abs() < 0.14,
+            "{name}: model {model} nJ, netlist {measured} nJ"
+        );
     }
 }
 
@@ -67,7 +75,8 @@ fn depth_equals_the_longest_path_that_yosys_finds() {
     let (folder, options) = (Folder::new("depth"), Options::default());
     let network = network(&[6, 3], Polarity::Signed);
     let design = write(&folder, &network, &config(16, "lfsr"), &options, &[0.5; 6]);
-    let synthesized = Synthesized::new(folder.path(), &design, None, Boundaries::Flattened).unwrap();
+    let synthesized =
+        Synthesized::new(folder.path(), &design, None, Boundaries::Flattened).unwrap();
     let run = std::process::Command::new("yosys")
         .args(["-p", "read_json build/netlist.json; ltp -noff"])
         .current_dir(folder.path())
@@ -107,7 +116,9 @@ fn malformed_library_is_refused_with_its_name() {
     let path = folder.path().join("broken.lib");
     std::fs::write(&path, "library (a) {\n cell (b) {").unwrap();
     let synthesize = |path: &Path| {
-        Synthesized::new(folder.path(), &design, Some(path), Boundaries::Parts).unwrap_err().to_string()
+        Synthesized::new(folder.path(), &design, Some(path), Boundaries::Parts)
+            .unwrap_err()
+            .to_string()
     };
     let error = synthesize(&path);
     assert!(error.contains("broken.lib, line 2") && error.contains("without end"), "{error}");

@@ -14,9 +14,17 @@ fn digits(n: usize) -> Vec<f64> {
 fn dense_network_equals_the_engine_in_icarus() {
     let network = Network::digits_noise_aware().unwrap();
     let options = Options { lanes: Some(16), ..Options::default() };
-    let passed = check("noise-aware", &network, &config(16, "lfsr"), &options, &digits(1), Simulator::Icarus);
+    let passed = check(
+        "noise-aware",
+        &network,
+        &config(16, "lfsr"),
+        &options,
+        &digits(1),
+        Simulator::Icarus,
+    );
     assert_eq!(passed.len(), 4);
-    // Loading 64 inputs, 4 groups of 1 + 16 cycles, 64 values; then 65 cycles and 10 scores of the output layer, and registers.
+    // Loading 64 inputs, 4 groups of 1 + 16 cycles, 64 values; then 65 cycles and 10 scores of the
+    // output layer, and registers.
     assert!(passed[1].cycles > 64 + 4 * 17 + 64, "{passed:?}");
 }
 
@@ -44,7 +52,9 @@ fn description_is_json_of_integers() {
     let network = Network::digits_plain().unwrap();
     let circuit = Circuit::new(&network, &config(64, "lfsr"), &Options::default()).unwrap();
     let json = circuit.to_json().unwrap();
-    assert!(json.contains("\"seed\"") && json.contains("\"taps\"") && json.contains("\"thresholds\""));
+    assert!(
+        json.contains("\"seed\"") && json.contains("\"taps\"") && json.contains("\"thresholds\"")
+    );
     let (_, layer) = circuit.layers().next().unwrap();
     assert_eq!((layer.rows.len(), layer.fan_in(), layer.length, layer.comparator), (64, 64, 64, 6));
     let trace = circuit.trace(&digits(2)).unwrap();

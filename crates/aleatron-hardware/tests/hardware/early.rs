@@ -25,10 +25,18 @@ fn circuits_that_stop_early_equal_the_trace() {
     check("early", &network, &config(50, "sobol"), &options(1.5), &digits(6), Simulator::Icarus);
     let with_registers =
         Options { pipeline: Pipeline::Registers, clock_gating: ClockGating::Cells, ..options(0.5) };
-    check("early-registers", &network, &config(16, "lfsr"), &with_registers, &digits(3), Simulator::Icarus);
+    check(
+        "early-registers",
+        &network,
+        &config(16, "lfsr"),
+        &with_registers,
+        &digits(3),
+        Simulator::Icarus,
+    );
 }
 
-/// A margin that no lead reaches changes no class; one that every lead reaches stops every sample at the first check.
+/// A margin that no lead reaches changes no class; one that every lead reaches stops every sample
+/// at the first check.
 #[test]
 fn the_margin_decides_when_samples_stop() {
     let network = Network::digits_noise_aware().unwrap();
@@ -49,10 +57,15 @@ fn the_margin_decides_when_samples_stop() {
     assert!(sometimes.cycles.iter().any(|&cycles| cycles < 64), "{:?}", sometimes.cycles);
     let (always, _) = trace(0.001);
     // A lead of less than one unit of the accumulator is a tie.
-    assert!(always.cycles.iter().filter(|&&cycles| cycles == 8).count() >= 38, "{:?}", always.cycles);
+    assert!(
+        always.cycles.iter().filter(|&&cycles| cycles == 8).count() >= 38,
+        "{:?}",
+        always.cycles
+    );
 }
 
-/// Counts at a check are those of streams that end there, and the part of the bias is that of the cycles so far.
+/// Counts at a check are those of streams that end there, and the part of the bias is that of the
+/// cycles so far.
 #[test]
 fn scores_at_a_check_are_those_of_shorter_streams() {
     let network = Network::digits_plain().unwrap();
@@ -76,7 +89,9 @@ fn scores_at_a_check_are_those_of_shorter_streams() {
                 .chunks_exact(n)
                 .zip([8, 16, 32, 64])
                 .map(|(counts, cycles)| match layer.polarity {
-                    aleatron_core::Polarity::Signed => counts[row] as i64 - layer.fan_in() as i64 * cycles,
+                    aleatron_core::Polarity::Signed => {
+                        counts[row] as i64 - layer.fan_in() as i64 * cycles
+                    }
                     _ => counts[row] as i64,
                 })
                 .collect();
@@ -109,7 +124,8 @@ fn what_has_no_early_termination_is_refused_by_name() {
     }
 }
 
-/// Rows of weights with scales of their own give scores with units of their own, which are compared in one unit.
+/// Rows of weights with scales of their own give scores with units of their own, which are compared
+/// in one unit.
 #[test]
 fn classes_are_those_of_scores_in_one_unit() {
     // Rows of very different magnitudes, whose biases bring the scores near to each other.
@@ -134,11 +150,13 @@ fn classes_are_those_of_scores_in_one_unit() {
     assert!(circuit.units.iter().any(|&unit| unit != circuit.units[0]), "{:?}", circuit.units);
     let trace = circuit.trace(&x).unwrap();
     let scores = network.to_streams(&config).unwrap().forward(&x, 0).unwrap();
-    let classes: Vec<usize> = scores.chunks_exact(4).map(aleatron_engine::network::top_class).collect();
+    let classes: Vec<usize> =
+        scores.chunks_exact(4).map(aleatron_engine::network::top_class).collect();
     assert_eq!(trace.full_classes(&circuit), classes);
     let Source::Stage(last) = circuit.output else { panic!("no layer") };
     let integers: Vec<f64> = trace.stages[last].values.iter().map(|&value| value as f64).collect();
-    let naive: Vec<usize> = integers.chunks_exact(4).map(aleatron_engine::network::top_class).collect();
+    let naive: Vec<usize> =
+        integers.chunks_exact(4).map(aleatron_engine::network::top_class).collect();
     assert_ne!(naive, classes, "integers of different units must not be compared");
     check("units", &network, &config, &options, &x[..8 * 12], Simulator::Icarus);
     let full = Options { early_termination: None, ..options };

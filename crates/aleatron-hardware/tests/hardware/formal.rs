@@ -1,4 +1,5 @@
-//! Blocks of the library against their specification for all inputs, proven by the SAT solver of Yosys at small widths.
+//! Blocks of the library against their specification for all inputs, proven by the SAT solver of
+//! Yosys at small widths.
 
 use crate::support::{Folder, config, write};
 use aleatron_core::Polarity;
@@ -33,8 +34,13 @@ fn is_proven(folder: &Folder, name: &str, ports: &str, body: &str, state: State)
         "read_verilog rtl/*.v {file}; hierarchy -check -top {name}_proof; proc; flatten; opt; memory; opt; \
          sat -verify {induction}-prove wrong 0 {name}_proof"
     );
-    let made = Command::new("yosys").args(["-q", "-p", &script]).current_dir(folder.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
+    let made = Command::new("yosys")
+        .args(["-q", "-p", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text =
+        String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
     // Yosys must refute a wrong block, not stumble over it.
     assert!(made.status.success() || text.contains("proof did fail"), "{name}: {text}");
     made.status.success()
@@ -192,7 +198,10 @@ fn library_blocks_equal_their_specification() {
     write(&folder, &network(), &config(1, "int4"), &Options::default(), &[0.5; 7]);
     write(&folder, &network(), &config(4, "lfsr"), &Options::default(), &[0.5; 7]);
     for (name, ports, body, state) in BLOCKS {
-        assert!(is_proven(&folder, name, ports, body, state), "{name} differs from its specification");
+        assert!(
+            is_proven(&folder, name, ports, body, state),
+            "{name} differs from its specification"
+        );
     }
     // A proof that cannot fail proves nothing: every block has a fault that it finds.
     for (name, file, from, to) in [

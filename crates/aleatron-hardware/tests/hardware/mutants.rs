@@ -16,7 +16,8 @@ fn weights(n: usize) -> Vec<f64> {
     (0..n).map(|k| ((k * 37 % 19) as f64 - 9.0) / 9.0).collect()
 }
 
-/// Checks the circuit of a network, which must be equal to the engine, then with each fault, which must not be.
+/// Checks the circuit of a network, which must be equal to the engine, then with each fault, which
+/// must not be.
 fn kill(
     name: &str,
     network: &Network,
@@ -79,7 +80,8 @@ fn faults_in_dense_layers_are_found() {
         .build()
         .unwrap();
     let x = [0.1, 0.9, -0.4, 1.0, -0.75, 0.0, -1.0, 0.3, 0.6, 0.2];
-    let options = Options { clock_gating: ClockGating::Cells, lanes: Some(3), ..Options::default() };
+    let options =
+        Options { clock_gating: ClockGating::Cells, lanes: Some(3), ..Options::default() };
     let mutants = [
         ("rtl/al_compare.v", "} < t[", "} <= t["),
         ("rtl/al_lfsr.v", "u <= SEED", "u <= SEED ^ 1"),
@@ -141,7 +143,8 @@ fn faults_in_convolutions_are_found() {
         .build()
         .unwrap();
     let x: Vec<f64> = (0..120).map(|k| (k * k * 7 % 33) as f64 / 16.0 - 1.0).collect();
-    let options = Options { output: Output::Class, pipeline: Pipeline::Registers, ..Options::default() };
+    let options =
+        Options { output: Output::Class, pipeline: Pipeline::Registers, ..Options::default() };
     let mutants = [
         ("rtl/al_sobol.v", "~k & (k + 1'b1)", "k & (k + 1'b1)"),
         ("rtl/al_sobol.v", "if (init) u <= {WIDTH{1'b0}}", "if (init) u <= {WIDTH{1'b1}}"),
@@ -218,5 +221,12 @@ fn faults_in_early_termination_are_found() {
         ("rtl/al_decide.v", second, "is_second"),
         ("rtl/al_decide.v", second, "$signed(in_data) > $signed(second)"),
     ];
-    kill("mutants-second", &network(&[0.45, -0.3, 2.05, 0.1, 0.2]), &config, &options, &x, &mutants);
+    kill(
+        "mutants-second",
+        &network(&[0.45, -0.3, 2.05, 0.1, 0.2]),
+        &config,
+        &options,
+        &x,
+        &mutants,
+    );
 }

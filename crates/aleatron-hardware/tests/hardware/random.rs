@@ -1,5 +1,5 @@
-//! Random networks. `ALEATRON_HARDWARE_CASES=200 cargo test -p aleatron-hardware random` runs more of them, from number
-//! `ALEATRON_HARDWARE_FIRST` on.
+//! Random networks. `ALEATRON_HARDWARE_CASES=200 cargo test -p aleatron-hardware random` runs more
+//! of them, from number `ALEATRON_HARDWARE_FIRST` on.
 
 use crate::support::{check, config};
 use aleatron_core::arithmetic::{Pool, PoolKind};
@@ -37,7 +37,11 @@ impl Draws {
     }
 
     fn activation(&mut self) -> Activation {
-        self.choose(&[Activation::Identity, Activation::Relu, Activation::Clamp { low: -0.5, high: 1.5 }])
+        self.choose(&[
+            Activation::Identity,
+            Activation::Relu,
+            Activation::Clamp { low: -0.5, high: 1.5 },
+        ])
     }
 }
 
@@ -61,7 +65,8 @@ fn options(draws: &mut Draws) -> Options {
 
 fn dense(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
     let polarity = draws.choose(&Polarity::ALL);
-    // One in six networks has up to 200 inputs and neurons, and streams that Icarus simulates in seconds.
+    // One in six networks has up to 200 inputs and neurons, and streams that Icarus simulates in
+    // seconds.
     let is_large = draws.between(0, 5) == 5;
     let most = if is_large { [200, 200] } else { [20, 12] };
     let mut n = draws.between(1, most[0]);
@@ -80,7 +85,11 @@ fn dense(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
         n = m;
     }
     let generator = draws.choose(&["lfsr", "sobol", "vdc", "ramp", "halton", "lfsr:3+sobol:2"]);
-    let length = if is_large { draws.choose(&[1, 7, 16]) } else { draws.choose(&[1, 2, 7, 16, 33, 64, 100]) };
+    let length = if is_large {
+        draws.choose(&[1, 7, 16])
+    } else {
+        draws.choose(&[1, 2, 7, 16, 33, 64, 100])
+    };
     let is_shared = !["lfsr", "sobol"].contains(&generator);
     let sharing = if is_shared { Sharing::OneForAll } else { draws.choose(&Sharing::ALL) };
     (builder.build().unwrap(), config(length, generator).sharing(sharing), polarity)
@@ -115,9 +124,16 @@ fn conv(draws: &mut Draws) -> (Network, StreamConfig, Polarity) {
     }
     let n = out * rows * columns;
     let m = draws.between(1, 4);
-    let network =
-        builder.dense("last", n, &draws.values(n * m, polarity), &[]).polarity(polarity).build().unwrap();
-    (network, config(draws.choose(&[3, 8, 17]), draws.choose(&["lfsr", "sobol", "halton"])), polarity)
+    let network = builder
+        .dense("last", n, &draws.values(n * m, polarity), &[])
+        .polarity(polarity)
+        .build()
+        .unwrap();
+    (
+        network,
+        config(draws.choose(&[3, 8, 17]), draws.choose(&["lfsr", "sobol", "halton"])),
+        polarity,
+    )
 }
 
 /// Replaces the streams of a network by integers of random widths.
@@ -126,7 +142,8 @@ fn with_integers(
 ) -> impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity) {
     move |draws| {
         let (network, config, polarity) = make(draws);
-        let generator = draws.choose(&["int2", "int3", "int4", "int6", "int8", "int9"]).parse().unwrap();
+        let generator =
+            draws.choose(&["int2", "int3", "int4", "int6", "int8", "int9"]).parse().unwrap();
         (network, config.generator(generator), polarity)
     }
 }

@@ -16,7 +16,8 @@ fn bernoulli_streams_are_refused_by_layer() {
     for generator in ["bernoulli", "bernoulli+sobol:2", "sobol:1+bernoulli"] {
         let text = refusal(&network, &config(64, generator));
         assert!(
-            text.contains("layer \"hidden\": Bernoulli streams") && text.contains("--generator lfsr"),
+            text.contains("layer \"hidden\": Bernoulli streams")
+                && text.contains("--generator lfsr"),
             "{text}"
         );
     }
@@ -26,14 +27,22 @@ fn bernoulli_streams_are_refused_by_layer() {
 fn floating_point_between_layers_is_refused() {
     let network = Network::digits_plain().unwrap();
     let float = config(64, "lfsr").arithmetic(Arithmetic::Float);
-    assert!(matches!(Circuit::new(&network, &float, &Options::default()), Err(Error::FloatArithmetic)));
+    assert!(matches!(
+        Circuit::new(&network, &float, &Options::default()),
+        Err(Error::FloatArithmetic)
+    ));
 }
 
 #[test]
 fn nodes_on_tensors_are_refused_by_name() {
     let network = NetworkBuilder::new("softmax", &[2])
         .dense("only", 2, &[0.5, -0.5, 0.25, 1.0], &[])
-        .node("probabilities", Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(1) }, &[], 1)
+        .node(
+            "probabilities",
+            Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(1) },
+            &[],
+            1,
+        )
         .build()
         .unwrap();
     let text = refusal(&network, &config(16, "sobol"));

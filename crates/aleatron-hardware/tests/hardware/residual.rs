@@ -13,7 +13,8 @@ use aleatron_tensor::{DType, Device, Tensor};
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     (0..n).map(|_| next()).collect()
@@ -40,12 +41,18 @@ fn window(kernel: &[i64], strides: &[i64], pads: &[i64]) -> Window {
     }
 }
 
-/// Convolutions with padding, pools of both kinds, a residual sum, bounds, a transposition, constants, and a dense layer.
+/// Convolutions with padding, pools of both kinds, a residual sum, bounds, a transposition,
+/// constants, and a dense layer.
 fn residual(pooling: Pooling) -> Network {
     let mut graph = Graph::new("residual");
     let shape = vec![Dim::Named("n".to_owned()), Dim::Fixed(2), Dim::Fixed(6), Dim::Fixed(5)];
-    let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape: Some(shape) });
-    let (k1, b1) = (constant(&mut graph, "k1", &[4, 2, 3, 3], 1), constant(&mut graph, "b1", &[4], 2));
+    let x = graph.add_input(Value {
+        name: "x".to_owned(),
+        dtype: Some(DType::F32),
+        shape: Some(shape),
+    });
+    let (k1, b1) =
+        (constant(&mut graph, "k1", &[4, 2, 3, 3], 1), constant(&mut graph, "b1", &[4], 2));
     let same = || Op::Conv { window: window(&[], &[1, 1], &[1, 1, 1, 1]), groups: 1 };
     let conv1 = graph.add_node("conv1", same(), &[x, k1, b1]);
     let relu = graph.add_node("relu", Op::Unary(Unary::Relu), &[conv1]);
@@ -55,9 +62,11 @@ fn residual(pooling: Pooling) -> Network {
     let k2 = constant(&mut graph, "k2", &[4, 4, 3, 3], 3);
     let conv2 = graph.add_node("conv2", same(), &[max, k2]);
     let sum = graph.add_node("sum", Op::Binary(Binary::Add), &[conv2, max]);
-    let (low, high) = (given(&mut graph, "low", &[-0.6], &[]), given(&mut graph, "high", &[1.7], &[]));
+    let (low, high) =
+        (given(&mut graph, "low", &[-0.6], &[]), given(&mut graph, "high", &[1.7], &[]));
     let clip = graph.add_node("clip", Op::Clip { low: None, high: None }, &[sum, low, high]);
-    let mean = graph.add_node("mean", pool(pooling, window(&[2, 2], &[1, 1], &[1, 0, 0, 0])), &[clip]);
+    let mean =
+        graph.add_node("mean", pool(pooling, window(&[2, 2], &[1, 1], &[1, 0, 0, 0])), &[clip]);
     let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![0, 2, 3, 1]) }, &[mean]);
     let flat = graph.add_node("flat", Op::Flatten { axis: 1 }, &[turned]);
     let (w, b) = (constant(&mut graph, "w", &[5, 24], 4), constant(&mut graph, "b", &[5], 5));

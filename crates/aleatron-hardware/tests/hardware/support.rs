@@ -10,7 +10,8 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-hardware-{name}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("aleatron-hardware-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -50,7 +51,8 @@ pub(crate) fn write(
         aleatron_hardware::circuit::Source::Stage(index) => &trace.stages[index].values,
         aleatron_hardware::circuit::Source::Input => panic!("no stages"),
     };
-    let traced: Vec<f64> = last.iter().enumerate().map(|(k, &v)| v as f64 * circuit.units[k % n]).collect();
+    let traced: Vec<f64> =
+        last.iter().enumerate().map(|(k, &v)| v as f64 * circuit.units[k % n]).collect();
     assert_eq!(traced, scores);
     design.write(folder.path()).unwrap();
     Bench::new(&circuit, options, &trace).unwrap().write(folder.path()).unwrap();

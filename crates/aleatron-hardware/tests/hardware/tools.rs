@@ -10,8 +10,13 @@ fn verilator_and_yosys_have_no_warnings() {
     let network = Network::digits_cnn().unwrap();
     let folder = Folder::new("lint");
     let x = vec![1.0; 64];
-    let design =
-        write(&folder, &network, &config(16, "sobol"), &Options { lanes: Some(4), ..Options::default() }, &x);
+    let design = write(
+        &folder,
+        &network,
+        &config(16, "sobol"),
+        &Options { lanes: Some(4), ..Options::default() },
+        &x,
+    );
     simulate::lint(folder.path(), &design).unwrap();
     let script = format!(
         "read_verilog {}; hierarchy -check -top {}; proc; check -assert",
@@ -23,7 +28,8 @@ fn verilator_and_yosys_have_no_warnings() {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
+    let text =
+        String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
     assert!(made.status.success() && text.trim().is_empty(), "{text}");
 }
 

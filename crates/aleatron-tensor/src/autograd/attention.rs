@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::ops::{AttentionOptions, Causality};
 use crate::tensor::Tensor;
 
-/// Records an attention. The backward pass computes the scores again; unlike the forward pass it stores them as a whole.
+/// Records an attention. The backward pass computes the scores again; unlike the forward pass it
+/// stores them as a whole.
 pub(crate) fn attention(
     queries: &Tensor,
     keys: &Tensor,

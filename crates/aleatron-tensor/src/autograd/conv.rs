@@ -66,8 +66,9 @@ pub(crate) fn convolve_transposed(
         };
         let mut gradients = if is_empty {
             let image_shape = w.as_ref().map(|w| [g.shape()[0], w.shape()[0], size[0], size[1]]);
-            let of_image =
-                image_shape.map(|shape| Tensor::zeros(&shape, g.dtype(), &g.device())).transpose()?;
+            let of_image = image_shape
+                .map(|shape| Tensor::zeros(&shape, g.dtype(), &g.device()))
+                .transpose()?;
             let of_weight = x.as_ref().map(|x| {
                 let shape = [x.shape()[1], g.shape()[1] / options.groups, kernel[0], kernel[1]];
                 Tensor::zeros(&shape, g.dtype(), &g.device())
@@ -93,7 +94,12 @@ fn last_two(x: &Tensor) -> [usize; 2] {
 }
 
 /// The sizes of a convolution of an image with a kernel whose result is `g`.
-fn geometry(image: [usize; 4], g: &Tensor, kernel: [usize; 2], options: &ConvOptions<2>) -> Geometry {
+fn geometry(
+    image: [usize; 4],
+    g: &Tensor,
+    kernel: [usize; 2],
+    options: &ConvOptions<2>,
+) -> Geometry {
     let ConvOptions { stride, padding, dilation, groups } = *options;
     let [images, channels, rows, columns] = image;
     Geometry {
@@ -127,7 +133,8 @@ fn input_gradient(
     if let Place::Cpu(_) = g.place()? {
         let matrix = weight.reshape(&[weight.shape()[0], geometry.depth()])?.cast(DType::F32)?;
         let g = g.cast(DType::F32)?;
-        let storage = cpu::conv_gradient::of_image(&geometry, &g.host_view()?, &matrix.host_view()?)?;
+        let storage =
+            cpu::conv_gradient::of_image(&geometry, &g.host_view()?, &matrix.host_view()?)?;
         return Tensor::from_cpu(storage, &shape);
     }
     let kernel = geometry.kernel;
@@ -141,7 +148,8 @@ fn input_gradient(
     g.convolve_transposed(op, weight, None, &transposed)
 }
 
-/// Returns the gradient of the weights of a convolution of `image` whose result has the gradient `g`.
+/// Returns the gradient of the weights of a convolution of `image` whose result has the gradient
+/// `g`.
 fn weight_gradient(
     op: &'static str,
     image: &Tensor,
@@ -159,17 +167,24 @@ fn weight_gradient(
     }
     if let Place::Cpu(_) = g.place()? {
         let (image, g) = (image.cast(DType::F32)?, g.cast(DType::F32)?.contiguous()?);
-        let storage = cpu::conv_gradient::of_weight(&geometry, &image.host_view()?, &g.host_view()?)?;
+        let storage =
+            cpu::conv_gradient::of_weight(&geometry, &image.host_view()?, &g.host_view()?)?;
         return Tensor::from_cpu(storage, &shape);
     }
     // A convolution in which images and channels are exchanged, and stride and dilation as well.
     let [out_rows, out_columns] = geometry.out;
     let image = image.reshape(&[images, groups, own, rows, columns])?.permute(&[2, 1, 0, 3, 4])?;
     let image = image.reshape(&[own, groups * images, rows, columns])?;
-    let g = g.reshape(&[images, groups, out_channels, out_rows, out_columns])?.permute(&[1, 2, 0, 3, 4])?;
+    let g = g
+        .reshape(&[images, groups, out_channels, out_rows, out_columns])?
+        .permute(&[1, 2, 0, 3, 4])?;
     let g = g.reshape(&[groups * out_channels, images, out_rows, out_columns])?;
-    let exchanged =
-        ConvOptions { stride: options.dilation, padding: options.padding, dilation: options.stride, groups };
+    let exchanged = ConvOptions {
+        stride: options.dilation,
+        padding: options.padding,
+        dilation: options.stride,
+        groups,
+    };
     let all = image.convolve(op, &g, None, &exchanged, MatmulPlan::Automatic)?;
     all.slice(2, ..kernel[0])?.slice(3, ..kernel[1])?.permute(&[1, 0, 2, 3])
 }

@@ -64,7 +64,8 @@ fn unary_needs(op: UnaryOp) -> UnaryNeeds {
     }
 }
 
-/// The gradient of an operation of one argument, from the gradient of the result and the saved value.
+/// The gradient of an operation of one argument, from the gradient of the result and the saved
+/// value.
 struct UnaryGradient(UnaryOp);
 
 impl Formula for UnaryGradient {
@@ -102,7 +103,8 @@ impl Formula for UnaryGradient {
             UnaryOp::Relu => s.is(BinaryOp::Le, 0.0).zero_or(&g),
             UnaryOp::Gelu => {
                 let below = (s.clone() * FRAC_1_SQRT_2).unary(UnaryOp::Erf) * 0.5 + 0.5;
-                let density = (s.clone().square() * -0.5).unary(UnaryOp::Exp) * (1.0 / (2.0 * PI).sqrt());
+                let density =
+                    (s.clone().square() * -0.5).unary(UnaryOp::Exp) * (1.0 / (2.0 * PI).sqrt());
                 g * (below + s * density)
             }
             UnaryOp::GeluTanh => g * gelu_tanh_slope(&s),
@@ -132,7 +134,9 @@ pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
     let output = x.detach().unary(op)?;
     let saved = match unary_needs(op) {
         UnaryNeeds::NoGradient => return Ok(output),
-        UnaryNeeds::Nothing => return Ok(attach(op.name(), &[x], &output, |g| Ok(vec![Some(g.neg()?)]))),
+        UnaryNeeds::Nothing => {
+            return Ok(attach(op.name(), &[x], &output, |g| Ok(vec![Some(g.neg()?)])));
+        }
         UnaryNeeds::Step => {
             return Ok(attach(op.name(), &[x], &output, |g| {
                 Ok(vec![Some(Tensor::zeros(g.shape(), g.dtype(), &g.device())?)])
@@ -142,7 +146,8 @@ pub(crate) fn unary(op: UnaryOp, x: &Tensor) -> Result<Tensor> {
         UnaryNeeds::Output => output.clone(),
     };
     Ok(attach(op.name(), &[x], &output, move |g| {
-        let gradient = evaluate_formula(op.name(), &[g.into(), (&saved).into()], &UnaryGradient(op))?;
+        let gradient =
+            evaluate_formula(op.name(), &[g.into(), (&saved).into()], &UnaryGradient(op))?;
         Ok(vec![Some(gradient)])
     }))
 }
@@ -177,17 +182,22 @@ impl Formula for BinaryGradient {
             }
             (BinaryOp::Min, side) => extreme(&g, &x, &y, side, [BinaryOp::Gt, BinaryOp::Lt]),
             (BinaryOp::Max, side) => extreme(&g, &x, &y, side, [BinaryOp::Lt, BinaryOp::Gt]),
-            (BinaryOp::LeakyRelu, Side::Left) => x.is(BinaryOp::Gt, 0.0).select(&g, &(g.clone() * y)),
+            (BinaryOp::LeakyRelu, Side::Left) => {
+                x.is(BinaryOp::Gt, 0.0).select(&g, &(g.clone() * y))
+            }
             (BinaryOp::LeakyRelu, Side::Right) => x.is(BinaryOp::Gt, 0.0).zero_or(&(g * x)),
             (BinaryOp::Elu, Side::Left) => {
                 let slope = g.clone() * y * x.clone().unary(UnaryOp::Exp);
                 x.is(BinaryOp::Gt, 0.0).select(&g, &slope)
             }
-            (BinaryOp::Elu, Side::Right) => x.is(BinaryOp::Gt, 0.0).zero_or(&(g * x.unary(UnaryOp::Expm1))),
+            (BinaryOp::Elu, Side::Right) => {
+                x.is(BinaryOp::Gt, 0.0).zero_or(&(g * x.unary(UnaryOp::Expm1)))
+            }
             (BinaryOp::Atan2, Side::Left) => g * y.clone() / (x.square() + y.square()),
             (BinaryOp::Atan2, Side::Right) => -(g * x.clone()) / (x.square() + y.square()),
             (BinaryOp::CopySign, Side::Left) => {
-                let sign = x.clone().unary(UnaryOp::Sign) * x.number(1.0).binary(BinaryOp::CopySign, &y);
+                let sign =
+                    x.clone().unary(UnaryOp::Sign) * x.number(1.0).binary(BinaryOp::CopySign, &y);
                 g * sign
             }
             (BinaryOp::Hypot, side) => {
@@ -205,7 +215,8 @@ impl Formula for BinaryGradient {
     }
 }
 
-/// The gradient of a minimum or maximum: that of the result for the chosen argument, one half of it for equal ones.
+/// The gradient of a minimum or maximum: that of the result for the chosen argument, one half of it
+/// for equal ones.
 fn extreme<L: Clone + PartialEq>(
     g: &Value<L>,
     x: &Value<L>,
@@ -267,12 +278,14 @@ pub(crate) fn binary(op: BinaryOp, left: Operand<'_>, right: Operand<'_>) -> Res
     let output = Tensor::binary(op, saved_left.operand(), saved_right.operand())?;
     let (tracks_left, tracks_right) = (is_tracked(&left), is_tracked(&right));
     // One edge for each tensor.
-    let inputs: Vec<&Tensor> = [&left, &right].into_iter().filter_map(|operand| operand.tensor()).collect();
-    let sides: Vec<Option<Side>> = [(&left, Side::Left, tracks_left), (&right, Side::Right, tracks_right)]
-        .into_iter()
-        .filter(|(operand, ..)| operand.tensor().is_some())
-        .map(|(_, side, is_tracked)| is_tracked.then_some(side))
-        .collect();
+    let inputs: Vec<&Tensor> =
+        [&left, &right].into_iter().filter_map(|operand| operand.tensor()).collect();
+    let sides: Vec<Option<Side>> =
+        [(&left, Side::Left, tracks_left), (&right, Side::Right, tracks_right)]
+            .into_iter()
+            .filter(|(operand, ..)| operand.tensor().is_some())
+            .map(|(_, side, is_tracked)| is_tracked.then_some(side))
+            .collect();
     match binary_needs(op) {
         BinaryNeeds::NoGradient => Ok(output),
         BinaryNeeds::Nothing => {
@@ -290,8 +303,9 @@ pub(crate) fn binary(op: BinaryOp, left: Operand<'_>, right: Operand<'_>) -> Res
             // An argument is retained only if the gradient of a tracked one needs it.
             let needs_left = tracks_right || (tracks_left && !needs_other_only(op, Side::Left));
             let needs_right = tracks_left || (tracks_right && !needs_other_only(op, Side::Right));
-            let keep =
-                |saved, is_needed: bool| if is_needed { saved } else { Saved::Scalar(Scalar::Float(0.0)) };
+            let keep = |saved, is_needed: bool| {
+                if is_needed { saved } else { Saved::Scalar(Scalar::Float(0.0)) }
+            };
             let (left, right) = (keep(saved_left, needs_left), keep(saved_right, needs_right));
             Ok(attach(name, &inputs, &output, move |g| {
                 let part = |side: &Option<Side>| -> Result<Option<Tensor>> {
@@ -320,7 +334,8 @@ struct Masked(Side);
 
 impl Formula for Masked {
     fn build<L: Clone + PartialEq>(&self, arguments: &[Expr<L>]) -> Expr<L> {
-        let (g, condition) = (Value::new(arguments[0].clone()), Condition::new(arguments[1].clone()));
+        let (g, condition) =
+            (Value::new(arguments[0].clone()), Condition::new(arguments[1].clone()));
         let masked = match self.0 {
             Side::Left => condition.value_or_zero(&g),
             Side::Right => condition.zero_or(&g),
@@ -330,13 +345,19 @@ impl Formula for Masked {
 }
 
 /// Records a choice between two arguments.
-pub(crate) fn select_where(condition: &Tensor, left: Operand<'_>, right: Operand<'_>) -> Result<Tensor> {
+pub(crate) fn select_where(
+    condition: &Tensor,
+    left: Operand<'_>,
+    right: Operand<'_>,
+) -> Result<Tensor> {
     let (saved_left, saved_right) = (Saved::new(&left), Saved::new(&right));
     let output = condition.where_(saved_left.operand(), saved_right.operand())?;
     let condition = condition.clone();
     let tracked: Vec<(Side, &Tensor)> = [(Side::Left, &left), (Side::Right, &right)]
         .into_iter()
-        .filter_map(|(side, operand)| Some((side, operand.tensor().filter(|tensor| tensor.is_tracked())?)))
+        .filter_map(|(side, operand)| {
+            Some((side, operand.tensor().filter(|tensor| tensor.is_tracked())?))
+        })
         .collect();
     let inputs: Vec<&Tensor> = tracked.iter().map(|&(_, tensor)| tensor).collect();
     let sides: Vec<Side> = tracked.iter().map(|&(side, _)| side).collect();
@@ -389,7 +410,9 @@ pub(crate) fn clip(x: &Tensor, low: Operand<'_>, high: Operand<'_>) -> Result<Te
     let tracked: Vec<(ClipArgument, &Tensor)> = names
         .into_iter()
         .zip(&operands)
-        .filter_map(|(name, operand)| Some((name, operand.tensor().filter(|tensor| tensor.is_tracked())?)))
+        .filter_map(|(name, operand)| {
+            Some((name, operand.tensor().filter(|tensor| tensor.is_tracked())?))
+        })
         .collect();
     let inputs: Vec<&Tensor> = tracked.iter().map(|&(_, tensor)| tensor).collect();
     let arguments: Vec<ClipArgument> = tracked.iter().map(|&(argument, _)| argument).collect();

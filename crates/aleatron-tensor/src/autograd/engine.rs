@@ -41,8 +41,8 @@ impl Ord for Entry {
     }
 }
 
-/// Gradients of nodes that were not visited yet. The latest node is visited first: everything computed from it was visited before, so its
-/// gradient is complete.
+/// Gradients of nodes that were not visited yet. The latest node is visited first: everything
+/// computed from it was visited before, so its gradient is complete.
 #[derive(Default)]
 struct Pending {
     heap: BinaryHeap<Entry>,
@@ -70,7 +70,8 @@ impl Pending {
     }
 }
 
-/// Visits the nodes below a root. `finish` receives each node with its complete gradient and returns whether to go on below it.
+/// Visits the nodes below a root. `finish` receives each node with its complete gradient and
+/// returns whether to go on below it.
 fn run(
     root: Arc<Node>,
     seed: Tensor,
@@ -187,7 +188,8 @@ fn leading_to(root: &Arc<Node>, wanted: &HashSet<u64>) -> HashSet<u64> {
     leading
 }
 
-/// Returns a gradient in the shape and the type of an argument: axes that were broadcast are summed.
+/// Returns a gradient in the shape and the type of an argument: axes that were broadcast are
+/// summed.
 fn fit(edge: &Edge, gradient: Tensor) -> Result<Tensor> {
     sum_to(gradient, &edge.shape, edge.dtype)
 }
@@ -196,9 +198,12 @@ pub(super) fn sum_to(gradient: Tensor, shape: &[usize], dtype: DType) -> Result<
     if gradient.shape() == shape {
         return gradient.cast(dtype);
     }
-    let added =
-        gradient.rank().checked_sub(shape.len()).ok_or(Error::internal("autograd, rank of a gradient"))?;
-    let is_repeated = |axis: usize| axis < added || (shape[axis - added] == 1 && gradient.shape()[axis] != 1);
+    let added = gradient
+        .rank()
+        .checked_sub(shape.len())
+        .ok_or(Error::internal("autograd, rank of a gradient"))?;
+    let is_repeated =
+        |axis: usize| axis < added || (shape[axis - added] == 1 && gradient.shape()[axis] != 1);
     let axes: Vec<isize> =
         (0..gradient.rank()).filter(|&axis| is_repeated(axis)).map(|axis| axis as isize).collect();
     let sum = if axes.is_empty() { gradient } else { gradient.sum_keepdim(&axes)? };

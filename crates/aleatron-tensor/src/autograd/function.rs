@@ -47,19 +47,26 @@ pub trait Function: Send + Sync {
     /// Whatever the function reports.
     fn forward(&self, inputs: &[Tensor]) -> Result<Tensor>;
 
-    /// Computes the gradient of each input from that of the output; `None` for an input without one. A gradient has the shape, the type
-    /// and the device of its input.
+    /// Computes the gradient of each input from that of the output; `None` for an input without
+    /// one. A gradient has the shape, the type and the device of its input.
     ///
     /// # Errors
     /// Whatever the function reports.
-    fn backward(&self, inputs: &[Tensor], output: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>>;
+    fn backward(
+        &self,
+        inputs: &[Tensor],
+        output: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<Vec<Option<Tensor>>>;
 }
 
-/// Applies a function with a gradient of its own. The inputs and the output are retained until the backward pass.
+/// Applies a function with a gradient of its own. The inputs and the output are retained until the
+/// backward pass.
 ///
 /// # Errors
-/// The error of the function; during the backward pass [`Error::Argument`] for another number of gradients than inputs, and
-/// [`Error::Shapes`], [`Error::Promotion`] or [`Error::Devices`] for a gradient that is not like its input.
+/// The error of the function; during the backward pass [`Error::Argument`] for another number of
+/// gradients than inputs, and [`Error::Shapes`], [`Error::Promotion`] or [`Error::Devices`] for a
+/// gradient that is not like its input.
 pub fn apply(function: impl Function + 'static, inputs: &[&Tensor]) -> Result<Tensor> {
     let detached: Vec<Tensor> = inputs.iter().map(|input| input.detach()).collect();
     let output = no_grad(|| function.forward(&detached))?;
@@ -92,7 +99,11 @@ pub fn apply(function: impl Function + 'static, inputs: &[&Tensor]) -> Result<Te
                 return Err(Error::shapes(name, gradient.shape(), input.shape()));
             }
             if gradient.dtype() != input.dtype() {
-                return Err(Error::Promotion { op: name, left: gradient.dtype(), right: input.dtype() });
+                return Err(Error::Promotion {
+                    op: name,
+                    left: gradient.dtype(),
+                    right: input.dtype(),
+                });
             }
             input.check_device(name, gradient)?;
         }
@@ -100,10 +111,11 @@ pub fn apply(function: impl Function + 'static, inputs: &[&Tensor]) -> Result<Te
     }))
 }
 
-/// Computes a function of tensors without retaining its intermediate values: the backward pass computes them again from the inputs.
+/// Computes a function of tensors without retaining its intermediate values: the backward pass
+/// computes them again from the inputs.
 ///
-/// The function must return the same result both times. Tensors that require a gradient must be inputs; the backward pass fails for a
-/// captured one.
+/// The function must return the same result both times. Tensors that require a gradient must be
+/// inputs; the backward pass fails for a captured one.
 ///
 /// ```
 /// use aleatron_tensor::{Device, Tensor, autograd};

@@ -38,7 +38,8 @@ pub(crate) fn index_select(x: &Tensor, axis: isize, indices: &Tensor) -> Result<
     }))
 }
 
-/// The result of a gathering on a GPU, which carries the report of an index outside its axis. On the CPU, such an index is an error at once.
+/// The result of a gathering on a GPU, which carries the report of an index outside its axis. On
+/// the CPU, such an index is an error at once.
 struct IndexFaults(Option<Tensor>);
 
 impl IndexFaults {
@@ -56,14 +57,26 @@ impl IndexFaults {
 }
 
 /// Adds the parts of an axis of `g` to those of a new axis of `len` elements that the indices name.
-fn index_add(op: &'static str, g: &Tensor, axis: usize, indices: &Tensor, len: usize) -> Result<Tensor> {
+fn index_add(
+    op: &'static str,
+    g: &Tensor,
+    axis: usize,
+    indices: &Tensor,
+    len: usize,
+) -> Result<Tensor> {
     let mut shape = vec![1; g.rank()];
     shape[axis] = indices.len();
     scatter_add(op, g, axis, &indices.reshape(&shape)?.broadcast_to(g.shape())?, len)
 }
 
 /// Adds each element of `g` to the element of a new axis of `len` elements that its index names.
-fn scatter_add(op: &'static str, g: &Tensor, axis: usize, indices: &Tensor, len: usize) -> Result<Tensor> {
+fn scatter_add(
+    op: &'static str,
+    g: &Tensor,
+    axis: usize,
+    indices: &Tensor,
+    len: usize,
+) -> Result<Tensor> {
     let mut shape = g.shape().to_vec();
     shape[axis] = len;
     if g.is_empty() || shape.contains(&0) {
@@ -80,19 +93,27 @@ fn scatter_add(op: &'static str, g: &Tensor, axis: usize, indices: &Tensor, len:
             Tensor::from_cpu(storage, &shape)?.cast(g.dtype())
         }
         _ => {
-            // Along a new axis after the old one, each element is compared with every index; the sum is computed by one kernel.
+            // Along a new axis after the old one, each element is compared with every index; the
+            // sum is computed by one kernel.
             let (next, g) = (axis as isize + 1, g.cast(DType::F32)?);
-            let wide = one_hot(&g.unsqueeze(axis as isize)?, axis, &indices.unsqueeze(axis as isize)?, len)?;
+            let wide = one_hot(
+                &g.unsqueeze(axis as isize)?,
+                axis,
+                &indices.unsqueeze(axis as isize)?,
+                len,
+            )?;
             wide.sum(next)
         }
     }
 }
 
-/// Returns an axis of `len` elements that is zero except at the index of each element, whose axis has size 1.
+/// Returns an axis of `len` elements that is zero except at the index of each element, whose axis
+/// has size 1.
 fn one_hot(g: &Tensor, axis: usize, indices: &Tensor, len: usize) -> Result<Tensor> {
     let mut shape = vec![1; g.rank()];
     shape[axis] = len;
-    let indices = if indices.dtype() == DType::I64 { indices.clone() } else { indices.cast(DType::I32)? };
+    let indices =
+        if indices.dtype() == DType::I64 { indices.clone() } else { indices.cast(DType::I32)? };
     let numbers = Tensor::arange(0, len as i64, 1, indices.dtype(), &g.device())?;
     // Indices that count from the end are compared with negative numbers.
     let from_start = indices.eq(&numbers.reshape(&shape)?)?;
@@ -113,10 +134,12 @@ pub(crate) fn resample(x: &Tensor, axis: usize, taps: &Taps, output: &Tensor) ->
         for tap in 0..taps.count {
             let of_tap = |i: usize| i * taps.count + tap;
             let is_outside = |i: usize| taps.places[of_tap(i)] == OUTSIDE;
-            let places: Vec<i32> =
-                (0..count).map(|i| if is_outside(i) { 0 } else { taps.places[of_tap(i)] as i32 }).collect();
-            let weights: Vec<f32> =
-                (0..count).map(|i| if is_outside(i) { 0.0 } else { taps.weights[of_tap(i)] }).collect();
+            let places: Vec<i32> = (0..count)
+                .map(|i| if is_outside(i) { 0 } else { taps.places[of_tap(i)] as i32 })
+                .collect();
+            let weights: Vec<f32> = (0..count)
+                .map(|i| if is_outside(i) { 0.0 } else { taps.weights[of_tap(i)] })
+                .collect();
             let weights = Tensor::from_slice(&weights, &factor_shape, &device)?;
             let places = Tensor::from_slice(&places, &[count], &device)?;
             let part = index_add(OP, &g.cast(DType::F32)?.mul(&weights)?, axis, &places, len)?;

@@ -51,8 +51,9 @@ fn gradient_of_right(g: &Tensor, a: &Tensor, shape: &[usize]) -> Result<Tensor> 
     let a = if a.rank() == 1 { a.unsqueeze(0)? } else { a.clone() };
     let is_shared = shape.len() <= 2 && g.rank() > 2;
     let product = if is_shared {
-        let joined =
-            |x: &Tensor| x.reshape(&[x.len() / x.shape()[x.rank() - 1].max(1), x.shape()[x.rank() - 1]]);
+        let joined = |x: &Tensor| {
+            x.reshape(&[x.len() / x.shape()[x.rank() - 1].max(1), x.shape()[x.rank() - 1]])
+        };
         if g.is_empty() || a.is_empty() {
             Tensor::zeros(shape, g.dtype(), &g.device())?
         } else {
@@ -73,7 +74,8 @@ fn over_batch(matrices: &Tensor, batch: &Tensor) -> Result<Tensor> {
 /// Returns a batch of matrices side by side as one matrix.
 fn last_two_first(x: &Tensor) -> Result<Tensor> {
     let rank = x.rank() as isize;
-    let order: Vec<isize> = std::iter::once(rank - 2).chain(0..rank - 2).chain([rank - 1]).collect();
+    let order: Vec<isize> =
+        std::iter::once(rank - 2).chain(0..rank - 2).chain([rank - 1]).collect();
     let moved = x.permute(&order)?;
     let rows = moved.shape()[0];
     let columns = moved.shape()[1..].iter().product();

@@ -1,24 +1,29 @@
 //! Reverse-mode differentiation.
 //!
-//! [`Tensor::requires_grad`] creates a leaf. An operation with a tracked argument records a node that refers to the nodes of its arguments
-//! and holds the values that its gradient needs. [`Tensor::backward`] visits the nodes in the reverse order of their creation and adds the
-//! gradients to the leaves. Nodes are freed as soon as they were visited, so a graph can be differentiated once.
+//! [`Tensor::requires_grad`] creates a leaf. An operation with a tracked argument records a node
+//! that refers to the nodes of its arguments and holds the values that its gradient needs.
+//! [`Tensor::backward`] visits the nodes in the reverse order of their creation and adds the
+//! gradients to the leaves. Nodes are freed as soon as they were visited, so a graph can be
+//! differentiated once.
 //!
-//! Operations without a tracked argument, and all operations inside [`no_grad`], record nothing. Comparisons, integers and positions of
-//! elements have no gradient: their results are untracked. Step functions such as `round` and `sign` have a gradient of zero.
+//! Operations without a tracked argument, and all operations inside [`no_grad`], record nothing.
+//! Comparisons, integers and positions of elements have no gradient: their results are untracked.
+//! Step functions such as `round` and `sign` have a gradient of zero.
 //!
 //! # Choices where a derivative does not exist
 //!
 //! - `relu`, `abs` and `sign` at 0: 0. `clip` at a bound: 1.
 //! - `maximum` and `minimum` of equal elements: one half each.
-//! - `max` and `min` along axes: the gradient is divided evenly between the elements that are equal to the result.
+//! - `max` and `min` along axes: the gradient is divided evenly between the elements that are equal
+//!   to the result.
 //! - Max pooling: the first largest element of a window in row-major order receives the gradient.
 //! - `sort` and `topk`: the element that a result was taken from receives the gradient.
 //!
 //! # Order of sums
 //!
-//! Contributions to a gradient are added in the reverse order in which the operations were recorded. On the CPU, gradients are
-//! bit-identical for any number of threads, like all other results.
+//! Contributions to a gradient are added in the reverse order in which the operations were
+//! recorded. On the CPU, gradients are bit-identical for any number of threads, like all other
+//! results.
 
 mod assemble;
 mod attention;
@@ -106,7 +111,8 @@ fn with_grad<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Returns whether operations of this thread record nodes for tracked arguments: `false` inside [`no_grad`].
+/// Returns whether operations of this thread record nodes for tracked arguments: `false` inside
+/// [`no_grad`].
 #[must_use]
 pub fn is_enabled() -> bool {
     RECORDING.get() == Recording::Enabled
@@ -114,15 +120,17 @@ pub fn is_enabled() -> bool {
 
 /// Enables or disables recording in this thread, and returns the state before.
 ///
-/// [`no_grad`] is the form for a closure, and restores the state also after a panic. This function is for interfaces with a begin and an end.
+/// [`no_grad`] is the form for a closure, and restores the state also after a panic. This function
+/// is for interfaces with a begin and an end.
 pub fn set_recording(recording: Recording) -> Recording {
     RECORDING.replace(recording)
 }
 
-/// Returns the gradients of an output of one element with respect to some tensors, and changes no leaf.
+/// Returns the gradients of an output of one element with respect to some tensors, and changes no
+/// leaf.
 ///
-/// The tensors may be leaves or results of recorded operations; `None` is returned for a tensor that the output does not depend on. The
-/// visited part of the graph is freed.
+/// The tensors may be leaves or results of recorded operations; `None` is returned for a tensor
+/// that the output does not depend on. The visited part of the graph is freed.
 ///
 /// ```
 /// use aleatron_tensor::{Device, Tensor, autograd};
@@ -136,8 +144,9 @@ pub fn set_recording(recording: Recording) -> Recording {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoGraph`] for an untracked output, [`Error::NotScalar`] for one of several elements, [`Error::GraphFreed`] for a graph that was
-/// differentiated before, or the error of an operation on the way.
+/// [`Error::NoGraph`] for an untracked output, [`Error::NotScalar`] for one of several elements,
+/// [`Error::GraphFreed`] for a graph that was differentiated before, or the error of an operation
+/// on the way.
 pub fn grad(output: &Tensor, inputs: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
     let (node, seed) = (root(output)?, seed(output)?);
     let nodes: Vec<Option<Arc<Node>>> = inputs.iter().map(|input| input.node().cloned()).collect();
@@ -159,7 +168,8 @@ fn seed(output: &Tensor) -> Result<Tensor> {
 
 /// Gradients.
 impl Tensor {
-    /// Returns a new leaf over the same storage: results computed from it are tracked, and [`Self::backward`] accumulates its gradient.
+    /// Returns a new leaf over the same storage: results computed from it are tracked, and
+    /// [`Self::backward`] accumulates its gradient.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -173,7 +183,11 @@ impl Tensor {
     /// [`Error::DType`] for other types than floats.
     pub fn requires_grad(&self) -> Result<Self> {
         if !self.dtype().is_float() {
-            return Err(Error::DType { op: "requires_grad", dtype: self.dtype(), expected: "floats" });
+            return Err(Error::DType {
+                op: "requires_grad",
+                dtype: self.dtype(),
+                expected: "floats",
+            });
         }
         Ok(self.detach().with_node(Node::leaf()))
     }
@@ -190,7 +204,8 @@ impl Tensor {
         self.node().is_some_and(|node| node.is_leaf())
     }
 
-    /// Computes the gradients of this tensor, which must have one element, and adds them to its leaves.
+    /// Computes the gradients of this tensor, which must have one element, and adds them to its
+    /// leaves.
     ///
     /// The graph is freed on the way. If an error occurs, no leaf is changed.
     ///
@@ -201,10 +216,12 @@ impl Tensor {
         engine::backward(node, seed(self)?)
     }
 
-    /// Like [`Self::backward`], for a tensor of any shape: `gradient` holds the gradient of the final result with respect to each element.
+    /// Like [`Self::backward`], for a tensor of any shape: `gradient` holds the gradient of the
+    /// final result with respect to each element.
     ///
     /// # Errors
-    /// As [`grad`]; [`Error::Shapes`], [`Error::Promotion`] or [`Error::Devices`] for a gradient of another shape, type or device.
+    /// As [`grad`]; [`Error::Shapes`], [`Error::Promotion`] or [`Error::Devices`] for a gradient of
+    /// another shape, type or device.
     pub fn backward_with(&self, gradient: &Self) -> Result<()> {
         const OP: &str = "backward";
         let node = root(self)?;
@@ -218,7 +235,8 @@ impl Tensor {
         engine::backward(node, gradient.detach())
     }
 
-    /// Returns the accumulated gradient of a leaf; `None` for other tensors and before the first [`Self::backward`].
+    /// Returns the accumulated gradient of a leaf; `None` for other tensors and before the first
+    /// [`Self::backward`].
     #[must_use]
     pub fn grad(&self) -> Option<Self> {
         self.node().and_then(|node| node.gradient())

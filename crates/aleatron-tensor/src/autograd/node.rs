@@ -87,7 +87,9 @@ impl Node {
     pub(super) fn take(&self) -> Result<Option<Record>> {
         match &self.kind {
             Kind::Leaf(_) => Ok(None),
-            Kind::Operation { op, record } => lock(record).take().map(Some).ok_or(Error::GraphFreed { op }),
+            Kind::Operation { op, record } => {
+                lock(record).take().map(Some).ok_or(Error::GraphFreed { op })
+            }
         }
     }
 
@@ -142,8 +144,8 @@ pub(crate) fn is_recorded<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> b
 
 /// Returns the result of an operation with a node that computes the gradients of its arguments.
 ///
-/// Gradients are reduced to the shape of an argument that was broadcast, and cast to its type. The pullback must hold detached tensors
-/// only.
+/// Gradients are reduced to the shape of an argument that was broadcast, and cast to its type. The
+/// pullback must hold detached tensors only.
 pub(crate) fn attach(
     op: &'static str,
     inputs: &[&Tensor],

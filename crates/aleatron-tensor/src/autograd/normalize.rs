@@ -65,13 +65,14 @@ fn mean_along(x: &Tensor, axes: &[isize]) -> Result<Tensor> {
     if axes.is_empty() { Ok(x.clone()) } else { x.mean_keepdim(axes) }
 }
 
-/// The gradient of a normalization: `scale (g - mean of g - y mean of (g y))`, where `y` is normalized. The means are arguments; a
-/// normalization without a mean passes zero.
+/// The gradient of a normalization: `scale (g - mean of g - y mean of (g y))`, where `y` is
+/// normalized. The means are arguments; a normalization without a mean passes zero.
 struct NormGradient;
 
 impl Formula for NormGradient {
     fn build<L: Clone + PartialEq>(&self, arguments: &[Expr<L>]) -> Expr<L> {
-        let [g, y, scale, mean, product] = [0, 1, 2, 3, 4].map(|i| Value::new(arguments[i].clone()));
+        let [g, y, scale, mean, product] =
+            [0, 1, 2, 3, 4].map(|i| Value::new(arguments[i].clone()));
         ((g - mean - y * product) * scale).into_expr()
     }
 }
@@ -122,7 +123,12 @@ pub(crate) fn layer_norm(
 }
 
 /// Records a normalization by the root mean square.
-pub(crate) fn rms_norm(x: &Tensor, axes: &[isize], scale: Option<&Tensor>, epsilon: f32) -> Result<Tensor> {
+pub(crate) fn rms_norm(
+    x: &Tensor,
+    axes: &[isize],
+    scale: Option<&Tensor>,
+    epsilon: f32,
+) -> Result<Tensor> {
     const OP: &str = "rms_norm";
     let (x_value, scale_value) = (x.detach(), scale.map(Tensor::detach));
     let output = x_value.rms_norm(axes, scale_value.as_ref(), epsilon)?;
@@ -137,7 +143,8 @@ pub(crate) fn rms_norm(x: &Tensor, axes: &[isize], scale: Option<&Tensor>, epsil
         if tracked[0] == Some(true) {
             let inner = scaled(&g, scale_value.as_ref())?;
             let product = mean_along(&inner.mul(&y)?, &axes)?;
-            let operands = [(&inner).into(), (&y).into(), (&root).into(), 0.0.into(), (&product).into()];
+            let operands =
+                [(&inner).into(), (&y).into(), (&root).into(), 0.0.into(), (&product).into()];
             gradients.push(Some(evaluate_formula(OP, &operands, &NormGradient)?));
         } else {
             gradients.push(None);

@@ -16,13 +16,19 @@ fn with_axes(reduced: &Tensor, shape: &[usize], axes: &[usize]) -> Result<Tensor
     reduced.reshape(&kept)
 }
 
-/// Returns a tensor in the type that floats are computed in: counts and sums may have no 16-bit float.
+/// Returns a tensor in the type that floats are computed in: counts and sums may have no 16-bit
+/// float.
 pub(super) fn wide(x: &Tensor) -> Result<Tensor> {
     x.cast(x.dtype().computed())
 }
 
 /// Records a reduction.
-pub(crate) fn reduce(x: &Tensor, reduction: Reduction, axes: &[isize], dims: Dims) -> Result<Tensor> {
+pub(crate) fn reduce(
+    x: &Tensor,
+    reduction: Reduction,
+    axes: &[isize],
+    dims: Dims,
+) -> Result<Tensor> {
     let output = x.detach().reduce(reduction, axes, dims)?;
     let op = reduction.name();
     let axes = layout::axes(op, axes, x.rank())?;

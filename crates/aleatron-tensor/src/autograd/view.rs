@@ -103,8 +103,9 @@ fn unslice(g: &Tensor, axis: usize, [start, step]: [usize; 2], len: usize) -> Re
         let gaps = g.unsqueeze(axis as isize + 1)?;
         let gaps = gaps.pad(&around(gaps.rank(), axis + 1, (0, step - 1)), zeros)?;
         // The zeros after the last element may reach past the end.
-        spread =
-            gaps.flatten(axis as isize, axis as isize + 1)?.slice(axis as isize, ..(count - 1) * step + 1)?;
+        spread = gaps
+            .flatten(axis as isize, axis as isize + 1)?
+            .slice(axis as isize, ..(count - 1) * step + 1)?;
     }
     let after = len - start - spread.shape()[axis];
     spread.pad(&around(g.rank(), axis, (start, after)), zeros)

@@ -20,25 +20,40 @@ pub(crate) fn assemble(
         // Boxes do not overlap.
         let has_gaps = covered < layout.len();
         match fill.dtype() {
-            DType::F64 => {
-                place::<u64>(boxes, &layout, has_gaps.then(|| fill.as_f64().to_bits()), buffer.slice_mut()?)
-            }
-            DType::F32 => {
-                place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_f32().to_bits()), buffer.slice_mut()?)
-            }
+            DType::F64 => place::<u64>(
+                boxes,
+                &layout,
+                has_gaps.then(|| fill.as_f64().to_bits()),
+                buffer.slice_mut()?,
+            ),
+            DType::F32 => place::<u32>(
+                boxes,
+                &layout,
+                has_gaps.then(|| fill.as_f32().to_bits()),
+                buffer.slice_mut()?,
+            ),
             DType::F16 => {
                 let bits = half::f16::from_f32(fill.as_f32()).to_bits();
                 place::<u16>(boxes, &layout, has_gaps.then_some(bits), buffer.slice_mut()?)
             }
-            DType::I32 => {
-                place::<u32>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u32), buffer.slice_mut()?)
-            }
-            DType::I64 => {
-                place::<u64>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u64), buffer.slice_mut()?)
-            }
-            DType::U8 | DType::Bool => {
-                place::<u8>(boxes, &layout, has_gaps.then(|| fill.as_i64() as u8), buffer.slice_mut()?)
-            }
+            DType::I32 => place::<u32>(
+                boxes,
+                &layout,
+                has_gaps.then(|| fill.as_i64() as u32),
+                buffer.slice_mut()?,
+            ),
+            DType::I64 => place::<u64>(
+                boxes,
+                &layout,
+                has_gaps.then(|| fill.as_i64() as u64),
+                buffer.slice_mut()?,
+            ),
+            DType::U8 | DType::Bool => place::<u8>(
+                boxes,
+                &layout,
+                has_gaps.then(|| fill.as_i64() as u8),
+                buffer.slice_mut()?,
+            ),
         }
     })
 }

@@ -1,4 +1,5 @@
-//! Attention on the CPU: blocks of queries go over blocks of keys, with sums that are scaled as larger scores come up.
+//! Attention on the CPU: blocks of queries go over blocks of keys, with sums that are scaled as
+//! larger scores come up.
 
 use super::gemm::{Into, Matrix, gemm};
 use super::parallel::for_each_item;
@@ -40,7 +41,11 @@ impl<'a> Matrices<'a> {
 }
 
 /// The attention of a batch of 32-bit floats, which is not empty. The mask is added to the scores.
-pub(crate) fn run(sizes: &Sizes, [q, k, v]: [&CpuView; 3], mask: Option<&CpuView>) -> Result<CpuStorage> {
+pub(crate) fn run(
+    sizes: &Sizes,
+    [q, k, v]: [&CpuView; 3],
+    mask: Option<&CpuView>,
+) -> Result<CpuStorage> {
     let Sizes { queries, keys, lengths: [length, value_length], .. } = *sizes;
     let [q, k, v] = [Matrices::new(q)?, Matrices::new(k)?, Matrices::new(v)?];
     let mask = mask.map(Matrices::new).transpose()?;
@@ -87,16 +92,17 @@ fn block(
             for (column, score) in scores.iter_mut().enumerate() {
                 *score *= scale;
                 if let Some(mask) = mask {
-                    let place =
-                        mask.at_row(row).offset as isize + (start + column) as isize * mask.column_step;
+                    let place = mask.at_row(row).offset as isize
+                        + (start + column) as isize * mask.column_step;
                     *score += mask.data[place as usize];
                 }
                 if (start + column) as i64 > (first + row) as i64 + sees_past {
                     *score = f32::NEG_INFINITY;
                 }
             }
-            let larger =
-                scores.iter().fold(most[row], |most, &score| if score > most { score } else { most });
+            let larger = scores
+                .iter()
+                .fold(most[row], |most, &score| if score > most { score } else { most });
             // Where nothing was seen yet there is nothing to scale.
             let shift = if larger == f32::NEG_INFINITY { 0.0 } else { larger };
             let factor = if most[row] == f32::NEG_INFINITY { 0.0 } else { exp(most[row] - shift) };

@@ -1,7 +1,8 @@
 //! Conversions between element types.
 //!
-//! Floats become integers without their fraction, the nearest one where they are too large, and NaN becomes 0. Wide integers become
-//! narrow ones by their low bits. Integers and 64-bit floats become 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
+//! Floats become integers without their fraction, the nearest one where they are too large, and NaN
+//! becomes 0. Wide integers become narrow ones by their low bits. Integers and 64-bit floats become
+//! 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -9,7 +10,8 @@ use half::slice::HalfFloatSliceExt;
 use super::simd::map;
 use crate::dtype::DType;
 
-/// Values of a block in the type they are computed in: 16-bit floats as 32-bit ones, booleans as bytes.
+/// Values of a block in the type they are computed in: 16-bit floats as 32-bit ones, booleans as
+/// bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values<'a> {
     F64(&'a [f64]),

@@ -1,4 +1,5 @@
-//! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a cache, and multiplied with the weights.
+//! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a
+//! cache, and multiplied with the weights.
 
 use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
 use super::parallel::for_each_item;
@@ -18,10 +19,12 @@ const NANOSECONDS: f64 = 0.04;
 /// Nanoseconds of an element of a patch.
 pub(super) const PATCH_NANOSECONDS: f64 = 0.3;
 
-/// Channels of the result below which they are computed one by one: a matrix product of so few rows does not pay.
+/// Channels of the result below which they are computed one by one: a matrix product of so few rows
+/// does not pay.
 const FEW_CHANNELS: usize = 4;
 
-/// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each channel of the result.
+/// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each
+/// channel of the result.
 pub(crate) fn run(
     geometry: &Geometry,
     image: &CpuView,
@@ -33,10 +36,13 @@ pub(crate) fn run(
     let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
     filled(DType::F32, images * groups * out_channels * places, |buffer| {
         let mut blocks = Vec::new();
-        for (index, part) in buffer.slice_mut::<f32>()?.chunks_mut(out_channels * places).enumerate() {
+        for (index, part) in
+            buffer.slice_mut::<f32>()?.chunks_mut(out_channels * places).enumerate()
+        {
             blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
         }
-        let work = images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
+        let work =
+            images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
         let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
         for_each_item(blocks, nanoseconds, |(index, block)| {
             let image = Image::new(geometry, image, [index / groups, index % groups])?;
@@ -70,8 +76,9 @@ fn convolve(
         for k in 0..depth {
             image.patch_row(geometry, k, places.clone(), &mut patch);
             for row in 0..rows {
-                let place =
-                    weight.offset as isize + row as isize * weight.row_step + k as isize * weight.column_step;
+                let place = weight.offset as isize
+                    + row as isize * weight.row_step
+                    + k as isize * weight.column_step;
                 let factor = weight.data[place as usize];
                 for (out, &x) in out.row_mut(row).iter_mut().zip(&patch) {
                     *out += factor * x;
@@ -83,7 +90,8 @@ fn convolve(
             for (k, row) in patches.chunks_mut(columns).enumerate() {
                 image.patch_row(geometry, k, places.clone(), row);
             }
-            let right = Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
+            let right =
+                Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
             out.gemm(depth, weight, right, Into::Empty)
         })?;
     }
@@ -93,7 +101,8 @@ fn convolve(
     Ok(())
 }
 
-/// Copies a run. Short ones are copied by vectors, the last of which may overlap the one before it: a call of `memcpy` takes longer.
+/// Copies a run. Short ones are copied by vectors, the last of which may overlap the one before it:
+/// a call of `memcpy` takes longer.
 #[inline(always)]
 fn copy(from: &[f32], to: &mut [f32]) {
     let len = from.len();
@@ -119,11 +128,20 @@ pub(super) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    pub(super) fn new(geometry: &Geometry, view: &'a CpuView, [image, group]: [usize; 2]) -> Result<Self> {
+    pub(super) fn new(
+        geometry: &Geometry,
+        view: &'a CpuView,
+        [image, group]: [usize; 2],
+    ) -> Result<Self> {
         let steps = view.layout.strides();
         let channel = group * geometry.channels[0];
-        let offset = view.layout.offset() as isize + image as isize * steps[0] + channel as isize * steps[1];
-        Ok(Self { data: view.storage.slice::<f32>()?, offset, steps: [steps[1], steps[2], steps[3]] })
+        let offset =
+            view.layout.offset() as isize + image as isize * steps[0] + channel as isize * steps[1];
+        Ok(Self {
+            data: view.storage.slice::<f32>()?,
+            offset,
+            steps: [steps[1], steps[2], steps[3]],
+        })
     }
 
     /// The elements that element `k` of the kernel meets at each of some places of the result.
@@ -134,8 +152,10 @@ impl<'a> Image<'a> {
         places: std::ops::Range<usize>,
         out: &mut [f32],
     ) {
-        let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } = *geometry;
-        let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
+        let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } =
+            *geometry;
+        let (channel, ky, kx) =
+            (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
         let (mut place, mut done) = (places.start, 0);
         let (mut next_row, mut next_first) = (place / width, place % width);
         while place < places.end {
@@ -153,7 +173,8 @@ impl<'a> Image<'a> {
             }
             let line = self.offset
                 + channel as isize * self.steps[0]
-                + (if spread[0] > 1 { y as usize / spread[0] } else { y as usize }) as isize * self.steps[1];
+                + (if spread[0] > 1 { y as usize / spread[0] } else { y as usize }) as isize
+                    * self.steps[1];
             let x0 = first as isize * stride[1] as isize + (kx * dilation[1]) as isize - before[1];
             if stride[1] == 1 && spread[1] == 1 {
                 // A run of the line, with zeros at its ends.
@@ -180,7 +201,8 @@ impl<'a> Image<'a> {
             }
             for (i, out) in out.iter_mut().enumerate() {
                 let x = x0 + (i * stride[1]) as isize;
-                let is_inside = x >= 0 && (x as usize) < extent[1] && (x as usize).is_multiple_of(spread[1]);
+                let is_inside =
+                    x >= 0 && (x as usize) < extent[1] && (x as usize).is_multiple_of(spread[1]);
                 *out = if is_inside {
                     self.data[(line + (x as usize / spread[1]) as isize * self.steps[2]) as usize]
                 } else {

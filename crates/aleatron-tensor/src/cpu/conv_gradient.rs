@@ -1,7 +1,8 @@
 //! Gradients of convolutions on the CPU, by matrix products.
 //!
-//! The gradient of the image is the product of the transposed weights and the gradient of the result, whose rows are added to the
-//! places that they came from. The gradient of the weights is the product of the gradient of the result and the patches of the image.
+//! The gradient of the image is the product of the transposed weights and the gradient of the
+//! result, whose rows are added to the places that they came from. The gradient of the weights is
+//! the product of the gradient of the result and the patches of the image.
 
 use std::ops::Range;
 
@@ -24,12 +25,12 @@ const BLOCK: usize = 1 << 17;
 /// Floats of the partial sums of the gradient of the weights.
 const PARTIAL_SUMS: usize = 1 << 22;
 
-/// Parts that images are cut into for the gradient of the weights. The number depends on the sizes alone, so that the order of sums does
-/// not depend on the number of threads.
+/// Parts that images are cut into for the gradient of the weights. The number depends on the sizes
+/// alone, so that the order of sums does not depend on the number of threads.
 const MAX_PARTS: usize = 32;
 
-/// Channels of the result up to which the gradient of the weights is computed by dot products: preparing the operands of so small a matrix
-/// product takes longer.
+/// Channels of the result up to which the gradient of the weights is computed by dot products:
+/// preparing the operands of so small a matrix product takes longer.
 const FEW_CHANNELS: usize = 8;
 
 /// Elements of rows from which on their dot products pay.
@@ -38,9 +39,11 @@ const LONG_ROWS: usize = 256;
 /// Patch rows that one task takes, for the gradient of large weights.
 const DEPTH_BLOCK: usize = 256;
 
-/// Returns the gradient of the image from that of the result, which lies in order, and the weights, a row for each channel of the result.
+/// Returns the gradient of the image from that of the result, which lies in order, and the weights,
+/// a row for each channel of the result.
 pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Result<CpuStorage> {
-    let Geometry { images, groups, channels: [channels, out_channels], kernel, extent, .. } = *geometry;
+    let Geometry { images, groups, channels: [channels, out_channels], kernel, extent, .. } =
+        *geometry;
     let (places, plane) = (geometry.places(), extent[0] * extent[1]);
     let area = kernel[0] * kernel[1];
     let (g_data, g_start) = (g.storage.slice::<f32>()?, g.layout.offset());
@@ -58,8 +61,11 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
             let blocks = out.chunks_mut(block * plane).enumerate();
             tasks.extend(blocks.map(|(number, out)| (index, number * block, out)));
         }
-        let work =
-            images as f64 * groups as f64 * (channels * area) as f64 * out_channels as f64 * places as f64;
+        let work = images as f64
+            * groups as f64
+            * (channels * area) as f64
+            * out_channels as f64
+            * places as f64;
         let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
         for_each_item(tasks, nanoseconds, |(index, first, out)| {
             let rows = out.len() / plane * area;
@@ -79,7 +85,8 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
     })
 }
 
-/// Adds the values that element `k` of the kernel met to the places of the image that they came from.
+/// Adds the values that element `k` of the kernel met to the places of the image that they came
+/// from.
 fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) {
     let Geometry { kernel, stride, dilation, before, extent, out: [_, width], .. } = *geometry;
     let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
@@ -109,7 +116,8 @@ fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) 
     }
 }
 
-/// Returns the gradient of the weights from the image and the gradient of the result, which lies in order.
+/// Returns the gradient of the weights from the image and the gradient of the result, which lies in
+/// order.
 pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
     let (places, depth) = (geometry.places(), geometry.depth());
@@ -138,7 +146,8 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
                 for start in (0..places).step_by(columns) {
                     let range = start..places.min(start + columns);
                     let offset = g_start + (index * groups + group) * out_channels * places + start;
-                    let left = Matrix { data: g_data, offset, row_step: places as isize, column_step: 1 };
+                    let left =
+                        Matrix { data: g_data, offset, row_step: places as isize, column_step: 1 };
                     add_products(geometry, &source, left, range, patches, into, &mut out)?;
                     into = Into::Sums;
                 }
@@ -159,8 +168,8 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
     })
 }
 
-/// Adds the products of the gradient of the result at some places, `left`, and the patches there. The block of the result has a column for
-/// each element of a patch.
+/// Adds the products of the gradient of the result at some places, `left`, and the patches there.
+/// The block of the result has a column for each element of a patch.
 fn add_products(
     geometry: &Geometry,
     image: &Image<'_>,

@@ -33,8 +33,14 @@ pub(crate) fn evaluate(expr: &Expr<CpuView>, len: usize) -> Result<CpuStorage> {
     })
 }
 
-fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanoseconds: f64) -> Result<()> {
-    // One step over elements that lie in order needs no blocks: it goes from the leaves to the result.
+fn run<T: Out>(
+    expr: &Expr<CpuView>,
+    leaves: &[Leaf<'_>],
+    out: &mut [T],
+    nanoseconds: f64,
+) -> Result<()> {
+    // One step over elements that lie in order needs no blocks: it goes from the leaves to the
+    // result.
     let is_direct = expr.program.operations() <= 1 && leaves.iter().all(Leaf::is_borrowed);
     let streams = simd::streams(size_of_val(out));
     let block = if is_direct && !streams { CHUNK } else { BLOCK };
@@ -44,7 +50,8 @@ fn run<T: Out>(expr: &Expr<CpuView>, leaves: &[Leaf<'_>], out: &mut [T], nanosec
         let mut stream = streams.then(simd::Stream::new);
         for (i, target) in piece.chunks_mut(block).enumerate() {
             if let Some(stream) = &mut stream {
-                // The result goes past the cache: nobody reads it before the cache has seen everything else.
+                // The result goes past the cache: nobody reads it before the cache has seen
+                // everything else.
                 scratch.resize(target.len(), T::zeroed());
                 evaluator.run(start + i * block, &mut scratch)?;
                 stream.copy(&scratch, target);
@@ -66,7 +73,8 @@ pub(crate) struct Leaf<'a> {
 
 impl<'a> Leaf<'a> {
     pub(crate) fn all(views: &'a [CpuView]) -> Vec<Self> {
-        let (dims, strides) = collapse_all(&views.iter().map(|view| &view.layout).collect::<Vec<_>>());
+        let (dims, strides) =
+            collapse_all(&views.iter().map(|view| &view.layout).collect::<Vec<_>>());
         let leaf = |(view, strides): (&'a CpuView, _)| Self {
             storage: &view.storage,
             offset: view.layout.offset(),
@@ -272,8 +280,10 @@ impl<'a> Evaluator<'a> {
                 }
                 Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
                 _ => {
-                    let room = rest[0]
-                        .room(dtype, if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len })?;
+                    let room = rest[0].room(
+                        dtype,
+                        if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len },
+                    )?;
                     compute(node, dtype, self.constants, before, len, room)?;
                 }
             }
@@ -385,18 +395,28 @@ fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) ->
 }
 
 /// An operation of two arguments on one block.
-fn binary(entry: &BinaryEntry, x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
+fn binary(
+    entry: &BinaryEntry,
+    x: Values<'_>,
+    y: Values<'_>,
+    out: ValuesMut<'_>,
+    dtype: DType,
+) -> Result<()> {
     match (x, y, out, entry) {
-        (x, y, ValuesMut::U8(out), BinaryEntry { comparison: Some(comparison), .. }) => match (x, y) {
-            (Values::F64(x), Values::F64(y)) => {
-                simd::map2(x, y, out, |x, y| u8::from((comparison.exact)(x, y)))
+        (x, y, ValuesMut::U8(out), BinaryEntry { comparison: Some(comparison), .. }) => {
+            match (x, y) {
+                (Values::F64(x), Values::F64(y)) => {
+                    simd::map2(x, y, out, |x, y| u8::from((comparison.exact)(x, y)))
+                }
+                (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
+                (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
+                (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
+                (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
+                _ => {
+                    return Err(Error::internal("cpu::elementwise::binary, types of a comparison"));
+                }
             }
-            (Values::F32(x), Values::F32(y)) => (comparison.f32)(x, y, out),
-            (Values::I32(x), Values::I32(y)) => (comparison.i32)(x, y, out),
-            (Values::I64(x), Values::I64(y)) => (comparison.i64)(x, y, out),
-            (Values::U8(x), Values::U8(y)) => (comparison.u8)(x, y, out),
-            _ => return Err(Error::internal("cpu::elementwise::binary, types of a comparison")),
-        },
+        }
         (
             Values::F64(x),
             Values::F64(y),
@@ -405,26 +425,47 @@ fn binary(entry: &BinaryEntry, x: Values<'_>, y: Values<'_>, out: ValuesMut<'_>,
         ) => {
             simd::map2(x, y, out, double.unwrap_or(float.exact));
         }
-        (Values::F32(x), Values::F32(y), ValuesMut::F32(out), BinaryEntry { float: Some(float), .. }) => {
+        (
+            Values::F32(x),
+            Values::F32(y),
+            ValuesMut::F32(out),
+            BinaryEntry { float: Some(float), .. },
+        ) => {
             (float.run)(x, y, out);
             if dtype == DType::F16 {
                 round_to_half(out);
             }
         }
-        (Values::U8(x), Values::U8(y), ValuesMut::U8(out), BinaryEntry { boolean: Some((run, _)), .. })
-            if dtype == DType::Bool =>
-        {
+        (
+            Values::U8(x),
+            Values::U8(y),
+            ValuesMut::U8(out),
+            BinaryEntry { boolean: Some((run, _)), .. },
+        ) if dtype == DType::Bool => {
             run(x, y, out);
         }
-        (Values::I32(x), Values::I32(y), ValuesMut::I32(out), BinaryEntry { integer: Some(integer), .. }) => {
+        (
+            Values::I32(x),
+            Values::I32(y),
+            ValuesMut::I32(out),
+            BinaryEntry { integer: Some(integer), .. },
+        ) => {
             (integer.i32)(x, y, out);
         }
-        (Values::I64(x), Values::I64(y), ValuesMut::I64(out), BinaryEntry { integer: Some(integer), .. }) => {
+        (
+            Values::I64(x),
+            Values::I64(y),
+            ValuesMut::I64(out),
+            BinaryEntry { integer: Some(integer), .. },
+        ) => {
             (integer.i64)(x, y, out);
         }
-        (Values::U8(x), Values::U8(y), ValuesMut::U8(out), BinaryEntry { integer: Some(integer), .. })
-            if dtype == DType::U8 =>
-        {
+        (
+            Values::U8(x),
+            Values::U8(y),
+            ValuesMut::U8(out),
+            BinaryEntry { integer: Some(integer), .. },
+        ) if dtype == DType::U8 => {
             (integer.u8)(x, y, out);
         }
         _ => return Err(Error::internal("cpu::elementwise::binary, types")),
@@ -466,16 +507,33 @@ mod tests {
         let (mut floats, mut bytes) = ([7.0f32; 2], [7u8; 2]);
         let is_internal = |result: Result<()>| matches!(result, Err(Error::Internal { .. }));
         let sign = UnaryOp::Sign.entry();
-        assert!(is_internal(unary(sign, Values::I32(&[1, 2]), ValuesMut::F32(&mut floats), DType::F32)));
+        assert!(is_internal(unary(
+            sign,
+            Values::I32(&[1, 2]),
+            ValuesMut::F32(&mut floats),
+            DType::F32
+        )));
         let not = UnaryOp::Not.entry();
-        assert!(is_internal(unary(not, Values::F32(&[1.0, 2.0]), ValuesMut::F32(&mut floats), DType::F32)));
+        assert!(is_internal(unary(
+            not,
+            Values::F32(&[1.0, 2.0]),
+            ValuesMut::F32(&mut floats),
+            DType::F32
+        )));
         let add = BinaryOp::Add.entry();
         let (x, y) = (Values::F32(&[1.0, 2.0]), Values::I64(&[1, 2]));
         assert!(is_internal(binary(add, x, y, ValuesMut::F32(&mut floats), DType::F32)));
         let equal = BinaryOp::Eq.entry();
         assert!(is_internal(binary(equal, x, y, ValuesMut::U8(&mut bytes), DType::Bool)));
         assert!(is_internal(select(&[1, 0], x, y, ValuesMut::F32(&mut floats))));
-        assert!(is_internal(compute(Node::Leaf(0), DType::F32, &[], &[], 2, ValuesMut::F32(&mut floats))));
+        assert!(is_internal(compute(
+            Node::Leaf(0),
+            DType::F32,
+            &[],
+            &[],
+            2,
+            ValuesMut::F32(&mut floats)
+        )));
         assert!(is_internal(<f32 as Out>::take(Values::U8(&[1, 2]), &mut floats)));
         assert!(is_internal(Register::Empty.values(2).map(drop)));
     }

@@ -37,12 +37,15 @@ pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     })
 }
 
-/// The steps that the indices stand for, by their place in the storage of the indices; the first index outside is an error.
+/// The steps that the indices stand for, by their place in the storage of the indices; the first
+/// index outside is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
     let storage = &job.indices.storage;
-    let mut steps =
-        aleatron_core::memory::with_capacity(storage.len() as u128, aleatron_core::Quantity::Words)?;
+    let mut steps = aleatron_core::memory::with_capacity(
+        storage.len() as u128,
+        aleatron_core::Quantity::Words,
+    )?;
     steps.resize(storage.len(), 0);
     for (position, place) in job.indices.layout.places().enumerate() {
         let value = match storage.dtype() {
@@ -51,7 +54,12 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
         };
         let index = if value < 0 { value.saturating_add(len) } else { value };
         if !(0..len).contains(&index) {
-            return Err(Error::Index { op: job.op, position: position as u64, value, len: job.axis_len });
+            return Err(Error::Index {
+                op: job.op,
+                position: position as u64,
+                value,
+                len: job.axis_len,
+            });
         }
         steps[place] = index as isize * job.axis_stride;
     }

@@ -1,10 +1,12 @@
 //! Products of matrices of 32-bit floats.
 //!
-//! An element of a product is a sum of chains of 256 multiplications and additions, in the order of k, whatever the sizes, the steps of
-//! the operands and the tile that it is in (`gemm/kernel.rs`). So it depends on its row and its column alone, wherever threads cut either.
-//! The crate `matrixmultiply` (0.3.11) gives the same bits, but takes 1.1 of the time at 1024 and 3 times as long for 8 rows; the crate
-//! `gemm` (0.19) is as fast at 1024, but chooses its blocks and the order of sums by the sizes and the steps.
-//! Unsafe code: the loops, which take pointers and trust their steps.
+//! An element of a product is a sum of chains of 256 multiplications and additions, in the order of
+//! k, whatever the sizes, the steps of the operands and the tile that it is in (`gemm/kernel.rs`).
+//! So it depends on its row and its column alone, wherever threads cut either.
+//! The crate `matrixmultiply` (0.3.11) gives the same bits, but takes 1.1 of the time at 1024 and 3
+//! times as long for 8 rows; the crate `gemm` (0.19) is as fast at 1024, but chooses its blocks and
+//! the order of sums by the sizes and the steps. Unsafe code: the loops, which take pointers and
+//! trust their steps.
 #![allow(unsafe_code)]
 
 mod blocks;
@@ -90,7 +92,12 @@ pub(crate) fn gemm(
     }
     let last = (m - 1) as u128 * out_step as u128 + n as u128;
     if last > out.len() as u128 || (m > 1 && out_step < n) {
-        return Err(Error::argument("matmul", "rows of the result", (m, n, out_step), "they do not fit"));
+        return Err(Error::argument(
+            "matmul",
+            "rows of the result",
+            (m, n, out_step),
+            "they do not fit",
+        ));
     }
     if k == 0 {
         if into == Into::Empty {
@@ -100,14 +107,16 @@ pub(crate) fn gemm(
     }
     left.check(m, k)?;
     right.check(k, n)?;
-    // SAFETY: both operands lie inside their slices for all rows and columns, as was checked; the rows of the result lie in `out`
-    // one behind the other without overlap.
-    unsafe { call([m, k, n], left, right, Out { start: out.as_mut_ptr(), row_step: out_step, into }) }
+    // SAFETY: both operands lie inside their slices for all rows and columns, as was checked; the
+    // rows of the result lie in `out` one behind the other without overlap.
+    unsafe {
+        call([m, k, n], left, right, Out { start: out.as_mut_ptr(), row_step: out_step, into })
+    }
 }
 
 /// # Safety
-/// The operands must lie inside their slices for all rows and columns, and the result must be valid for m rows of n elements that nothing
-/// else refers to.
+/// The operands must lie inside their slices for all rows and columns, and the result must be valid
+/// for m rows of n elements that nothing else refers to.
 unsafe fn call(sizes: [usize; 3], left: Matrix<'_>, right: Matrix<'_>, out: Out) -> Result<()> {
     let [left, right] = [left, right].map(|matrix| Operand {
         start: matrix.data.as_ptr().wrapping_add(matrix.offset),
@@ -169,13 +178,26 @@ impl ColumnsMut<'_> {
         if row >= self.rows {
             return &mut [];
         }
-        // SAFETY: the row is one of the matrix and the columns are inside it; only this block has them, and it is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.step + self.first), self.columns) }
+        // SAFETY: the row is one of the matrix and the columns are inside it; only this block has
+        // them, and it is borrowed mutably.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.start.add(row * self.step + self.first),
+                self.columns,
+            )
+        }
     }
 
-    /// The dot products of rows of `k` elements: as many as this has rows, `left_step` apart, and as many as this has columns, which follow
-    /// each other.
-    pub(crate) fn add_dots(&mut self, k: usize, left: &[f32], left_step: usize, right: &[f32], into: Into) {
+    /// The dot products of rows of `k` elements: as many as this has rows, `left_step` apart, and
+    /// as many as this has columns, which follow each other.
+    pub(crate) fn add_dots(
+        &mut self,
+        k: usize,
+        left: &[f32],
+        left_step: usize,
+        right: &[f32],
+        into: Into,
+    ) {
         for row in 0..self.rows {
             let out = self.row_mut(row);
             if into == Into::Empty {
@@ -185,8 +207,15 @@ impl ColumnsMut<'_> {
         }
     }
 
-    /// The product of a matrix of as many rows as this has and `k` columns, and one of `k` rows and as many columns as this has.
-    pub(crate) fn gemm(&mut self, k: usize, left: Matrix<'_>, right: Matrix<'_>, into: Into) -> Result<()> {
+    /// The product of a matrix of as many rows as this has and `k` columns, and one of `k` rows and
+    /// as many columns as this has.
+    pub(crate) fn gemm(
+        &mut self,
+        k: usize,
+        left: Matrix<'_>,
+        right: Matrix<'_>,
+        into: Into,
+    ) -> Result<()> {
         if k == 0 || self.rows == 0 || self.columns == 0 {
             if into == Into::Empty {
                 (0..self.rows).for_each(|row| self.row_mut(row).fill(0.0));
@@ -195,8 +224,8 @@ impl ColumnsMut<'_> {
         }
         left.check(self.rows, k)?;
         right.check(k, self.columns)?;
-        // SAFETY: both operands lie inside their slices, as was checked; the elements written are those of this block, which nobody else
-        // has.
+        // SAFETY: both operands lie inside their slices, as was checked; the elements written are
+        // those of this block, which nobody else has.
         unsafe {
             let out = Out { start: self.start.add(self.first), row_step: self.step, into };
             call([self.rows, k, self.columns], left, right, out)

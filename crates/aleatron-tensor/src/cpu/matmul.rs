@@ -19,7 +19,8 @@ const FEW_ROWS: usize = 32;
 const ROW_COLUMNS: usize = 192;
 const TILE_COLUMNS: usize = 48;
 
-/// The rows and columns of a product that one thread computes at a time. Where they are cut changes no bits.
+/// The rows and columns of a product that one thread computes at a time. Where they are cut changes
+/// no bits.
 fn piece([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
     let pieces = threads.div_ceil(batch.max(1));
     let rows = m.div_ceil(pieces).next_multiple_of(FEW_ROWS);
@@ -43,7 +44,8 @@ impl Batch {
         let rank = left.rank();
         let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).place_list();
         let starts = [starts(left)?, starts(right)?];
-        let steps = [left, right].map(|layout| [layout.strides()[rank - 2], layout.strides()[rank - 1]]);
+        let steps =
+            [left, right].map(|layout| [layout.strides()[rank - 2], layout.strides()[rank - 1]]);
         let sizes = [left.shape()[rank - 2], left.shape()[rank - 1], right.shape()[rank - 1]];
         Ok(Self { sizes, len: starts[0].len(), starts, steps })
     }
@@ -54,7 +56,8 @@ impl Batch {
     }
 }
 
-/// The products of two batches of matrices of 32-bit floats, whose axes but the last two are the same.
+/// The products of two batches of matrices of 32-bit floats, whose axes but the last two are the
+/// same.
 pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
@@ -69,7 +72,9 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
             .chunks_mut(m * n)
             .enumerate()
             .flat_map(|(index, out)| {
-                out.chunks_mut(rows * n).enumerate().map(move |(piece, out)| (index, piece * rows, out))
+                out.chunks_mut(rows * n)
+                    .enumerate()
+                    .map(move |(piece, out)| (index, piece * rows, out))
             })
             .flat_map(|(index, first, out)| {
                 let rows = out.len() / n;
@@ -108,8 +113,13 @@ impl MultiplyAdd for f64 {
     }
 }
 
-/// The products of two batches of matrices, an element after the other in the order of the common axis.
-pub(crate) fn simple<T: MultiplyAdd>(dtype: DType, left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
+/// The products of two batches of matrices, an element after the other in the order of the common
+/// axis.
+pub(crate) fn simple<T: MultiplyAdd>(
+    dtype: DType,
+    left: &CpuView,
+    right: &CpuView,
+) -> Result<CpuStorage> {
     let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
     let (a, b) = (left.storage.slice::<T>()?, right.storage.slice::<T>()?);
@@ -124,7 +134,8 @@ pub(crate) fn simple<T: MultiplyAdd>(dtype: DType, left: &CpuView, right: &CpuVi
             for k in 0..k as isize {
                 let x = a[(left_start + row as isize * left_row + k * left_step) as usize];
                 for (column, out) in out.iter_mut().enumerate() {
-                    let y = b[(right_start + k * right_row + column as isize * right_step) as usize];
+                    let y =
+                        b[(right_start + k * right_row + column as isize * right_step) as usize];
                     *out = out.multiply_add(x, y);
                 }
             }

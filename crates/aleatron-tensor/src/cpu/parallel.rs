@@ -7,8 +7,8 @@ use bytemuck::Pod;
 
 use crate::error::Result;
 
-/// Runs `task` on pieces of a slice, each with the place of its first element. `nanoseconds` is about what an element takes on one
-/// thread. Which thread takes which piece changes nothing.
+/// Runs `task` on pieces of a slice, each with the place of its first element. `nanoseconds` is
+/// about what an element takes on one thread. Which thread takes which piece changes nothing.
 pub(crate) fn for_each_chunk<T: Pod + Send>(
     out: &mut [T],
     chunk: usize,
@@ -17,8 +17,9 @@ pub(crate) fn for_each_chunk<T: Pod + Send>(
 ) -> Result<()> {
     let cost = cost(out.len() as f64 * nanoseconds);
     let chunk = chunk.max(1);
-    threads::current()?
-        .try_for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, piece)| task(index * chunk, piece))
+    threads::current()?.try_for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, piece)| {
+        task(index * chunk, piece)
+    })
 }
 
 /// Runs `task` on items; all of them together take about `nanoseconds` on one thread.

@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// The places of the image that a window of an axis meets: the first, the number, and how many of the image or its padding.
+/// The places of the image that a window of an axis meets: the first, the number, and how many of
+/// the image or its padding.
 pub(super) struct Reach {
     pub(super) first: usize,
     pub(super) count: usize,
@@ -47,7 +48,8 @@ impl Windows {
 
 /// The pooling of 32-bit floats.
 pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
-    let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } = *windows;
+    let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } =
+        *windows;
     let (data, steps) = (image.storage.slice::<f32>()?, image.layout.strides());
     let across: Vec<Reach> = (0..columns).map(|column| windows.reach(1, column)).collect();
     let nanoseconds = 2.0 + kernel[0] as f64 * kernel[1] as f64;
@@ -72,8 +74,9 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
                 out.fill(f32::NEG_INFINITY);
                 for i in 0..down.count {
                     let line = line_at(down.first + i * dilation[0]);
-                    (0..kernel[1])
-                        .for_each(|j| take_larger(out, &line[j * dilation[1]..], windows.stride[1]));
+                    (0..kernel[1]).for_each(|j| {
+                        take_larger(out, &line[j * dilation[1]..], windows.stride[1])
+                    });
                 }
                 return Ok(());
             }

@@ -9,10 +9,15 @@ use crate::error::{Error, Result};
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// Returns the gradient of the image from that of the result; both lie in order. The image is needed for the largest elements.
+/// Returns the gradient of the image from that of the result; both lie in order. The image is
+/// needed for the largest elements.
 pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Result<CpuStorage> {
-    let Windows { shape: [images, channels, rows, columns], out: [out_rows, out_columns], kernel, .. } =
-        *windows;
+    let Windows {
+        shape: [images, channels, rows, columns],
+        out: [out_rows, out_columns],
+        kernel,
+        ..
+    } = *windows;
     let g_data = &g.storage.slice::<f32>()?[g.layout.offset()..];
     let image = match image {
         Some(view) => Some(&view.storage.slice::<f32>()?[view.layout.offset()..]),
@@ -23,24 +28,38 @@ pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Re
     let (plane, out_plane) = (rows * columns, out_rows * out_columns);
     let visits = out_plane as f64 * (2.0 + kernel[0] as f64 * kernel[1] as f64);
     filled(DType::F32, images * channels * plane, |buffer| {
-        for_each_chunk(buffer.slice_mut::<f32>()?, plane, 1.0 + visits / plane as f64, |start, out| {
-            out.fill(0.0);
-            let index = start / plane;
-            let g = &g_data[index * out_plane..][..out_plane];
-            match (windows.pool, image) {
-                (Pool::Max, Some(image)) => {
-                    max(windows, &down, &across, g, &image[start..start + plane], out)
+        for_each_chunk(
+            buffer.slice_mut::<f32>()?,
+            plane,
+            1.0 + visits / plane as f64,
+            |start, out| {
+                out.fill(0.0);
+                let index = start / plane;
+                let g = &g_data[index * out_plane..][..out_plane];
+                match (windows.pool, image) {
+                    (Pool::Max, Some(image)) => {
+                        max(windows, &down, &across, g, &image[start..start + plane], out)
+                    }
+                    (Pool::Average(padding), _) => {
+                        average(windows, padding, &down, &across, g, out)
+                    }
+                    (Pool::Max, None) => return Err(Error::internal("cpu::pool_gradient, image")),
                 }
-                (Pool::Average(padding), _) => average(windows, padding, &down, &across, g, out),
-                (Pool::Max, None) => return Err(Error::internal("cpu::pool_gradient, image")),
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     })
 }
 
 /// Adds the gradient of each window to its first largest element.
-fn max(windows: &Windows, down: &[Reach], across: &[Reach], g: &[f32], image: &[f32], out: &mut [f32]) {
+fn max(
+    windows: &Windows,
+    down: &[Reach],
+    across: &[Reach],
+    g: &[f32],
+    image: &[f32],
+    out: &mut [f32],
+) {
     let columns = windows.shape[3];
     if windows.has_whole_rows() {
         return max_of_whole_rows(windows, down, g, image, out);
@@ -66,9 +85,11 @@ fn max(windows: &Windows, down: &[Reach], across: &[Reach], g: &[f32], image: &[
     }
 }
 
-/// Like [`max`], for windows that lie inside the image along rows: all windows of a row are compared at once.
+/// Like [`max`], for windows that lie inside the image along rows: all windows of a row are
+/// compared at once.
 fn max_of_whole_rows(windows: &Windows, down: &[Reach], g: &[f32], image: &[f32], out: &mut [f32]) {
-    let Windows { shape: [.., columns], kernel, stride, dilation, out: [_, out_columns], .. } = *windows;
+    let Windows { shape: [.., columns], kernel, stride, dilation, out: [_, out_columns], .. } =
+        *windows;
     let (mut most, mut places) = (vec![0f32; out_columns], vec![0u32; out_columns]);
     for (down, g) in down.iter().zip(g.chunks(out_columns)) {
         if down.count == 0 {
@@ -77,11 +98,13 @@ fn max_of_whole_rows(windows: &Windows, down: &[Reach], g: &[f32], image: &[f32]
         if windows.are_pairs() && down.count == 2 {
             let start = down.first * columns;
             let (above, below) = out[start..start + 2 * columns].split_at_mut(columns);
-            let lines = [&image[start..start + columns], &image[start + columns..start + 2 * columns]];
+            let lines =
+                [&image[start..start + columns], &image[start + columns..start + 2 * columns]];
             spread_to_largest_of_four(lines, g, above, below);
             continue;
         }
-        // Places count the elements of the window; the first one is the largest until another is larger.
+        // Places count the elements of the window; the first one is the largest until another is
+        // larger.
         let first_line = &image[down.first * columns..];
         most.iter_mut().zip(first_line.iter().step_by(stride[1])).for_each(|(most, &x)| *most = x);
         places.fill(0);

@@ -1,7 +1,8 @@
 //! Reductions on the CPU.
 //!
-//! Elements are taken in pieces whose results are folded in pairs, so that no element of a sum goes through more than some hundred
-//! additions; within a piece, 64 partial results are kept side by side. The order is a function of the shape and the strides alone.
+//! Elements are taken in pieces whose results are folded in pairs, so that no element of a sum goes
+//! through more than some hundred additions; within a piece, 64 partial results are kept side by
+//! side. The order is a function of the shape and the strides alone.
 
 use bytemuck::Pod;
 use half::f16;
@@ -59,7 +60,11 @@ impl Load for f32 {
             cast::widen(&halves, scratch);
             return Ok(scratch);
         }
-        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+        if leaf.is_borrowed() {
+            leaf.slice(start, len)
+        } else {
+            gathered(leaf, start, len, scratch)
+        }
     }
 }
 
@@ -70,7 +75,11 @@ impl Load for f64 {
         len: usize,
         scratch: &'s mut Vec<f64>,
     ) -> Result<&'s [f64]> {
-        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+        if leaf.is_borrowed() {
+            leaf.slice(start, len)
+        } else {
+            gathered(leaf, start, len, scratch)
+        }
     }
 }
 
@@ -88,7 +97,11 @@ impl Load for i32 {
             scratch.extend(bytes.iter().map(|&byte| i32::from(byte)));
             return Ok(scratch);
         }
-        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+        if leaf.is_borrowed() {
+            leaf.slice(start, len)
+        } else {
+            gathered(leaf, start, len, scratch)
+        }
     }
 }
 
@@ -99,7 +112,11 @@ impl Load for i64 {
         len: usize,
         scratch: &'s mut Vec<i64>,
     ) -> Result<&'s [i64]> {
-        if leaf.is_borrowed() { leaf.slice(start, len) } else { gathered(leaf, start, len, scratch) }
+        if leaf.is_borrowed() {
+            leaf.slice(start, len)
+        } else {
+            gathered(leaf, start, len, scratch)
+        }
     }
 }
 
@@ -120,8 +137,12 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 let min = |x: f64, y: f64| if y < x || y.is_nan() { y } else { x };
                 fold(view, reduced, dtype, f64::INFINITY, min)
             }
-            Reducer::ArgMax => places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key)),
-            Reducer::ArgMin => places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key)),
+            Reducer::ArgMax => {
+                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key))
+            }
+            Reducer::ArgMin => {
+                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key))
+            }
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce, 64-bit floats")),
         },
         _ => match reducer {
@@ -135,8 +156,12 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 let min = |x: f32, y: f32| if y < x || y.is_nan() { y } else { x };
                 fold(view, reduced, DType::F32, f32::INFINITY, min)
             }
-            Reducer::ArgMax => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key)),
-            Reducer::ArgMin => places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key)),
+            Reducer::ArgMax => {
+                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key))
+            }
+            Reducer::ArgMin => {
+                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key))
+            }
             // Those come with their own function, through `fold`.
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce")),
         },
@@ -200,10 +225,12 @@ fn integers<T: Whole>(
     }
 }
 
-/// The view with the axes in the order (kept, reduced) or the other way round, and the numbers of results and of elements of each.
+/// The view with the axes in the order (kept, reduced) or the other way round, and the numbers of
+/// results and of elements of each.
 fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView, usize, usize)> {
     let kept: Vec<usize> = (0..view.layout.rank()).filter(|axis| !reduced.contains(axis)).collect();
-    let size = |axes: &[usize]| axes.iter().map(|&axis| view.layout.shape()[axis]).product::<usize>();
+    let size =
+        |axes: &[usize]| axes.iter().map(|&axis| view.layout.shape()[axis]).product::<usize>();
     let order = if columns { [reduced, &kept[..]] } else { [&kept[..], reduced] }.concat();
     let order: Vec<isize> = order.into_iter().map(|axis| axis as isize).collect();
     let layout = view.layout.permute("reduce", &order)?;
@@ -238,30 +265,35 @@ pub(crate) fn fold<T: Load>(
     let nanoseconds = 0.3 * n.min(PIECE) as f64;
     // Short rows are loaded several at a time.
     let together = (BLOCK / n).max(1);
-    parallel::for_each_chunk(&mut parts, (PIECE / n.min(PIECE)).max(1), nanoseconds, |first, parts| {
-        let mut scratch = Vec::new();
-        if pieces == 1 && n < BLOCK {
-            for (i, parts) in parts.chunks_mut(together).enumerate() {
-                let start = (first + i * together) * n;
-                let elements = T::load(leaf, start, parts.len() * n, &mut scratch)?;
-                for (part, row) in parts.iter_mut().zip(elements.chunks_exact(n)) {
-                    *part = simd::fold(row, identity, f);
+    parallel::for_each_chunk(
+        &mut parts,
+        (PIECE / n.min(PIECE)).max(1),
+        nanoseconds,
+        |first, parts| {
+            let mut scratch = Vec::new();
+            if pieces == 1 && n < BLOCK {
+                for (i, parts) in parts.chunks_mut(together).enumerate() {
+                    let start = (first + i * together) * n;
+                    let elements = T::load(leaf, start, parts.len() * n, &mut scratch)?;
+                    for (part, row) in parts.iter_mut().zip(elements.chunks_exact(n)) {
+                        *part = simd::fold(row, identity, f);
+                    }
                 }
+                return Ok(());
             }
-            return Ok(());
-        }
-        for (i, part) in parts.iter_mut().enumerate() {
-            let (row, piece) = ((first + i) / pieces, (first + i) % pieces);
-            let (begin, end) = (piece * PIECE, n.min((piece + 1) * PIECE));
-            let mut value = identity;
-            for at in (begin..end).step_by(BLOCK) {
-                let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
-                value = f(value, simd::fold(elements, identity, f));
+            for (i, part) in parts.iter_mut().enumerate() {
+                let (row, piece) = ((first + i) / pieces, (first + i) % pieces);
+                let (begin, end) = (piece * PIECE, n.min((piece + 1) * PIECE));
+                let mut value = identity;
+                for at in (begin..end).step_by(BLOCK) {
+                    let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
+                    value = f(value, simd::fold(elements, identity, f));
+                }
+                *part = value;
             }
-            *part = value;
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     filled(dtype, results, |buffer| {
         for (result, parts) in buffer.slice_mut::<T>()?.iter_mut().zip(parts.chunks_mut(pieces)) {
             *result = fold_in_pairs(parts, f).ok_or(Error::internal("cpu::reduce::fold"))?;
@@ -273,7 +305,8 @@ pub(crate) fn fold<T: Load>(
 /// Room for the results of pieces.
 fn parts_of<T: Copy>(results: usize, pieces: usize, identity: T) -> Result<Vec<T>> {
     let len = results.saturating_mul(pieces);
-    let mut parts = aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
+    let mut parts =
+        aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
     parts.resize(len, identity);
     Ok(parts)
 }
@@ -311,7 +344,9 @@ fn fold_columns<T: Load>(
     // Strips of columns of each piece: slices of the parts.
     let mut slices: Vec<(usize, usize, &mut [T])> = Vec::with_capacity(pieces * strips);
     for (piece, row) in parts.chunks_mut(results).enumerate() {
-        slices.extend(row.chunks_mut(width).enumerate().map(|(strip, slice)| (piece, strip * width, slice)));
+        slices.extend(
+            row.chunks_mut(width).enumerate().map(|(strip, slice)| (piece, strip * width, slice)),
+        );
     }
     parallel::for_each_item(slices, 0.3 * n as f64 * results as f64, |(piece, first, out)| {
         let (mut scratch, mut run) = (Vec::new(), vec![identity; out.len()]);
@@ -348,7 +383,8 @@ fn fold_columns<T: Load>(
 
 /// The places of the first elements with the largest key, of which none is below `least`.
 ///
-/// The largest key of a block is found first, all lanes at once; its place is looked for only where it is a new largest.
+/// The largest key of a block is found first, all lanes at once; its place is looked for only where
+/// it is a new largest.
 fn places<T: Load, K: Ord + Copy + Send + Sync>(
     view: &CpuView,
     reduced: &[usize],
@@ -373,7 +409,8 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
                 let largest = simd::largest_key(elements, least, key);
                 if best.is_none_or(|(best, _)| largest > best) {
                     let place = elements.iter().position(|&x| key(x) == largest);
-                    let place = place.ok_or(Error::internal("cpu::reduce::places, largest of a block"))?;
+                    let place =
+                        place.ok_or(Error::internal("cpu::reduce::places, largest of a block"))?;
                     best = Some((largest, at + place));
                 }
             }
@@ -384,10 +421,13 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
     filled(DType::I32, results, |buffer| {
         for (result, parts) in buffer.slice_mut::<i32>()?.iter_mut().zip(parts.chunks(pieces)) {
             // The first of several pieces with the same key has it.
-            let best = parts.iter().copied().reduce(|best, part| if part.0 > best.0 { part } else { best });
+            let best = parts
+                .iter()
+                .copied()
+                .reduce(|best, part| if part.0 > best.0 { part } else { best });
             let (_, place) = best.ok_or(Error::internal("cpu::reduce::places, no pieces"))?;
-            *result =
-                i32::try_from(place).map_err(|_| Error::internal("cpu::reduce::places, axis length"))?;
+            *result = i32::try_from(place)
+                .map_err(|_| Error::internal("cpu::reduce::places, axis length"))?;
         }
         Ok(())
     })

@@ -45,7 +45,8 @@ fn sum_neighbours(
         return;
     }
     for (out, place) in out.iter_mut().zip(inner.places()) {
-        let at = |neighbour: u32| data[(place as isize + outer + neighbour as isize * step) as usize];
+        let at =
+            |neighbour: u32| data[(place as isize + outer + neighbour as isize * step) as usize];
         *out = if let [only] = places {
             at(*only)
         } else {

@@ -10,8 +10,9 @@ use crate::storage::CpuStorage;
 /// Nanoseconds of an addition at an index.
 const NANOSECONDS: f64 = 3.0;
 
-/// Adds each element of `x` to the element of `out` that has the same coordinates, except along `axis`, where its index counts. Elements
-/// are added in the order of the axis, by one thread for each part of the axes before it.
+/// Adds each element of `x` to the element of `out` that has the same coordinates, except along
+/// `axis`, where its index counts. Elements are added in the order of the axis, by one thread for
+/// each part of the axes before it.
 pub(crate) fn add(
     op: &'static str,
     x: &CpuView,

@@ -13,7 +13,8 @@ thread_local! {
     static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs `task` on floats whose contents are unspecified. They are not cleared: that takes as long as filling them.
+/// Runs `task` on floats whose contents are unspecified. They are not cleared: that takes as long
+/// as filling them.
 ///
 /// # Errors
 /// [`Error::Memory`] where there is no room, or those of `task`.

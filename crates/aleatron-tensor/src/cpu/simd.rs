@@ -1,8 +1,9 @@
 //! Loops over slices, compiled for each width of vector registers.
 //!
-//! The loops are plain Rust, which the compiler turns into vector instructions; they fuse no multiplications with additions, so every
-//! tier gives the same bits. Unsafe code: the calls of functions that are compiled for instructions found at run time, and stores that
-//! bypass the cache.
+//! The loops are plain Rust, which the compiler turns into vector instructions; they fuse no
+//! multiplications with additions, so every tier gives the same bits. Unsafe code: the calls of
+//! functions that are compiled for instructions found at run time, and stores that bypass the
+//! cache.
 #![allow(unsafe_code)]
 
 use aleatron_cpu::Tier;
@@ -21,8 +22,8 @@ enum Width {
 }
 
 impl Width {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for it first; here it means the
-    /// baseline.
+    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
+    /// it first; here it means the baseline.
     fn current() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Ok(tier) = Tier::current() {
@@ -280,8 +281,9 @@ pub(crate) fn streams(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
 }
 
-/// Copies elements to memory past the caches: lines that are written as a whole need not be read before. The end of its life orders
-/// everything it wrote before whatever tells another thread; a fence after each copy would wait for memory every time.
+/// Copies elements to memory past the caches: lines that are written as a whole need not be read
+/// before. The end of its life orders everything it wrote before whatever tells another thread; a
+/// fence after each copy would wait for memory every time.
 #[derive(Debug)]
 pub(crate) struct Stream(());
 
@@ -306,7 +308,8 @@ impl Stream {
             let rest = head + (target.len() - head) / LINE * LINE;
             target[..head].copy_from_slice(&source[..head]);
             let lines = (rest - head) / LINE;
-            // SAFETY: the lines are in both slices, and the target is at the place of a line from `head` on.
+            // SAFETY: the lines are in both slices, and the target is at the place of a line from
+            // `head` on.
             unsafe { stream_lines(source[head..].as_ptr(), target[head..].as_mut_ptr(), lines) };
             target[rest..].copy_from_slice(&source[rest..]);
         }
@@ -328,7 +331,10 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
         for i in 0..lines {
             // SAFETY: as the caller says.
             unsafe {
-                _mm512_stream_si512(to.add(LINE * i).cast(), _mm512_loadu_si512(from.add(LINE * i).cast()))
+                _mm512_stream_si512(
+                    to.add(LINE * i).cast(),
+                    _mm512_loadu_si512(from.add(LINE * i).cast()),
+                )
             };
         }
     }
@@ -339,7 +345,10 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
     for i in 0..lines * (LINE / size_of::<__m128i>()) {
         // SAFETY: as the caller says; SSE2 is part of the architecture.
         unsafe {
-            _mm_stream_si128(to.cast::<__m128i>().add(i), _mm_loadu_si128(from.cast::<__m128i>().add(i)))
+            _mm_stream_si128(
+                to.cast::<__m128i>().add(i),
+                _mm_loadu_si128(from.cast::<__m128i>().add(i)),
+            )
         };
     }
 }

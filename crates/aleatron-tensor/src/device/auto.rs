@@ -38,8 +38,9 @@ impl Work {
 
 /// The devices that [`Device::auto`] chose, and the measurements behind the choice.
 ///
-/// The times include the copy of the arguments to the device and of the result back: small work is faster on the CPU, however fast the GPU
-/// is. Both kinds of work are timed once in each process, at the first call.
+/// The times include the copy of the arguments to the device and of the result back: small work is
+/// faster on the CPU, however fast the GPU is. Both kinds of work are timed once in each process,
+/// at the first call.
 #[derive(Debug, Clone)]
 pub struct AutoDevice {
     gpu: std::result::Result<GpuDevice, String>,
@@ -47,7 +48,8 @@ pub struct AutoDevice {
     matmul: Rule,
 }
 
-/// The size from which on a GPU was faster than the CPU; `None` if it was faster at no measured size.
+/// The size from which on a GPU was faster than the CPU; `None` if it was faster at no measured
+/// size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     gpu_from: Option<u128>,
@@ -67,7 +69,8 @@ impl Rule {
 }
 
 impl AutoDevice {
-    /// Returns the device for large work: the GPU if it was faster than the CPU at the largest measured sizes, otherwise the CPU.
+    /// Returns the device for large work: the GPU if it was faster than the CPU at the largest
+    /// measured sizes, otherwise the CPU.
     #[must_use]
     pub fn device(&self) -> Device {
         self.device_for(Work::Elements(usize::MAX))
@@ -86,8 +89,15 @@ impl AutoDevice {
         }
     }
 
-    /// Returns the size from which on work of a kind goes to the GPU: elements, or multiplications of a matrix product.
-    fn describe(&self, f: &mut fmt::Formatter<'_>, what: &str, rule: &Rule, gpu: &GpuDevice) -> fmt::Result {
+    /// Returns the size from which on work of a kind goes to the GPU: elements, or multiplications
+    /// of a matrix product.
+    fn describe(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        what: &str,
+        rule: &Rule,
+        gpu: &GpuDevice,
+    ) -> fmt::Result {
         match (rule.gpu_from, rule.measured.last()) {
             (Some(from), _) => write!(f, "{what}: {gpu} from {from} on, cpu below"),
             (None, Some((size, cpu, time))) => {
@@ -120,7 +130,8 @@ const SIDES: [usize; 5] = [64, 128, 256, 512, 1024];
 const HOPELESS: u32 = 8;
 
 impl Device {
-    /// Chooses between the CPU and [`Device::gpu`] by measuring both at the first call, and reports the choice.
+    /// Chooses between the CPU and [`Device::gpu`] by measuring both at the first call, and reports
+    /// the choice.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor, Work};
@@ -143,8 +154,9 @@ fn choose(gpu: Result<Device>) -> AutoDevice {
         Ok(Device::Cpu) => return only_cpu("no GPU"),
         Err(error) => return only_cpu(&error.to_string()),
     };
-    let rules = measure(&ELEMENTS, &gpu, |&n| n as u128, elementwise)
-        .and_then(|elements| Ok((elements, measure(&SIDES, &gpu, |&n| (n as u128).pow(3), product)?)));
+    let rules = measure(&ELEMENTS, &gpu, |&n| n as u128, elementwise).and_then(|elements| {
+        Ok((elements, measure(&SIDES, &gpu, |&n| (n as u128).pow(3), product)?))
+    });
     match rules {
         Ok((elements, matmul)) => AutoDevice { gpu: Ok(gpu), elements, matmul },
         // A GPU that fails here would fail at the user's work.
@@ -206,7 +218,8 @@ mod tests {
         let rule = |times: &[(u64, u64)]| {
             let ms = Duration::from_millis;
             let measured = times.iter().enumerate();
-            Rule::new(measured.map(|(i, &(cpu, gpu))| (1 << i, ms(cpu), ms(gpu))).collect()).gpu_from
+            Rule::new(measured.map(|(i, &(cpu, gpu))| (1 << i, ms(cpu), ms(gpu))).collect())
+                .gpu_from
         };
         assert_eq!(rule(&[(1, 5), (4, 5), (9, 5), (20, 6)]), Some(4));
         // An outlier below does not count.
@@ -219,7 +232,13 @@ mod tests {
     #[test]
     fn choice_without_a_gpu_names_the_reason() {
         let auto = choose(Device::named("tpu"));
-        assert_eq!((auto.device(), auto.device_for(Work::Elements(1 << 40))), (Device::Cpu, Device::Cpu));
-        assert!(auto.to_string().starts_with("cpu (") && auto.to_string().contains("tpu"), "{auto}");
+        assert_eq!(
+            (auto.device(), auto.device_for(Work::Elements(1 << 40))),
+            (Device::Cpu, Device::Cpu)
+        );
+        assert!(
+            auto.to_string().starts_with("cpu (") && auto.to_string().contains("tpu"),
+            "{auto}"
+        );
     }
 }

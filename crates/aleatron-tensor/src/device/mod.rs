@@ -10,8 +10,9 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 
-/// The most elements of a tensor on a GPU, and the largest size of anything that kernels count: indices have 32 bits, and those of a last,
-/// half-empty vector, tile or workgroup must not wrap either.
+/// The most elements of a tensor on a GPU, and the largest size of anything that kernels count:
+/// indices have 32 bits, and those of a last, half-empty vector, tile or workgroup must not wrap
+/// either.
 pub(crate) const MAX_ELEMENTS: usize = u32::MAX as usize - (1 << 16);
 
 /// Where a tensor lives, and where the operations on it run.
@@ -24,16 +25,18 @@ pub enum Device {
 }
 
 impl Device {
-    /// The GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the strongest one. A software adapter is taken only where it
-    /// is named.
+    /// The GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the strongest
+    /// one. A software adapter is taken only where it is named.
     ///
     /// # Errors
-    /// `Error::Device` where there is none, or it opens no device; [`Error::NoGpuSupport`] in builds without the cargo feature `gpu`.
+    /// `Error::Device` where there is none, or it opens no device; [`Error::NoGpuSupport`] in
+    /// builds without the cargo feature `gpu`.
     pub fn gpu() -> Result<Self> {
         GpuDevice::named(None).map(Self::Gpu)
     }
 
-    /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a part of its name.
+    /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a
+    /// part of its name.
     ///
     /// ```
     /// use aleatron_tensor::Device;
@@ -62,7 +65,8 @@ impl Device {
         matches!(self, Self::Gpu(_))
     }
 
-    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them; 64-bit floats are on the CPU only.
+    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them; 64-bit
+    /// floats are on the CPU only.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         match self {

@@ -20,7 +20,8 @@ use crate::layout::elements;
 
 /// The kernel: each element comes from the first box that it is in, or is the constant.
 ///
-/// In bounds: as `gpu/mod.rs` says. Coordinates in a box are compared with its sizes, which are those of the view.
+/// In bounds: as `gpu/mod.rs` says. Coordinates in a box are compared with its sizes, which are
+/// those of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Assemble {
     boxes: Vec<Operand>,
@@ -29,8 +30,14 @@ struct Assemble {
     params: ParamsShape,
 }
 
-/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes but the first are parameters from `first` on.
-pub(super) fn coordinates(rank: usize, word: impl Fn(usize) -> String, first: usize, text: &mut String) {
+/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes but the first are
+/// parameters from `first` on.
+pub(super) fn coordinates(
+    rank: usize,
+    word: impl Fn(usize) -> String,
+    first: usize,
+    text: &mut String,
+) {
     let _ = writeln!(text, "    var left = o;");
     for axis in (1..rank).rev() {
         let size = word(first + axis - 1);
@@ -80,8 +87,11 @@ impl Describe for Assemble {
             let mut inside = Vec::new();
             let mut place = word(at);
             for axis in 0..rank {
-                let (stride, start, size) =
-                    (word(at + 1 + axis), word(at + 1 + rank + axis), word(at + 1 + 2 * rank + axis));
+                let (stride, start, size) = (
+                    word(at + 1 + axis),
+                    word(at + 1 + rank + axis),
+                    word(at + 1 + 2 * rank + axis),
+                );
                 inside.push(format!("(c{axis} - {start}) < {size}"));
                 let _ = write!(place, " + (c{axis} - {start}) * {stride}");
             }
@@ -89,14 +99,18 @@ impl Describe for Assemble {
             let _ = writeln!(text, "    if ({inside}) {{ return in{k}_at({place}); }}");
             at += 1 + 3 * rank;
         }
-        let _ = writeln!(text, "    return {}.x;\n}}", program::constant(self.out.dtype, &word(2), &word(3)));
+        let _ = writeln!(
+            text,
+            "    return {}.x;\n}}",
+            program::constant(self.out.dtype, &word(2), &word(3))
+        );
         entry(&word(0), &word(1), value, &mut text);
         text
     }
 }
 
-/// Records the assembly of a tensor of a shape from views, each at some place of it, and a constant everywhere else. The shape has at
-/// least one axis.
+/// Records the assembly of a tensor of a shape from views, each at some place of it, and a constant
+/// everywhere else. The shape has at least one axis.
 pub(crate) fn launch(
     device: &GpuDevice,
     boxes: &[(GpuView, Vec<usize>)],

@@ -1,5 +1,6 @@
-//! Attention on GPUs: a workgroup takes 32 queries over blocks of 32 keys, with sums that are scaled as larger scores come up. Long rows of
-//! keys are cut into ranges whose sums are put together at the end.
+//! Attention on GPUs: a workgroup takes 32 queries over blocks of 32 keys, with sums that are
+//! scaled as larger scores come up. Long rows of keys are cut into ranges whose sums are put
+//! together at the end.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -42,8 +43,9 @@ enum Ranges {
 
 /// The kernel of blocks.
 ///
-/// In bounds: as `gpu/mod.rs` says. Queries, keys and elements past their numbers are not read, 0 stands for them, and not written.
-/// Indices into workgroup memory are made of the numbers of threads, below the sizes that are declared for them.
+/// In bounds: as `gpu/mod.rs` says. Queries, keys and elements past their numbers are not read, 0
+/// stands for them, and not written. Indices into workgroup memory are made of the numbers of
+/// threads, below the sizes that are declared for them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Blocks {
     operands: [Operand; 3],
@@ -194,7 +196,8 @@ workgroupBarrier();",
                 v_col = word(13),
             );
             for row in 0..4 {
-                let _ = writeln!(text, "c{part}_{row} = c{part}_{row} * factor[4u * row4 + {row}u];");
+                let _ =
+                    writeln!(text, "c{part}_{row} = c{part}_{row} * factor[4u * row4 + {row}u];");
             }
             let _ = writeln!(
                 text,
@@ -354,7 +357,11 @@ impl Describe for Join {
     }
 
     fn operands(&self) -> Vec<(String, Operand)> {
-        vec![("sums".to_owned(), self.sums), ("state".to_owned(), self.state), ("out".to_owned(), self.out)]
+        vec![
+            ("sums".to_owned(), self.sums),
+            ("state".to_owned(), self.state),
+            ("out".to_owned(), self.out),
+        ]
     }
 
     fn params(&self) -> ParamsShape {
@@ -440,7 +447,10 @@ pub(crate) fn launch(
     let ranges_word = size("ranges of keys", ranges)?;
     params.extend([len_word, rows_word, size("blocks of queries", groups)?, ranges_word]);
     let seen = isize::try_from(sees_past.clamp(-limit, limit));
-    params.push(wrapped("keys that are seen", seen.map_err(|_| Error::internal("gpu::attention::launch"))?)?);
+    params.push(wrapped(
+        "keys that are seen",
+        seen.map_err(|_| Error::internal("gpu::attention::launch"))?,
+    )?);
     debug_assert_eq!(params.len(), WORDS);
     for &length in &dims {
         params.push(size("length of an axis", length)?);
@@ -496,7 +506,8 @@ pub(crate) fn launch(
     for data in [&sums, &state, &out] {
         views(device, data, &mut bound)?;
     }
-    let recording = device.launch(description, &bound, &params, (len as u64).div_ceil(THREADS.into()))?;
+    let recording =
+        device.launch(description, &bound, &params, (len as u64).div_ceil(THREADS.into()))?;
     drop(bound);
     out.recording = recording;
     Ok(out)

@@ -1,4 +1,5 @@
-//! Convolutions on GPUs: products of the weights with patches that are read from the image as they are needed.
+//! Convolutions on GPUs: products of the weights with patches that are read from the image as they
+//! are needed.
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -8,7 +9,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::ops::conv::Geometry;
 
-/// Records a convolution that is not empty. The weights are a matrix: a row for each channel of the result.
+/// Records a convolution that is not empty. The weights are a matrix: a row for each channel of the
+/// result.
 pub(crate) fn launch(
     device: &GpuDevice,
     geometry: &Geometry,
@@ -26,8 +28,9 @@ pub(crate) fn launch(
     let sides = [(out_channels, weight_steps[0]), (depth, weight_steps[1])];
     let left = source(&weight.data, weight.layout.offset(), sides, &mut left_steps)?;
     let group_step = channels as isize * steps[1];
-    let pair =
-        |what: &'static str, [y, x]: [usize; 2]| -> Result<[u32; 2]> { Ok([size(what, y)?, size(what, x)?]) };
+    let pair = |what: &'static str, [y, x]: [usize; 2]| -> Result<[u32; 2]> {
+        Ok([size(what, y)?, size(what, x)?])
+    };
     // A stride or a dilation that is larger is never taken.
     let taken = |distances: [usize; 2]| distances.map(|distance| distance.min(1 << 31));
     // The elements of a kernel are counted in 32 bits, too.
@@ -45,7 +48,10 @@ pub(crate) fn launch(
         sizes: [out_channels, geometry.places(), depth],
         batch: vec![
             BatchAxis { count: images, steps: [step(images, left_steps[0])?, image_steps[0]] },
-            BatchAxis { count: groups, steps: [step(groups, left_steps[1])?, step(groups, group_step)?] },
+            BatchAxis {
+                count: groups,
+                steps: [step(groups, left_steps[1])?, step(groups, group_step)?],
+            },
         ],
         left,
         right: Source {

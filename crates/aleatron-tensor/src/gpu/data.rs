@@ -95,7 +95,11 @@ impl GpuStorage {
     }
 
     /// Elements to be computed.
-    pub(crate) fn pending(device: &GpuDevice, expr: Expr<GpuView>, shape: &[usize]) -> Result<Self> {
+    pub(crate) fn pending(
+        device: &GpuDevice,
+        expr: Expr<GpuView>,
+        shape: &[usize],
+    ) -> Result<Self> {
         let (dtype, len) = (expr.dtype(), crate::layout::elements(shape)?);
         // What could never be stored is refused now.
         let bytes = 4 * words(dtype, len)? as u128;
@@ -105,7 +109,12 @@ impl GpuStorage {
             return Err(aleatron_device::Error::TooLarge { what, actual: bytes, limit }.into());
         }
         let pending = Pending { expr, shape: shape.to_vec(), is_shared: false };
-        Ok(Self { device: device.clone(), dtype, len, state: Mutex::new(State::Pending(Box::new(pending))) })
+        Ok(Self {
+            device: device.clone(),
+            dtype,
+            len,
+            state: Mutex::new(State::Pending(Box::new(pending))),
+        })
     }
 
     /// The device.
@@ -148,15 +157,17 @@ impl GpuStorage {
             }
             State::Pending(pending) => {
                 // Where it fails, it stays an expression and can be tried again.
-                let data = Arc::new(elementwise::launch(&self.device, &pending.expr, &pending.shape)?);
+                let data =
+                    Arc::new(elementwise::launch(&self.device, &pending.expr, &pending.shape)?);
                 *state = State::Ready(Arc::clone(&data));
                 Ok(data)
             }
         }
     }
 
-    /// The expression of a view that is all of a pending storage, for another one to be made of. An expression is handed out once: who comes
-    /// second gets none and so makes it be computed, so that nothing is computed more than twice.
+    /// The expression of a view that is all of a pending storage, for another one to be made of. An
+    /// expression is handed out once: who comes second gets none and so makes it be computed,
+    /// so that nothing is computed more than twice.
     pub(crate) fn share(&self, layout: &Layout) -> Option<Expr<GpuView>> {
         let mut state = lock(&self.state);
         match &mut *state {
@@ -173,8 +184,8 @@ impl GpuStorage {
         }
     }
 }
-/// Returns wgpu's buffer of elements, after the commands that compute it were submitted. If they could not be, the buffer is a new one: the
-/// reader of the elements gets the error.
+/// Returns wgpu's buffer of elements, after the commands that compute it were submitted. If they
+/// could not be, the buffer is a new one: the reader of the elements gets the error.
 #[cfg(feature = "raw")]
 pub(crate) fn raw_buffer(storage: &GpuStorage) -> aleatron_device::raw::wgpu::Buffer {
     use aleatron_device::raw::{self, wgpu};
@@ -184,7 +195,9 @@ pub(crate) fn raw_buffer(storage: &GpuStorage) -> aleatron_device::raw::wgpu::Bu
         Err(_) => raw::device(storage.device().context()).create_buffer(&wgpu::BufferDescriptor {
             label: Some("aleatron"),
             size: 4 * storage.len().max(1) as u64,
-            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST,
+            usage: wgpu::BufferUsages::STORAGE
+                | wgpu::BufferUsages::COPY_SRC
+                | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         }),
     }

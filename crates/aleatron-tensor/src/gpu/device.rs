@@ -1,7 +1,7 @@
 //! A GPU and the commands recorded for it.
 //!
-//! Operations record commands; nothing is sent to the device before a value is read, a batch ends, or enough has piled up. Nothing waits
-//! but reads.
+//! Operations record commands; nothing is sent to the device before a value is read, a batch ends,
+//! or enough has piled up. Nothing waits but reads.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aleatron_device::{
-    AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead, Recorder,
-    Submission, grid,
+    AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead,
+    Recorder, Submission, grid,
 };
 use bytemuck::Pod;
 
@@ -60,7 +60,8 @@ struct Recording {
 /// Commands after which a recording is sent, so that the device starts while the host goes on.
 const MAX_COMMANDS: usize = 128;
 
-/// Bytes touched by commands after which a recording is sent: memory that is not needed any more returns to the pool then.
+/// Bytes touched by commands after which a recording is sent: memory that is not needed any more
+/// returns to the pool then.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Tables of parameters kept; a program that needs more different ones starts over.
@@ -71,7 +72,10 @@ const IMMEDIATE_BYTES: u32 = 128;
 
 impl fmt::Debug for GpuDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuDevice").field("name", &self.name()).field("id", &self.queue.context.id()).finish()
+        f.debug_struct("GpuDevice")
+            .field("name", &self.name())
+            .field("id", &self.queue.context.id())
+            .finish()
     }
 }
 
@@ -100,7 +104,8 @@ impl Device {
 }
 
 impl GpuDevice {
-    /// Returns the shared device of the adapter with an index or a part of its name, or of the one that the environment names.
+    /// Returns the shared device of the adapter with an index or a part of its name, or of the one
+    /// that the environment names.
     pub(crate) fn named(adapter: Option<&str>) -> Result<Self> {
         Self::get(&adapter.map_or_else(AdapterChoice::from_env, AdapterChoice::parse))
     }
@@ -136,7 +141,10 @@ impl GpuDevice {
         static DEVICES: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
         let mut devices = lock(&DEVICES);
         devices.retain(|queue| queue.strong_count() > 0);
-        let known = devices.iter().filter_map(Weak::upgrade).find(|queue| queue.context.id() == context.id());
+        let known = devices
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|queue| queue.context.id() == context.id());
         let queue = known.unwrap_or_else(|| {
             let queue = Arc::new(Queue {
                 context: Arc::clone(context),
@@ -183,7 +191,8 @@ impl GpuDevice {
         self.queue.commands.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of copies from the device to the host so far. Each of them waits for all commands before it.
+    /// Returns the number of copies from the device to the host so far. Each of them waits for all
+    /// commands before it.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.queue.reads.load(Ordering::Relaxed)
@@ -210,7 +219,8 @@ impl GpuDevice {
         Ok(self.queue.context.finish()?)
     }
 
-    /// Keeps commands from being sent before [`Self::release`] is called as often, or [`Self::submit`].
+    /// Keeps commands from being sent before [`Self::release`] is called as often, or
+    /// [`Self::submit`].
     pub(crate) fn hold(&self) {
         lock(&self.queue.recording).holds += 1;
     }
@@ -289,7 +299,8 @@ impl GpuDevice {
         if words <= limit as usize { ParamsIn::Immediate } else { ParamsIn::Buffer }
     }
 
-    /// Launches a kernel over `groups` workgroups, which it numbers `id.x + id.y * count.x` and of which it ignores those past the last.
+    /// Launches a kernel over `groups` workgroups, which it numbers `id.x + id.y * count.x` and of
+    /// which it ignores those past the last.
     pub(crate) fn launch<D: Describe>(
         &self,
         description: D,
@@ -330,8 +341,8 @@ impl GpuDevice {
             }
         };
         let bytes = views.iter().map(BufferView::bytes).sum();
-        let ((), number) =
-            self.record(bytes, |recorder| Ok(recorder.dispatch_bytes(&bound, params, grid, bytes)?))?;
+        let ((), number) = self
+            .record(bytes, |recorder| Ok(recorder.dispatch_bytes(&bound, params, grid, bytes)?))?;
         self.queue.commands.fetch_add(1, Ordering::Relaxed);
         Ok(number)
     }

@@ -10,14 +10,16 @@ use crate::storage::Storage;
 use crate::tensor::Tensor;
 use crate::trace::report;
 
-/// GPUs that share work: each takes some rows of a product, or some of a batch. Results are those of one GPU of their kind, bit for bit.
+/// GPUs that share work: each takes some rows of a product, or some of a batch. Results are those
+/// of one GPU of their kind, bit for bit.
 #[derive(Debug, Clone)]
 pub struct GpuDevicePool {
     devices: Vec<GpuDevice>,
 }
 
 impl GpuDevicePool {
-    /// All GPUs of the machine, each once; software adapters are left out, unless the environment names one.
+    /// All GPUs of the machine, each once; software adapters are left out, unless the environment
+    /// names one.
     ///
     /// # Errors
     /// [`Error::Device`] where there is none, or one opens no device.
@@ -89,8 +91,9 @@ impl GpuDevicePool {
         self.devices
     }
 
-    /// The product of two tensors of the host, on the host: each device multiplies some rows of the left with the right. The left is
-    /// a matrix or a batch of them, which is cut along its first axis, the right a matrix.
+    /// The product of two tensors of the host, on the host: each device multiplies some rows of the
+    /// left with the right. The left is a matrix or a batch of them, which is cut along its
+    /// first axis, the right a matrix.
     ///
     /// # Errors
     /// As [`Tensor::matmul`], and [`Error::Devices`] for tensors that are not on the host.
@@ -103,12 +106,14 @@ impl GpuDevicePool {
         self.map_batch(left, |device, rows| rows.matmul(&right.to_device(device)?))
     }
 
-    /// Applies a function to parts of a tensor of the host, cut along its first axis, each on a device of its own, and puts the results,
-    /// on the host, together in order along their first axis. The function is called at least once.
+    /// Applies a function to parts of a tensor of the host, cut along its first axis, each on a
+    /// device of its own, and puts the results, on the host, together in order along their
+    /// first axis. The function is called at least once.
     ///
     /// # Errors
-    /// The first error of the function, [`Error::Devices`] for a tensor that is not on the host, [`Error::Rank`] for one without axes,
-    /// [`Error::Shapes`] for results that differ in more than their first axis.
+    /// The first error of the function, [`Error::Devices`] for a tensor that is not on the host,
+    /// [`Error::Rank`] for one without axes, [`Error::Shapes`] for results that differ in more
+    /// than their first axis.
     pub fn map_batch(
         &self,
         batch: &Tensor,
@@ -180,7 +185,8 @@ fn join(op: &'static str, parts: &[Tensor]) -> Result<Tensor> {
             };
             let from = part.layout().offset() * size;
             let bytes = part.len() * size;
-            buffer.bytes_mut()[at..at + bytes].copy_from_slice(&storage.bytes()[from..from + bytes]);
+            buffer.bytes_mut()[at..at + bytes]
+                .copy_from_slice(&storage.bytes()[from..from + bytes]);
             at += bytes;
         }
         Ok(())

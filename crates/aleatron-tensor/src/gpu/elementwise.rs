@@ -54,13 +54,18 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first, then for each leaf its offset and
-    /// strides.
+    /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first,
+    /// then for each leaf its offset and strides.
     pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Result<Self> {
         let is_uniform = |layout: &Layout| {
-            layout.shape().iter().zip(layout.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
+            layout
+                .shape()
+                .iter()
+                .zip(layout.strides())
+                .all(|(&size, &stride)| size == 1 || stride == 0)
         };
-        let in_order = |layout: &Layout| layout.is_contiguous() && layout.offset().is_multiple_of(4);
+        let in_order =
+            |layout: &Layout| layout.is_contiguous() && layout.offset().is_multiple_of(4);
         let strided: Vec<&Layout> = views
             .iter()
             .map(|view| &view.layout)
@@ -96,7 +101,11 @@ impl Leaves {
                 for &stride in last {
                     params.push(step(inner, stride)?);
                 }
-                if vectors { (Walk::StridedVectors, Items::Vectors) } else { (Walk::Strided, Items::Singles) }
+                if vectors {
+                    (Walk::StridedVectors, Items::Vectors)
+                } else {
+                    (Walk::Strided, Items::Singles)
+                }
             };
             operands.push((operand(device, &view.data, items, Access::Read), walk));
         }
@@ -113,11 +122,15 @@ impl Leaves {
     }
 
     pub(crate) fn named(&self) -> Vec<(String, Operand)> {
-        self.operands.iter().enumerate().map(|(i, (operand, _))| (format!("in{i}"), *operand)).collect()
+        self.operands
+            .iter()
+            .enumerate()
+            .map(|(i, (operand, _))| (format!("in{i}"), *operand))
+            .collect()
     }
 
-    /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their parameters begin at `first`; `last` is the
-    /// expression of the number of the last element.
+    /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their
+    /// parameters begin at `first`; `last` is the expression of the number of the last element.
     pub(crate) fn declare(&self, params: ParamsShape, first: usize, last: &str, out: &mut String) {
         let rank = self.rank;
         let mut at = first + rank - 1;
@@ -143,8 +156,10 @@ impl Leaves {
                 Walk::Strided | Walk::StridedVectors => {}
             }
             // The place of an element, or of the vector it begins.
-            let _ =
-                writeln!(out, "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};");
+            let _ = writeln!(
+                out,
+                "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};"
+            );
             for axis in (1..rank).rev() {
                 let (size, stride) = (params.word(first + axis - 1), params.word(at + axis));
                 let coordinate = if axis == rank - 1 && *walk == Walk::StridedVectors {
@@ -152,7 +167,8 @@ impl Leaves {
                 } else {
                     format!("(left % {size})")
                 };
-                let _ = writeln!(out, "    place += {coordinate} * {stride}; left = left / {size};");
+                let _ =
+                    writeln!(out, "    place += {coordinate} * {stride}; left = left / {size};");
             }
             let last_stride = params.word(at);
             if rank == 1 && *walk == Walk::StridedVectors {
@@ -182,8 +198,8 @@ impl Leaves {
 
 /// The kernel of an expression.
 ///
-/// In bounds: as `gpu/mod.rs` says. Threads go on below the number of vectors only, and a vector has at least one element; in ragged
-/// rows, elements past the last are replaced by it.
+/// In bounds: as `gpu/mod.rs` says. Threads go on below the number of vectors only, and a vector
+/// has at least one element; in ragged rows, elements past the last are replaced by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Elementwise {
     program: Program,
@@ -238,7 +254,13 @@ impl Describe for Elementwise {
             self.params.word(0)
         );
         let leaf = |k: usize| format!("leaf{k}(t)");
-        program::write(&self.program, leaf, |i| self.params.word(i), 2 + self.leaves.words(), &mut text);
+        program::write(
+            &self.program,
+            leaf,
+            |i| self.params.word(i),
+            2 + self.leaves.words(),
+            &mut text,
+        );
         let _ = writeln!(text, "    out_put_vec(t, v{});\n}}", self.program.steps.len() - 1);
         text
     }

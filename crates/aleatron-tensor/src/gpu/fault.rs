@@ -1,7 +1,8 @@
 //! Indices that turn out to be wrong on the device.
 //!
-//! A kernel that takes indices from a tensor keeps them inside, and notes the first that was not in a word of a shared buffer. Whatever is
-//! computed from its result carries a [`Fault`], and reading any of it looks at that word and fails where an index was wrong.
+//! A kernel that takes indices from a tensor keeps them inside, and notes the first that was not in
+//! a word of a shared buffer. Whatever is computed from its result carries a [`Fault`], and reading
+//! any of it looks at that word and fails where an index was wrong.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +16,8 @@ use crate::error::{Error, Result};
 /// The indices that may be under examination at a time; past this, the oldest are waited for.
 const SLOTS: usize = 1024;
 
-/// The words that kernels note faults in: 0 for none, else 2^32 - 1 less the place of the first wrong index.
+/// The words that kernels note faults in: 0 for none, else 2^32 - 1 less the place of the first
+/// wrong index.
 #[derive(Default)]
 pub(crate) struct FaultSlots {
     buffer: OnceLock<GpuBuffer<u32>>,
@@ -27,7 +29,8 @@ struct SlotState {
     next: usize,
     /// Slots that were looked at and hold 0.
     free: Vec<usize>,
-    /// Slots whose commands may still be on their way; they must be looked at before they are used again.
+    /// Slots whose commands may still be on their way; they must be looked at before they are used
+    /// again.
     unseen: Vec<usize>,
 }
 
@@ -89,7 +92,8 @@ impl Fault {
             Some(slot) => Some(slot),
             None => {
                 let unseen = std::mem::take(&mut lock(&slots.state).unseen);
-                let words: Vec<u32> = device.read(slots.buffer(device.context())?.view())?.wait()?;
+                let words: Vec<u32> =
+                    device.read(slots.buffer(device.context())?.view())?.wait()?;
                 lock(&slots.state).free.extend(unseen.into_iter().filter(|&slot| words[slot] == 0));
                 take()
             }

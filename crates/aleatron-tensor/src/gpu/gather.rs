@@ -21,7 +21,8 @@ use crate::ops::gather::GpuJob;
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says. An index is compared with the size of its axis, and 0 is taken instead of one outside.
+/// In bounds: as `gpu/mod.rs` says. An index is compared with the size of its axis, and 0 is taken
+/// instead of one outside.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Gather {
     x: Operand,
@@ -41,7 +42,8 @@ impl Describe for Gather {
     }
 
     fn operands(&self) -> Vec<(String, Operand)> {
-        let named = [("x", self.x), ("indices", self.indices), ("faults", self.faults), ("out", self.out)];
+        let named =
+            [("x", self.x), ("indices", self.indices), ("faults", self.faults), ("out", self.out)];
         named.map(|(name, operand)| (name.to_owned(), operand)).to_vec()
     }
 

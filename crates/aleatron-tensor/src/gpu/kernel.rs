@@ -39,8 +39,8 @@ pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// The entry point, and functions of its own.
     fn body(&self, capabilities: Capabilities) -> String;
 
-    /// Whether every index is known to be inside, for the reasons in `gpu/mod.rs` and beside the kernel, so that it is compiled without run-time
-    /// checks.
+    /// Whether every index is known to be inside, for the reasons in `gpu/mod.rs` and beside the
+    /// kernel, so that it is compiled without run-time checks.
     fn is_proven(&self) -> bool {
         true
     }
@@ -91,9 +91,10 @@ impl<D: Describe> Kernel for Described<D> {
         if !self.0.is_proven() {
             return BoundsChecks::Kept;
         }
-        // SAFETY: descriptions are private to this crate. Each is launched by the file that declares it, with the sizes and views its argument
-        // rests on, which have passed `size.rs` and `Layout`; `GpuDevice::launch_grid` compares the number of parameters. The arguments are
-        // those of `gpu/mod.rs` and of the comments beside the kernels.
+        // SAFETY: descriptions are private to this crate. Each is launched by the file that
+        // declares it, with the sizes and views its argument rests on, which have passed
+        // `size.rs` and `Layout`; `GpuDevice::launch_grid` compares the number of parameters. The
+        // arguments are those of `gpu/mod.rs` and of the comments beside the kernels.
         #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
         BoundsChecks::Removed(unsafe { BoundsProof::assume() })
     }

@@ -11,8 +11,8 @@ use crate::tensor::Tensor;
 
 /// Matrices kept on a GPU by name, to multiply inputs with.
 ///
-/// A weight has one layout, rows by columns as it was given, and one result for any number of input rows: a row of the result depends on its
-/// row of the input alone, bit for bit.
+/// A weight has one layout, rows by columns as it was given, and one result for any number of input
+/// rows: a row of the result depends on its row of the input alone, bit for bit.
 ///
 /// ```no_run
 /// use aleatron_tensor::{Device, GpuMatmulCache};
@@ -55,8 +55,15 @@ impl GpuMatmulCache {
     /// Keeps a matrix of `rows` by `columns` under a name; one that has it is replaced.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of elements, [`Error::Device`] where there is no room.
-    pub fn upload_weight(&mut self, name: &str, data: &[f32], rows: usize, columns: usize) -> Result<()> {
+    /// [`Error::Elements`] for another number of elements, [`Error::Device`] where there is no
+    /// room.
+    pub fn upload_weight(
+        &mut self,
+        name: &str,
+        data: &[f32],
+        rows: usize,
+        columns: usize,
+    ) -> Result<()> {
         let weight = Tensor::from_slice(data, &[rows, columns], &self.device())?;
         self.weights.insert(name.to_owned(), weight);
         Ok(())
@@ -65,7 +72,8 @@ impl GpuMatmulCache {
     /// Keeps a matrix of floats that is on the device already, or moves it there.
     ///
     /// # Errors
-    /// [`Error::Shapes`] for a tensor that is no matrix, [`Error::DType`] for other types than floats, or where there is no room.
+    /// [`Error::Shapes`] for a tensor that is no matrix, [`Error::DType`] for other types than
+    /// floats, or where there is no room.
     pub fn insert(&mut self, name: &str, weight: &Tensor) -> Result<()> {
         const OP: &str = "matmul cache";
         if weight.rank() != 2 {
@@ -103,9 +111,15 @@ impl GpuMatmulCache {
     /// The product of `m` rows and a weight, from and to the host.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is no such weight, [`Error::Elements`] for an input or an output of another length than `m` rows have, else
-    /// as [`Tensor::matmul`].
-    pub fn matmul_cached(&self, name: &str, input: &[f32], output: &mut [f32], m: usize) -> Result<()> {
+    /// [`Error::Name`] where there is no such weight, [`Error::Elements`] for an input or an output
+    /// of another length than `m` rows have, else as [`Tensor::matmul`].
+    pub fn matmul_cached(
+        &self,
+        name: &str,
+        input: &[f32],
+        output: &mut [f32],
+        m: usize,
+    ) -> Result<()> {
         let weight = self.weight(name)?;
         let [rows, columns] = [weight.shape()[0], weight.shape()[1]];
         if Some(output.len()) != m.checked_mul(columns) {

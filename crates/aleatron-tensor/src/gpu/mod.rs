@@ -1,18 +1,23 @@
-//! Operations on GPUs, one file each; `cpu/` has the same files, and `no_gpu.rs` the same interface in builds without GPUs.
+//! Operations on GPUs, one file each; `cpu/` has the same files, and `no_gpu.rs` the same interface
+//! in builds without GPUs.
 //!
-//! Kernels are written from descriptions (`kernel.rs`, `wgsl.rs`), recorded on a device (`device.rs`) and compiled once. Every one takes
-//! views as they are and writes a new buffer without gaps.
+//! Kernels are written from descriptions (`kernel.rs`, `wgsl.rs`), recorded on a device
+//! (`device.rs`) and compiled once. Every one takes views as they are and writes a new buffer
+//! without gaps.
 //!
 //! # Why kernels without run-time checks stay in bounds
 //!
-//! Every index into an operand is made from the shape, strides and offset of a [`Layout`](crate::Layout), whose places all lie inside its
-//! storage, for coordinates inside that shape: threads past the last element return or take the last element instead. Buffers are whole
-//! vectors of four elements and of 16 bytes, so the vector of an element is inside where the element is. Loops run from 0 to sizes of axes;
-//! divisors are sizes of axes, which are at least 1, since nothing is launched for a tensor without elements. Indices that are themselves
-//! elements are compared with the size of their axis before they are used. Whatever a kernel adds to this is said beside it.
+//! Every index into an operand is made from the shape, strides and offset of a
+//! [`Layout`](crate::Layout), whose places all lie inside its storage, for coordinates inside that
+//! shape: threads past the last element return or take the last element instead. Buffers are whole
+//! vectors of four elements and of 16 bytes, so the vector of an element is inside where the
+//! element is. Loops run from 0 to sizes of axes; divisors are sizes of axes, which are at least 1,
+//! since nothing is launched for a tensor without elements. Indices that are themselves
+//! elements are compared with the size of their axis before they are used. Whatever a kernel adds
+//! to this is said beside it.
 //!
-//! All of this rests on the numbers that kernels get being those of the host: they pass `size.rs`, and casts that could cut one off are
-//! denied.
+//! All of this rests on the numbers that kernels get being those of the host: they pass `size.rs`,
+//! and casts that could cut one off are denied.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 

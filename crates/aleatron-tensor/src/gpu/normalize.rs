@@ -1,4 +1,5 @@
-//! Softmax and normalisation of rows on GPUs: each row is read once where its elements fit the registers of its threads.
+//! Softmax and normalisation of rows on GPUs: each row is read once where its elements fit the
+//! registers of its threads.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -29,8 +30,9 @@ const OWN_PARAMS: usize = 4;
 
 /// The kernel. Rows are whole vectors.
 ///
-/// In bounds: as `gpu/mod.rs` says. Rows past the last take no elements. Workgroup memory is indexed by the number of a thread, and by that
-/// of one before the end of its row's threads. Weights are rows themselves.
+/// In bounds: as `gpu/mod.rs` says. Rows past the last take no elements. Workgroup memory is
+/// indexed by the number of a thread, and by that of one before the end of its row's threads.
+/// Weights are rows themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Normalize {
     normal: Normal,
@@ -155,13 +157,17 @@ impl Describe for Normalize {
         );
         for k in 0..self.kept.unwrap_or(0) {
             let t = format!("first + {}u", k * lanes);
-            let _ = writeln!(text, "    var x{k} = vec4<f32>(0.0); if ({t} < stop) {{ x{k} = value({t}); }}");
+            let _ = writeln!(
+                text,
+                "    var x{k} = vec4<f32>(0.0); if ({t} < stop) {{ x{k} = value({t}); }}"
+            );
         }
         match self.normal {
             Normal::Softmax | Normal::LogSoftmax => {
                 text += "    var most = -infinity();\n";
                 self.each("most = max_nan(most, x);", &mut text);
-                text += "    most = max_nan(most, most.zwxy); total = max_nan(most, most.yxwz).x;\n";
+                text +=
+                    "    most = max_nan(most, most.zwxy); total = max_nan(most, most.yxwz).x;\n";
                 self.tree("max_nan(vec4<f32>({x}), vec4<f32>({y})).x", &mut text);
                 text += "    let shift = select(vec4<f32>(total), vec4<f32>(0.0), is_inf(vec4<f32>(total)));\n    var sum = vec4<f32>(0.0);\n";
                 self.each("sum += m_exp(x - shift);", &mut text);
@@ -209,8 +215,9 @@ impl Describe for Normalize {
     }
 }
 
-/// Records the normalisation of rows of `n` elements, a multiple of 4, over an expression of a shape whose last axes they are. Weights are rows
-/// of 32-bit floats that lie in order: a scale, or a scale and a shift.
+/// Records the normalisation of rows of `n` elements, a multiple of 4, over an expression of a
+/// shape whose last axes they are. Weights are rows of 32-bit floats that lie in order: a scale, or
+/// a scale and a shift.
 pub(crate) fn launch(
     device: &GpuDevice,
     expr: &Expr<GpuView>,

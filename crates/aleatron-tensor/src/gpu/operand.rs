@@ -9,8 +9,14 @@ use super::wgsl::{Items, Operand};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the number of its recording.
-pub(crate) fn allocate(device: &GpuDevice, dtype: DType, len: usize, faults: Faults) -> Result<GpuData> {
+/// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the
+/// number of its recording.
+pub(crate) fn allocate(
+    device: &GpuDevice,
+    dtype: DType,
+    len: usize,
+    faults: Faults,
+) -> Result<GpuData> {
     if !crate::Device::Gpu(device.clone()).supports(dtype) {
         let what = crate::ops::missing(dtype);
         return Err(Error::Unsupported { device: device.to_string(), what });
@@ -40,7 +46,11 @@ pub(crate) fn operand(device: &GpuDevice, data: &GpuData, items: Items, access: 
 }
 
 /// The views to bind for a buffer, in the order in which its operand declares them.
-pub(crate) fn views<'a>(device: &GpuDevice, data: &'a GpuData, out: &mut Vec<BufferView<'a>>) -> Result<()> {
+pub(crate) fn views<'a>(
+    device: &GpuDevice,
+    data: &'a GpuData,
+    out: &mut Vec<BufferView<'a>>,
+) -> Result<()> {
     let view = data.view();
     if view.bytes() <= device.context().max_binding_bytes() {
         out.push(view);

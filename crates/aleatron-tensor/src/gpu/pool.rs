@@ -17,14 +17,14 @@ use crate::error::{Error, Limit, Result};
 use crate::math::Helper;
 use crate::ops::pool::{Padding, Pool, Windows};
 
-/// The elements of the largest window: a thread goes through it, and some drivers end loops after 2^16 rounds. Whole images are reduced
-/// otherwise.
+/// The elements of the largest window: a thread goes through it, and some drivers end loops after
+/// 2^16 rounds. Whole images are reduced otherwise.
 const MAX_AREA: u128 = 1 << 15;
 
 /// The kernel of a pooling.
 ///
-/// In bounds: as `gpu/mod.rs` says. Elements of a window are read only where they are in the image: places before it wrap and are past it.
-/// Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. Elements of a window are read only where they are in the image:
+/// places before it wrap and are past it. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolKernel {
     pool: Pool,
@@ -144,8 +144,15 @@ impl Describe for PoolKernel {
 
 /// Records a pooling.
 pub(crate) fn launch(device: &GpuDevice, windows: &Windows, image: &GpuView) -> Result<GpuData> {
-    let Windows { pool, shape: [images, channels, rows, columns], kernel, stride, dilation, padding, out } =
-        *windows;
+    let Windows {
+        pool,
+        shape: [images, channels, rows, columns],
+        kernel,
+        stride,
+        dilation,
+        padding,
+        out,
+    } = *windows;
     let area = kernel[0] as u128 * kernel[1] as u128;
     if area > MAX_AREA {
         return Err(Error::TooLarge { what: Limit::AxisLength, actual: area, limit: MAX_AREA });
@@ -185,7 +192,8 @@ pub(crate) fn launch(device: &GpuDevice, windows: &Windows, image: &GpuView) -> 
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, &image.data, &mut bound)?;
     views(device, &data, &mut bound)?;
-    let recording = device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
+    let recording =
+        device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
     drop(bound);
     data.recording = recording;
     Ok(data)

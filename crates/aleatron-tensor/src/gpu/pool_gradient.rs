@@ -1,4 +1,5 @@
-//! Gradients of pooling on GPUs: a thread computes four neighbouring elements of the image's gradient, from the windows that they are in.
+//! Gradients of pooling on GPUs: a thread computes four neighbouring elements of the image's
+//! gradient, from the windows that they are in.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -19,8 +20,9 @@ use crate::ops::pool::{Padding, Pool, Windows};
 
 /// The kernel of the gradient of a pooling.
 ///
-/// In bounds: as `gpu/mod.rs` says. Windows are read only where they are in the result, and elements of a window only where they are in
-/// the image: places before either wrap and are past it. Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. Windows are read only where they are in the result, and
+/// elements of a window only where they are in the image: places before either wrap and are past
+/// it. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolGradient {
     pool: Pool,
@@ -31,7 +33,8 @@ struct PoolGradient {
     params: ParamsShape,
 }
 
-/// The names of the parameters; the offset and the four steps of the gradient and of the image follow them.
+/// The names of the parameters; the offset and the four steps of the gradient and of the image
+/// follow them.
 const NAMES: [&str; 17] = [
     "vectors",
     "last",
@@ -187,8 +190,15 @@ pub(crate) fn launch(
     gradient: &GpuView,
     image: Option<&GpuView>,
 ) -> Result<GpuData> {
-    let Windows { pool, shape: [images, channels, rows, columns], kernel, stride, dilation, padding, out } =
-        *windows;
+    let Windows {
+        pool,
+        shape: [images, channels, rows, columns],
+        kernel,
+        stride,
+        dilation,
+        padding,
+        out,
+    } = *windows;
     let len = product("elements", &[images, channels, rows, columns])?;
     let sources = [Some(gradient), image].into_iter().flatten();
     let faults = Faults::of(sources.clone().map(|view| &view.data.faults));
@@ -231,7 +241,8 @@ pub(crate) fn launch(
         out: operand(device, &data, Items::Vectors, Access::ReadWrite),
         params: ParamsShape::of(device, &params),
     };
-    let recording = device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
+    let recording =
+        device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
     drop(bound);
     data.recording = recording;
     Ok(data)

@@ -1,4 +1,5 @@
-//! Programs of elementwise expressions as statements of shaders: `v0`, `v1`, … are their values, four elements each.
+//! Programs of elementwise expressions as statements of shaders: `v0`, `v1`, … are their values,
+//! four elements each.
 
 use std::fmt::Write;
 
@@ -14,13 +15,16 @@ fn constant_words(dtype: DType) -> usize {
     if dtype == DType::I64 { 2 } else { 1 }
 }
 
-/// The operation of a step as WGSL; `None` for one that its types do not have, and for steps without an operation.
+/// The operation of a step as WGSL; `None` for one that its types do not have, and for steps
+/// without an operation.
 fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
     match node {
         Node::Unary(op, x) => {
             let entry = op.entry();
             match program.dtype_of(x).kind() {
-                Kind::Float if dtype == DType::Bool => entry.predicate.map(|predicate| predicate.wgsl),
+                Kind::Float if dtype == DType::Bool => {
+                    entry.predicate.map(|predicate| predicate.wgsl)
+                }
                 Kind::Float => entry.float.map(|float| float.wgsl),
                 Kind::Integer => entry.integer.map(|integer| integer.wgsl),
                 Kind::Bool => entry.boolean.map(|(_, wgsl)| wgsl),
@@ -41,14 +45,17 @@ fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str>
     }
 }
 
-/// Adds the constants of a program, whose operations must all be there for their types, to the parameters.
+/// Adds the constants of a program, whose operations must all be there for their types, to the
+/// parameters.
 pub(crate) fn constant_params(
     program: &Program,
     constants: &[Constant],
     params: &mut Vec<u32>,
 ) -> Result<()> {
     for &(node, dtype) in &program.steps {
-        if matches!(node, Node::Unary(..) | Node::Binary(..)) && template(program, node, dtype).is_none() {
+        if matches!(node, Node::Unary(..) | Node::Binary(..))
+            && template(program, node, dtype).is_none()
+        {
             return Err(Error::internal("gpu::program, types of an operation"));
         }
     }
@@ -73,7 +80,9 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
                         all.extend(entry.float.iter().flat_map(|float| float.helpers));
                         all.extend(entry.predicate.iter().flat_map(|predicate| predicate.helpers));
                     }
-                    Kind::Integer => all.extend(entry.integer.iter().flat_map(|integer| integer.helpers)),
+                    Kind::Integer => {
+                        all.extend(entry.integer.iter().flat_map(|integer| integer.helpers))
+                    }
                     Kind::Bool => {}
                 }
             }
@@ -81,7 +90,9 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
                 let entry = op.entry();
                 match program.dtype_of(x).kind() {
                     Kind::Float => all.extend(entry.float.iter().flat_map(|float| float.helpers)),
-                    Kind::Integer => all.extend(entry.integer.iter().flat_map(|integer| integer.helpers)),
+                    Kind::Integer => {
+                        all.extend(entry.integer.iter().flat_map(|integer| integer.helpers))
+                    }
                     Kind::Bool => {}
                 }
             }
@@ -102,15 +113,19 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
 
 /// The integer types a program computes in.
 pub(crate) fn integers(program: &Program) -> Vec<DType> {
-    let mut types: Vec<DType> =
-        program.steps.iter().map(|(_, dtype)| *dtype).filter(|dtype| dtype.kind() == Kind::Integer).collect();
+    let mut types: Vec<DType> = program
+        .steps
+        .iter()
+        .map(|(_, dtype)| *dtype)
+        .filter(|dtype| dtype.kind() == Kind::Integer)
+        .collect();
     types.sort_unstable();
     types.dedup();
     types
 }
 
-/// Writes the steps. `leaf` gives the expression of a leaf's four elements, `word` that of a word of the parameters, where the
-/// constants begin at `first_constant`.
+/// Writes the steps. `leaf` gives the expression of a leaf's four elements, `word` that of a word
+/// of the parameters, where the constants begin at `first_constant`.
 pub(crate) fn write(
     program: &Program,
     leaf: impl Fn(usize) -> String,
@@ -123,7 +138,9 @@ pub(crate) fn write(
             Node::Leaf(index) => leaf(index),
             Node::Constant(index) => {
                 let before = program.steps.iter().filter_map(|(node, dtype)| match node {
-                    Node::Constant(other) if *other < index => Some((*other, constant_words(*dtype))),
+                    Node::Constant(other) if *other < index => {
+                        Some((*other, constant_words(*dtype)))
+                    }
                     _ => None,
                 });
                 // A constant may be named by several steps; each counts once.
@@ -136,7 +153,9 @@ pub(crate) fn write(
             Node::Select(c, x, y) => format!("select(v{y}, v{x}, v{c})"),
             Node::Cast(x) => cast(program.dtype_of(x), dtype, &format!("v{x}")),
             Node::Unary(_, x) => fill(template(program, node, dtype), program.dtype_of(x), [x, x]),
-            Node::Binary(_, x, y) => fill(template(program, node, dtype), program.dtype_of(x), [x, y]),
+            Node::Binary(_, x, y) => {
+                fill(template(program, node, dtype), program.dtype_of(x), [x, y])
+            }
         };
         let computes = !matches!(node, Node::Leaf(_) | Node::Constant(_) | Node::Select(..));
         let value = match dtype {
@@ -148,7 +167,8 @@ pub(crate) fn write(
     }
 }
 
-/// An operation on values. One that is missing, which [`constant_params`] has refused, would be no shader.
+/// An operation on values. One that is missing, which [`constant_params`] has refused, would be no
+/// shader.
 fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
     let value = value_type(dtype);
     template
@@ -192,8 +212,9 @@ mod tests {
 
     #[test]
     fn operation_without_a_form_for_its_type_is_an_internal_error() {
-        let program =
-            |dtype| Program { steps: vec![(Node::Leaf(0), dtype), (Node::Unary(UnaryOp::Exp, 0), dtype)] };
+        let program = |dtype| Program {
+            steps: vec![(Node::Leaf(0), dtype), (Node::Unary(UnaryOp::Exp, 0), dtype)],
+        };
         assert_eq!(constant_params(&program(DType::F32), &[], &mut Vec::new()), Ok(()));
         let refused = constant_params(&program(DType::I32), &[], &mut Vec::new());
         assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");

@@ -1,9 +1,11 @@
 //! Reductions on GPUs, finished there. Elementwise expressions are computed on the way.
 //!
-//! Elements are taken in the order (kept axes, reduced axes), a row for each result, by some threads of a workgroup together; or, where
-//! neighbours in memory belong to different results, in the order (reduced axes, kept axes), four results by each thread. Where that keeps
-//! too few threads busy, or would make the chain of additions behind a result too long, rows are cut into segments whose results are
-//! folded by a second kernel. The order is a function of the shape and the strides alone.
+//! Elements are taken in the order (kept axes, reduced axes), a row for each result, by some
+//! threads of a workgroup together; or, where neighbours in memory belong to different results, in
+//! the order (reduced axes, kept axes), four results by each thread. Where that keeps
+//! too few threads busy, or would make the chain of additions behind a result too long, rows are
+//! cut into segments whose results are folded by a second kernel. The order is a function of the
+//! shape and the strides alone.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -51,8 +53,9 @@ enum Store {
 
 /// The kernels of a reduction.
 ///
-/// In bounds: as `gpu/mod.rs` says. Items past the last take no elements; vectors of a row end with that of its last element. Workgroup
-/// memory is indexed by the number of a thread, and by that of one before the end of its row's threads.
+/// In bounds: as `gpu/mod.rs` says. Items past the last take no elements; vectors of a row end with
+/// that of its last element. Workgroup memory is indexed by the number of a thread, and by that of
+/// one before the end of its row's threads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Reduce {
     work: Work,
@@ -96,22 +99,27 @@ impl Reduce {
         }
     }
 
-    /// The state of a thread (`Lanes`, four values), that of a row (`State`), and how they take elements and join.
+    /// The state of a thread (`Lanes`, four values), that of a row (`State`), and how they take
+    /// elements and join.
     fn states(&self, text: &mut String) {
         let (t, key) = (value_type(self.dtype), self.key());
         if self.is_arg() {
             let turned = if self.reducer == Reducer::ArgMax { "" } else { "~" };
             let of = match self.dtype {
                 DType::I32 | DType::I64 => format!("return {turned}x;"),
-                // Floats in their order as integers; both zeros are one, and NaN is past everything.
+                // Floats in their order as integers; both zeros are one, and NaN is past
+                // everything.
                 _ => format!(
                     "let b = bitcast<vec4<i32>>(select(x, vec4<f32>(0.0), x == vec4<f32>(0.0)));
     let k = b ^ ((b >> vec4<u32>(31u)) & vec4<i32>(2147483647));
     return select({turned}k, vec4<i32>(2147483647), is_nan(x));"
                 ),
             };
-            let lowest =
-                if self.dtype == DType::I64 { extremes(DType::I64)[0] } else { extremes(DType::I32)[0] };
+            let lowest = if self.dtype == DType::I64 {
+                extremes(DType::I64)[0]
+            } else {
+                extremes(DType::I32)[0]
+            };
             let _ = writeln!(
                 text,
                 "struct Lanes {{ key: vec4<{key}>, at: vec4<u32> }}
@@ -140,14 +148,19 @@ fn finish(s: State) -> i32 {{ return i32(s.at); }}"
         let (combine, identity): (String, String) = match &self.reducer {
             Reducer::Sum => ("x + y".into(), format!("{t}(0)")),
             Reducer::Prod => ("x * y".into(), format!("{t}(1)")),
-            Reducer::Max => ((if is_float { "max_nan(x, y)" } else { "max(x, y)" }).into(), lowest.into()),
-            Reducer::Min => ((if is_float { "min_nan(x, y)" } else { "min(x, y)" }).into(), highest.into()),
+            Reducer::Max => {
+                ((if is_float { "max_nan(x, y)" } else { "max(x, y)" }).into(), lowest.into())
+            }
+            Reducer::Min => {
+                ((if is_float { "min_nan(x, y)" } else { "min(x, y)" }).into(), highest.into())
+            }
             Reducer::Custom { wgsl, identity } => {
                 let _ = writeln!(
                     text,
                     "var<private> identity_bits: u32 = {identity}u;\nfn user(a: f32, b: f32) -> f32 {{ return {wgsl}; }}"
                 );
-                let each = "vec4<f32>(user(x.x, y.x), user(x.y, y.y), user(x.z, y.z), user(x.w, y.w))";
+                let each =
+                    "vec4<f32>(user(x.x, y.x), user(x.y, y.y), user(x.z, y.z), user(x.w, y.w))";
                 (each.into(), "bitcast<f32>(identity_bits)".into())
             }
             Reducer::ArgMax | Reducer::ArgMin => return,
@@ -182,15 +195,20 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
                 "f32" => "bitcast<f32>(parts_at(p))".to_owned(),
                 _ => "parts_at(p)".to_owned(),
             };
-            let at =
-                if self.is_arg() { format!(", u32(parts_at(p + {}u))", words - 1) } else { String::new() };
+            let at = if self.is_arg() {
+                format!(", u32(parts_at(p + {}u))", words - 1)
+            } else {
+                String::new()
+            };
             let _ = writeln!(
                 text,
                 "fn part(i: u32) -> State {{ let p = i * {words}u; return State({value}{at}); }}"
             );
         }
         let _ = match self.store {
-            Store::Result => writeln!(text, "fn put(i: u32, s: State) {{ out_put(i, finish(s)); }}"),
+            Store::Result => {
+                writeln!(text, "fn put(i: u32, s: State) {{ out_put(i, finish(s)); }}")
+            }
             Store::Part => {
                 let value = match key {
                     "i64" => format!(
@@ -282,7 +300,9 @@ impl Describe for Reduce {
 
     fn integers(&self) -> Vec<DType> {
         match &self.work {
-            Work::Rows { program, .. } | Work::Columns { program, .. } => program::integers(program),
+            Work::Rows { program, .. } | Work::Columns { program, .. } => {
+                program::integers(program)
+            }
             Work::Parts { .. } => Vec::new(),
         }
     }
@@ -372,8 +392,11 @@ impl Describe for Reduce {
                     word(1),
                 );
                 for (i, c) in ["x", "y", "z", "w"].iter().enumerate() {
-                    let state =
-                        if self.is_arg() { format!("s.key.{c}, s.at.{c}") } else { format!("s.v.{c}") };
+                    let state = if self.is_arg() {
+                        format!("s.key.{c}, s.at.{c}")
+                    } else {
+                        format!("s.v.{c}")
+                    };
                     let _ = writeln!(text, "    put(place + {i}u, State({state}));");
                 }
                 text += "}\n";
@@ -423,14 +446,16 @@ const ROW_SEGMENT: [usize; 2] = [1 << 12, 1 << 16];
 /// The longest segment of a column.
 const COLUMN_SEGMENT: usize = 256;
 
-/// The longest column: the results of its segments, at most 2^16, are folded by 256 threads, so that an element goes through at most 256
-/// additions in its segment, 256 in a thread and 8 between threads.
+/// The longest column: the results of its segments, at most 2^16, are folded by 256 threads, so
+/// that an element goes through at most 256 additions in its segment, 256 in a thread and 8 between
+/// threads.
 const LONGEST_COLUMN: usize = COLUMN_SEGMENT << 16;
 
 /// Segments that keep a large device busy.
 const BUSY: usize = 1 << 12;
 
-/// Records the reduction of the axes of an expression over a shape. There must be something to reduce, and results.
+/// Records the reduction of the axes of an expression over a shape. There must be something to
+/// reduce, and results.
 pub(crate) fn launch(
     device: &GpuDevice,
     expr: &Expr<GpuView>,
@@ -467,14 +492,16 @@ pub(crate) fn launch(
     } else if n <= SHORT_ROW || (results >= BUSY / 2 && n <= ROW_SEGMENT[1]) {
         (n, 1)
     } else {
-        let wanted = (n * results).div_ceil(BUSY).clamp(ROW_SEGMENT[0], ROW_SEGMENT[1]).next_multiple_of(4);
+        let wanted =
+            (n * results).div_ceil(BUSY).clamp(ROW_SEGMENT[0], ROW_SEGMENT[1]).next_multiple_of(4);
         (wanted, n.div_ceil(wanted))
     };
     let dtype = Reducer::computed_in(expr.dtype());
     let (store, out_dtype, out_len) = if segments == 1 {
         (Store::Result, reducer.result(dtype), results)
     } else {
-        let len = product("parts of a reduction", &[results, segments, state_words(reducer, dtype)])?;
+        let len =
+            product("parts of a reduction", &[results, segments, state_words(reducer, dtype)])?;
         (Store::Part, DType::I32, len)
     };
     let mut out = allocate(device, out_dtype, out_len, faults)?;
@@ -494,7 +521,10 @@ pub(crate) fn launch(
         (Work::Columns { program, leaves }, (items as u64).div_ceil(THREADS.into()))
     } else {
         let whole = n.is_multiple_of(4);
-        (Work::Rows { program, leaves, lanes, whole }, (items as u64).div_ceil((THREADS / lanes).into()))
+        (
+            Work::Rows { program, leaves, lanes, whole },
+            (items as u64).div_ceil((THREADS / lanes).into()),
+        )
     };
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     for leaf in &expr.leaves {

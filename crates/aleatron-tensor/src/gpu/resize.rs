@@ -1,4 +1,5 @@
-//! Resizing on GPUs, one axis at a time: a thread computes four neighbouring elements of the result.
+//! Resizing on GPUs, one axis at a time: a thread computes four neighbouring elements of the
+//! result.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -20,8 +21,9 @@ use crate::ops::resize::Taps;
 
 /// The kernel of a resizing.
 ///
-/// In bounds: as `gpu/mod.rs` says. The table has `taps` places and as many weights for each element of the axis; places are those of the
-/// input, but for the one that stands for the outside, which is not read. Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. The table has `taps` places and as many weights for each
+/// element of the axis; places are those of the input, but for the one that stands for the outside,
+/// which is not read. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Resample {
     input: Operand,
@@ -39,7 +41,11 @@ impl Describe for Resample {
     }
 
     fn operands(&self) -> Vec<(String, Operand)> {
-        vec![("input".to_owned(), self.input), ("table".to_owned(), self.table), ("out".to_owned(), self.out)]
+        vec![
+            ("input".to_owned(), self.input),
+            ("table".to_owned(), self.table),
+            ("out".to_owned(), self.out),
+        ]
     }
 
     fn params(&self) -> ParamsShape {
@@ -49,15 +55,17 @@ impl Describe for Resample {
     fn body(&self, _: Capabilities) -> String {
         let word = |i: usize| self.params.word(i);
         let Self { rank, axis, .. } = *self;
-        let mut text =
-            String::from("fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n");
+        let mut text = String::from(
+            "fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n",
+        );
         let _ = writeln!(text, "    var place = {};", word(2));
         for i in (0..rank).rev() {
             let (size, step) = (word(5 + i), word(5 + rank + i));
             if i == axis {
                 let _ = writeln!(text, "    at = left % {size}; left = left / {size};");
             } else {
-                let _ = writeln!(text, "    place += (left % {size}) * {step}; left = left / {size};");
+                let _ =
+                    writeln!(text, "    place += (left % {size}) * {step}; left = left / {size};");
             }
         }
         let (taps, step, weights, outside) = (self.taps, word(5 + rank + axis), word(3), word(4));
@@ -136,7 +144,8 @@ pub(crate) fn launch(
         views(device, data, &mut bound)?;
     }
     views(device, &data, &mut bound)?;
-    let recording = device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
+    let recording =
+        device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))?;
     drop(bound);
     data.recording = recording;
     Ok(data)

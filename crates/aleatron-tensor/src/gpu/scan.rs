@@ -21,8 +21,8 @@ const _: () = assert!(ROW == 4 * THREADS as usize);
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says; elements past the end of a row are neither read nor written. Workgroup memory is indexed by the number
-/// of a thread, or by a smaller one.
+/// In bounds: as `gpu/mod.rs` says; elements past the end of a row are neither read nor written.
+/// Workgroup memory is indexed by the number of a thread, or by a smaller one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Scan {
     reducer: Reducer,
@@ -89,8 +89,14 @@ fn element(row: u32, j: u32) -> {t} {{
     }
 }
 
-/// Records the scan of rows of `n` elements, at most [`ROW`], that lie in order. Elements are of 32 or 64 bits.
-pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, reducer: &Reducer) -> Result<GpuData> {
+/// Records the scan of rows of `n` elements, at most [`ROW`], that lie in order. Elements are of 32
+/// or 64 bits.
+pub(crate) fn launch(
+    device: &GpuDevice,
+    view: &GpuView,
+    n: usize,
+    reducer: &Reducer,
+) -> Result<GpuData> {
     let len = view.layout.len();
     let mut out = allocate(device, view.data.dtype, len, Faults::of([&view.data.faults]))?;
     if len == 0 {
@@ -98,7 +104,8 @@ pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, reducer: &Red
     }
     device.check_recording(view.data.recording)?;
     let rows = len / n;
-    let params = [size("rows", rows)?, size("elements of a row", n)?, offset(view.layout.offset())?];
+    let params =
+        [size("rows", rows)?, size("elements of a row", n)?, offset(view.layout.offset())?];
     let mut bound: Vec<BufferView<'_>> = Vec::new();
     views(device, &view.data, &mut bound)?;
     views(device, &out, &mut bound)?;

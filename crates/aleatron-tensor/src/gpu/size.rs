@@ -1,7 +1,8 @@
 //! Sizes, offsets and steps as kernels take them: in 32 bits, by checked conversions.
 //!
-//! Kernels check nothing themselves (`gpu/mod.rs`), and a broadcast view has any number of elements without memory behind them. Every
-//! number of the host that reaches a kernel therefore passes a function of this file; one that does not fit is an error with its name.
+//! Kernels check nothing themselves (`gpu/mod.rs`), and a broadcast view has any number of elements
+//! without memory behind them. Every number of the host that reaches a kernel therefore passes a
+//! function of this file; one that does not fit is an error with its name.
 
 use crate::device::MAX_ELEMENTS;
 use crate::error::{Error, Limit, Result};
@@ -41,8 +42,9 @@ pub(crate) fn offset(value: usize) -> Result<u32> {
     u32::try_from(value).map_err(|_| too_large("offset of a view", value as u128))
 }
 
-/// Converts the step between neighbours along an axis. Steps are taken modulo 2^32, as are the sums that kernels form with them: a place
-/// inside a buffer is the same. The step along an axis of one element is never taken and becomes 0.
+/// Converts the step between neighbours along an axis. Steps are taken modulo 2^32, as are the sums
+/// that kernels form with them: a place inside a buffer is the same. The step along an axis of one
+/// element is never taken and becomes 0.
 pub(crate) fn step(size: usize, step: isize) -> Result<u32> {
     if size <= 1 {
         return Ok(0);
@@ -80,7 +82,9 @@ mod tests {
     #[test]
     fn size_past_32_bits_is_refused_by_name() {
         assert_eq!(size("rows", MAX_ELEMENTS).unwrap() as usize, MAX_ELEMENTS);
-        for value in [MAX_ELEMENTS + 1, u32::MAX as usize, 1 << 32, (1 << 32) + 1, 1 << 33, usize::MAX] {
+        for value in
+            [MAX_ELEMENTS + 1, u32::MAX as usize, 1 << 32, (1 << 32) + 1, 1 << 33, usize::MAX]
+        {
             let error = size("rows", value).unwrap_err().to_string();
             assert!(error.contains("rows") && error.contains(&value.to_string()), "{error}");
             assert!(signed_size("keys", value).is_err());
@@ -93,7 +97,9 @@ mod tests {
     fn product_that_overflows_is_refused() {
         assert_eq!(product("elements", &[1 << 16, 1 << 15]), Ok(1 << 31));
         assert_eq!(product("elements", &[usize::MAX, 0, usize::MAX]), Ok(0));
-        for sizes in [&[1 << 16, 1 << 16][..], &[1 << 32, 1 << 32], &[usize::MAX, usize::MAX, usize::MAX]] {
+        for sizes in
+            [&[1 << 16, 1 << 16][..], &[1 << 32, 1 << 32], &[usize::MAX, usize::MAX, usize::MAX]]
+        {
             assert!(matches!(product("elements", sizes), Err(Error::TooLarge { .. })), "{sizes:?}");
         }
     }

@@ -1,8 +1,9 @@
 //! Sorting on GPUs: rows of (key, place) pairs, padded to powers of two, by bitonic merges.
 //!
-//! Keys are integers in the order of the elements, and equal ones keep the order of their places, so every pair is different and the
-//! result does not depend on how it is reached. Blocks of [`BLOCK`] pairs are sorted and merged in workgroup memory; steps over longer
-//! distances are launches of their own.
+//! Keys are integers in the order of the elements, and equal ones keep the order of their places,
+//! so every pair is different and the result does not depend on how it is reached. Blocks of
+//! [`BLOCK`] pairs are sorted and merged in workgroup memory; steps over longer distances are
+//! launches of their own.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -38,7 +39,8 @@ enum Step {
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says. The number of pairs is a multiple of that of a block, and of twice the distance of an exchange.
+/// In bounds: as `gpu/mod.rs` says. The number of pairs is a multiple of that of a block, and of
+/// twice the distance of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Sort {
     step: Step,
@@ -68,7 +70,9 @@ impl Describe for Sort {
 
     fn operands(&self) -> Vec<(String, Operand)> {
         let x = self.x.map(|x| ("x".to_owned(), x));
-        x.into_iter().chain([("keys".to_owned(), self.keys), ("places".to_owned(), self.places)]).collect()
+        x.into_iter()
+            .chain([("keys".to_owned(), self.keys), ("places".to_owned(), self.places)])
+            .collect()
     }
 
     fn params(&self) -> ParamsShape {
@@ -82,7 +86,8 @@ impl Describe for Sort {
     fn body(&self, _: Capabilities) -> String {
         let word = |i| self.params.word(i);
         let mut text = String::new();
-        // Words: pairs, pairs of a row, elements of a row, offset, rows; or pairs, size of the merge, distance.
+        // Words: pairs, pairs of a row, elements of a row, offset, rows; or pairs, size of the
+        // merge, distance.
         let shared = "var<workgroup> block_keys: array<i32, 1024>;
 var<workgroup> block_places: array<i32, 1024>;
 fn exchange(a: u32, b: u32, up: bool) {
@@ -136,14 +141,19 @@ fn exchange(a: u32, b: u32, up: bool) {
                     "    for (var size = 2u; size <= min({}, 1024u); size = 2u * size) {{",
                     word(1)
                 );
-                text +=
-                    &merge.replace("DISTANCE", "size / 2u").replace("SIZE", "size").replace("ROW", &word(1));
+                text += &merge
+                    .replace("DISTANCE", "size / 2u")
+                    .replace("SIZE", "size")
+                    .replace("ROW", &word(1));
                 text += "    }\n";
                 text += store;
             }
             Step::Merge => {
                 let _ = write!(text, "{shared}{ENTRY}{}", load.replace("PAIRS", &word(0)));
-                text += &merge.replace("DISTANCE", "512u").replace("SIZE", &word(2)).replace("ROW", &word(1));
+                text += &merge
+                    .replace("DISTANCE", "512u")
+                    .replace("SIZE", &word(2))
+                    .replace("ROW", &word(1));
                 text += store;
             }
             Step::Exchange => {
@@ -169,9 +179,15 @@ fn exchange(a: u32, b: u32, up: bool) {
     }
 }
 
-/// Records the sorting of rows of `n` elements that lie in order, of 32-bit floats or integers. Gives the places of the elements in their new
-/// order, in rows of the power of two that is returned.
-pub(crate) fn launch(device: &GpuDevice, view: &GpuView, n: usize, order: Order) -> Result<(GpuData, usize)> {
+/// Records the sorting of rows of `n` elements that lie in order, of 32-bit floats or integers.
+/// Gives the places of the elements in their new order, in rows of the power of two that is
+/// returned.
+pub(crate) fn launch(
+    device: &GpuDevice,
+    view: &GpuView,
+    n: usize,
+    order: Order,
+) -> Result<(GpuData, usize)> {
     let rows = view.layout.len() / n;
     let row = n.next_power_of_two();
     let pairs = product("elements of padded rows", &[rows, row])?.next_multiple_of(BLOCK);

@@ -31,7 +31,13 @@ pub(crate) fn upload(gpu: &GpuDevice, storage: &CpuStorage) -> Result<GpuData> {
         last[..bytes.len() - 4 * whole].copy_from_slice(&bytes[4 * whole..]);
         buffer.write(whole, &[u32::from_le_bytes(last)])?;
     }
-    Ok(GpuData { buffer, dtype, len, recording: gpu.current_recording(), faults: Default::default() })
+    Ok(GpuData {
+        buffer,
+        dtype,
+        len,
+        recording: gpu.current_recording(),
+        faults: Default::default(),
+    })
 }
 
 /// A read of the elements of a contiguous view that is in flight.
@@ -70,17 +76,25 @@ impl GpuRead {
     pub(crate) fn poll<T: Element>(&mut self, task: &mut Context<'_>) -> Poll<Result<Vec<T>>> {
         let words = std::task::ready!(Pin::new(&mut self.read).poll(task));
         Poll::Ready(
-            words.map_err(Error::from).and_then(|words| decode(&words, &self.gpu, &self.view, self.skip)),
+            words
+                .map_err(Error::from)
+                .and_then(|words| decode(&words, &self.gpu, &self.view, self.skip)),
         )
     }
 }
 
-fn decode<T: Element>(words: &[u32], gpu: &GpuDevice, view: &GpuView, skip: usize) -> Result<Vec<T>> {
+fn decode<T: Element>(
+    words: &[u32],
+    gpu: &GpuDevice,
+    view: &GpuView,
+    skip: usize,
+) -> Result<Vec<T>> {
     gpu.check_recording(view.data.recording)?;
     view.data.faults.check(gpu)?;
     let (size, len) = (T::DTYPE.size(), view.layout.len());
     let bytes = &bytemuck::cast_slice::<u32, u8>(words)[skip..skip + len * size];
-    let mut values = aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
+    let mut values =
+        aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
     match bytemuck::try_cast_slice::<u8, T::Stored>(bytes) {
         Ok(stored) => values.extend(stored.iter().map(|&stored| T::from_stored(stored))),
         Err(_) => {

@@ -1,7 +1,8 @@
 //! Writing shaders: the types of elements, the buffers a kernel sees, and its parameters.
 //!
-//! A buffer is seen as an array of items: four elements at a time ([`Items::Vectors`]) or the smallest unit that a device stores, which is
-//! one element, two 16-bit floats or four bytes ([`Items::Singles`]). One that is larger than the largest binding is bound in several windows,
+//! A buffer is seen as an array of items: four elements at a time ([`Items::Vectors`]) or the
+//! smallest unit that a device stores, which is one element, two 16-bit floats or four bytes
+//! ([`Items::Singles`]). One that is larger than the largest binding is bound in several windows,
 //! and the functions written here look into the right one.
 
 use std::fmt::Write;
@@ -51,7 +52,8 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
     }
 }
 
-/// A 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends the sign of a `u32` that becomes an `i64`.
+/// A 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends the
+/// sign of a `u32` that becomes an `i64`.
 pub(crate) fn i64_of(high: &str, low: &str) -> String {
     format!("i64((u64({high}) << 32u) | u64({low}))")
 }
@@ -113,7 +115,8 @@ impl Operand {
             );
         }
         if self.items == Items::Atomics {
-            let _ = writeln!(out, "fn {name}_raise(i: u32, v: u32) {{ atomicMax(&{name}_0[i], v); }}");
+            let _ =
+                writeln!(out, "fn {name}_raise(i: u32, v: u32) {{ atomicMax(&{name}_0[i], v); }}");
             return;
         }
         let shift = self.window_log2.saturating_sub(self.item_bytes_log2());
@@ -126,8 +129,11 @@ impl Operand {
             }
             let _ = writeln!(out, "    switch (i >> {shift}u) {{");
             for window in 0..self.windows {
-                let case =
-                    if window + 1 == self.windows { "default".into() } else { format!("case {window}u") };
+                let case = if window + 1 == self.windows {
+                    "default".into()
+                } else {
+                    format!("case {window}u")
+                };
                 let place = format!("{name}_{window}[i & {mask}u]");
                 let _ = writeln!(out, "        {case}: {{ {} }}", body(&place));
             }
@@ -157,7 +163,9 @@ impl Operand {
                 "return vec4<i64>({name}_item(4u * i), {name}_item(4u * i + 1u), {name}_item(4u * i + 2u), {name}_item(4u * i + 3u));"
             ),
             DType::F16 => {
-                format!("let w = {name}_item(i); return vec4<f32>(half_decode2(w.x), half_decode2(w.y));")
+                format!(
+                    "let w = {name}_item(i); return vec4<f32>(half_decode2(w.x), half_decode2(w.y));"
+                )
             }
             DType::U8 => format!(
                 "let w = {name}_item(i); return vec4<u32>(w, w >> 8u, w >> 16u, w >> 24u) & vec4<u32>(255u);"
@@ -176,7 +184,9 @@ impl Operand {
                 "{name}_put_item(4u * i, v.x); {name}_put_item(4u * i + 1u, v.y); {name}_put_item(4u * i + 2u, v.z); {name}_put_item(4u * i + 3u, v.w);"
             ),
             DType::F16 => {
-                format!("{name}_put_item(i, vec2<u32>(half_encode2(v.x, v.y), half_encode2(v.z, v.w)));")
+                format!(
+                    "{name}_put_item(i, vec2<u32>(half_encode2(v.x, v.y), half_encode2(v.z, v.w)));"
+                )
             }
             DType::U8 => {
                 format!(
@@ -198,7 +208,9 @@ impl Operand {
                 format!("return half_decode(({name}_item(i >> 1u) >> ((i & 1u) * 16u)) & 0xffffu);")
             }
             DType::U8 => format!("return ({name}_item(i >> 2u) >> ((i & 3u) * 8u)) & 255u;"),
-            DType::Bool => format!("return (({name}_item(i >> 2u) >> ((i & 3u) * 8u)) & 255u) != 0u;"),
+            DType::Bool => {
+                format!("return (({name}_item(i >> 2u) >> ((i & 3u) * 8u)) & 255u) != 0u;")
+            }
         };
         let _ = writeln!(out, "fn {name}_at(i: u32) -> {value} {{ {load} }}");
         if self.access == Access::ReadWrite && self.dtype.size() >= 4 {
@@ -235,10 +247,14 @@ impl ParamsShape {
             ParamsIn::Immediate if self.words == 0 => {}
             ParamsIn::Immediate => {
                 let fields: String = (0..self.words).map(|i| format!("w{i}: u32, ")).collect();
-                let _ = writeln!(out, "struct Params {{ {fields}}}\nvar<immediate> params: Params;");
+                let _ =
+                    writeln!(out, "struct Params {{ {fields}}}\nvar<immediate> params: Params;");
             }
             ParamsIn::Buffer => {
-                let _ = writeln!(out, "@group(0) @binding({binding}) var<storage, read> params: array<u32>;");
+                let _ = writeln!(
+                    out,
+                    "@group(0) @binding({binding}) var<storage, read> params: array<u32>;"
+                );
             }
         }
     }
@@ -252,8 +268,8 @@ impl ParamsShape {
     }
 }
 
-/// The functions of helper files and of those they need, each once, in an order in which each can call those before it.
-/// Functions of integers are written for each type in `integers`.
+/// The functions of helper files and of those they need, each once, in an order in which each can
+/// call those before it. Functions of integers are written for each type in `integers`.
 pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DType]) -> String {
     fn add(helper: Helper, order: &mut Vec<Helper>) {
         if !order.contains(&helper) {
@@ -267,8 +283,10 @@ pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DTyp
     for helper in order {
         if helper == Helper::Integer {
             for &dtype in integers {
-                let width = if dtype == DType::U8 { "8".into() } else { (8 * dtype.size()).to_string() };
-                text += &helper.source().replace("TYPE", value_type(dtype)).replace("WIDTH", &width);
+                let width =
+                    if dtype == DType::U8 { "8".into() } else { (8 * dtype.size()).to_string() };
+                text +=
+                    &helper.source().replace("TYPE", value_type(dtype)).replace("WIDTH", &width);
             }
         } else {
             text += helper.source();

@@ -67,10 +67,20 @@ impl<T: Float> Matrices<T> {
         }
         if is_recorded([x]) {
             let expected = "it has no gradient; detach the tensor, or compute inside no_grad";
-            return Err(Error::argument(op, "argument", "part of a recorded computation", expected));
+            return Err(Error::argument(
+                op,
+                "argument",
+                "part of a recorded computation",
+                expected,
+            ));
         }
         if *rows == 0 || *columns == 0 {
-            return Err(Error::argument(op, "shape", x.shape(), "matrices must have rows and columns"));
+            return Err(Error::argument(
+                op,
+                "shape",
+                x.shape(),
+                "matrices must have rows and columns",
+            ));
         }
         // The factorization copies the matrix, and its factors are copied into the result.
         let larger = (*rows).max(*columns) as u128;
@@ -99,8 +109,9 @@ impl<T: Float> Matrices<T> {
         Self::new(op, x)
     }
 
-    /// Divides each matrix by a power of two, so that its largest element is in [1/2, 1): squares of elements then neither overflow nor
-    /// underflow. Elements that become zero are smaller than the error of a factorization that is relative to the norm.
+    /// Divides each matrix by a power of two, so that its largest element is in [1/2, 1): squares
+    /// of elements then neither overflow nor underflow. Elements that become zero are smaller
+    /// than the error of a factorization that is relative to the norm.
     pub(super) fn normalized(mut self) -> Self {
         let [rows, columns] = self.sides;
         self.exponents = self.values.chunks_exact_mut(rows * columns).map(normalize).collect();

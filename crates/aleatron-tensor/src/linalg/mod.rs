@@ -1,12 +1,14 @@
-//! Linear algebra of matrices on the CPU: decompositions, solutions of linear equations, determinants and norms.
+//! Linear algebra of matrices on the CPU: decompositions, solutions of linear equations,
+//! determinants and norms.
 //!
-//! The last two axes of a tensor are matrices of 32- or 64-bit floats, the axes before them a batch. Everything is computed in the type of
-//! the elements, on one thread, so results do not depend on the machine's load. The factorizations are those of the crate
-//! [`faer`](https://docs.rs/faer). Results have no gradient: a tensor that records a computation is refused.
+//! The last two axes of a tensor are matrices of 32- or 64-bit floats, the axes before them a
+//! batch. Everything is computed in the type of the elements, on one thread, so results do not
+//! depend on the machine's load. The factorizations are those of the crate [`faer`](https://docs.rs/faer). Results have no gradient: a tensor that records a computation is refused.
 //!
-//! Errors are relative to the norm of the matrix: a decomposition multiplies to `A + E` with `|E| <= c n eps |A|`, where n is the larger
-//! side, eps the distance from 1 to the next float and c a small constant (`tests/linalg.rs` has it). Matrices that differ from a singular one
-//! by less than this have no reliable inverse; only exactly singular pivots are reported.
+//! Errors are relative to the norm of the matrix: a decomposition multiplies to `A + E` with `|E|
+//! <= c n eps |A|`, where n is the larger side, eps the distance from 1 to the next float and c a
+//! small constant (`tests/linalg.rs` has it). Matrices that differ from a singular one by less than
+//! this have no reliable inverse; only exactly singular pivots are reported.
 
 mod matrix;
 mod norm;
@@ -32,7 +34,8 @@ pub enum Factors {
     Full,
 }
 
-/// A QR decomposition: `q` has orthonormal columns, `r` is upper triangular, and their product is the matrix.
+/// A QR decomposition: `q` has orthonormal columns, `r` is upper triangular, and their product is
+/// the matrix.
 #[derive(Debug, Clone)]
 pub struct Qr {
     /// The orthogonal factor.
@@ -52,7 +55,8 @@ pub struct Svd {
     pub vt: Tensor,
 }
 
-/// The eigenvalues and eigenvectors of a symmetric matrix: the matrix is `v diag(values) vᵀ` with the vectors `v`.
+/// The eigenvalues and eigenvectors of a symmetric matrix: the matrix is `v diag(values) vᵀ` with
+/// the vectors `v`.
 #[derive(Debug, Clone)]
 pub struct Eigh {
     /// The eigenvalues, in ascending order.
@@ -74,8 +78,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] for fewer than two axes, [`Error::DType`] for other types than 32- and 64-bit floats, [`Error::Argument`] for a matrix
-    /// without elements or with NaN or infinity and for a tensor that records a computation, [`Error::Unsupported`] for a tensor on a GPU,
+    /// [`Error::Rank`] for fewer than two axes, [`Error::DType`] for other types than 32- and
+    /// 64-bit floats, [`Error::Argument`] for a matrix without elements or with NaN or infinity
+    /// and for a tensor that records a computation, [`Error::Unsupported`] for a tensor on a GPU,
     /// [`Error::Memory`] if the factors do not fit.
     pub fn qr(&self, factors: Factors) -> Result<Qr> {
         by_type!("qr", self, qr(self, factors))
@@ -89,7 +94,8 @@ impl Tensor {
         by_type!("svd", self, svd(self, factors))
     }
 
-    /// Returns the eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+    /// Returns the eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle
+    /// is read.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -104,7 +110,8 @@ impl Tensor {
         by_type!("eigh", self, eigh(self))
     }
 
-    /// Returns the lower triangular factor `l` of positive definite matrices `l lᵀ`, of which the lower triangle is read.
+    /// Returns the lower triangular factor `l` of positive definite matrices `l lᵀ`, of which the
+    /// lower triangle is read.
     ///
     /// # Errors
     /// As [`Self::eigh`]; [`Error::Matrix`] for a matrix that is not positive definite.
@@ -112,8 +119,8 @@ impl Tensor {
         by_type!("cholesky", self, cholesky(self))
     }
 
-    /// Returns the solutions `x` of `self x = right`. A `right` with one axis is a vector, otherwise its columns are right-hand sides;
-    /// batches are broadcast.
+    /// Returns the solutions `x` of `self x = right`. A `right` with one axis is a vector,
+    /// otherwise its columns are right-hand sides; batches are broadcast.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -124,8 +131,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::eigh`]; [`Error::Matrix`] for a singular matrix or a solution that overflows, [`Error::Shapes`] if the sizes do not match,
-    /// [`Error::Promotion`] for two types.
+    /// As [`Self::eigh`]; [`Error::Matrix`] for a singular matrix or a solution that overflows,
+    /// [`Error::Shapes`] if the sizes do not match, [`Error::Promotion`] for two types.
     pub fn solve(&self, right: &Self) -> Result<Self> {
         by_type!("solve", self, solve(self, right))
     }
@@ -138,7 +145,8 @@ impl Tensor {
         by_type!("inv", self, inv(self))
     }
 
-    /// Returns the determinants of matrices: 0 for a singular one, infinity if a determinant overflows.
+    /// Returns the determinants of matrices: 0 for a singular one, infinity if a determinant
+    /// overflows.
     ///
     /// # Errors
     /// As [`Self::eigh`]; [`Error::Matrix`] if the elimination overflows.
@@ -188,7 +196,11 @@ fn svd<T: Float>(x: &Tensor, factors: Factors) -> Result<Svd> {
             Factors::Thin => matrix.thin_svd(),
             Factors::Full => matrix.svd(),
         };
-        let found = found.map_err(|_| Error::Matrix { op: OP, index, fault: MatrixFault::NoConvergence })?;
+        let found = found.map_err(|_| Error::Matrix {
+            op: OP,
+            index,
+            fault: MatrixFault::NoConvergence,
+        })?;
         u.push(found.U());
         s.push_scaled((OP, index), found.S().column_vector().as_mat(), exponent)?;
         vt.push(found.V().transpose());
@@ -204,7 +216,11 @@ fn eigh<T: Float>(x: &Tensor) -> Result<Eigh> {
     let mut vectors = Output::new(&matrices, &[n, n])?;
     for (index, matrix, _) in matrices.iter() {
         let found = matrix.self_adjoint_eigen(Side::Lower);
-        let found = found.map_err(|_| Error::Matrix { op: OP, index, fault: MatrixFault::NoConvergence })?;
+        let found = found.map_err(|_| Error::Matrix {
+            op: OP,
+            index,
+            fault: MatrixFault::NoConvergence,
+        })?;
         values.push_scaled((OP, index), found.S().column_vector().as_mat(), 0)?;
         vectors.push(found.U());
     }
@@ -260,7 +276,8 @@ fn solve<T: Float>(x: &Tensor, right: &Tensor) -> Result<Tensor> {
     let outer = |tensor: &Tensor| tensor.shape()[..tensor.rank() - 2].to_vec();
     let batch = broadcast_shapes(OP, &outer(x), &outer(&columns))?;
     let left = Matrices::<T>::square(OP, &x.broadcast_to(&[&batch[..], &[n, n]].concat())?)?;
-    let columns = Matrices::<T>::new(OP, &columns.broadcast_to(&[&batch[..], &[n, sides]].concat())?)?;
+    let columns =
+        Matrices::<T>::new(OP, &columns.broadcast_to(&[&batch[..], &[n, sides]].concat())?)?;
     let shape: &[usize] = if is_vector { &[n] } else { &[n, sides] };
     let mut solutions = Output::new(&left, shape)?;
     for ((index, matrix, _), (_, columns, _)) in left.iter().zip(columns.iter()) {
@@ -298,8 +315,8 @@ fn det<T: Float>(x: &Tensor) -> Result<Tensor> {
     Ok(report(OP, determinants.finish()?))
 }
 
-/// Returns the product of the pivots with the sign of the permutation. Mantissas and exponents are multiplied apart, so that only the result
-/// overflows or underflows.
+/// Returns the product of the pivots with the sign of the permutation. Mantissas and exponents are
+/// multiplied apart, so that only the result overflows or underflows.
 fn determinant<T: Float>(factored: &PartialPivLu<T>) -> f64 {
     let (permutation, _) = factored.P().arrays();
     let mut seen = vec![false; permutation.len()];

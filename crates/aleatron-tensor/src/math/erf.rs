@@ -5,8 +5,15 @@ use super::polynomial;
 
 /// erf(x) / x in x^2, for |x| up to 1.
 #[allow(clippy::approx_constant, reason = "the coefficient of a fit")]
-const ERF: [f32; 7] =
-    [1.128_379_1, -0.376_126_26, 0.112_836, -0.026_854_444, 0.005_189_533_3, -0.000_802_082_65, 7.889_072e-5];
+const ERF: [f32; 7] = [
+    1.128_379_1,
+    -0.376_126_26,
+    0.112_836,
+    -0.026_854_444,
+    0.005_189_533_3,
+    -0.000_802_082_65,
+    7.889_072e-5,
+];
 
 /// (1 + 2 x) e^(x^2) erfc(x) in (x - 3) / (x + 3), for x from 0 to 11.
 const ERFCX: [f32; 11] = [
@@ -29,7 +36,8 @@ fn scaled_erfc(x: f32) -> f32 {
     polynomial((x - 3.0) / (x + 3.0), ERFCX) / (1.0 + 2.0 * x)
 }
 
-/// e^(-x^2 factor), without the error of squaring; `factor` is a power of two, and the result at least e^-104.
+/// e^(-x^2 factor), without the error of squaring; `factor` is a power of two, and the result at
+/// least e^-104.
 #[inline(always)]
 fn exp_of_square(x: f32, factor: f32) -> f32 {
     // The square of the first 12 bits is exact.
@@ -54,7 +62,9 @@ pub(crate) fn gelu(x: f32) -> f32 {
     let magnitude = x.abs();
     let magnitude = if magnitude > 14.4 { 14.4 } else { magnitude };
     // The probability of being above the magnitude.
-    let tail = 0.5 * exp_of_square(magnitude, 0.5) * scaled_erfc(magnitude * std::f32::consts::FRAC_1_SQRT_2);
+    let tail = 0.5
+        * exp_of_square(magnitude, 0.5)
+        * scaled_erfc(magnitude * std::f32::consts::FRAC_1_SQRT_2);
     let far = if x >= 0.0 { 1.0 - tail } else { tail };
     let scaled = x * std::f32::consts::FRAC_1_SQRT_2;
     let near = 0.5 + 0.5 * (scaled * polynomial(scaled * scaled, ERF));

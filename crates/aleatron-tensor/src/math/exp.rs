@@ -10,7 +10,8 @@ pub(super) const LN2_HIGH: f32 = 0.693_115_23;
 pub(super) const LN2_LOW: f32 = 3.194_618_3e-5;
 
 /// (e^r - 1 - r) / r^2 for |r| up to half of ln 2.
-const EXPM1: [f32; 6] = [0.5, 0.166_666_67, 0.041_666_463, 0.008_333_285, 0.001_393_382_2, 0.000_199_077_91];
+const EXPM1: [f32; 6] =
+    [0.5, 0.166_666_67, 0.041_666_463, 0.008_333_285, 0.001_393_382_2, 0.000_199_077_91];
 
 /// e^r - 1 for |r| up to half of ln 2.
 #[inline(always)]
@@ -84,7 +85,8 @@ pub(crate) fn elu(x: f32, slope: f32) -> f32 {
     if x > 0.0 { x } else { negative }
 }
 
-/// The approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+/// The approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x
+/// + 0.044715 x^3).
 #[inline(always)]
 pub(crate) fn gelu_tanh(x: f32) -> f32 {
     let x = if x < -30.0 { -30.0 } else { x };

@@ -1,4 +1,5 @@
-//! Functions of two arguments that libm does not have, or not for every argument. GPUs have `inverse.wgsl`.
+//! Functions of two arguments that libm does not have, or not for every argument. GPUs have
+//! `inverse.wgsl`.
 
 /// ln(e^x + e^y), without overflow on the way.
 #[inline(always)]

@@ -19,7 +19,8 @@ const LOG: [f32; 9] = [
 /// The bits of the root of 1/2.
 const ROOT_HALF: u32 = 0x3f35_04f3;
 
-/// The exponent, and the significand less 1, which is between the roots of 1/2 and 2, less 1; for finite positive x.
+/// The exponent, and the significand less 1, which is between the roots of 1/2 and 2, less 1; for
+/// finite positive x.
 #[inline(always)]
 pub(super) fn split(x: f32) -> (f32, f32) {
     let is_small = x < f32::MIN_POSITIVE;

@@ -1,12 +1,15 @@
-//! Functions of 32-bit floats, twice: in Rust for the CPU, and in the `.wgsl` file of the same name for GPUs.
+//! Functions of 32-bit floats, twice: in Rust for the CPU, and in the `.wgsl` file of the same name
+//! for GPUs.
 //!
-//! Both are one design, made of additions and multiplications, which every device rounds alike, instead of the functions of the
-//! shading language, whose errors drivers may choose. The Rust versions are free of branches and of fused multiply-adds, so that loops over
-//! them become vector instructions that give the same bits on every tier. Drivers may fuse multiplications with
-//! additions and divide with an error of 2.5 units in the last place, so GPUs give nearly the same. The bound of each function is in the
-//! table of operations ([`crate::op`]).
+//! Both are one design, made of additions and multiplications, which every device rounds alike,
+//! instead of the functions of the shading language, whose errors drivers may choose. The Rust
+//! versions are free of branches and of fused multiply-adds, so that loops over them become vector
+//! instructions that give the same bits on every tier. Drivers may fuse multiplications with
+//! additions and divide with an error of 2.5 units in the last place, so GPUs give nearly the same.
+//! The bound of each function is in the table of operations ([`crate::op`]).
 //!
-//! The polynomials are minimax approximations on the reduced ranges; their relative errors, below 2^-27, are part of the bounds.
+//! The polynomials are minimax approximations on the reduced ranges; their relative errors, below
+//! 2^-27, are part of the bounds.
 
 mod erf;
 mod exp;
@@ -125,14 +128,22 @@ mod tests {
             let bits = x.to_bits() as i32;
             if bits < 0 { i32::MIN.wrapping_sub(bits) } else { bits }
         };
-        let value =
-            |key: i32| f32::from_bits(if key < 0 { i32::MIN.wrapping_sub(key) as u32 } else { key as u32 });
+        let value = |key: i32| {
+            f32::from_bits(if key < 0 { i32::MIN.wrapping_sub(key) as u32 } else { key as u32 })
+        };
         let (low, high) = (i64::from(key(low)), i64::from(key(high)));
         (low..=high).step_by(step).chain([high]).map(move |key| value(key as i32))
     }
 
-    /// The largest error in units in the last place of the result, which has at least the place of the smallest normal float.
-    fn worst(f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, low: f32, high: f32, step: usize) -> f64 {
+    /// The largest error in units in the last place of the result, which has at least the place of
+    /// the smallest normal float.
+    fn worst(
+        f: impl Fn(f32) -> f32,
+        exact: impl Fn(f64) -> f64,
+        low: f32,
+        high: f32,
+        step: usize,
+    ) -> f64 {
         let (mut worst, mut at) = (0.0, 0.0);
         for x in floats(low, high, step) {
             let (got, want) = (f64::from(f(x)), exact(f64::from(x)));
@@ -159,7 +170,10 @@ mod tests {
         assert!(worst(tanh, f64::tanh, -12.0, 12.0, STEP) < 3.0);
         assert!(worst(sigmoid, |x| 1.0 / (1.0 + (-x).exp()), -100.0, 100.0, STEP) < 2.5);
         assert!(worst(silu, |x| x / (1.0 + (-x).exp()), -85.0, 100.0, STEP) < 3.0);
-        assert!(worst(softplus, |x| libm::log1p((-x.abs()).exp()) + x.max(0.0), -100.0, 1e5, STEP) < 2.5);
+        assert!(
+            worst(softplus, |x| libm::log1p((-x.abs()).exp()) + x.max(0.0), -100.0, 1e5, STEP)
+                < 2.5
+        );
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
         assert_eq!(exp(f32::NEG_INFINITY), 0.0);
         assert_eq!(
@@ -171,7 +185,8 @@ mod tests {
             (1.0, -1.0, 1 << 31)
         );
         assert_eq!((silu(f32::NEG_INFINITY), silu(f32::INFINITY)), (0.0, f32::INFINITY));
-        for f in [exp, expm1, tanh, sigmoid, silu, softplus, log, log1p, log2, erf, gelu, sin, cos] {
+        for f in [exp, expm1, tanh, sigmoid, silu, softplus, log, log1p, log2, erf, gelu, sin, cos]
+        {
             assert!(f(f32::NAN).is_nan());
         }
     }
@@ -237,7 +252,8 @@ mod tests {
                 let (got, want) = (f64::from(pow(x, y)), f64::from(x).powf(f64::from(y)));
                 if (1e-37..1e38).contains(&want) {
                     let scaled = (f64::from(y) * f64::from(x).log2()).abs();
-                    worst = worst.max((got - want).abs() / want * 2f64.powi(24) / (2.0 + 0.25 * scaled));
+                    worst = worst
+                        .max((got - want).abs() / want * 2f64.powi(24) / (2.0 + 0.25 * scaled));
                 }
             }
         }
@@ -275,11 +291,16 @@ mod tests {
         ] {
             assert_eq!(pow(x, y).to_bits(), want.to_bits(), "{x} ^ {y} = {}", pow(x, y));
         }
-        assert!(pow(-2.0, 0.5).is_nan() && pow(f32::NAN, 1.0).is_nan() && pow(2.0, f32::NAN).is_nan());
+        assert!(
+            pow(-2.0, 0.5).is_nan() && pow(f32::NAN, 1.0).is_nan() && pow(2.0, f32::NAN).is_nan()
+        );
         assert_eq!(
             (int_pow(3i32, 4), int_pow(-2i64, 63), int_pow(7i32, -1), int_pow(-1i32, -3)),
             (81, i64::MIN, 0, -1)
         );
-        assert_eq!((int_pow(3u8, 6), int_pow(0i32, 0), int_pow(1i64, -5), int_pow(2i32, 32)), (217, 1, 1, 0));
+        assert_eq!(
+            (int_pow(3u8, 6), int_pow(0i32, 0), int_pow(1i64, -5), int_pow(2i32, 32)),
+            (217, 1, 1, 0)
+        );
     }
 }

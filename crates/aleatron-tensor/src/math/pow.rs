@@ -38,7 +38,8 @@ fn product(a: f32, b: f32) -> (f32, f32) {
 #[inline(always)]
 fn log2_parts(x: f32) -> (f32, f32) {
     let (n, f) = split(x);
-    // ln(1 + f) = f - f^2 / 2 + …: only the first two terms are large enough to need more than a float.
+    // ln(1 + f) = f - f^2 / 2 + …: only the first two terms are large enough to need more than a
+    // float.
     let (half_square, half_square_off) = product(f, 0.5 * f);
     let rest = log_rest(f) + half_square + half_square_off;
     let sum = f - half_square;

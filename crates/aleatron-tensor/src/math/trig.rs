@@ -5,7 +5,8 @@ use super::{nearest, polynomial};
 /// Up to here the quarter turns of an argument are split off in floats.
 const REDUCED: f32 = 8192.0;
 
-/// A quarter turn in parts, the first three of 11 bits: their products with up to 13 bits are exact.
+/// A quarter turn in parts, the first three of 11 bits: their products with up to 13 bits are
+/// exact.
 const QUARTER: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_344e-12];
 
 const SIN: [f32; 4] = [-0.166_666_67, 0.008_333_332, -0.000_198_400_78, 2.724_877_7e-6];
@@ -58,7 +59,9 @@ fn all(x: &[f32], out: &mut [f32], quarters: i32, each: impl Fn(f32) -> f32) {
         largest = largest.max(x.abs().to_bits());
     }
     if largest > REDUCED.to_bits() {
-        for (out, &x) in out.iter_mut().zip(x).filter(|(_, x)| x.abs().to_bits() > REDUCED.to_bits()) {
+        for (out, &x) in
+            out.iter_mut().zip(x).filter(|(_, x)| x.abs().to_bits() > REDUCED.to_bits())
+        {
             *out = each(x);
         }
     }

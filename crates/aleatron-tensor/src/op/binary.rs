@@ -48,8 +48,14 @@ pub(crate) struct BinaryEntry {
     pub(crate) double: Option<fn(f64, f64) -> f64>,
 }
 
-const NOTHING: BinaryEntry =
-    BinaryEntry { name: "", float: None, integer: None, boolean: None, comparison: None, double: None };
+const NOTHING: BinaryEntry = BinaryEntry {
+    name: "",
+    float: None,
+    integer: None,
+    boolean: None,
+    comparison: None,
+    double: None,
+};
 
 macro_rules! float {
     ($run:expr, $exact:expr, $wgsl:literal, [$($helper:ident)*], $ulps:expr) => {
@@ -237,8 +243,8 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
     large + libm::log1p((-(x - y).abs()).exp())
 }
 
-/// The quotient rounded down, exactly: from the remainder, which is exact. The array API standard gives finite numbers by infinity a
-/// zero of their sign.
+/// The quotient rounded down, exactly: from the remainder, which is exact. The array API standard
+/// gives finite numbers by infinity a zero of their sign.
 #[inline(always)]
 fn floor_div(x: f32, y: f32) -> f32 {
     if x == 0.0 || y == 0.0 || x.is_infinite() || y.is_infinite() || x.is_nan() {
@@ -375,6 +381,9 @@ impl FromStr for BinaryOp {
     /// The operation with this name, for interfaces that have names.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
-        found.ok_or_else(|| Error::Name { what: "operation of two arguments", name: name.to_owned() })
+        found.ok_or_else(|| Error::Name {
+            what: "operation of two arguments",
+            name: name.to_owned(),
+        })
     }
 }

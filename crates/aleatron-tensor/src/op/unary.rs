@@ -276,7 +276,8 @@ fn far_below(x: f64, limit: f64) -> f64 {
     if x < -limit { 1e9 } else { 0.0 }
 }
 
-/// Near the zeros of a sine that are not at 0 the argument, less a multiple of half a turn, keeps 43 bits behind the point.
+/// Near the zeros of a sine that are not at 0 the argument, less a multiple of half a turn, keeps
+/// 43 bits behind the point.
 fn near_zero_of_a_period(x: f64) -> f64 {
     let half_turns = (x / std::f64::consts::PI).round();
     let off = (x - half_turns * std::f64::consts::PI).abs().max(1e-12);
@@ -372,6 +373,7 @@ impl FromStr for UnaryOp {
     /// The operation with this name, for interfaces that have names.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
-        found.ok_or_else(|| Error::Name { what: "operation of one argument", name: name.to_owned() })
+        found
+            .ok_or_else(|| Error::Name { what: "operation of one argument", name: name.to_owned() })
     }
 }

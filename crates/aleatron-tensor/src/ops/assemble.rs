@@ -52,7 +52,11 @@ fn assemble(
                 first.check_device(op, tensor)?;
                 views.push((tensor.gpu_view()?, starts.clone()));
             }
-            Tensor::from_gpu_data(&gpu, crate::gpu::assemble::launch(&gpu, &views, shape, fill)?, shape)
+            Tensor::from_gpu_data(
+                &gpu,
+                crate::gpu::assemble::launch(&gpu, &views, shape, fill)?,
+                shape,
+            )
         }
     }
 }
@@ -69,15 +73,20 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] where other sizes than those of the axis differ, [`Error::Promotion`] for two
-    /// types, [`Error::Devices`] for two devices, or where there is no room.
+    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] where other sizes than those of the
+    /// axis differ, [`Error::Promotion`] for two types, [`Error::Devices`] for two devices, or
+    /// where there is no room.
     pub fn concat(tensors: &[&Self], axis: isize) -> Result<Self> {
         const OP: &str = "concat";
         let Some(first) = tensors.first() else {
             return Err(Error::argument(OP, "tensors", 0, "at least one is needed"));
         };
         if first.rank() == 0 {
-            return Err(Error::Rank { op: OP, expected: RankNeeded::AtLeast(1), shape: Vec::new() });
+            return Err(Error::Rank {
+                op: OP,
+                expected: RankNeeded::AtLeast(1),
+                shape: Vec::new(),
+            });
         }
         let axis = layout::axis(OP, axis, first.rank())?;
         let mut total = 0usize;
@@ -89,7 +98,11 @@ impl Tensor {
                 return Err(Error::shapes(OP, first.shape(), tensor.shape()));
             }
             if tensor.dtype() != first.dtype() {
-                return Err(Error::Promotion { op: OP, left: first.dtype(), right: tensor.dtype() });
+                return Err(Error::Promotion {
+                    op: OP,
+                    left: first.dtype(),
+                    right: tensor.dtype(),
+                });
             }
             first.check_device(OP, tensor)?;
             total = total.saturating_add(tensor.shape()[axis]);
@@ -130,14 +143,16 @@ impl Tensor {
         {
             return Err(Error::shapes("stack", first.shape(), other.shape()));
         }
-        let rows = tensors.iter().map(|tensor| tensor.unsqueeze(axis)).collect::<Result<Vec<_>>>()?;
+        let rows =
+            tensors.iter().map(|tensor| tensor.unsqueeze(axis)).collect::<Result<Vec<_>>>()?;
         Self::concat(&rows.iter().collect::<Vec<_>>(), axis)
     }
 
     /// Parts of these sizes along an axis: views.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the sizes are not those of the axis together.
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the sizes are not those of
+    /// the axis together.
     pub fn split(&self, sizes: &[usize], axis: isize) -> Result<Vec<Self>> {
         const OP: &str = "split";
         let place = layout::axis(OP, axis, self.rank())?;
@@ -158,12 +173,17 @@ impl Tensor {
     /// With elements before and after each axis.
     ///
     /// # Errors
-    /// [`Error::Argument`] where there is not one pair for each axis, or too few elements to mirror; [`Error::Scalar`] for a number that is
-    /// no element; or where there is no room.
+    /// [`Error::Argument`] where there is not one pair for each axis, or too few elements to
+    /// mirror; [`Error::Scalar`] for a number that is no element; or where there is no room.
     pub fn pad(&self, around: &[(usize, usize)], mode: PadMode) -> Result<Self> {
         const OP: &str = "pad";
         if around.len() != self.rank() {
-            return Err(Error::argument(OP, "pairs", around.len(), "there must be one for each axis"));
+            return Err(Error::argument(
+                OP,
+                "pairs",
+                around.len(),
+                "there must be one for each axis",
+            ));
         }
         if around.iter().all(|&pair| pair == (0, 0)) {
             return Ok(self.clone());
@@ -242,7 +262,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for more numbers than axes where they cannot be added in front, or where there is no room.
+    /// [`Error::Argument`] for more numbers than axes where they cannot be added in front, or where
+    /// there is no room.
     pub fn tile(&self, times: &[usize]) -> Result<Self> {
         let rank = self.rank().max(times.len());
         let mut own = vec![1; rank - self.rank()];
@@ -250,7 +271,8 @@ impl Tensor {
         let mut repeats = vec![1; rank - times.len()];
         repeats.extend(times);
         let apart: Vec<usize> = own.iter().flat_map(|&size| [1, size]).collect();
-        let wide: Vec<usize> = own.iter().zip(&repeats).flat_map(|(&size, &times)| [times, size]).collect();
+        let wide: Vec<usize> =
+            own.iter().zip(&repeats).flat_map(|(&size, &times)| [times, size]).collect();
         let shape: Vec<usize> =
             own.iter().zip(&repeats).map(|(&size, &times)| size.saturating_mul(times)).collect();
         layout::elements(&shape)?;
@@ -287,7 +309,8 @@ impl Tensor {
         Self::concat(&[&self.slice(axis, cut..)?, &self.slice(axis, ..cut)?], axis)
     }
 
-    /// The elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k columns to the right of the first.
+    /// The elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k columns
+    /// to the right of the first.
     ///
     /// # Errors
     /// [`Error::Rank`] below rank 2, or where there is no room.
@@ -307,7 +330,11 @@ impl Tensor {
     /// Whether elements of a matrix of this shape are on or below a diagonal.
     fn triangle(&self, op: &'static str, k: i32) -> Result<Self> {
         let &[.., rows, columns] = self.shape() else {
-            return Err(Error::Rank { op, expected: RankNeeded::AtLeast(2), shape: self.shape().to_vec() });
+            return Err(Error::Rank {
+                op,
+                expected: RankNeeded::AtLeast(2),
+                shape: self.shape().to_vec(),
+            });
         };
         let numbers = |n: usize| Self::arange(0, n as i64, 1, DType::I32, &self.device());
         numbers(columns)?.le(&numbers(rows)?.unsqueeze(1)?.add(i64::from(k))?)

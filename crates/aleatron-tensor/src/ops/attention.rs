@@ -19,15 +19,16 @@ pub enum Causality {
     None,
     /// Query i sees the keys up to i: both begin together.
     FromFirst,
-    /// The last query sees all keys, the one before it all but the last, and so on: both end together.
+    /// The last query sees all keys, the one before it all but the last, and so on: both end
+    /// together.
     FromLast,
 }
 
 /// What attention looks at.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttentionOptions<'a> {
-    /// Added to the scores where it is of floats; where it is of booleans, keys with false are not seen. It broadcasts to
-    /// `[…, queries, keys]`.
+    /// Added to the scores where it is of floats; where it is of booleans, keys with false are not
+    /// seen. It broadcasts to `[…, queries, keys]`.
     pub mask: Option<&'a Tensor>,
     /// Which keys a query sees by their place.
     pub causality: Causality,
@@ -53,8 +54,9 @@ pub(crate) struct Sizes {
 const OP: &str = "attention";
 
 impl Tensor {
-    /// Attention of queries `[…, l, e]`, this tensor, to keys `[…, s, e]` with values `[…, s, v]`: softmax(scale q kᵀ + mask) v. Axes before
-    /// the last two broadcast, so heads may share keys. The scores are never stored as a whole.
+    /// Attention of queries `[…, l, e]`, this tensor, to keys `[…, s, e]` with values `[…, s, v]`:
+    /// softmax(scale q kᵀ + mask) v. Axes before the last two broadcast, so heads may share
+    /// keys. The scores are never stored as a whole.
     ///
     /// Everything is added up in 32 bits. A query that sees no key has zeros.
     ///
@@ -68,9 +70,15 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] where shapes do not go together, [`Error::DType`] for other types than floats,
-    /// [`Error::TooLarge`] on a GPU for values longer than 512, [`Error::Devices`] for two devices, or where there is no room.
-    pub fn attention(&self, keys: &Self, values: &Self, options: &AttentionOptions<'_>) -> Result<Self> {
+    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] where shapes do not go together,
+    /// [`Error::DType`] for other types than floats, [`Error::TooLarge`] on a GPU for values
+    /// longer than 512, [`Error::Devices`] for two devices, or where there is no room.
+    pub fn attention(
+        &self,
+        keys: &Self,
+        values: &Self,
+        options: &AttentionOptions<'_>,
+    ) -> Result<Self> {
         if is_recorded([Some(self), Some(keys), Some(values), options.mask].into_iter().flatten()) {
             return autograd::attention(self, keys, values, options);
         }
@@ -82,7 +90,8 @@ impl Tensor {
                 return Err(Error::Rank { op: OP, expected: RankNeeded::AtLeast(2), shape });
             }
         }
-        let sides = |tensor: &Self| [tensor.shape()[tensor.rank() - 2], tensor.shape()[tensor.rank() - 1]];
+        let sides =
+            |tensor: &Self| [tensor.shape()[tensor.rank() - 2], tensor.shape()[tensor.rank() - 1]];
         let ([queries, length], [key_count, key_length], [value_count, value_length]) =
             (sides(self), sides(keys), sides(values));
         if length != key_length {
@@ -111,7 +120,11 @@ impl Tensor {
                         });
                     }
                 };
-                Some(added.broadcast_to(&shape).map_err(|_| Error::shapes(OP, mask.shape(), &shape))?)
+                Some(
+                    added
+                        .broadcast_to(&shape)
+                        .map_err(|_| Error::shapes(OP, mask.shape(), &shape))?,
+                )
             }
             None => None,
         };
@@ -121,7 +134,8 @@ impl Tensor {
             Causality::FromFirst => 0,
             Causality::FromLast => key_count as i64 - queries as i64,
         };
-        let sizes = Sizes { queries, keys: key_count, lengths: [length, value_length], sees_past, scale };
+        let sizes =
+            Sizes { queries, keys: key_count, lengths: [length, value_length], sees_past, scale };
         let shape = [&batch[..], &[queries, value_length]].concat();
         let device = self.device();
         if elements(&shape)? == 0 || key_count == 0 {
@@ -139,8 +153,9 @@ impl Tensor {
             Self::from_gpu_data(gpu_device, data, &shape)?
         } else {
             // 16-bit floats become 32-bit ones before they are repeated.
-            let floats =
-                |tensor: &Self, shape: &[usize]| tensor.cast(DType::F32)?.broadcast_to(shape)?.host_view();
+            let floats = |tensor: &Self, shape: &[usize]| {
+                tensor.cast(DType::F32)?.broadcast_to(shape)?.host_view()
+            };
             let over = |tensor: &Self| floats(tensor, &[&batch[..], &sides(tensor)].concat());
             let (q, k, v) = (over(self)?, over(keys)?, over(values)?);
             let mask = mask.as_ref().map(|mask| floats(mask, mask.shape())).transpose()?;

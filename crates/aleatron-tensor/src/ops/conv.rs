@@ -34,7 +34,8 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// How a transposed convolution goes over images of `D` axes: as the gradient of a convolution with these options does.
+/// How a transposed convolution goes over images of `D` axes: as the gradient of a convolution with
+/// these options does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConvTransposeOptions<const D: usize> {
     /// The distance at which elements of the image spread.
@@ -101,14 +102,20 @@ pub(crate) fn window_places(
     [before, after]: [usize; 2],
     rounding: Rounding,
 ) -> Result<usize> {
-    for (what, value) in [("size of the kernel", kernel), ("stride", stride), ("dilation", dilation)] {
+    for (what, value) in
+        [("size of the kernel", kernel), ("stride", stride), ("dilation", dilation)]
+    {
         if value == 0 {
             return Err(Error::argument(op, what, value, "it must be at least 1"));
         }
     }
     let padded = size as u128 + before as u128 + after as u128;
     if padded >= MAX_EXTENT {
-        return Err(Error::TooLarge { what: Limit::AxisLength, actual: padded, limit: MAX_EXTENT - 1 });
+        return Err(Error::TooLarge {
+            what: Limit::AxisLength,
+            actual: padded,
+            limit: MAX_EXTENT - 1,
+        });
     }
     let reach = (kernel as u128 - 1) * dilation as u128 + 1;
     if reach > padded {
@@ -137,23 +144,37 @@ pub enum Rounding {
 }
 
 impl Tensor {
-    /// The convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a bias `[o]`.
+    /// The convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a bias
+    /// `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
-    pub fn conv1d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions<1>) -> Result<Self> {
+    pub fn conv1d(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvOptions<1>,
+    ) -> Result<Self> {
         const OP: &str = "conv1d";
         let (image, kernel) = (self.with_rows(OP)?, weight.with_rows(OP)?);
-        let ConvOptions { stride: [stride], padding: [padding], dilation: [dilation], groups } = *options;
-        let options =
-            ConvOptions { stride: [1, stride], padding: [[0; 2], padding], dilation: [1, dilation], groups };
-        let result = image.convolve(OP, &kernel, bias, &options, MatmulPlan::Automatic)?.squeeze(2)?;
+        let ConvOptions { stride: [stride], padding: [padding], dilation: [dilation], groups } =
+            *options;
+        let options = ConvOptions {
+            stride: [1, stride],
+            padding: [[0; 2], padding],
+            dilation: [1, dilation],
+            groups,
+        };
+        let result =
+            image.convolve(OP, &kernel, bias, &options, MatmulPlan::Automatic)?.squeeze(2)?;
         Ok(report(OP, result))
     }
 
-    /// The convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`, plus a bias `[o]`.
+    /// The convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`, plus a
+    /// bias `[o]`.
     ///
-    /// The image may be a view of any kind. Products are added up in 32 bits, and the bias after them.
+    /// The image may be a view of any kind. Products are added up in 32 bits, and the bias after
+    /// them.
     ///
     /// ```
     /// use aleatron_tensor::{ConvOptions, DType, Device, Tensor};
@@ -165,9 +186,16 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together, [`Error::Argument`] for options that do not fit,
-    /// [`Error::DType`] or [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or where there is no room.
-    pub fn conv2d(&self, weight: &Self, bias: Option<&Self>, options: &ConvOptions<2>) -> Result<Self> {
+    /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together,
+    /// [`Error::Argument`] for options that do not fit, [`Error::DType`] or
+    /// [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or
+    /// where there is no room.
+    pub fn conv2d(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvOptions<2>,
+    ) -> Result<Self> {
         self.conv2d_by(weight, bias, options, MatmulPlan::Automatic)
     }
 
@@ -183,7 +211,8 @@ impl Tensor {
         Ok(report(OP, self.convolve(OP, weight, bias, options, plan)?))
     }
 
-    /// The transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups, k]`, plus a bias `[o]`.
+    /// The transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups, k]`, plus
+    /// a bias `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -205,8 +234,8 @@ impl Tensor {
         Ok(report(OP, image.convolve_transposed(OP, &kernel, bias, &options)?.squeeze(2)?))
     }
 
-    /// The transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups, kh, kw]`, plus a bias `[o]`: each element of the image
-    /// spreads over the result as the kernel says.
+    /// The transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups, kh, kw]`,
+    /// plus a bias `[o]`: each element of the image spreads over the result as the kernel says.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -223,7 +252,11 @@ impl Tensor {
     /// With an axis of rows, of which there is one.
     fn with_rows(&self, op: &'static str) -> Result<Self> {
         if self.rank() != 3 {
-            return Err(Error::Rank { op, expected: RankNeeded::Exactly(3), shape: self.shape().to_vec() });
+            return Err(Error::Rank {
+                op,
+                expected: RankNeeded::Exactly(3),
+                shape: self.shape().to_vec(),
+            });
         }
         self.unsqueeze(2)
     }
@@ -295,7 +328,8 @@ impl Tensor {
         let (size, kernel) = ([rows, columns], [kernel_rows, kernel_columns]);
         let ([mut out, mut extent], mut before) = ([[0; 2]; 2], [0isize; 2]);
         for axis in 0..2 {
-            let [n, k, s, d] = [size[axis], kernel[axis], stride[axis], dilation[axis]].map(|x| x as i128);
+            let [n, k, s, d] =
+                [size[axis], kernel[axis], stride[axis], dilation[axis]].map(|x| x as i128);
             let [cut_before, cut_after] = padding[axis].map(|x| x as i128);
             for (what, value) in [("size of the kernel", k), ("stride", s), ("dilation", d)] {
                 if value == 0 {
@@ -376,12 +410,14 @@ impl Tensor {
             Place::Cpu(_) => {
                 let floats = |tensor: &Self| tensor.cast(DType::F32)?.host_view();
                 let bias = bias.map(|bias| bias.cast(DType::F32)?.to_vec::<f32>()).transpose()?;
-                let storage = cpu::conv::run(&geometry, &floats(self)?, &floats(&matrix)?, bias.as_deref())?;
+                let storage =
+                    cpu::conv::run(&geometry, &floats(self)?, &floats(&matrix)?, bias.as_deref())?;
                 Self::from_cpu(storage, &shape)?.cast(dtype)
             }
             Place::Gpu(device, image) => {
                 let (matrix, bias) = (matrix.gpu_view()?, bias.map(Self::gpu_view).transpose()?);
-                let data = gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype, plan)?;
+                let data =
+                    gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype, plan)?;
                 Self::from_gpu_data(&device, data, &shape)
             }
         }

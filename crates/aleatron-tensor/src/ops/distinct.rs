@@ -78,7 +78,8 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// The places of elements among all along the reduced axes, from those among the distinct ones: the first copy of each counts.
+    /// The places of elements among all along the reduced axes, from those among the distinct ones:
+    /// the first copy of each counts.
     pub(super) fn repeat_places(&self, places: Tensor) -> Result<Tensor> {
         if self.repeats == 1 {
             return Ok(places);
@@ -101,7 +102,12 @@ impl<'a> Distinct<'a> {
         const OP: &str = "logsumexp";
         let x = &self.view;
         if x.count_along(self.reduced)? == 0 {
-            return Tensor::full(&self.shape(), f64::NEG_INFINITY, x.dtype().computed(), &x.device());
+            return Tensor::full(
+                &self.shape(),
+                f64::NEG_INFINITY,
+                x.dtype().computed(),
+                &x.device(),
+            );
         }
         let shift = x.shift(OP, self.reduced)?;
         let exponentials = x.cast(x.dtype().computed())?.sub(&shift)?.exp()?;

@@ -55,7 +55,8 @@ const MAX_LEAVES: usize = 6;
 /// Steps of one fused kernel: drivers take long to compile long ones.
 const MAX_STEPS: usize = 48;
 
-/// The arguments of an operation as expressions over the shape of the result, on the device they share.
+/// The arguments of an operation as expressions over the shape of the result, on the device they
+/// share.
 enum Arguments {
     Cpu(Vec<Expr<CpuView>>),
     Gpu(GpuDevice, Vec<Expr<GpuView>>),
@@ -77,7 +78,12 @@ fn arguments(
 ) -> Result<Arguments> {
     let mut tensors = operands.iter().filter_map(Operand::tensor);
     let Some(first) = tensors.next() else {
-        return Err(Error::argument(op, "arguments", "numbers alone", "at least one tensor is needed"));
+        return Err(Error::argument(
+            op,
+            "arguments",
+            "numbers alone",
+            "at least one tensor is needed",
+        ));
     };
     tensors.try_for_each(|other| first.check_device(op, other))?;
     let constant = |scalar: Scalar, dtype| scalar.to_dtype(dtype);
@@ -104,11 +110,13 @@ fn arguments(
                     Operand::Scalar(scalar) => Expr::constant(constant(*scalar, dtype)?),
                     Operand::Tensor(tensor) => {
                         // An argument that occurs twice is one.
-                        let twin = operands[..i].iter().zip(dtypes).position(|(other, other_dtype)| {
-                            other.tensor().is_some_and(|other| {
-                                other.storage().is_same(tensor.storage()) && other.layout() == tensor.layout()
-                            }) && *other_dtype == dtype
-                        });
+                        let twin =
+                            operands[..i].iter().zip(dtypes).position(|(other, other_dtype)| {
+                                other.tensor().is_some_and(|other| {
+                                    other.storage().is_same(tensor.storage())
+                                        && other.layout() == tensor.layout()
+                                }) && *other_dtype == dtype
+                            });
                         match twin {
                             Some(twin) => exprs[twin].clone(),
                             None => gpu_expr(op, tensor, shape, fuse)?.cast(dtype),
@@ -126,11 +134,20 @@ fn mixed(op: &'static str, left: &Tensor, right: &Tensor) -> Error {
     Error::Devices { op, left: left.device().to_string(), right: right.device().to_string() }
 }
 
-/// A tensor on a GPU as an expression over a shape: what it is still to be computed from, where it has that shape, else its elements.
-fn gpu_expr(op: &'static str, tensor: &Tensor, shape: &[usize], fuse: Fuse) -> Result<Expr<GpuView>> {
+/// A tensor on a GPU as an expression over a shape: what it is still to be computed from, where it
+/// has that shape, else its elements.
+fn gpu_expr(
+    op: &'static str,
+    tensor: &Tensor,
+    shape: &[usize],
+    fuse: Fuse,
+) -> Result<Expr<GpuView>> {
     let Storage::Gpu(storage) = tensor.storage() else { return Err(mixed(op, tensor, tensor)) };
-    let shared =
-        if fuse == Fuse::Yes && tensor.shape() == shape { storage.share(tensor.layout()) } else { None };
+    let shared = if fuse == Fuse::Yes && tensor.shape() == shape {
+        storage.share(tensor.layout())
+    } else {
+        None
+    };
     if let Some(expr) = shared {
         return Ok(expr);
     }
@@ -154,12 +171,17 @@ fn elementwise(
             Tensor::from_cpu(crate::cpu::elementwise::evaluate(&expr, len)?, shape)?
         }
         Arguments::Gpu(gpu, exprs) => {
-            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else { return Err(other_device()) };
+            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else {
+                return Err(other_device());
+            };
             if expr.leaves.len() > MAX_LEAVES || expr.program.steps.len() > MAX_STEPS {
-                let Arguments::Gpu(_, exprs) = arguments(op, operands, dtypes, shape, Fuse::No)? else {
+                let Arguments::Gpu(_, exprs) = arguments(op, operands, dtypes, shape, Fuse::No)?
+                else {
                     return Err(other_device());
                 };
-                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else { return Err(other_device()) };
+                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else {
+                    return Err(other_device());
+                };
                 expr = small;
             }
             Tensor::from_gpu(GpuStorage::pending(&gpu, expr, shape)?, shape)?
@@ -198,13 +220,16 @@ macro_rules! build {
     };
 }
 
-/// Evaluates a formula over operands, the first of which is a tensor of floats. The result has the type of the first operand.
+/// Evaluates a formula over operands, the first of which is a tensor of floats. The result has the
+/// type of the first operand.
 pub(crate) fn evaluate_formula(
     op: &'static str,
     operands: &[Operand<'_>],
     formula: &impl Formula,
 ) -> Result<Tensor> {
-    let Some(first) = operands.first().and_then(Operand::tensor) else { return Err(no_arguments(op)) };
+    let Some(first) = operands.first().and_then(Operand::tensor) else {
+        return Err(no_arguments(op));
+    };
     // The widest type of the operands: a gradient is cast to that of its argument afterwards.
     let floats = operands
         .iter()
@@ -235,9 +260,8 @@ fn common(op: &'static str, left: &Operand<'_>, right: &Operand<'_>) -> Result<D
             let (left, right) = (left.dtype(), right.dtype());
             left.promote(right).ok_or(Error::Promotion { op, left, right })
         }
-        (Operand::Tensor(tensor), Operand::Scalar(_)) | (Operand::Scalar(_), Operand::Tensor(tensor)) => {
-            Ok(tensor.dtype())
-        }
+        (Operand::Tensor(tensor), Operand::Scalar(_))
+        | (Operand::Scalar(_), Operand::Tensor(tensor)) => Ok(tensor.dtype()),
         (Operand::Scalar(_), Operand::Scalar(_)) => Err(no_arguments(op)),
     }
 }
@@ -261,7 +285,8 @@ impl Tensor {
         )
     }
 
-    /// Applies an operation to pairs of elements of two arguments, which are broadcast; one of them may be a number.
+    /// Applies an operation to pairs of elements of two arguments, which are broadcast; one of them
+    /// may be a number.
     ///
     /// ```
     /// use aleatron_tensor::{BinaryOp, Device, Tensor};
@@ -272,8 +297,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not broadcast, [`Error::Promotion`] or [`Error::DType`] where the types do not fit,
-    /// [`Error::Devices`] for tensors of two devices, or where there is no room.
+    /// [`Error::Shapes`] where the shapes do not broadcast, [`Error::Promotion`] or
+    /// [`Error::DType`] where the types do not fit, [`Error::Devices`] for tensors of two
+    /// devices, or where there is no room.
     pub fn binary<'a>(
         op: BinaryOp,
         left: impl Into<Operand<'a>>,
@@ -299,7 +325,11 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::DType`] where this is not of booleans, else as [`Self::binary`].
-    pub fn where_<'a>(&'a self, left: impl Into<Operand<'a>>, right: impl Into<Operand<'a>>) -> Result<Self> {
+    pub fn where_<'a>(
+        &'a self,
+        left: impl Into<Operand<'a>>,
+        right: impl Into<Operand<'a>>,
+    ) -> Result<Self> {
         const OP: &str = "where";
         if self.dtype() != DType::Bool {
             return Err(Error::DType { op: OP, dtype: self.dtype(), expected: "booleans" });
@@ -314,7 +344,11 @@ impl Tensor {
             }
             _ => common(OP, &left, &right)?,
         };
-        let shape = broadcast_shapes(OP, &broadcast_shapes(OP, self.shape(), left.shape())?, right.shape())?;
+        let shape = broadcast_shapes(
+            OP,
+            &broadcast_shapes(OP, self.shape(), left.shape())?,
+            right.shape(),
+        )?;
         elementwise(
             OP,
             &[self.into(), left, right],
@@ -324,8 +358,9 @@ impl Tensor {
         )
     }
 
-    /// The elements as another type. Floats become integers without their fraction, the nearest one where they are too large, NaN 0; wide
-    /// integers become narrow ones by their low bits; whatever is not zero is true.
+    /// The elements as another type. Floats become integers without their fraction, the nearest one
+    /// where they are too large, NaN 0; wide integers become narrow ones by their low bits;
+    /// whatever is not zero is true.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the device has no such elements, or where there is no room.
@@ -353,7 +388,11 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Self::binary`].
-    pub fn clip<'a>(&'a self, low: impl Into<Operand<'a>>, high: impl Into<Operand<'a>>) -> Result<Self> {
+    pub fn clip<'a>(
+        &'a self,
+        low: impl Into<Operand<'a>>,
+        high: impl Into<Operand<'a>>,
+    ) -> Result<Self> {
         let (low, high) = (low.into(), high.into());
         if is_recorded([Some(self), low.tensor(), high.tensor()].into_iter().flatten()) {
             return autograd::clip(self, low, high);

@@ -12,11 +12,12 @@ use crate::tensor::Tensor;
 
 /// The shape with axes reduced.
 pub(super) fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
-    let sizes = shape.iter().enumerate().filter_map(|(axis, &size)| match (axes.contains(&axis), dims) {
-        (false, _) => Some(size),
-        (true, Dims::Keep) => Some(1),
-        (true, Dims::Drop) => None,
-    });
+    let sizes =
+        shape.iter().enumerate().filter_map(|(axis, &size)| match (axes.contains(&axis), dims) {
+            (false, _) => Some(size),
+            (true, Dims::Keep) => Some(1),
+            (true, Dims::Drop) => None,
+        });
     sizes.collect()
 }
 
@@ -69,7 +70,8 @@ fn fold_within(
             let expr = match storage.share(x.layout()) {
                 Some(expr) => expr,
                 None => {
-                    let view = crate::gpu::GpuView { data: storage.data()?, layout: x.layout().clone() };
+                    let view =
+                        crate::gpu::GpuView { data: storage.data()?, layout: x.layout().clone() };
                     Expr::leaf(view, x.dtype())
                 }
             };
@@ -83,8 +85,8 @@ fn fold_within(
     }
 }
 
-/// Folds both halves of the longest axis, which are joined. Places and results of users' operations cannot be joined: there, the axis is one
-/// that is kept. Reduced axes have size 1.
+/// Folds both halves of the longest axis, which are joined. Places and results of users' operations
+/// cannot be joined: there, the axis is one that is kept. Reduced axes have size 1.
 fn fold_halves(
     limit: usize,
     op: &'static str,
@@ -94,7 +96,8 @@ fn fold_halves(
 ) -> Result<Tensor> {
     let can_join = matches!(reducer, Reducer::Sum | Reducer::Prod | Reducer::Max | Reducer::Min);
     let candidates = (0..x.rank()).filter(|axis| can_join || !axes.contains(axis));
-    let longest = candidates.max_by_key(|&axis| x.shape()[axis]).filter(|&axis| x.shape()[axis] > 1);
+    let longest =
+        candidates.max_by_key(|&axis| x.shape()[axis]).filter(|&axis| x.shape()[axis] > 1);
     let Some(axis) = longest else {
         let (actual, limit) = (x.len() as u128, limit as u128);
         return Err(Error::TooLarge { what: Limit::GpuElements, actual, limit });
@@ -114,7 +117,8 @@ fn fold_halves(
     }
 }
 
-/// Folds axes, named in ascending order, of 32-bit floats with a user's operation: an expression on GPUs, a function on the host.
+/// Folds axes, named in ascending order, of 32-bit floats with a user's operation: an expression on
+/// GPUs, a function on the host.
 pub(crate) fn fold_custom(
     op: &'static str,
     x: &Tensor,
@@ -126,7 +130,8 @@ pub(crate) fn fold_custom(
     match x.storage() {
         Storage::Cpu(_) => {
             let shape = reduced_shape(x.shape(), axes, Dims::Drop);
-            let folded = crate::cpu::reduce::fold(&x.host_view()?, axes, DType::F32, identity, combine)?;
+            let folded =
+                crate::cpu::reduce::fold(&x.host_view()?, axes, DType::F32, identity, combine)?;
             Tensor::from_cpu(folded, &shape)
         }
         Storage::Gpu(storage) => {
@@ -149,7 +154,8 @@ impl Tensor {
         layout::elements(&axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>())
     }
 
-    /// The largest along axes where it is finite, else 0: what can be taken off before exponentials.
+    /// The largest along axes where it is finite, else 0: what can be taken off before
+    /// exponentials.
     pub(crate) fn shift(&self, op: &'static str, axes: &[usize]) -> Result<Self> {
         let largest = fold(op, self, axes, Dims::Keep, &Reducer::Max)?;
         largest.is_finite()?.where_(&largest, 0.0)
@@ -166,8 +172,14 @@ mod tests {
     fn fold_in_small_steps_equals_one_step() {
         let values: Vec<i32> = (0..168).map(|i| (i * 37 + 11) % 53 - 26).collect();
         let x = Tensor::from_slice(&values, &[6, 7, 4], &Device::Cpu).unwrap();
-        let reducers =
-            [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::ArgMax, Reducer::ArgMin];
+        let reducers = [
+            Reducer::Sum,
+            Reducer::Prod,
+            Reducer::Max,
+            Reducer::Min,
+            Reducer::ArgMax,
+            Reducer::ArgMin,
+        ];
         for reducer in &reducers {
             for axes in [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2]] {
                 let fold = |limit| {
@@ -178,7 +190,10 @@ mod tests {
                 let own: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
                 if is_place && own > 10 {
                     // A result whose elements one step cannot number is refused.
-                    assert!(matches!(fold(10), Err(Error::TooLarge { .. })), "{reducer:?} {axes:?}");
+                    assert!(
+                        matches!(fold(10), Err(Error::TooLarge { .. })),
+                        "{reducer:?} {axes:?}"
+                    );
                 } else {
                     assert_eq!(fold(10), fold(usize::MAX), "{reducer:?} {axes:?}");
                 }

@@ -1,5 +1,5 @@
-//! Elements found by indices, which count from the end where they are negative. On GPUs an index outside its axis is reported by whoever
-//! reads what depends on it.
+//! Elements found by indices, which count from the end where they are negative. On GPUs an index
+//! outside its axis is reported by whoever reads what depends on it.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
@@ -10,7 +10,8 @@ use crate::tensor::{Place, Tensor};
 use crate::trace::report;
 use crate::{cpu, gpu};
 
-/// Describes a gather on a GPU: the view without its axis over the shape of the result, the axis, and the position of each index.
+/// Describes a gather on a GPU: the view without its axis over the shape of the result, the axis,
+/// and the position of each index.
 pub(crate) struct GpuJob<'a> {
     pub(crate) op: &'static str,
     pub(crate) x: &'a GpuView,
@@ -35,7 +36,8 @@ fn checked_indices(op: &'static str, x: &Tensor, indices: &Tensor) -> Result<Ten
     }
 }
 
-/// Gathers along an axis. `base` and `over` are over the result; `numbers` are the strides of the indices in row-major order, over it.
+/// Gathers along an axis. `base` and `over` are over the result; `numbers` are the strides of the
+/// indices in row-major order, over it.
 fn run(
     op: &'static str,
     x: &Tensor,
@@ -52,15 +54,25 @@ fn run(
     }
     if shape.is_empty() {
         // Kernels take at least one axis.
-        return run(op, x, axis, indices, base.unsqueeze(0), over.unsqueeze(0), vec![0])?.reshape(&[]);
+        return run(op, x, axis, indices, base.unsqueeze(0), over.unsqueeze(0), vec![0])?
+            .reshape(&[]);
     }
     let tensor = match (x.place()?, indices.place()?) {
         (Place::Cpu(x), Place::Cpu(indices)) => {
-            let job = cpu::gather::Job { op, x: &x, base, axis_stride, axis_len, indices: &indices, over };
+            let job = cpu::gather::Job {
+                op,
+                x: &x,
+                base,
+                axis_stride,
+                axis_len,
+                indices: &indices,
+                over,
+            };
             Tensor::from_cpu(cpu::gather::gather(&job)?, &shape)?
         }
         (Place::Gpu(device, x), Place::Gpu(_, indices)) => {
-            let job = GpuJob { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
+            let job =
+                GpuJob { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
             Tensor::from_gpu_data(&device, gpu::gather::launch(&device, &job)?, &shape)?
         }
         _ => {
@@ -75,12 +87,13 @@ fn run(
 }
 
 impl Tensor {
-    /// For each place of `indices` the element whose coordinate along `axis` is the index there. Shapes but for the axis are broadcast to
-    /// that of this tensor.
+    /// For each place of `indices` the element whose coordinate along `axis` is the index there.
+    /// Shapes but for the axis are broadcast to that of this tensor.
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not fit, [`Error::DType`] for indices that are no integers, [`Error::Index`] for one outside,
-    /// on GPUs when the result is read; [`Error::Devices`] for tensors of two devices, or where there is no room.
+    /// [`Error::Shapes`] where the shapes do not fit, [`Error::DType`] for indices that are no
+    /// integers, [`Error::Index`] for one outside, on GPUs when the result is read;
+    /// [`Error::Devices`] for tensors of two devices, or where there is no room.
     pub fn gather(&self, axis: isize, indices: &Self) -> Result<Self> {
         const OP: &str = "gather";
         if is_recorded([self]) {
@@ -97,13 +110,14 @@ impl Tensor {
         let over = indices.layout().broadcast_to(OP, &shape).map_err(|_| refused())?;
         let base = self.layout().with_axis(axis, indices.shape()[axis], 0);
         let plain = Layout::contiguous(indices.shape())?;
-        let numbers =
-            (0..self.rank()).map(|a| if indices.shape()[a] == 1 { 0 } else { plain.strides()[a] as usize });
+        let numbers = (0..self.rank())
+            .map(|a| if indices.shape()[a] == 1 { 0 } else { plain.strides()[a] as usize });
         let numbers = numbers.collect();
         run(OP, self, axis, &indices, base, over, numbers)
     }
 
-    /// The parts of an axis with these indices, in their order. The shape of the indices takes the place of the axis.
+    /// The parts of an axis with these indices, in their order. The shape of the indices takes the
+    /// place of the axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -129,7 +143,8 @@ impl Tensor {
         let own = self.layout().strides();
         let zeros = |n: usize| vec![0isize; n];
         let base = [&own[..axis], &zeros(indices.rank()), &own[axis + 1..]].concat();
-        let over = [&zeros(before.len())[..], indices.layout().strides(), &zeros(after.len())].concat();
+        let over =
+            [&zeros(before.len())[..], indices.layout().strides(), &zeros(after.len())].concat();
         let numbers: Vec<usize> = [&zeros(before.len())[..], plain.strides(), &zeros(after.len())]
             .concat()
             .into_iter()

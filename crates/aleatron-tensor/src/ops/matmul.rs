@@ -13,11 +13,13 @@ use crate::trace::report;
 const OP: &str = "matmul";
 
 impl Tensor {
-    /// The product of matrices: the last two axes of both are rows and columns, all others are a batch and broadcast. A tensor of
-    /// rank 1 is a row on the left and a column on the right, and this axis is gone from the result.
+    /// The product of matrices: the last two axes of both are rows and columns, all others are a
+    /// batch and broadcast. A tensor of rank 1 is a row on the left and a column on the right,
+    /// and this axis is gone from the result.
     ///
-    /// Views of any kind are taken as they are. 16-bit floats are added up in 32 bits and rounded once; integers wrap. An empty sum is 0. On a
-    /// GPU an element depends on its row and its column alone: one row of a product is that row of any larger product, bit for bit.
+    /// Views of any kind are taken as they are. 16-bit floats are added up in 32 bits and rounded
+    /// once; integers wrap. An empty sum is 0. On a GPU an element depends on its row and its
+    /// column alone: one row of a product is that row of any larger product, bit for bit.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -29,9 +31,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] where the common axes differ or the batches do not broadcast,
-    /// [`Error::Promotion`] or [`Error::DType`] for types without products, [`Error::Devices`] for two devices,
-    /// [`Error::Unsupported`] for integers on a GPU, or where there is no room.
+    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] where the common axes differ or
+    /// the batches do not broadcast, [`Error::Promotion`] or [`Error::DType`] for types without
+    /// products, [`Error::Devices`] for two devices, [`Error::Unsupported`] for integers on a
+    /// GPU, or where there is no room.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         self.matmul_by(other, MatmulPlan::Automatic)
     }
@@ -44,7 +47,9 @@ impl Tensor {
         self.check_device(OP, other)?;
         let (left, right) = (self.as_matrices(Side::Left)?, other.as_matrices(Side::Right)?);
         let refused = || Error::shapes(OP, self.shape(), other.shape());
-        let ([.., m, k], [.., k_right, n]) = (left.shape(), right.shape()) else { return Err(refused()) };
+        let ([.., m, k], [.., k_right, n]) = (left.shape(), right.shape()) else {
+            return Err(refused());
+        };
         let (m, k, n) = (*m, *k, *n);
         if k != *k_right {
             return Err(refused());
@@ -54,7 +59,8 @@ impl Tensor {
         let batch = broadcast_shapes(OP, left_batch, right_batch).map_err(|_| refused())?;
         let dtype = self.dtype().promote(other.dtype());
         let (left_dtype, right_dtype) = (self.dtype(), other.dtype());
-        let dtype = dtype.ok_or(Error::Promotion { op: OP, left: left_dtype, right: right_dtype })?;
+        let dtype =
+            dtype.ok_or(Error::Promotion { op: OP, left: left_dtype, right: right_dtype })?;
         if dtype.kind() == Kind::Bool {
             return Err(Error::DType { op: OP, dtype, expected: "numbers" });
         }
@@ -78,9 +84,11 @@ impl Tensor {
     /// As matrices: with an axis for the rows of a single row, or the columns of a single column.
     fn as_matrices(&self, side: Side) -> Result<Self> {
         match (self.rank(), side) {
-            (0, _) => {
-                Err(Error::Rank { op: OP, expected: RankNeeded::AtLeast(1), shape: self.shape().to_vec() })
-            }
+            (0, _) => Err(Error::Rank {
+                op: OP,
+                expected: RankNeeded::AtLeast(1),
+                shape: self.shape().to_vec(),
+            }),
             (1, Side::Left) => self.unsqueeze(0),
             (1, Side::Right) => self.unsqueeze(1),
             _ => Ok(self.clone()),
@@ -95,7 +103,13 @@ enum Side {
 }
 
 /// The product of matrices that are not empty, over a batch.
-fn product(left: &Tensor, right: &Tensor, batch: &[usize], dtype: DType, plan: MatmulPlan) -> Result<Tensor> {
+fn product(
+    left: &Tensor,
+    right: &Tensor,
+    batch: &[usize],
+    dtype: DType,
+    plan: MatmulPlan,
+) -> Result<Tensor> {
     let (m, n) = (left.shape()[left.rank() - 2], right.shape()[right.rank() - 1]);
     // Many matrices times one are one matrix of many rows.
     if right.rank() == 2 && left.rank() > 2 {
@@ -139,8 +153,10 @@ fn product(left: &Tensor, right: &Tensor, batch: &[usize], dtype: DType, plan: M
             let data = gpu::launch(&device, &a, &b, dtype, plan)?;
             Tensor::from_gpu_data(&device, data, &shape)
         }
-        _ => {
-            Err(Error::Devices { op: OP, left: left.device().to_string(), right: right.device().to_string() })
-        }
+        _ => Err(Error::Devices {
+            op: OP,
+            left: left.device().to_string(),
+            right: right.device().to_string(),
+        }),
     }
 }

@@ -1,7 +1,8 @@
 //! Softmax and normalisation over any axes.
 //!
-//! Everything is computed in 32-bit floats and rounded once. A row of minus infinities, or with an infinity, has a softmax of NaN where that is
-//! 0 / 0 or infinity / infinity. Of no elements nothing comes.
+//! Everything is computed in 32-bit floats and rounded once. A row of minus infinities, or with an
+//! infinity, has a softmax of NaN where that is 0 / 0 or infinity / infinity. Of no elements
+//! nothing comes.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::DType;
@@ -42,7 +43,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for others than floats, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
+    /// others than floats, or where there is no room.
     pub fn softmax(&self, axes: &[isize]) -> Result<Self> {
         const OP: &str = "softmax";
         if is_recorded([self]) {
@@ -84,11 +86,12 @@ impl Tensor {
         shifted.sub(&sum.log()?)?.cast(dtype).map(|tensor| report(OP, tensor))
     }
 
-    /// Mean 0 and variance 1 along axes, all of them where none is named: (x - mean) / sqrt(variance + epsilon), times a scale, plus a shift,
-    /// which are broadcast.
+    /// Mean 0 and variance 1 along axes, all of them where none is named: (x - mean) /
+    /// sqrt(variance + epsilon), times a scale, plus a shift, which are broadcast.
     ///
     /// # Errors
-    /// As [`Self::softmax`]; [`Error::Shapes`] where the scale or the shift is not for these shapes.
+    /// As [`Self::softmax`]; [`Error::Shapes`] where the scale or the shift is not for these
+    /// shapes.
     pub fn layer_norm(
         &self,
         axes: &[isize],
@@ -122,13 +125,15 @@ impl Tensor {
         let count = axes.iter().map(|&axis| self.shape()[axis] as f64).product::<f64>();
         let mean = fold(OP, &wide, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
         let centred = wide.sub(&mean)?;
-        let variance = fold(OP, &centred.square()?, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
+        let variance =
+            fold(OP, &centred.square()?, &axes, Dims::Keep, &Reducer::Sum)?.div(count)?;
         weighted(centred.mul(&variance.add(f64::from(epsilon))?.rsqrt()?)?, weights)?
             .cast(dtype)
             .map(|tensor| report(OP, tensor))
     }
 
-    /// Mean square 1 along axes, all of them where none is named: x / sqrt(mean of x^2 + epsilon), times a scale, which is broadcast.
+    /// Mean square 1 along axes, all of them where none is named: x / sqrt(mean of x^2 + epsilon),
+    /// times a scale, which is broadcast.
     ///
     /// # Errors
     /// As [`Self::layer_norm`].
@@ -165,8 +170,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The normalisation by one kernel, where there is one: on GPUs, over rows that are whole vectors and not too long. Weights must differ
-    /// along the axes alone.
+    /// The normalisation by one kernel, where there is one: on GPUs, over rows that are whole
+    /// vectors and not too long. Weights must differ along the axes alone.
     fn rows(
         &self,
         op: &'static str,
@@ -192,23 +197,33 @@ impl Tensor {
             }
             let sizes = axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>();
             let strides = axes.iter().map(|&axis| over.strides()[axis]).collect();
-            let row = weight.with_layout(crate::layout::Layout::raw(&sizes, strides, over.offset()));
+            let row =
+                weight.with_layout(crate::layout::Layout::raw(&sizes, strides, over.offset()));
             own.push(row.cast(DType::F32)?.whole()?.gpu_view()?);
         }
         let gpu = storage.device().clone();
         let mut expr = match storage.share(self.layout()) {
             Some(expr) => expr,
             None => {
-                let view = crate::gpu::GpuView { data: storage.data()?, layout: self.layout().clone() };
+                let view =
+                    crate::gpu::GpuView { data: storage.data()?, layout: self.layout().clone() };
                 Expr::leaf(view, self.dtype())
             }
         };
-        let order: Vec<isize> = [&kept[..], axes].concat().into_iter().map(|axis| axis as isize).collect();
+        let order: Vec<isize> =
+            [&kept[..], axes].concat().into_iter().map(|axis| axis as isize).collect();
         for leaf in &mut expr.leaves {
             leaf.layout = leaf.layout.permute(op, &order)?;
         }
-        let data =
-            crate::gpu::normalize::launch(&gpu, &expr, [rows, n], normal, &own, epsilon, self.dtype())?;
+        let data = crate::gpu::normalize::launch(
+            &gpu,
+            &expr,
+            [rows, n],
+            normal,
+            &own,
+            epsilon,
+            self.dtype(),
+        )?;
         let shape: Vec<usize> = order.iter().map(|&axis| self.shape()[axis as usize]).collect();
         let mut back = vec![0isize; self.rank()];
         for (place, &axis) in order.iter().enumerate() {

@@ -2,10 +2,11 @@
 //!
 //! # Errors
 //!
-//! An operator returns a [`Result`], like the method of the same meaning: it fails for shapes that do not broadcast, types that do not
-//! combine and tensors of two devices. An argument is a tensor, a reference to one, or a number; a number on the left is an `f64` or an `i64`,
-//! which is what literals become. The result of another operator may stand beside a tensor without a `?` of its own: its error is then
-//! the error of the whole expression.
+//! An operator returns a [`Result`], like the method of the same meaning: it fails for shapes that
+//! do not broadcast, types that do not combine and tensors of two devices. An argument is a tensor,
+//! a reference to one, or a number; a number on the left is an `f64` or an `i64`, which is what
+//! literals become. The result of another operator may stand beside a tensor without a `?` of its
+//! own: its error is then the error of the whole expression.
 //!
 //! ```
 //! use aleatron_tensor::{Device, Tensor};
@@ -32,7 +33,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A right argument of an operator: a tensor, a reference, a number, or the result of another operator.
+/// A right argument of an operator: a tensor, a reference, a number, or the result of another
+/// operator.
 pub trait Argument: sealed::Sealed {
     /// Applies an operation to a tensor and this argument.
     #[doc(hidden)]

@@ -35,7 +35,13 @@ impl<const D: usize> PoolOptions<D> {
     /// ```
     #[must_use]
     pub fn new(kernel: [usize; D]) -> Self {
-        Self { kernel, stride: kernel, padding: [[0; 2]; D], dilation: [1; D], rounding: Rounding::Down }
+        Self {
+            kernel,
+            stride: kernel,
+            padding: [[0; 2]; D],
+            dilation: [1; D],
+            rounding: Rounding::Down,
+        }
     }
 }
 
@@ -80,12 +86,13 @@ impl Tensor {
         self.pool1d("max_pool1d", options, Pool::Max)
     }
 
-    /// The largest element of each window over images `[n, c, h, w]`; NaN where the window has one. Padding is never the largest: a
-    /// window without an element of the image has minus infinity.
+    /// The largest element of each window over images `[n, c, h, w]`; NaN where the window has one.
+    /// Padding is never the largest: a window without an element of the image has minus
+    /// infinity.
     ///
     /// # Errors
-    /// [`Error::Rank`] for another rank, [`Error::Argument`] for a window that does not fit, [`Error::DType`] for other types than floats,
-    /// or where there is no room.
+    /// [`Error::Rank`] for another rank, [`Error::Argument`] for a window that does not fit,
+    /// [`Error::DType`] for other types than floats, or where there is no room.
     pub fn max_pool2d(&self, options: &PoolOptions<2>) -> Result<Self> {
         self.pool("max_pool2d", options, Pool::Max)
     }
@@ -98,8 +105,9 @@ impl Tensor {
         self.pool1d("avg_pool1d", options, Pool::Average(padding))
     }
 
-    /// The average of each window over images `[n, c, h, w]`, added up in 32 bits row by row. Places past the padding, which a
-    /// last window may reach, never count; a window in which nothing counts has NaN.
+    /// The average of each window over images `[n, c, h, w]`, added up in 32 bits row by row.
+    /// Places past the padding, which a last window may reach, never count; a window in which
+    /// nothing counts has NaN.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Padding, PoolOptions, Tensor};
@@ -133,19 +141,28 @@ impl Tensor {
 
     fn reduce_channels(&self, op: &'static str, reduction: Reduction) -> Result<Self> {
         if self.rank() < 2 {
-            return Err(Error::Rank { op, expected: RankNeeded::AtLeast(2), shape: self.shape().to_vec() });
+            return Err(Error::Rank {
+                op,
+                expected: RankNeeded::AtLeast(2),
+                shape: self.shape().to_vec(),
+            });
         }
         if !self.dtype().is_float() {
             return Err(Error::DType { op, dtype: self.dtype(), expected: "floats" });
         }
         let axes: Vec<isize> = (2..self.rank() as isize).collect();
-        let result = if axes.is_empty() { self.clone() } else { self.reduce(reduction, &axes, Dims::Keep)? };
+        let result =
+            if axes.is_empty() { self.clone() } else { self.reduce(reduction, &axes, Dims::Keep)? };
         Ok(report(op, result))
     }
 
     fn pool1d(&self, op: &'static str, options: &PoolOptions<1>, pool: Pool) -> Result<Self> {
         if self.rank() != 3 {
-            return Err(Error::Rank { op, expected: RankNeeded::Exactly(3), shape: self.shape().to_vec() });
+            return Err(Error::Rank {
+                op,
+                expected: RankNeeded::Exactly(3),
+                shape: self.shape().to_vec(),
+            });
         }
         let options = PoolOptions {
             kernel: [1, options.kernel[0]],

@@ -3,18 +3,21 @@
 //! # What results are
 //!
 //! - **Axes.** No axis named means all of them. [`Dims::Keep`] leaves reduced axes with size 1.
-//! - **Types.** 16-bit floats are summed in 32 bits and rounded once. Sums and products of bytes are 32-bit integers; integers wrap.
-//!   Places are 32-bit integers.
-//! - **No elements.** The sum is 0, the product 1, the mean NaN, `any` false, `all` true, `logsumexp` minus infinity; the
-//!   largest and the smallest of nothing, and their places, are errors.
-//! - **NaN.** One NaN makes the sum, the mean, the product, the largest and the smallest NaN, and its place is that of both. The first of
-//!   equal elements is the one whose place counts.
-//! - **Broadcast axes.** An element that a view repeats is read once: its sum is multiplied by the number of repetitions, its product raised
-//!   to that power. Results along kept axes that are broadcast are broadcast, too. So reductions take as long as the elements behind a view
-//!   need, however many the view has.
-//! - **Order.** Sums are taken in an order that depends on the shape, the strides and the kind of device alone: results are the same from run
-//!   to run and for any number of threads. No element goes through more than [`SUM_DEPTH`] additions, so a sum of n floats is off by at most
-//!   min(n, `SUM_DEPTH`) 2^-24 times the sum of their magnitudes.
+//! - **Types.** 16-bit floats are summed in 32 bits and rounded once. Sums and products of bytes
+//!   are 32-bit integers; integers wrap. Places are 32-bit integers.
+//! - **No elements.** The sum is 0, the product 1, the mean NaN, `any` false, `all` true,
+//!   `logsumexp` minus infinity; the largest and the smallest of nothing, and their places, are
+//!   errors.
+//! - **NaN.** One NaN makes the sum, the mean, the product, the largest and the smallest NaN, and
+//!   its place is that of both. The first of equal elements is the one whose place counts.
+//! - **Broadcast axes.** An element that a view repeats is read once: its sum is multiplied by the
+//!   number of repetitions, its product raised to that power. Results along kept axes that are
+//!   broadcast are broadcast, too. So reductions take as long as the elements behind a view need,
+//!   however many the view has.
+//! - **Order.** Sums are taken in an order that depends on the shape, the strides and the kind of
+//!   device alone: results are the same from run to run and for any number of threads. No element
+//!   goes through more than [`SUM_DEPTH`] additions, so a sum of n floats is off by at most min(n,
+//!   `SUM_DEPTH`) 2^-24 times the sum of their magnitudes.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
@@ -111,8 +114,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for elements it is not for,
-    /// [`Error::Argument`] for the largest or smallest of nothing, [`Error::TooLarge`] for places past 32 bits, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
+    /// elements it is not for, [`Error::Argument`] for the largest or smallest of nothing,
+    /// [`Error::TooLarge`] for places past 32 bits, or where there is no room.
     pub fn reduce(&self, reduction: Reduction, axes: &[isize], dims: Dims) -> Result<Self> {
         if is_recorded([self]) {
             return autograd::reduce(self, reduction, axes, dims);
@@ -128,7 +132,9 @@ impl Tensor {
             _ if kind == Kind::Bool && !matches!(reduction, Reduction::Any | Reduction::All) => {
                 return Err(needed("numbers"));
             }
-            Reduction::Mean | Reduction::LogSumExp if kind != Kind::Float => return Err(needed("floats")),
+            Reduction::Mean | Reduction::LogSumExp if kind != Kind::Float => {
+                return Err(needed("floats"));
+            }
             Reduction::Sum => in_type(distinct.repeat_sum(simple(Reducer::Sum)?)?, dtype)?,
             Reduction::Prod => in_type(distinct.repeat_product(simple(Reducer::Prod)?)?, dtype)?,
             Reduction::Max => simple(Reducer::Max)?.cast(dtype)?,
@@ -165,7 +171,8 @@ impl Tensor {
         self.cast(DType::Bool)
     }
 
-    /// Returns the mean squared distance from the mean along axes, over the number of elements less `correction`.
+    /// Returns the mean squared distance from the mean along axes, over the number of elements less
+    /// `correction`.
     ///
     /// # Errors
     /// As [`Self::mean`].
@@ -211,7 +218,8 @@ impl Tensor {
     }
 }
 
-/// Defines the three methods of each reduction: along axes, along axes that keep size 1, and over every element.
+/// Defines the three methods of each reduction: along axes, along axes that keep size 1, and over
+/// every element.
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident $keepdim:ident $all:ident $variant:ident)*) => {
         impl Tensor {

@@ -1,7 +1,7 @@
 //! Resizing: other numbers of elements along axes, interpolated.
 //!
-//! Where an element of the result lies in the input and what its neighbours count for is computed on the host in 64 bits, so devices differ
-//! by the rounding of sums alone.
+//! Where an element of the result lies in the input and what its neighbours count for is computed
+//! on the host in 64 bits, so devices differ by the rounding of sums alone.
 
 use aleatron_core::{Quantity, memory};
 
@@ -46,7 +46,8 @@ pub enum Coordinates {
     /// Elements are the middles of pixels.
     #[default]
     HalfPixel,
-    /// As `HalfPixel`, with the middle of the image in its place where the scale is not that of the sizes.
+    /// As `HalfPixel`, with the middle of the image in its place where the scale is not that of the
+    /// sizes.
     HalfPixelSymmetric,
     /// As `HalfPixel`, but a single element of the result is the first of the input.
     PytorchHalfPixel,
@@ -67,7 +68,8 @@ pub struct ResizeAxis {
     pub size: usize,
     /// The scale, where it is not the new size by the old one.
     pub scale: Option<f64>,
-    /// The part of the input that is resized, for [`Coordinates::CropAndResize`]: all of it is from 0 to 1.
+    /// The part of the input that is resized, for [`Coordinates::CropAndResize`]: all of it is
+    /// from 0 to 1.
     pub region: [f64; 2],
 }
 
@@ -194,7 +196,8 @@ impl Taps {
             }
             let (below, fraction) = (x.floor(), x - x.floor());
             let weight = |step: i64| {
-                let is_counted = border == Border::Repeat || (0.0..=last).contains(&(below + step as f64));
+                let is_counted =
+                    border == Border::Repeat || (0.0..=last).contains(&(below + step as f64));
                 let distance = ((step as f64 - fraction) * stretch).abs();
                 match interpolation {
                     _ if !is_counted => 0.0,
@@ -236,7 +239,8 @@ fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -
             len / 2.0 * (1.0 - adjustment) + half_pixel
         }
         Coordinates::PytorchHalfPixel if size > 1.0 => half_pixel,
-        // The corners of a result that is not a whole number of elements wide are at its true width.
+        // The corners of a result that is not a whole number of elements wide are at its true
+        // width.
         Coordinates::AlignCorners if width != 1.0 => i * (len - 1.0) / (width - 1.0),
         Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
         Coordinates::Asymmetric => i / scale,
@@ -263,8 +267,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale or a region that is not finite, or where
-    /// nothing is to become something, [`Error::DType`] for other types than floats unless the nearest elements are taken, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale
+    /// or a region that is not finite, or where nothing is to become something,
+    /// [`Error::DType`] for other types than floats unless the nearest elements are taken, or where
+    /// there is no room.
     pub fn resize(&self, axes: &[ResizeAxis], options: &ResizeOptions) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();
@@ -287,14 +293,24 @@ impl Tensor {
                 return Err(Error::RepeatedAxis { op: OP, axis: to.axis });
             }
             if to.scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
-                return Err(Error::argument(OP, "scale", to.scale, "it must be positive and finite"));
+                return Err(Error::argument(
+                    OP,
+                    "scale",
+                    to.scale,
+                    "it must be positive and finite",
+                ));
             }
             if !to.region.iter().all(|end| end.is_finite()) {
                 return Err(Error::argument(OP, "region", to.region, "it must be finite"));
             }
             let len = self.shape()[axis];
             if len == 0 && to.size > 0 {
-                return Err(Error::argument(OP, "size", to.size, "an axis without elements stays so"));
+                return Err(Error::argument(
+                    OP,
+                    "size",
+                    to.size,
+                    "an axis without elements stays so",
+                ));
             }
             if to.size as u128 > MAX_RESIZED || len as u128 > MAX_RESIZED {
                 let (actual, limit) = (to.size.max(len) as u128, MAX_RESIZED);

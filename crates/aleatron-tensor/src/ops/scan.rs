@@ -1,7 +1,7 @@
 //! Running sums and products along an axis.
 //!
-//! Floats are added in an order that depends on the length of the axis alone, and no element goes through more than
-//! [`SUM_DEPTH`](crate::SUM_DEPTH) additions. Types are those of [`Tensor::sum`].
+//! Floats are added in an order that depends on the length of the axis alone, and no element goes
+//! through more than [`SUM_DEPTH`](crate::SUM_DEPTH) additions. Types are those of [`Tensor::sum`].
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::Kind;
@@ -25,7 +25,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, or where there is no room.
+    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, or where there is
+    /// no room.
     pub fn cumsum(&self, axis: isize) -> Result<Self> {
         self.scan("cumsum", axis, &Reducer::Sum)
     }
@@ -62,7 +63,9 @@ impl Tensor {
     fn scan_rows(&self, reducer: &Reducer) -> Result<Self> {
         let n = *self.shape().last().ok_or(Error::internal("ops::scan, rows without an axis"))?;
         match self.place()? {
-            Place::Cpu(view) => Self::from_cpu(crate::cpu::scan::scan(&view, n, reducer)?, self.shape()),
+            Place::Cpu(view) => {
+                Self::from_cpu(crate::cpu::scan::scan(&view, n, reducer)?, self.shape())
+            }
             Place::Gpu(gpu, view) if n <= ROW => {
                 let data = crate::gpu::scan::launch(&gpu, &view, n, reducer)?;
                 Self::from_gpu_data(&gpu, data, self.shape())
@@ -72,14 +75,18 @@ impl Tensor {
                 let whole = n / ROW * ROW;
                 let outer = &self.shape()[..self.rank() - 1];
                 let cut = [outer, &[n / ROW, ROW]].concat();
-                let pieces = self.slice(-1, ..whole)?.reshape(&cut)?.contiguous()?.scan_rows(reducer)?;
+                let pieces =
+                    self.slice(-1, ..whole)?.reshape(&cut)?.contiguous()?.scan_rows(reducer)?;
                 let ends = pieces.select(-1, ROW - 1)?.contiguous()?.scan_rows(reducer)?;
                 let before = ends.slice(-1, ..n / ROW - 1)?.unsqueeze(-1)?;
-                let join = |x: &Self, y: &Self| if *reducer == Reducer::Prod { x.mul(y) } else { x.add(y) };
+                let join = |x: &Self, y: &Self| {
+                    if *reducer == Reducer::Prod { x.mul(y) } else { x.add(y) }
+                };
                 let axis = self.rank() as isize - 1;
                 let first = pieces.slice(axis, ..1)?;
                 let others = join(&pieces.slice(axis, 1..)?, &before)?;
-                let body = Self::concat(&[&first, &others], axis)?.reshape(&[outer, &[whole]].concat())?;
+                let body =
+                    Self::concat(&[&first, &others], axis)?.reshape(&[outer, &[whole]].concat())?;
                 if whole == n {
                     return Ok(body);
                 }

@@ -20,8 +20,9 @@ impl Tensor {
     /// The places of the elements along an axis in their new order, as 32-bit integers.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, and for 64-bit integers on GPUs; [`Error::TooLarge`] for an
-    /// axis past 32 bits, or where there is no room.
+    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, and for 64-bit
+    /// integers on GPUs; [`Error::TooLarge`] for an axis past 32 bits, or where there is no
+    /// room.
     pub fn argsort(&self, axis: isize, order: Order) -> Result<Self> {
         const OP: &str = "argsort";
         let place = layout::axis(OP, axis, self.rank())? as isize;
@@ -44,7 +45,9 @@ impl Tensor {
         let last = self.rank() as isize - 1;
         let rows = self.cast(Reducer::computed_in(dtype))?.transpose(place, last)?.contiguous()?;
         let places = match rows.place()? {
-            Place::Cpu(view) => Self::from_cpu(crate::cpu::sort::places(&view, n, order)?, rows.shape())?,
+            Place::Cpu(view) => {
+                Self::from_cpu(crate::cpu::sort::places(&view, n, order)?, rows.shape())?
+            }
             Place::Gpu(gpu, view) => {
                 let (data, row) = crate::gpu::sort::launch(&gpu, &view, n, order)?;
                 let count = data.len;

@@ -10,7 +10,8 @@ use bytemuck::Pod;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// Memory of someone else that holds elements, such as that of another library. It must not change while it is held.
+/// Memory of someone else that holds elements, such as that of another library. It must not change
+/// while it is held.
 pub trait HostMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
@@ -46,10 +47,12 @@ impl CpuStorage {
         Self { dtype, len, memory: Memory::Own(buffer) }
     }
 
-    /// Elements in the memory of someone else, which is not copied. Bytes of booleans must be 0 or 1.
+    /// Elements in the memory of someone else, which is not copied. Bytes of booleans must be 0 or
+    /// 1.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the bytes are not whole elements, are not aligned for them, or are no booleans.
+    /// [`Error::Argument`] where the bytes are not whole elements, are not aligned for them, or are
+    /// no booleans.
     pub fn foreign(dtype: DType, memory: Box<dyn HostMemory>) -> Result<Self> {
         const OP: &str = "foreign memory";
         let (bytes, size) = (memory.bytes(), dtype.size());
@@ -72,7 +75,12 @@ impl CpuStorage {
         if dtype == DType::Bool
             && let Some((place, &byte)) = bytes.iter().enumerate().find(|(_, byte)| **byte > 1)
         {
-            return Err(Error::argument(OP, "boolean", (place, byte), "the byte at a place must be 0 or 1"));
+            return Err(Error::argument(
+                OP,
+                "boolean",
+                (place, byte),
+                "the byte at a place must be 0 or 1",
+            ));
         }
         Ok(Self { dtype, len: bytes.len() / size, memory: Memory::Foreign(memory) })
     }
@@ -120,8 +128,8 @@ impl CpuStorage {
     }
 }
 
-/// A buffer of bytes that returns to a cache when it is dropped: pages that were touched before need not be mapped again,
-/// which for large buffers takes longer than filling them.
+/// A buffer of bytes that returns to a cache when it is dropped: pages that were touched before
+/// need not be mapped again, which for large buffers takes longer than filling them.
 pub(crate) struct HostBuffer {
     /// `None` only while it is dropped.
     buffer: Option<AlignedBuffer<u8>>,
@@ -145,10 +153,13 @@ impl HostBuffer {
         let bytes = len as u128 * dtype.size() as u128;
         let refused = || Error::Memory { bytes, available: aleatron_core::memory::available() };
         let len = usize::try_from(bytes).map_err(|_| refused())?;
-        // Nobody waits for the lock: a new buffer takes less time, and a child of a fork could wait for ever.
+        // Nobody waits for the lock: a new buffer takes less time, and a child of a fork could wait
+        // for ever.
         let cached = if len >= CACHED_FROM {
             CACHE.try_lock().ok().and_then(|mut cache| {
-                let fits = |buffer: &AlignedBuffer<u8>| buffer.len() >= len && buffer.len() - len <= len / 8;
+                let fits = |buffer: &AlignedBuffer<u8>| {
+                    buffer.len() >= len && buffer.len() - len <= len / 8
+                };
                 cache.iter().rposition(fits).map(|place| cache.remove(place))
             })
         } else {
@@ -169,7 +180,8 @@ impl HostBuffer {
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer[..self.len])
     }
 
-    /// The elements as they are stored. Buffers begin with a cache line, so those of any type are aligned.
+    /// The elements as they are stored. Buffers begin with a cache line, so those of any type are
+    /// aligned.
     ///
     /// # Errors
     /// [`Error::Internal`] for a type of which the buffer holds no whole elements.
@@ -184,7 +196,9 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        let Some(buffer) = self.buffer.take().filter(|buffer| buffer.len() >= CACHED_FROM) else { return };
+        let Some(buffer) = self.buffer.take().filter(|buffer| buffer.len() >= CACHED_FROM) else {
+            return;
+        };
         let Ok(mut cache) = CACHE.try_lock() else { return };
         let mut freed = Vec::new();
         let mut kept: usize = cache.iter().map(|buffer| buffer.len()).sum();
@@ -236,7 +250,10 @@ mod tests {
         let again = HostBuffer::for_elements(DType::U8, len - 3).unwrap();
         // Unless another thread was quicker.
         assert!(again.bytes().as_ptr() != place || again.bytes().len() == len - 3);
-        assert!(matches!(HostBuffer::for_elements(DType::I64, usize::MAX), Err(Error::Memory { .. })));
+        assert!(matches!(
+            HostBuffer::for_elements(DType::I64, usize::MAX),
+            Err(Error::Memory { .. })
+        ));
         assert!(matches!(HostBuffer::for_elements(DType::F32, 1 << 50), Err(Error::Memory { .. })));
     }
 }

@@ -13,8 +13,8 @@ use crate::gpu::GpuStorage;
 
 /// The elements of a tensor, shared by all of its views.
 ///
-/// There is no hidden copy on another device: elements are where the storage says, and [`Tensor::to_device`](crate::Tensor::to_device) is the
-/// one way to move them.
+/// There is no hidden copy on another device: elements are where the storage says, and
+/// [`Tensor::to_device`](crate::Tensor::to_device) is the one way to move them.
 #[derive(Clone)]
 pub enum Storage {
     /// In the memory of the host.

@@ -17,7 +17,8 @@ impl Tensor {
     /// A tensor with these elements in row-major order.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or `Error::Device` where there is no room.
+    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or
+    /// `Error::Device` where there is no room.
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         check_len(shape, data.len())?;
         let storage = filled(T::DTYPE, data.len(), |buffer| {
@@ -29,7 +30,8 @@ impl Tensor {
         Self::from_cpu(storage, shape)?.to_device(device)
     }
 
-    /// As [`Self::from_slice`], without a copy where the tensor stays on the host and its elements are stored as they are.
+    /// As [`Self::from_slice`], without a copy where the tensor stays on the host and its elements
+    /// are stored as they are.
     ///
     /// # Errors
     /// As [`Self::from_slice`].
@@ -45,8 +47,14 @@ impl Tensor {
     /// A tensor of one value.
     ///
     /// # Errors
-    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or `Error::Device` where there is no room.
-    pub fn full(shape: &[usize], value: impl Into<Scalar>, dtype: DType, device: &Device) -> Result<Self> {
+    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or `Error::Device` where
+    /// there is no room.
+    pub fn full(
+        shape: &[usize],
+        value: impl Into<Scalar>,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
         let constant = value.into().to_dtype(dtype)?;
         let len = elements(shape)?;
         let tensor = match device {
@@ -79,7 +87,8 @@ impl Tensor {
         Self::full(shape, small(1, dtype), dtype, device)
     }
 
-    /// The numbers from `start` on in steps of `step`, up to but without `end`. Floats are start + i step, computed in 64 bits.
+    /// The numbers from `start` on in steps of `step`, up to but without `end`. Floats are start +
+    /// i step, computed in 64 bits.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -89,8 +98,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for a step of 0 or numbers that are not finite, [`Error::Scalar`] for one that the type cannot hold, or where
-    /// there is no room.
+    /// [`Error::Argument`] for a step of 0 or numbers that are not finite, [`Error::Scalar`] for
+    /// one that the type cannot hold, or where there is no room.
     pub fn arange(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -122,12 +131,17 @@ impl Tensor {
                 _ => generate(len, |i| value(i) as f32)?,
             }
         } else {
-            let [from, to, by] = [integer(start, dtype)?, integer(end, dtype)?, integer(step, dtype)?];
+            let [from, to, by] =
+                [integer(start, dtype)?, integer(end, dtype)?, integer(step, dtype)?];
             if by == 0 {
                 return Err(Error::argument(OP, "step", by, "it must not be 0"));
             }
             let span = to - from;
-            let n = if (span > 0) == (by > 0) { span.unsigned_abs().div_ceil(by.unsigned_abs()) } else { 0 };
+            let n = if (span > 0) == (by > 0) {
+                span.unsigned_abs().div_ceil(by.unsigned_abs())
+            } else {
+                0
+            };
             let len = count(n as f64)?;
             let value = |i: usize| from + i as i128 * by;
             // Between the start and the end, which 64 bits hold.
@@ -192,12 +206,17 @@ fn generate<T: Element<Stored = T> + Pod>(
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<CpuStorage> {
     filled(T::DTYPE, len, |buffer| {
-        crate::cpu::parallel::for_each_chunk(buffer.slice_mut::<T>()?, 1 << 16, 1.0, |start, piece| {
-            for (i, element) in piece.iter_mut().enumerate() {
-                *element = value(start + i);
-            }
-            Ok(())
-        })
+        crate::cpu::parallel::for_each_chunk(
+            buffer.slice_mut::<T>()?,
+            1 << 16,
+            1.0,
+            |start, piece| {
+                for (i, element) in piece.iter_mut().enumerate() {
+                    *element = value(start + i);
+                }
+                Ok(())
+            },
+        )
     })
 }
 
@@ -212,16 +231,21 @@ mod tests {
 
     #[test]
     fn ranges_stay_inside_their_type() {
-        let range = |from: i64, to: i64, by: i64, dtype| Tensor::arange(from, to, by, dtype, &Device::Cpu);
+        let range =
+            |from: i64, to: i64, by: i64, dtype| Tensor::arange(from, to, by, dtype, &Device::Cpu);
         let outside = |value: i64, dtype| Some(Error::Scalar { value: Scalar::Int(value), dtype });
         assert_eq!(range(0, 257, 1, DType::U8).err(), outside(256, DType::U8));
         assert_eq!(range(-1, 3, 1, DType::U8).err(), outside(-1, DType::U8));
         assert_eq!(range(5, -4, -3, DType::U8).err(), outside(-1, DType::U8));
-        assert_eq!(range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(), outside(1 << 31, DType::I32));
+        assert_eq!(
+            range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(),
+            outside(1 << 31, DType::I32)
+        );
         // The end is not an element, and a range of nothing has none.
         assert_eq!(range(254, 256, 1, DType::U8).unwrap().to_vec::<u8>().unwrap(), [254, 255]);
         assert_eq!(range(300, 0, 1, DType::U8).unwrap().shape(), [0]);
-        let last = range(i64::MIN, i64::MAX, i64::MAX, DType::I64).unwrap().to_vec::<i64>().unwrap();
+        let last =
+            range(i64::MIN, i64::MAX, i64::MAX, DType::I64).unwrap().to_vec::<i64>().unwrap();
         assert_eq!(last, [i64::MIN, -1, i64::MAX - 1]);
     }
 }

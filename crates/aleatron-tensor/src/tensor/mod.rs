@@ -24,7 +24,8 @@ use crate::storage::{CpuStorage, Storage};
 
 /// An immutable array of any rank, on the host or on a GPU.
 ///
-/// Clones and views share one storage. Operations give new tensors, on the device of their arguments; arguments of two devices are an error.
+/// Clones and views share one storage. Operations give new tensors, on the device of their
+/// arguments; arguments of two devices are an error.
 ///
 /// ```
 /// use aleatron_tensor::{Device, Tensor};
@@ -62,7 +63,8 @@ impl Tensor {
         Self { storage: self.storage.clone(), layout, node: None }
     }
 
-    /// Returns the same elements without the recorded computation that led to them: no gradient passes through the result.
+    /// Returns the same elements without the recorded computation that led to them: no gradient
+    /// passes through the result.
     #[must_use]
     pub fn detach(&self) -> Self {
         self.with_layout(self.layout.clone())
@@ -98,7 +100,11 @@ impl Tensor {
     }
 
     /// All of new elements on a GPU.
-    pub(crate) fn from_gpu_data(device: &GpuDevice, data: GpuData, shape: &[usize]) -> Result<Self> {
+    pub(crate) fn from_gpu_data(
+        device: &GpuDevice,
+        data: GpuData,
+        shape: &[usize],
+    ) -> Result<Self> {
         Self::from_gpu(GpuStorage::ready(device, data), shape)
     }
 
@@ -169,7 +175,11 @@ impl Tensor {
         if is_same {
             return Ok(());
         }
-        Err(Error::Devices { op, left: self.device().to_string(), right: other.device().to_string() })
+        Err(Error::Devices {
+            op,
+            left: self.device().to_string(),
+            right: other.device().to_string(),
+        })
     }
 
     /// The view, for an operation that runs where it is.

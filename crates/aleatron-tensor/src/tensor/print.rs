@@ -1,7 +1,8 @@
 //! Text of tensors, in the notation of NumPy.
 //!
-//! `{}` prints the elements, `{:?}` the elements with shape, type and device. A tensor of more than 1,000 elements is summarized: each long axis
-//! shows its first and its last elements around `...`, and only these are computed and read. `{:.3}` prints at most 3 digits after the point.
+//! `{}` prints the elements, `{:?}` the elements with shape, type and device. A tensor of more than
+//! 1,000 elements is summarized: each long axis shows its first and its last elements around `...`,
+//! and only these are computed and read. `{:.3}` prints at most 3 digits after the point.
 
 use std::fmt::{self, Write};
 
@@ -50,10 +51,14 @@ fn text(tensor: &Tensor, precision: usize, separator: &str, start: usize) -> Str
     }
 }
 
-/// The number of elements shown at either end of a long axis; `None` if even one at each end would be too many.
+/// The number of elements shown at either end of a long axis; `None` if even one at each end would
+/// be too many.
 fn edge(shape: &[usize]) -> Option<usize> {
     let shown = |edge: usize| {
-        shape.iter().try_fold(1usize, |n, &size| n.checked_mul(size.min(2 * edge))).unwrap_or(usize::MAX)
+        shape
+            .iter()
+            .try_fold(1usize, |n, &size| n.checked_mul(size.min(2 * edge)))
+            .unwrap_or(usize::MAX)
     };
     if shown(usize::MAX / 2) <= SUMMARY_THRESHOLD {
         return Some(usize::MAX / 2);
@@ -133,8 +138,10 @@ impl Decimal for f16 {
 }
 
 fn floats<T: Decimal>(values: &[T], precision: usize) -> Vec<String> {
-    let magnitudes = || values.iter().map(|x| x.widened().abs()).filter(|x| x.is_finite() && *x != 0.0);
-    let (largest, smallest) = (magnitudes().fold(0.0, f64::max), magnitudes().fold(f64::INFINITY, f64::min));
+    let magnitudes =
+        || values.iter().map(|x| x.widened().abs()).filter(|x| x.is_finite() && *x != 0.0);
+    let (largest, smallest) =
+        (magnitudes().fold(0.0, f64::max), magnitudes().fold(f64::INFINITY, f64::min));
     // NumPy's rule for exponents.
     let is_scientific = largest >= 1e8 || smallest < 1e-4 || largest / smallest > 1000.0;
     let texts: Vec<String> = values
@@ -242,7 +249,8 @@ impl Lines<'_> {
         out.push(']');
     }
 
-    /// Writes what stands between two items of an axis: a blank, or line breaks above the last axis and in long rows.
+    /// Writes what stands between two items of an axis: a blank, or line breaks above the last axis
+    /// and in long rows.
     fn separate(&self, out: &mut String, depth: usize, next: usize) {
         let breaks = self.shape.len() - depth - 1;
         out.push_str(self.separator);
@@ -297,7 +305,8 @@ mod tests {
         let debug = "Tensor([[1., 2.],\n        [3., 4.]], shape=[2, 2], dtype=f32, device=cpu)";
         assert_eq!(format!("{x:?}"), debug);
         assert_eq!(of(&[5.0], &[]).to_string(), "5.");
-        let cube = Tensor::arange(0, 8, 1, DType::I32, &Device::Cpu).unwrap().reshape(&[2, 2, 2]).unwrap();
+        let cube =
+            Tensor::arange(0, 8, 1, DType::I32, &Device::Cpu).unwrap().reshape(&[2, 2, 2]).unwrap();
         assert_eq!(cube.to_string(), "[[[0 1]\n  [2 3]]\n\n [[4 5]\n  [6 7]]]");
         let long = Tensor::arange(0, 2000, 1, DType::I32, &Device::Cpu).unwrap();
         assert_eq!(long.to_string(), "[   0    1    2 ... 1997 1998 1999]");

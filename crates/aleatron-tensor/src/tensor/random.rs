@@ -1,8 +1,10 @@
-//! Random tensors, from the counter-based generator of the streams: element i is a function of the seed and of i alone, so every device,
-//! thread count and part of a tensor has the same values. They are drawn on the host.
+//! Random tensors, from the counter-based generator of the streams: element i is a function of the
+//! seed and of i alone, so every device, thread count and part of a tensor has the same values.
+//! They are drawn on the host.
 //!
-//! [`Tensor::rand`] and [`Tensor::randn`] draw new numbers on each call, from the [`Generator`] of the process; [`manual_seed`] restarts it. The
-//! forms with a seed return the same numbers for the same seed.
+//! [`Tensor::rand`] and [`Tensor::randn`] draw new numbers on each call, from the [`Generator`] of
+//! the process; [`manual_seed`] restarts it. The forms with a seed return the same numbers for the
+//! same seed.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -26,8 +28,8 @@ enum Draws {
 
 /// A sequence of seeds, one for each random tensor.
 ///
-/// Equal generators give equal tensors in the same order. [`Tensor::rand`] draws from the generator of the process; a generator of its own
-/// makes a part of a program independent of the others.
+/// Equal generators give equal tensors in the same order. [`Tensor::rand`] draws from the generator
+/// of the process; a generator of its own makes a part of a program independent of the others.
 ///
 /// ```
 /// use aleatron_tensor::{DType, Device, Generator};
@@ -75,7 +77,8 @@ impl Generator {
     }
 }
 
-/// The generator of the process. Its first seed is always the same: a program that draws in one thread repeats its numbers.
+/// The generator of the process. Its first seed is always the same: a program that draws in one
+/// thread repeats its numbers.
 static GENERATOR: Mutex<Generator> = Mutex::new(Generator::new(0));
 
 fn next_seed() -> u64 {
@@ -106,7 +109,8 @@ fn uniform(words: [u32; 4]) -> [f32; 4] {
     words.map(|word| (word >> 8) as f32 / 16_777_216.0)
 }
 
-/// Four normal floats: two pairs by the method of Box and Muller, in 64-bit floats whose functions are the same on every machine.
+/// Four normal floats: two pairs by the method of Box and Muller, in 64-bit floats whose functions
+/// are the same on every machine.
 fn normal(words: [u32; 4]) -> [f32; 4] {
     let pair = |radius: u32, turn: u32| {
         let radius = (-2.0 * libm::log((f64::from(radius) + 0.5) / 4_294_967_296.0)).sqrt();
@@ -119,8 +123,8 @@ fn normal(words: [u32; 4]) -> [f32; 4] {
 }
 
 impl Tensor {
-    /// Draws floats from [0, 1), other ones on each call: multiples of 2^-24, rounded to the type. [`manual_seed`] makes a program repeat
-    /// them.
+    /// Draws floats from [0, 1), other ones on each call: multiples of 2^-24, rounded to the type.
+    /// [`manual_seed`] makes a program repeat them.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};

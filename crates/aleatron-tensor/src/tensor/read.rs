@@ -19,8 +19,8 @@ impl Tensor {
     /// Its elements in row-major order, copied to the host.
     ///
     /// # Errors
-    /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an index that is outside its axis,
-    /// `Error::Device` with what the device has reported.
+    /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an
+    /// index that is outside its axis, `Error::Device` with what the device has reported.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.start_read()?.wait()
     }
@@ -45,8 +45,8 @@ impl Tensor {
         })
     }
 
-    /// Starts to read its elements in row-major order, without waiting for them. What is returned can be waited for, or awaited in an
-    /// application's own executor.
+    /// Starts to read its elements in row-major order, without waiting for them. What is returned
+    /// can be waited for, or awaited in an application's own executor.
     ///
     /// # Errors
     /// As [`Self::to_vec`].
@@ -62,8 +62,10 @@ impl Tensor {
             Place::Cpu(view) => {
                 let stored: &[T::Stored] = view.storage.slice()?;
                 let stored = &stored[view.layout.offset()..][..self.len()];
-                let mut values =
-                    aleatron_core::memory::with_capacity(self.len() as u128, aleatron_core::Quantity::Words)?;
+                let mut values = aleatron_core::memory::with_capacity(
+                    self.len() as u128,
+                    aleatron_core::Quantity::Words,
+                )?;
                 values.extend(stored.iter().map(|&stored| T::from_stored(stored)));
                 Ok(PendingValues(Inner::Ready(values)))
             }
@@ -71,11 +73,12 @@ impl Tensor {
         }
     }
 
-    /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved without those around them.
+    /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved
+    /// without those around them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or `Error::Device` where there is no room, else as
-    /// [`Self::to_vec`].
+    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or
+    /// `Error::Device` where there is no room, else as [`Self::to_vec`].
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if self.device() == *device {
             return Ok(self.clone());

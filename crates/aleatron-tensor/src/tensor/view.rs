@@ -1,5 +1,5 @@
-//! Views: other shapes of the same elements. None copies anything, but [`Tensor::reshape`] of elements that do not lie in order and
-//! [`Tensor::contiguous`].
+//! Views: other shapes of the same elements. None copies anything, but [`Tensor::reshape`] of
+//! elements that do not lie in order and [`Tensor::contiguous`].
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
@@ -67,7 +67,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end, [`Error::Argument`] for a step of 0.
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end, [`Error::Argument`]
+    /// for a step of 0.
     pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Result<Self> {
         let (axis, slice) = (layout::axis("slice", axis, self.rank())?, slice.into());
         let end = slice.end.unwrap_or(self.shape()[axis]);
@@ -105,8 +106,10 @@ impl Tensor {
     /// # Errors
     /// [`Error::Axis`] for an axis there is not.
     pub fn transpose(&self, one: isize, other: isize) -> Result<Self> {
-        let [one, other] =
-            [layout::axis("transpose", one, self.rank())?, layout::axis("transpose", other, self.rank())?];
+        let [one, other] = [
+            layout::axis("transpose", one, self.rank())?,
+            layout::axis("transpose", other, self.rank())?,
+        ];
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
         order.swap(one, other);
         self.permute(&order)
@@ -123,7 +126,8 @@ impl Tensor {
     /// The axes in another order.
     ///
     /// # Errors
-    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not name each axis once.
+    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not
+    /// name each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Self> {
         let layout = self.layout.permute("permute", order)?;
         Ok(viewed(self, layout, || View::permutation(order)))
@@ -181,13 +185,16 @@ impl Tensor {
     /// All axes from `start` up to and with `end` as one.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the end is before the start.
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the end is before the
+    /// start.
     pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
         if self.rank() == 0 {
             return self.reshape(&[1]);
         }
-        let [first, last] =
-            [layout::axis("flatten", start, self.rank())?, layout::axis("flatten", end, self.rank())?];
+        let [first, last] = [
+            layout::axis("flatten", start, self.rank())?,
+            layout::axis("flatten", end, self.rank())?,
+        ];
         if first > last {
             return Err(Error::Range { op: "flatten", start: first, end: last, len: self.rank() });
         }
@@ -208,8 +215,8 @@ impl Tensor {
         Ok(same_elements("contiguous", self, copy))
     }
 
-    /// Makes sure that its elements are there, or that commands which compute them are recorded: an expression that is never read, recorded or
-    /// made part of another one is never computed.
+    /// Makes sure that its elements are there, or that commands which compute them are recorded: an
+    /// expression that is never read, recorded or made part of another one is never computed.
     ///
     /// # Errors
     /// Where there is no room.
@@ -228,7 +235,8 @@ impl Tensor {
                 Self::from_cpu(crate::cpu::elementwise::evaluate(&expr, self.len())?, self.shape())
             }
             Place::Gpu(gpu, view) => {
-                let storage = GpuStorage::pending(&gpu, Expr::leaf(view, self.dtype()), self.shape())?;
+                let storage =
+                    GpuStorage::pending(&gpu, Expr::leaf(view, self.dtype()), self.shape())?;
                 // Recorded now: whoever asks for a copy wants elements that lie in order.
                 storage.data()?;
                 Self::from_gpu(storage, self.shape())

@@ -1,7 +1,9 @@
-//! Views and tiles: descriptions of memory that kernels use, and reductions of tiles with any operation.
+//! Views and tiles: descriptions of memory that kernels use, and reductions of tiles with any
+//! operation.
 //!
-//! A [`TensorView`] describes up to four axes of some memory; [`TensorView::apply`] makes it a view of a tensor, which every operation takes.
-//! A [`PartitionView`] cuts it into tiles. [`tiled_reduce_2d`] and its kin fold matrices tile by tile, where the matrix is.
+//! A [`TensorView`] describes up to four axes of some memory; [`TensorView::apply`] makes it a view
+//! of a tensor, which every operation takes. A [`PartitionView`] cuts it into tiles.
+//! [`tiled_reduce_2d`] and its kin fold matrices tile by tile, where the matrix is.
 
 mod partition;
 mod reduce;
@@ -9,8 +11,8 @@ mod view;
 
 pub use partition::{PartitionView, TileInfo, Tiles};
 pub use reduce::{
-    MaxOp, MinOp, ReduceOp, SumOp, tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial,
-    tiled_sum_2d,
+    MaxOp, MinOp, ReduceOp, SumOp, tiled_max_2d, tiled_min_2d, tiled_reduce_2d,
+    tiled_reduce_partial, tiled_sum_2d,
 };
 pub use view::{MemoryLayout, TensorView};
 

@@ -97,7 +97,8 @@ impl<T: Element> PartitionView<T> {
             return None;
         }
         let start: [usize; 4] = std::array::from_fn(|axis| tile_idx[axis] * self.tile[axis]);
-        let size: [usize; 4] = std::array::from_fn(|axis| self.tile[axis].min(shape[axis] - start[axis]));
+        let size: [usize; 4] =
+            std::array::from_fn(|axis| self.tile[axis].min(shape[axis] - start[axis]));
         Some(TileInfo { tile_idx, start, size, is_edge: size != self.tile })
     }
 
@@ -106,7 +107,8 @@ impl<T: Element> PartitionView<T> {
     /// # Errors
     /// [`Error::Argument`] past the last tile, and for tiled memory.
     pub fn get_tile_view(&self, tile_idx: [usize; 4]) -> Result<TensorView<T>> {
-        let refused = || Error::argument("partition", "tile", tile_idx, "there is none with this number");
+        let refused =
+            || Error::argument("partition", "tile", tile_idx, "there is none with this number");
         let info = self.get_tile(tile_idx).ok_or_else(refused)?;
         let mut view = self.tensor.clone();
         for axis in 0..4 {

@@ -7,7 +7,8 @@ use crate::ops::fold::fold_custom;
 use crate::ops::{Dims, Reduction};
 use crate::tensor::Tensor;
 
-/// An operation that folds floats, in any order: it must be associative and commutative, up to rounding.
+/// An operation that folds floats, in any order: it must be associative and commutative, up to
+/// rounding.
 ///
 /// ```
 /// use aleatron_tensor::tiles::{ReduceOp, tiled_reduce_2d};
@@ -27,7 +28,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), aleatron_tensor::Error>(())
 /// ```
 pub trait ReduceOp {
-    /// The combination of `a` and `b` as a WGSL expression, which GPUs compute. Without it, matrices must be on the CPU.
+    /// The combination of `a` and `b` as a WGSL expression, which GPUs compute. Without it,
+    /// matrices must be on the CPU.
     const WGSL: Option<&'static str> = None;
 
     /// What changes nothing.
@@ -138,8 +140,8 @@ fn check(op: &'static str, x: &Tensor) -> Result<[usize; 2]> {
 /// Folds a matrix to one number, where it is.
 ///
 /// # Errors
-/// [`Error::Rank`] for anything but a matrix, [`Error::DType`] for anything but 32-bit floats, `Error::Device` for WGSL that the device
-/// refuses.
+/// [`Error::Rank`] for anything but a matrix, [`Error::DType`] for anything but 32-bit floats,
+/// `Error::Device` for WGSL that the device refuses.
 pub fn tiled_reduce_2d<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     const OP: &str = "tiled_reduce_2d";
     check(OP, x)?;
@@ -156,7 +158,9 @@ pub fn tiled_reduce_partial<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     // Whole tiles and the rest along each axis: up to four regions, each cut evenly.
     let cuts = |n: usize| {
         let whole = n / TILE_SIZE * TILE_SIZE;
-        [(0..whole, TILE_SIZE), (whole..n, n - whole)].into_iter().filter(|(range, _)| !range.is_empty())
+        [(0..whole, TILE_SIZE), (whole..n, n - whole)]
+            .into_iter()
+            .filter(|(range, _)| !range.is_empty())
     };
     let mut bands = Vec::new();
     for (row_range, height) in cuts(rows) {

@@ -17,14 +17,16 @@ pub enum MemoryLayout {
     RowMajor,
     /// Along the first axis first.
     ColumnMajor,
-    /// Tile after tile of the last two axes, each row after row. The sizes of those axes are multiples of the sides of a tile.
+    /// Tile after tile of the last two axes, each row after row. The sizes of those axes are
+    /// multiples of the sides of a tile.
     Tiled {
         /// The sides of a tile.
         tile_size: [usize; 2],
     },
 }
 
-/// A description of memory: four axes with sizes and steps, and where the first element is. Missing axes in front have size 1.
+/// A description of memory: four axes with sizes and steps, and where the first element is. Missing
+/// axes in front have size 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorView<T = f32> {
     pub(super) layout: Layout,
@@ -45,7 +47,11 @@ impl<T: Element> TensorView<T> {
     /// # Errors
     /// [`Error::TooLarge`] where its elements cannot be counted.
     pub fn new(shape: [usize; 4]) -> Result<Self> {
-        Ok(Self { layout: Layout::contiguous(&shape)?, memory: MemoryLayout::RowMajor, element: PhantomData })
+        Ok(Self {
+            layout: Layout::contiguous(&shape)?,
+            memory: MemoryLayout::RowMajor,
+            element: PhantomData,
+        })
     }
 
     /// A row of elements.
@@ -68,7 +74,12 @@ impl<T: Element> TensorView<T> {
     ///
     /// # Errors
     /// [`Error::Argument`] where it would reach outside.
-    pub fn with_strides(shape: [usize; 4], strides: [isize; 4], offset: usize, len: usize) -> Result<Self> {
+    pub fn with_strides(
+        shape: [usize; 4],
+        strides: [isize; 4],
+        offset: usize,
+        len: usize,
+    ) -> Result<Self> {
         let layout = Layout::strided(&shape, &strides, offset, len)?;
         Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
     }
@@ -186,7 +197,8 @@ impl<T: Element> TensorView<T> {
     /// A part of an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] for a range that is not inside, or reversed.
+    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] for a range that is not inside,
+    /// or reversed.
     pub fn slice_dim(&self, axis: usize, range: Range<usize>) -> Result<Self> {
         let axis = crate::layout::axis("slice", axis as isize, 4)?;
         self.changed("slice", self.layout.slice(axis, range.start, range.end, 1)?)
@@ -218,17 +230,21 @@ impl<T: Element> TensorView<T> {
     #[must_use]
     pub fn linear_index(&self, at: [usize; 4]) -> Option<usize> {
         let place = self.layout.place(&at)?;
-        let MemoryLayout::Tiled { tile_size: [rows, columns] } = self.memory else { return Some(place) };
+        let MemoryLayout::Tiled { tile_size: [rows, columns] } = self.memory else {
+            return Some(place);
+        };
         let [_, _, height, width] = self.shape();
         let before = (at[0] * self.layout.shape()[1] + at[1]) * height * width;
         let tile = at[2] / rows * (width / columns) + at[3] / columns;
         Some(before + tile * rows * columns + at[2] % rows * columns + at[3] % columns)
     }
 
-    /// The elements that the description finds in the storage of a tensor: a view, or a copy for tiled memory.
+    /// The elements that the description finds in the storage of a tensor: a view, or a copy for
+    /// tiled memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it reaches outside, [`Error::ReadAs`] for elements of another type.
+    /// [`Error::Argument`] where it reaches outside, [`Error::ReadAs`] for elements of another
+    /// type.
     pub fn apply(&self, tensor: &Tensor) -> Result<Tensor> {
         check_type::<T>(tensor)?;
         match self.memory {

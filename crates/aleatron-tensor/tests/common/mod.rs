@@ -8,7 +8,8 @@ use aleatron_core::philox::philox4x32;
 use aleatron_device::{AdapterChoice, Capabilities, Checks, ContextOptions};
 use aleatron_tensor::{Device, GpuDevice, Tensor};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these tests must run.
+/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
+/// tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -90,7 +91,8 @@ impl Draw {
     }
 }
 
-/// The views that a tensor of these elements is tried as: in order, transposed storage, with gaps, flipped, offset.
+/// The views that a tensor of these elements is tried as: in order, transposed storage, with gaps,
+/// flipped, offset.
 pub fn views(data: &[f32], shape: &[usize], device: &Device) -> Vec<(&'static str, Tensor)> {
     let whole = Tensor::from_slice(data, shape, device).unwrap();
     let mut all = vec![("in order", whole.clone())];
@@ -99,7 +101,10 @@ pub fn views(data: &[f32], shape: &[usize], device: &Device) -> Vec<(&'static st
     }
     let rank = shape.len() as isize;
     let back: Vec<isize> = (0..rank).rev().collect();
-    all.push(("transposed", whole.permute(&back).unwrap().contiguous().unwrap().permute(&back).unwrap()));
+    all.push((
+        "transposed",
+        whole.permute(&back).unwrap().contiguous().unwrap().permute(&back).unwrap(),
+    ));
     // Every second element of a tensor twice as long, after one element.
     let mut wide = shape.to_vec();
     let last = shape[shape.len() - 1];

@@ -20,10 +20,15 @@ fn programs() -> Vec<(&'static str, Program)> {
         ("matmul", Box::new(|x| x[0].t()?.matmul(&x[0])?.matmul(&x[1]))),
         (
             "views",
-            Box::new(|x| x[0].slice(1, aleatron_tensor::Slice::from(1..).step(2))?.flip(0)?.t()?.square()),
+            Box::new(|x| {
+                x[0].slice(1, aleatron_tensor::Slice::from(1..).step(2))?.flip(0)?.t()?.square()
+            }),
         ),
         ("concat", Box::new(|x| Tensor::concat(&[&x[0], &x[1].unsqueeze(0)?], 0)?.square())),
-        ("pad", Box::new(|x| x[0].pad(&[(1, 2), (0, 1)], aleatron_tensor::PadMode::Edge)?.square())),
+        (
+            "pad",
+            Box::new(|x| x[0].pad(&[(1, 2), (0, 1)], aleatron_tensor::PadMode::Edge)?.square()),
+        ),
         ("cumprod", Box::new(|x| x[0].cumprod(0))),
         ("sort", Box::new(|x| x[0].sort(1, Order::Ascending)?.mul(&x[1]))),
         ("clip", Box::new(|x| x[0].clip(0.7, &x[1]))),
@@ -31,7 +36,8 @@ fn programs() -> Vec<(&'static str, Program)> {
         (
             "gather",
             Box::new(|x| {
-                let indices = Tensor::from_slice(&[0i32, 5, -1, 2, 2, 0, 1, 1], &[4, 2], &x[0].device())?;
+                let indices =
+                    Tensor::from_slice(&[0i32, 5, -1, 2, 2, 0, 1, 1], &[4, 2], &x[0].device())?;
                 x[0].gather(1, &indices)?.square()
             }),
         ),
@@ -68,7 +74,9 @@ fn programs() -> Vec<(&'static str, Program)> {
 /// Gradients of the sum of squares of the results.
 fn gradients(values: &[Vec<f32>; 2], device: &Device, f: &Program) -> Vec<Option<Vec<f32>>> {
     let shapes = [&[4, 6][..], &[6]];
-    let leaf = |i: usize| Tensor::from_slice(&values[i], shapes[i], device).unwrap().requires_grad().unwrap();
+    let leaf = |i: usize| {
+        Tensor::from_slice(&values[i], shapes[i], device).unwrap().requires_grad().unwrap()
+    };
     let leaves = [leaf(0), leaf(1)];
     let y = f(&leaves).unwrap();
     assert_eq!(y.device(), *device);
@@ -94,18 +102,24 @@ fn gradients_on_a_gpu_match_those_of_the_cpu() {
             // Some hundred roundings of the largest number on the way.
             let largest = cpu.iter().fold(1f32, |most, x| most.max(x.abs()));
             let cpu: Vec<f64> = cpu.into_iter().map(f64::from).collect();
-            assert_within(&format!("{what}: gradient {number}"), &gpu, &cpu, |_| 1e-5 * f64::from(largest));
+            assert_within(&format!("{what}: gradient {number}"), &gpu, &cpu, |_| {
+                1e-5 * f64::from(largest)
+            });
         }
     }
 }
 
 #[test]
 fn gradients_move_between_devices() {
-    let x = Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().requires_grad().unwrap();
+    let x =
+        Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().requires_grad().unwrap();
     let y = x.to_device(&gpu()).unwrap().square().unwrap().to_device(&Device::Cpu).unwrap();
     y.sum_all().unwrap().backward().unwrap();
     let gradient = x.grad().unwrap();
-    assert_eq!((gradient.device(), gradient.to_vec::<f32>().unwrap()), (Device::Cpu, vec![2.0, 4.0]));
+    assert_eq!(
+        (gradient.device(), gradient.to_vec::<f32>().unwrap()),
+        (Device::Cpu, vec![2.0, 4.0])
+    );
 }
 
 #[test]
@@ -115,5 +129,8 @@ fn an_index_outside_its_axis_reaches_the_reader_of_a_gradient() {
     let indices = Tensor::from_slice(&[0i32, 3], &[2, 1], &device).unwrap();
     x.gather(1, &indices).unwrap().sum_all().unwrap().backward().unwrap();
     let read = x.grad().unwrap().to_vec::<f32>();
-    assert!(matches!(read, Err(Error::Index { op: "gather", position: 1, value: 3, len: 3 })), "{read:?}");
+    assert!(
+        matches!(read, Err(Error::Index { op: "gather", position: 1, value: 3, len: 3 })),
+        "{read:?}"
+    );
 }

@@ -79,7 +79,9 @@ fn binary_operations_match_finite_differences() {
         check(op.name(), &[negative.clone(), slope.clone()], |x| Tensor::binary(op, &x[0], &x[1]));
     }
     check("pow", std::slice::from_ref(&negative), |x| x[0].pow(3.0));
-    check("copysign", std::slice::from_ref(&negative), |x| Tensor::binary(BinaryOp::CopySign, &x[0], 2.0));
+    check("copysign", std::slice::from_ref(&negative), |x| {
+        Tensor::binary(BinaryOp::CopySign, &x[0], 2.0)
+    });
 }
 
 #[test]
@@ -144,9 +146,12 @@ fn results_without_a_gradient_are_untracked() {
 
 #[test]
 fn types_combine_and_gradients_keep_the_type_of_their_argument() {
-    let x = Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().cast(DType::F16).unwrap();
-    let (x, y) =
-        (x.requires_grad().unwrap(), Tensor::from_slice(&[3.0f32, 5.0], &[2], &Device::Cpu).unwrap());
+    let x =
+        Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().cast(DType::F16).unwrap();
+    let (x, y) = (
+        x.requires_grad().unwrap(),
+        Tensor::from_slice(&[3.0f32, 5.0], &[2], &Device::Cpu).unwrap(),
+    );
     let y = y.requires_grad().unwrap();
     x.mul(&y).unwrap().sum_all().unwrap().backward().unwrap();
     let (x, y) = (x.grad().unwrap(), y.grad().unwrap());

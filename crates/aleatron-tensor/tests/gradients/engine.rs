@@ -111,9 +111,15 @@ fn no_grad_records_nothing_and_ends_with_a_panic() {
             scope.spawn(|| assert!(x.exp().unwrap().is_tracked())).join().unwrap();
         })
     });
-    assert_eq!(autograd::set_recording(autograd::Recording::Disabled), autograd::Recording::Enabled);
+    assert_eq!(
+        autograd::set_recording(autograd::Recording::Disabled),
+        autograd::Recording::Enabled
+    );
     assert!(!x.exp().unwrap().is_tracked());
-    assert_eq!(autograd::set_recording(autograd::Recording::Enabled), autograd::Recording::Disabled);
+    assert_eq!(
+        autograd::set_recording(autograd::Recording::Enabled),
+        autograd::Recording::Disabled
+    );
     assert!(x.exp().unwrap().is_tracked());
 }
 
@@ -163,13 +169,17 @@ fn gradients_do_not_depend_on_the_number_of_threads() {
         let values = draw.floats(shape.iter().product(), -1.0, 1.0);
         Tensor::from_slice(&values, shape, &Device::Cpu).unwrap()
     };
-    let inputs = [tensor(&[33, 3, 16, 16]), tensor(&[8, 3, 5, 5]), tensor(&[8]), tensor(&[288, 10])];
+    let inputs =
+        [tensor(&[33, 3, 16, 16]), tensor(&[8, 3, 5, 5]), tensor(&[8]), tensor(&[288, 10])];
     let gradients = || {
         let leaves = inputs.each_ref().map(|input| input.requires_grad().unwrap());
         let [x, w, b, matrix] = &leaves;
         let y = x.conv2d(w, Some(b), &ConvOptions::default()).unwrap().relu().unwrap();
-        let y =
-            y.max_pool2d(&aleatron_tensor::PoolOptions::new([2, 2])).unwrap().reshape(&[33, 288]).unwrap();
+        let y = y
+            .max_pool2d(&aleatron_tensor::PoolOptions::new([2, 2]))
+            .unwrap()
+            .reshape(&[33, 288])
+            .unwrap();
         y.matmul(matrix)
             .unwrap()
             .log_softmax(&[1])

@@ -33,7 +33,12 @@ impl autograd::Function for Product {
         inputs[0].mul(&inputs[1])
     }
 
-    fn backward(&self, inputs: &[Tensor], output: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(
+        &self,
+        inputs: &[Tensor],
+        output: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<Vec<Option<Tensor>>> {
         assert_eq!(
             output.to_vec::<f32>().unwrap(),
             inputs[0].mul(&inputs[1]).unwrap().to_vec::<f32>().unwrap()
@@ -56,7 +61,9 @@ fn a_function_uses_its_own_gradient() {
     assert_eq!(x.grad().unwrap().to_vec::<f32>().unwrap(), [5.0, 7.0]);
     assert!(y.grad().is_none());
     assert!(!autograd::apply(Product::Right, &[&x.detach(), &y.detach()]).unwrap().is_tracked());
-    assert!(!autograd::no_grad(|| autograd::apply(Product::Right, &[&x, &y])).unwrap().is_tracked());
+    assert!(
+        !autograd::no_grad(|| autograd::apply(Product::Right, &[&x, &y])).unwrap().is_tracked()
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Matrix products, convolutions, pooling and attention.
 
 use aleatron_tensor::{
-    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, DType, Device, Padding, PoolOptions,
-    Result, Rounding, Tensor,
+    AttentionOptions, Causality, ConvOptions, ConvTransposeOptions, DType, Device, Padding,
+    PoolOptions, Result, Rounding, Tensor,
 };
 
 use super::check::{check, random};
@@ -34,11 +34,13 @@ fn matmul_of_every_rank_matches_finite_differences() {
 
 /// Small integers, whose sums and products are exact.
 fn integers(draw: &mut Draw, shape: &[usize], device: &Device) -> Tensor {
-    let values: Vec<f32> = draw.ints(shape.iter().product(), -4, 5).into_iter().map(|x| x as f32).collect();
+    let values: Vec<f32> =
+        draw.ints(shape.iter().product(), -4, 5).into_iter().map(|x| x as f32).collect();
     Tensor::from_slice(&values, shape, device).unwrap()
 }
 
-/// Checks a function that is affine in each of its inputs while the others stay: differences are exact, and so must gradients be.
+/// Checks a function that is affine in each of its inputs while the others stay: differences are
+/// exact, and so must gradients be.
 #[track_caller]
 fn check_affine(what: &str, inputs: &[Tensor], step: f32, f: impl Fn(&[Tensor]) -> Result<Tensor>) {
     let device = inputs[0].device();
@@ -49,9 +51,11 @@ fn check_affine(what: &str, inputs: &[Tensor], step: f32, f: impl Fn(&[Tensor]) 
     loss(&leaves).unwrap().backward().unwrap_or_else(|error| panic!("{what}: {error}"));
     let before = loss(inputs).unwrap().item::<f32>().unwrap();
     for (number, (input, leaf)) in inputs.iter().zip(&leaves).enumerate() {
-        let gradient = leaf.grad().unwrap_or_else(|| panic!("{what}: input {number} has no gradient"));
+        let gradient =
+            leaf.grad().unwrap_or_else(|| panic!("{what}: input {number} has no gradient"));
         assert_eq!(gradient.shape(), input.shape(), "{what}: shape of gradient {number}");
-        let (gradient, values) = (gradient.to_vec::<f32>().unwrap(), input.to_vec::<f32>().unwrap());
+        let (gradient, values) =
+            (gradient.to_vec::<f32>().unwrap(), input.to_vec::<f32>().unwrap());
         for i in 0..values.len() {
             let mut moved = values.clone();
             moved[i] += step;
@@ -69,7 +73,11 @@ fn convolutions() -> Vec<([usize; 4], [usize; 4], ConvOptions<2>)> {
     vec![
         ([2, 1, 4, 4], [2, 1, 3, 3], plain),
         ([1, 3, 4, 5], [5, 3, 2, 3], ConvOptions { padding: [[1, 1], [0, 2]], ..plain }),
-        ([2, 2, 6, 5], [4, 2, 3, 2], ConvOptions { stride: [2, 3], padding: [[1, 0], [1, 1]], ..plain }),
+        (
+            [2, 2, 6, 5],
+            [4, 2, 3, 2],
+            ConvOptions { stride: [2, 3], padding: [[1, 0], [1, 1]], ..plain },
+        ),
         ([1, 2, 7, 6], [3, 2, 2, 3], ConvOptions { dilation: [3, 2], stride: [1, 2], ..plain }),
         ([2, 4, 4, 4], [6, 2, 3, 3], ConvOptions { groups: 2, padding: [[1, 1]; 2], ..plain }),
         (
@@ -88,13 +96,17 @@ fn convolutions() -> Vec<([usize; 4], [usize; 4], ConvOptions<2>)> {
 fn conv2d_has_exact_gradients() {
     let mut draw = Draw::new(32);
     for (image, kernel, options) in convolutions() {
-        let [x, w, b] =
-            [&image[..], &kernel, &[kernel[0]]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
+        let [x, w, b] = [&image[..], &kernel, &[kernel[0]]]
+            .map(|shape| integers(&mut draw, shape, &Device::Cpu));
         let what = format!("conv2d of {image:?} and {kernel:?} with {options:?}");
-        check_affine(&what, &[x.clone(), w.clone(), b], 1.0, |x| x[0].conv2d(&x[1], Some(&x[2]), &options));
+        check_affine(&what, &[x.clone(), w.clone(), b], 1.0, |x| {
+            x[0].conv2d(&x[1], Some(&x[2]), &options)
+        });
         // A view that does not lie in order.
         let turned = x.transpose(2, 3).unwrap().contiguous().unwrap();
-        check_affine(&what, &[turned, w], 1.0, |x| x[0].transpose(2, 3)?.conv2d(&x[1], None, &options));
+        check_affine(&what, &[turned, w], 1.0, |x| {
+            x[0].transpose(2, 3)?.conv2d(&x[1], None, &options)
+        });
     }
 }
 
@@ -102,10 +114,11 @@ fn conv2d_has_exact_gradients() {
 fn conv2d_has_exact_gradients_on_a_gpu() {
     let (mut draw, device) = (Draw::new(33), gpu());
     for (image, kernel, options) in convolutions().into_iter().skip(2).take(4) {
-        let inputs =
-            [&image[..], &kernel, &[kernel[0]]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
+        let inputs = [&image[..], &kernel, &[kernel[0]]]
+            .map(|shape| integers(&mut draw, shape, &Device::Cpu));
         let gradients = |device: &Device| {
-            let leaves = inputs.each_ref().map(|x| x.to_device(device).unwrap().requires_grad().unwrap());
+            let leaves =
+                inputs.each_ref().map(|x| x.to_device(device).unwrap().requires_grad().unwrap());
             let y = leaves[0].conv2d(&leaves[1], Some(&leaves[2]), &options).unwrap();
             y.square().unwrap().sum_all().unwrap().backward().unwrap();
             leaves.map(|leaf| leaf.grad().unwrap().to_vec::<f32>().unwrap())
@@ -139,7 +152,8 @@ fn transposed_convolution_has_exact_gradients() {
     ];
     for (image, kernel, options) in cases {
         let out = kernel[1] * options.groups;
-        let inputs = [&image[..], &kernel, &[out]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
+        let inputs =
+            [&image[..], &kernel, &[out]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
         let what = format!("transposed convolution of {image:?} and {kernel:?} with {options:?}");
         check_affine(&what, &inputs, 1.0, |x| x[0].conv_transpose2d(&x[1], Some(&x[2]), &options));
     }
@@ -148,12 +162,16 @@ fn transposed_convolution_has_exact_gradients() {
 #[test]
 fn convolution_of_sequences_has_exact_gradients() {
     let mut draw = Draw::new(35);
-    let inputs = [&[2, 2, 6][..], &[4, 2, 3], &[4]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
+    let inputs =
+        [&[2, 2, 6][..], &[4, 2, 3], &[4]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
     let options = ConvOptions { stride: [2], padding: [[1, 1]], ..ConvOptions::default() };
     check_affine("conv1d", &inputs, 1.0, |x| x[0].conv1d(&x[1], Some(&x[2]), &options));
     let inputs = [&[2, 2, 4][..], &[2, 3, 3]].map(|shape| integers(&mut draw, shape, &Device::Cpu));
-    let options = ConvTransposeOptions { stride: [2], padding: [[1, 1]], ..ConvTransposeOptions::default() };
-    check_affine("conv_transpose1d", &inputs, 1.0, |x| x[0].conv_transpose1d(&x[1], None, &options));
+    let options =
+        ConvTransposeOptions { stride: [2], padding: [[1, 1]], ..ConvTransposeOptions::default() };
+    check_affine("conv_transpose1d", &inputs, 1.0, |x| {
+        x[0].conv_transpose1d(&x[1], None, &options)
+    });
 }
 
 /// Different integers in a random order.
@@ -199,14 +217,27 @@ fn pooling_has_exact_gradients_on_every_device() {
     }
     let x = [permutation(&mut Draw::new(37), &[1, 2, 8], &Device::Cpu)];
     check_affine("max_pool1d", &x, 0.25, |x| x[0].max_pool1d(&PoolOptions::new([3])));
-    check_affine("avg_pool1d", &x, 1.0, |x| x[0].avg_pool1d(&PoolOptions::new([2]), Padding::Ignored));
+    check_affine("avg_pool1d", &x, 1.0, |x| {
+        x[0].avg_pool1d(&PoolOptions::new([2]), Padding::Ignored)
+    });
     check_affine("global_avg_pool", &x, 1.0, |x| x[0].global_avg_pool());
 }
 
 #[test]
 fn the_first_largest_element_of_a_window_receives_the_gradient() {
     for device in [Device::Cpu, gpu()] {
-        let x = [1.0f32, 2.0, 2.0, 1.0, 3.0, f32::NAN, f32::NAN, 4.0, f32::NEG_INFINITY, f32::NEG_INFINITY];
+        let x = [
+            1.0f32,
+            2.0,
+            2.0,
+            1.0,
+            3.0,
+            f32::NAN,
+            f32::NAN,
+            4.0,
+            f32::NEG_INFINITY,
+            f32::NEG_INFINITY,
+        ];
         let x = Tensor::from_slice(&x, &[1, 1, 1, 10], &device).unwrap().requires_grad().unwrap();
         let options = PoolOptions { kernel: [1, 2], ..PoolOptions::new([1, 2]) };
         x.max_pool2d(&options).unwrap().sum_all().unwrap().backward().unwrap();
@@ -237,7 +268,10 @@ fn attention_matches_its_parts() {
             y.square().unwrap().sum_all().unwrap().backward().unwrap();
             let exact = [0, 1, 2, 3].map(|i| {
                 let values: Vec<f64> = values[i].iter().copied().map(f64::from).collect();
-                Tensor::from_slice(&values, shapes[i], &Device::Cpu).unwrap().requires_grad().unwrap()
+                Tensor::from_slice(&values, shapes[i], &Device::Cpu)
+                    .unwrap()
+                    .requires_grad()
+                    .unwrap()
             });
             let diagonal = match causality {
                 Causality::None => 10,
@@ -258,7 +292,12 @@ fn attention_matches_its_parts() {
                 assert_eq!(got.shape(), want.shape());
                 // Numbers below 4 with some fifty roundings.
                 let want = want.to_vec::<f64>().unwrap();
-                super::common::assert_within("attention", &got.to_vec::<f32>().unwrap(), &want, |_| 1.2e-5);
+                super::common::assert_within(
+                    "attention",
+                    &got.to_vec::<f32>().unwrap(),
+                    &want,
+                    |_| 1.2e-5,
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Gradients against finite differences in 64-bit floats, exact adjoints, and devices against each other.
+//! Gradients against finite differences in 64-bit floats, exact adjoints, and devices against each
+//! other.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

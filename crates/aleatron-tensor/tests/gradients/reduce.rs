@@ -52,9 +52,12 @@ fn normalizations_match_finite_differences() {
         check("log_softmax", std::slice::from_ref(&x), |x| x[0].log_softmax(axes));
         check("layer_norm", std::slice::from_ref(&x), |x| x[0].layer_norm(axes, None, None, 0.1));
         check("rms_norm", std::slice::from_ref(&x), |x| x[0].rms_norm(axes, None, 0.1));
-        let (scale, shift) = (random(&mut draw, &[4], 0.5, 1.5), random(&mut draw, &[3, 1], -1.0, 1.0));
+        let (scale, shift) =
+            (random(&mut draw, &[4], 0.5, 1.5), random(&mut draw, &[3, 1], -1.0, 1.0));
         let inputs = [x.clone(), scale.clone(), shift.clone()];
-        check("layer_norm with weights", &inputs, |x| x[0].layer_norm(axes, Some(&x[1]), Some(&x[2]), 0.1));
+        check("layer_norm with weights", &inputs, |x| {
+            x[0].layer_norm(axes, Some(&x[1]), Some(&x[2]), 0.1)
+        });
         check("layer_norm with a shift", &[x.clone(), shift], |x| {
             x[0].layer_norm(axes, None, Some(&x[1]), 0.1)
         });
@@ -83,7 +86,9 @@ fn sorting_matches_finite_differences() {
     let x = random(&mut draw, &[3, 4], -1.0, 1.0);
     for order in [Order::Ascending, Order::Descending] {
         check("sort", std::slice::from_ref(&x), |x| x[0].sort(1, order));
-        check("topk", std::slice::from_ref(&x), |x| x[0].topk(2, 0, order).map(|(values, _)| values));
+        check("topk", std::slice::from_ref(&x), |x| {
+            x[0].topk(2, 0, order).map(|(values, _)| values)
+        });
     }
 }
 
@@ -97,7 +102,10 @@ fn equal_extremes_share_the_gradient_evenly() {
 
 #[test]
 fn logsumexp_of_minus_infinities_has_a_zero_gradient() {
-    let x = Tensor::full(&[3], f64::NEG_INFINITY, DType::F32, &Device::Cpu).unwrap().requires_grad().unwrap();
+    let x = Tensor::full(&[3], f64::NEG_INFINITY, DType::F32, &Device::Cpu)
+        .unwrap()
+        .requires_grad()
+        .unwrap();
     x.logsumexp(0).unwrap().backward().unwrap();
     assert_eq!(x.grad().unwrap().to_vec::<f32>().unwrap(), [0.0; 3]);
 }

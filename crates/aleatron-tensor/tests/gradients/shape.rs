@@ -1,8 +1,8 @@
 //! Views, concatenation, padding, indices and resizing.
 
 use aleatron_tensor::{
-    Coordinates, DType, Device, Filter, Interpolation, Nearest, PadMode, ResizeAxis, ResizeOptions, Slice,
-    Tensor,
+    Coordinates, DType, Device, Filter, Interpolation, Nearest, PadMode, ResizeAxis, ResizeOptions,
+    Slice, Tensor,
 };
 
 use super::check::{check, random};
@@ -15,7 +15,9 @@ fn views_match_finite_differences() {
     let all = [x];
     check("slice", &all, |x| x[0].slice(1, 1..3));
     check("slice with a step", &all, |x| x[0].slice(-1, Slice::from(1..).step(2)));
-    check("slice with a step of the last element", &all, |x| x[0].slice(2, Slice::from(4..).step(7)));
+    check("slice with a step of the last element", &all, |x| {
+        x[0].slice(2, Slice::from(4..).step(7))
+    });
     check("slice of nothing and all", &all, |x| Tensor::concat(&[&x[0].slice(1, 2..2)?, &x[0]], 1));
     check("select", &all, |x| x[0].select(1, 2));
     check("flip", &all, |x| x[0].flip(0));
@@ -41,7 +43,9 @@ fn assembly_matches_finite_differences() {
     check("concat", &[x.clone(), y.clone()], |x| Tensor::concat(&[&x[0], &x[1], &x[0]], -1));
     check("stack", std::slice::from_ref(&x), |x| Tensor::stack(&[&x[0], &x[0].square()?], 1));
     let constant = random(&mut draw, &[2, 2], -1.0, 1.0);
-    check("concat with a constant", std::slice::from_ref(&x), |x| Tensor::concat(&[&constant, &x[0]], 1));
+    check("concat with a constant", std::slice::from_ref(&x), |x| {
+        Tensor::concat(&[&constant, &x[0]], 1)
+    });
     for mode in [PadMode::Constant(2.0.into()), PadMode::Edge, PadMode::Reflect, PadMode::Wrap] {
         check("pad", std::slice::from_ref(&x), |x| x[0].pad(&[(1, 0), (2, 1)], mode));
     }
@@ -56,7 +60,8 @@ fn assembly_matches_finite_differences() {
 fn indices_match_finite_differences() {
     let mut draw = Draw::new(23);
     let x = random(&mut draw, &[3, 4], -1.0, 1.0);
-    let indices = |values: &[i32], shape: &[usize]| Tensor::from_slice(values, shape, &Device::Cpu).unwrap();
+    let indices =
+        |values: &[i32], shape: &[usize]| Tensor::from_slice(values, shape, &Device::Cpu).unwrap();
     let one = indices(&[2, 0, -1], &[3, 1]);
     check("gather of one", std::slice::from_ref(&x), |x| x[0].gather(1, &one));
     let several = indices(&[2, 0, 2, 1, -1, 1], &[3, 2]);
@@ -64,7 +69,9 @@ fn indices_match_finite_differences() {
     check("gather along the first axis", std::slice::from_ref(&x), |x| {
         x[0].gather(0, &indices(&[1, 1, 0, -1], &[1, 4]))
     });
-    check("gather, broadcast", std::slice::from_ref(&x), |x| x[0].gather(0, &indices(&[1, 1, 2], &[3, 1])));
+    check("gather, broadcast", std::slice::from_ref(&x), |x| {
+        x[0].gather(0, &indices(&[1, 1, 2], &[3, 1]))
+    });
     for dtype in [DType::I32, DType::I64] {
         let rows = indices(&[2, 0, 2, -3], &[2, 2]).cast(dtype).unwrap();
         check("index_select", std::slice::from_ref(&x), |x| x[0].index_select(0, &rows));
@@ -81,7 +88,8 @@ fn nearest_resize_matches_finite_differences() {
     check("resize", &[x], |x| x[0].resize(&axes, &ResizeOptions::new(nearest)));
 }
 
-/// Resizing is linear: the gradient of a sum with weights is the transposed operation, found from the results for unit vectors.
+/// Resizing is linear: the gradient of a sum with weights is the transposed operation, found from
+/// the results for unit vectors.
 #[test]
 fn interpolating_resize_has_the_transposed_gradient() {
     let device = Device::Cpu;
@@ -113,7 +121,8 @@ fn interpolating_resize_has_the_transposed_gradient() {
             let mut unit = vec![0f32; 12];
             unit[i] = 1.0;
             let difference =
-                loss(&Tensor::from_slice(&unit, &[4, 3], &device).unwrap()).item::<f32>().unwrap() - at_zero;
+                loss(&Tensor::from_slice(&unit, &[4, 3], &device).unwrap()).item::<f32>().unwrap()
+                    - at_zero;
             // Some thirty roundings of numbers below 10.
             assert!(
                 (gradient - difference).abs() < 30.0 * 10.0 * 6e-8,

@@ -4,7 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{AttentionOptions, Causality, DType, Device, Error, Tensor};
 use half::f16;
 
-/// The attention of one matrix of queries in 64 bits. `seen` gives what is added to a score, or `None` for a key that is not seen.
+/// The attention of one matrix of queries in 64 bits. `seen` gives what is added to a score, or
+/// `None` for a key that is not seen.
 fn exact(
     [q, k, v]: [&[f32]; 3],
     [queries, keys, length, values]: [usize; 4],
@@ -14,8 +15,9 @@ fn exact(
     let mut out = vec![0.0; queries * values];
     for i in 0..queries {
         let score = |j: usize| {
-            let dot: f64 =
-                (0..length).map(|e| f64::from(q[i * length + e]) * f64::from(k[j * length + e])).sum();
+            let dot: f64 = (0..length)
+                .map(|e| f64::from(q[i * length + e]) * f64::from(k[j * length + e]))
+                .sum();
             seen(i, j).map_or(f64::NEG_INFINITY, |added| scale * dot + added)
         };
         let scores: Vec<f64> = (0..keys).map(score).collect();
@@ -26,15 +28,16 @@ fn exact(
         let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
         let sum: f64 = weights.iter().sum();
         for c in 0..values {
-            out[i * values + c] = (0..keys).map(|j| weights[j] / sum * f64::from(v[j * values + c])).sum();
+            out[i * values + c] =
+                (0..keys).map(|j| weights[j] / sum * f64::from(v[j * values + c])).sum();
         }
     }
     out
 }
 
-/// With elements of at most 1: a score of `length` products has an error of gamma(length) length scale, and the difference of two of them,
-/// with a mask, goes into an exponential of 4 units; sums of weights and of values have gamma(keys), twice, and each block of keys scales
-/// them once more.
+/// With elements of at most 1: a score of `length` products has an error of gamma(length) length
+/// scale, and the difference of two of them, with a mask, goes into an exponential of 4 units; sums
+/// of weights and of values have gamma(keys), twice, and each block of keys scales them once more.
 fn bound([_, keys, length, _]: [usize; 4], scale: f64, mask: f64) -> f64 {
     let scores = 2.0 * (length as f64 + 2.0) * U * (length as f64 * scale + mask);
     let blocks = keys.div_ceil(32) as f64;
@@ -58,8 +61,10 @@ fn attention_of_every_size_is_right() {
             let k = draw.floats(keys * length, -1.0, 1.0);
             let v = draw.floats(keys * values, -1.0, 1.0);
             let mask = draw.floats(queries * keys, -2.0, 2.0);
-            let of = |data: &[f32], shape: &[usize]| Tensor::from_slice(data, shape, &device).unwrap();
-            let (tq, tk, tv) = (of(&q, &[queries, length]), of(&k, &[keys, length]), of(&v, &[keys, values]));
+            let of =
+                |data: &[f32], shape: &[usize]| Tensor::from_slice(data, shape, &device).unwrap();
+            let (tq, tk, tv) =
+                (of(&q, &[queries, length]), of(&k, &[keys, length]), of(&v, &[keys, values]));
             let added = of(&mask, &[queries, keys]);
             let scale = 1.0 / (length as f64).sqrt();
             for causality in [Causality::None, Causality::FromFirst, Causality::FromLast] {
@@ -96,7 +101,8 @@ fn heads_share_keys_and_views_are_taken_as_they_are() {
     for device in all_devices() {
         for (kind, key) in views(&k, &[batch, shared, 1, keys, length], &device) {
             let query =
-                Tensor::from_slice(&q, &[batch, shared, heads / shared, queries, length], &device).unwrap();
+                Tensor::from_slice(&q, &[batch, shared, heads / shared, queries, length], &device)
+                    .unwrap();
             let value = Tensor::from_slice(&v, &[batch, shared, 1, keys, length], &device).unwrap();
             let got = query.attention(&key, &value, &AttentionOptions::default()).unwrap();
             assert_eq!(got.shape(), [batch, shared, heads / shared, queries, length]);
@@ -126,15 +132,21 @@ fn booleans_and_minus_infinity_hide_keys_and_nothing_seen_is_zero() {
         let of = |data: &[f32], shape: &[usize]| Tensor::from_slice(data, shape, &device).unwrap();
         let (q, k) = (of(&[0.0; 6], &[3, 2]), of(&[0.5; 8], &[4, 2]));
         let v = of(&[1.0, 2.0, 4.0, 8.0], &[4, 1]);
-        let seen = [true, true, false, false, false, false, false, true, false, false, false, false];
+        let seen =
+            [true, true, false, false, false, false, false, true, false, false, false, false];
         let mask = Tensor::from_slice(&seen, &[3, 4], &device).unwrap();
         let options = AttentionOptions { mask: Some(&mask), ..AttentionOptions::default() };
         let got = q.attention(&k, &v, &options).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(got, [1.5, 8.0, 0.0], "{device}");
-        let added: Vec<f32> = seen.iter().map(|&seen| if seen { 0.0 } else { f32::NEG_INFINITY }).collect();
+        let added: Vec<f32> =
+            seen.iter().map(|&seen| if seen { 0.0 } else { f32::NEG_INFINITY }).collect();
         let mask = of(&added, &[3, 4]);
         let options = AttentionOptions { mask: Some(&mask), ..AttentionOptions::default() };
-        assert_eq!(q.attention(&k, &v, &options).unwrap().to_vec::<f32>().unwrap(), got, "{device}");
+        assert_eq!(
+            q.attention(&k, &v, &options).unwrap().to_vec::<f32>().unwrap(),
+            got,
+            "{device}"
+        );
         // Large scores do not overflow.
         let large = of(&[100.0, 0.0, 0.0, 100.0], &[2, 2]);
         let options = AttentionOptions { scale: Some(10.0), ..AttentionOptions::default() };
@@ -156,12 +168,15 @@ fn halves_are_added_up_in_32_bits() {
         let of = |data: &[f32], shape: &[usize]| {
             Tensor::from_slice(data, shape, &device).unwrap().cast(DType::F16).unwrap()
         };
-        let (tq, tk, tv) = (of(&q, &[queries, length]), of(&k, &[keys, length]), of(&v, &[keys, values]));
+        let (tq, tk, tv) =
+            (of(&q, &[queries, length]), of(&k, &[keys, length]), of(&v, &[keys, values]));
         let got = tq.attention(&tk, &tv, &AttentionOptions::default()).unwrap();
         assert_eq!(got.dtype(), DType::F16);
         let got: Vec<f32> = got.to_vec::<f16>().unwrap().into_iter().map(f16::to_f32).collect();
         let want = exact([&q, &k, &v], sizes, 0.25, |_, _| Some(0.0));
-        assert_within("halves", &got, &want, |i| bound(sizes, 0.25, 0.0) + (want[i].abs() + 1e-4) / 2048.0);
+        assert_within("halves", &got, &want, |i| {
+            bound(sizes, 0.25, 0.0) + (want[i].abs() + 1e-4) / 2048.0
+        });
     }
 }
 
@@ -171,15 +186,27 @@ fn what_does_not_fit_is_refused_and_nothing_gives_nothing() {
         let of = |shape: &[usize]| Tensor::ones(shape, DType::F32, &device).unwrap();
         let plain = AttentionOptions::default();
         let q = of(&[3, 4]);
-        assert!(matches!(q.attention(&of(&[2, 5]), &of(&[2, 4]), &plain), Err(Error::Shapes { .. })));
-        assert!(matches!(q.attention(&of(&[2, 4]), &of(&[3, 4]), &plain), Err(Error::Shapes { .. })));
+        assert!(matches!(
+            q.attention(&of(&[2, 5]), &of(&[2, 4]), &plain),
+            Err(Error::Shapes { .. })
+        ));
+        assert!(matches!(
+            q.attention(&of(&[2, 4]), &of(&[3, 4]), &plain),
+            Err(Error::Shapes { .. })
+        ));
         assert!(matches!(q.attention(&of(&[4]), &of(&[2, 4]), &plain), Err(Error::Rank { .. })));
         let mask = of(&[2, 2]);
         let masked = AttentionOptions { mask: Some(&mask), ..plain };
-        assert!(matches!(q.attention(&of(&[2, 4]), &of(&[2, 4]), &masked), Err(Error::Shapes { .. })));
+        assert!(matches!(
+            q.attention(&of(&[2, 4]), &of(&[2, 4]), &masked),
+            Err(Error::Shapes { .. })
+        ));
         let integers = q.cast(DType::I32).unwrap();
         assert!(matches!(integers.attention(&q, &q, &plain), Err(Error::DType { .. })));
-        assert_eq!(of(&[0, 4]).attention(&of(&[2, 4]), &of(&[2, 4]), &plain).unwrap().shape(), [0, 4]);
+        assert_eq!(
+            of(&[0, 4]).attention(&of(&[2, 4]), &of(&[2, 4]), &plain).unwrap().shape(),
+            [0, 4]
+        );
         let none = q.attention(&of(&[0, 4]), &of(&[0, 2]), &plain).unwrap();
         assert_eq!(none.to_vec::<f32>().unwrap(), [0.0; 6]);
         let long = q.attention(&q, &of(&[3, 513]), &plain);

@@ -1,4 +1,5 @@
-//! Putting tensors together and taking them apart: concat, stack, split, tile, repeat, roll, triangles.
+//! Putting tensors together and taking them apart: concat, stack, split, tile, repeat, roll,
+//! triangles.
 
 use crate::common::{all_devices, devices, gpu};
 use aleatron_tensor::{DType, Device, Error, Tensor};
@@ -22,14 +23,22 @@ fn concat_over_views_and_axes() {
         );
         let columns = Tensor::concat(&[&a, &b, &a.slice(1, 1..2).unwrap()], -1).unwrap();
         assert_eq!(columns.shape(), [2, 7]);
-        assert_eq!(columns.to_vec::<i32>().unwrap(), [0, 1, 2, 100, 102, 104, 1, 3, 4, 5, 101, 103, 105, 4]);
+        assert_eq!(
+            columns.to_vec::<i32>().unwrap(),
+            [0, 1, 2, 100, 102, 104, 1, 3, 4, 5, 101, 103, 105, 4]
+        );
         let stacked = Tensor::stack(&[&a, &b], 1).unwrap();
         assert_eq!(stacked.shape(), [2, 2, 3]);
-        assert_eq!(stacked.to_vec::<i32>().unwrap(), [0, 1, 2, 100, 102, 104, 3, 4, 5, 101, 103, 105]);
+        assert_eq!(
+            stacked.to_vec::<i32>().unwrap(),
+            [0, 1, 2, 100, 102, 104, 3, 4, 5, 101, 103, 105]
+        );
         // More than one kernel takes.
-        let many: Vec<Tensor> = (0..40).map(|i| numbers(10 * i, &[1 + i as usize % 3], &device)).collect();
+        let many: Vec<Tensor> =
+            (0..40).map(|i| numbers(10 * i, &[1 + i as usize % 3], &device)).collect();
         let joined = Tensor::concat(&many.iter().collect::<Vec<_>>(), 0).unwrap();
-        let want: Vec<i32> = (0..40).flat_map(|i| (0..1 + i % 3).map(move |j| 10 * i + j)).collect();
+        let want: Vec<i32> =
+            (0..40).flat_map(|i| (0..1 + i % 3).map(move |j| 10 * i + j)).collect();
         assert_eq!(joined.to_vec::<i32>().unwrap(), want, "{device}");
         let empty = numbers(0, &[0, 3], &device);
         assert_eq!(
@@ -53,7 +62,9 @@ fn types_of_every_size() {
             Tensor::concat(&[&truth, &truth], 0).unwrap().to_vec::<bool>().unwrap(),
             [true, false, true, false]
         );
-        let halves = Tensor::from_slice(&[f16::ONE, f16::EPSILON, f16::NEG_INFINITY], &[3], &device).unwrap();
+        let halves =
+            Tensor::from_slice(&[f16::ONE, f16::EPSILON, f16::NEG_INFINITY], &[3], &device)
+                .unwrap();
         let twice = Tensor::concat(&[&halves, &halves], 0).unwrap().to_vec::<f16>().unwrap();
         assert_eq!(
             twice,
@@ -75,12 +86,21 @@ fn what_does_not_go_together_is_refused() {
     let b = numbers(0, &[2, 2], &Device::Cpu);
     assert!(matches!(Tensor::concat(&[&a, &b], 0), Err(Error::Shapes { op: "concat", .. })));
     assert!(matches!(Tensor::concat(&[], 0), Err(Error::Argument { .. })));
-    assert!(matches!(Tensor::concat(&[&a, &a.cast(DType::F32).unwrap()], 0), Err(Error::Promotion { .. })));
-    assert!(matches!(Tensor::concat(&[&a, &a.to_device(&gpu()).unwrap()], 0), Err(Error::Devices { .. })));
+    assert!(matches!(
+        Tensor::concat(&[&a, &a.cast(DType::F32).unwrap()], 0),
+        Err(Error::Promotion { .. })
+    ));
+    assert!(matches!(
+        Tensor::concat(&[&a, &a.to_device(&gpu()).unwrap()], 0),
+        Err(Error::Devices { .. })
+    ));
     assert!(matches!(Tensor::stack(&[&a, &b], 0), Err(Error::Shapes { op: "stack", .. })));
     assert!(matches!(Tensor::concat(&[&a, &a], 2), Err(Error::Axis { .. })));
     assert!(matches!(a.split(&[1, 3], 1), Err(Error::Range { end: 4, len: 3, .. })));
-    assert!(matches!(a.select(0, 0).unwrap().select(0, 0).unwrap().tril(0), Err(Error::Rank { .. })));
+    assert!(matches!(
+        a.select(0, 0).unwrap().select(0, 0).unwrap().tril(0),
+        Err(Error::Rank { .. })
+    ));
 }
 
 #[test]
@@ -89,7 +109,10 @@ fn split_tile_repeat_roll_and_triangles() {
         let x = numbers(0, &[2, 3], &device);
         let ints = |t: Tensor| t.to_vec::<i32>().unwrap();
         let parts = x.split(&[1, 2], 1).unwrap();
-        assert_eq!((ints(parts[0].clone()), ints(parts[1].clone())), (vec![0, 3], vec![1, 2, 4, 5]));
+        assert_eq!(
+            (ints(parts[0].clone()), ints(parts[1].clone())),
+            (vec![0, 3], vec![1, 2, 4, 5])
+        );
         assert!(parts[1].storage().is_same(x.storage()));
         assert_eq!(
             ints(x.tile(&[2, 2]).unwrap()),

@@ -15,7 +15,9 @@ fn exact(
 ) -> ([usize; 4], Vec<f64>, Vec<f64>) {
     let ConvOptions { stride, padding, dilation, groups } = *options;
     let out = |size: usize, kernel: usize, axis: usize| {
-        (size + padding[axis][0] + padding[axis][1] - dilation[axis] * (kernel - 1) - 1) / stride[axis] + 1
+        (size + padding[axis][0] + padding[axis][1] - dilation[axis] * (kernel - 1) - 1)
+            / stride[axis]
+            + 1
     };
     let (oh, ow) = (out(height, kh, 0), out(width, kw, 1));
     let (mut sums, mut absolute) = (Vec::new(), Vec::new());
@@ -28,10 +30,13 @@ fn exact(
                     for c in 0..own {
                         for i in 0..kh {
                             for j in 0..kw {
-                                let row = (y * stride[0] + i * dilation[0]).wrapping_sub(padding[0][0]);
-                                let column = (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
+                                let row =
+                                    (y * stride[0] + i * dilation[0]).wrapping_sub(padding[0][0]);
+                                let column =
+                                    (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
                                 if row < height && column < width {
-                                    let place = ((n * channels + first + c) * height + row) * width + column;
+                                    let place = ((n * channels + first + c) * height + row) * width
+                                        + column;
                                     let weight = f64::from(w[((o * own + c) * kh + i) * kw + j]);
                                     let product = f64::from(x[place]) * weight;
                                     sum += product;
@@ -66,7 +71,12 @@ struct Case {
 }
 
 impl Case {
-    fn new(draw: &mut Draw, x_shape: [usize; 4], w_shape: [usize; 4], options: ConvOptions<2>) -> Self {
+    fn new(
+        draw: &mut Draw,
+        x_shape: [usize; 4],
+        w_shape: [usize; 4],
+        options: ConvOptions<2>,
+    ) -> Self {
         let x = draw.floats(x_shape.iter().product(), -1.0, 1.0);
         let w = draw.floats(w_shape.iter().product(), -1.0, 1.0);
         let bias = (draw.below(2) == 0).then(|| draw.floats(w_shape[0], -1.0, 1.0));
@@ -76,13 +86,23 @@ impl Case {
     #[track_caller]
     fn check(&self, what: &str, image: &Tensor, weight: &Tensor) {
         let device = image.device();
-        let bias = self.bias.as_ref().map(|bias| Tensor::from_slice(bias, &[bias.len()], &device).unwrap());
+        let bias = self
+            .bias
+            .as_ref()
+            .map(|bias| Tensor::from_slice(bias, &[bias.len()], &device).unwrap());
         let got = image.conv2d(weight, bias.as_ref(), &self.options).unwrap();
-        let (shape, want, absolute) =
-            exact(&self.x, self.x_shape, &self.w, self.w_shape, self.bias.as_deref(), &self.options);
+        let (shape, want, absolute) = exact(
+            &self.x,
+            self.x_shape,
+            &self.w,
+            self.w_shape,
+            self.bias.as_deref(),
+            &self.options,
+        );
         assert_eq!(got.shape(), shape, "{what}");
         let depth: usize = self.w_shape[1..].iter().product();
-        let text = format!("{what}: {:?} {:?} {:?} on {device}", self.x_shape, self.w_shape, self.options);
+        let text =
+            format!("{what}: {:?} {:?} {:?} on {device}", self.x_shape, self.w_shape, self.options);
         assert_within(&text, &got.to_vec::<f32>().unwrap(), &want, |i| gamma(depth) * absolute[i]);
     }
 
@@ -94,7 +114,8 @@ impl Case {
     }
 }
 
-/// All sizes up to 4 of image and kernel, with all strides, paddings and dilations up to 2 that fit.
+/// All sizes up to 4 of image and kernel, with all strides, paddings and dilations up to 2 that
+/// fit.
 #[test]
 fn all_small_shapes_are_right() {
     let mut draw = Draw::new(21);
@@ -113,7 +134,8 @@ fn all_small_shapes_are_right() {
                                 dilation: [dilation, 1],
                                 groups: 1,
                             };
-                            let case = Case::new(&mut draw, [2, 2, height, 5], [3, 2, kernel, 2], options);
+                            let case =
+                                Case::new(&mut draw, [2, 2, height, 5], [3, 2, kernel, 2], options);
                             case.check_on(&device);
                         }
                     }
@@ -126,7 +148,8 @@ fn all_small_shapes_are_right() {
 #[test]
 fn larger_shapes_and_groups_are_right() {
     let mut draw = Draw::new(22);
-    let padded = |padding: usize| ConvOptions { padding: [[padding; 2]; 2], ..ConvOptions::default() };
+    let padded =
+        |padding: usize| ConvOptions { padding: [[padding; 2]; 2], ..ConvOptions::default() };
     for device in devices() {
         for (x_shape, w_shape, options) in [
             ([2, 3, 17, 19], [5, 3, 3, 3], padded(1)),
@@ -136,7 +159,11 @@ fn larger_shapes_and_groups_are_right() {
             ([1, 12, 8, 8], [24, 4, 3, 3], ConvOptions { groups: 3, stride: [2, 2], ..padded(1) }),
             ([3, 16, 10, 12], [40, 16, 1, 1], ConvOptions::default()),
             ([1, 3, 30, 30], [8, 3, 7, 7], ConvOptions { stride: [2, 2], ..padded(3) }),
-            ([1, 1, 5, 300], [1, 1, 1, 9], ConvOptions { dilation: [1, 3], ..ConvOptions::default() }),
+            (
+                [1, 1, 5, 300],
+                [1, 1, 1, 9],
+                ConvOptions { dilation: [1, 3], ..ConvOptions::default() },
+            ),
             ([1, 130, 7, 7], [140, 130, 1, 1], ConvOptions::default()),
         ] {
             Case::new(&mut draw, x_shape, w_shape, options).check_on(&device);
@@ -174,8 +201,9 @@ fn halves_are_added_up_in_32_bits() {
                 Tensor::from_slice(data, shape, &device).unwrap().cast(DType::F16).unwrap()
             };
             let bias = case.bias.as_ref().map(|bias| of(bias, &[bias.len()]));
-            let got =
-                of(&case.x, &x_shape).conv2d(&of(&case.w, &w_shape), bias.as_ref(), &case.options).unwrap();
+            let got = of(&case.x, &x_shape)
+                .conv2d(&of(&case.w, &w_shape), bias.as_ref(), &case.options)
+                .unwrap();
             assert_eq!(got.dtype(), DType::F16);
             let (_, want, absolute) =
                 exact(&case.x, x_shape, &case.w, w_shape, case.bias.as_deref(), &case.options);
@@ -198,15 +226,17 @@ fn sequences_are_images_of_one_row() {
         let weight = Tensor::from_slice(&w, &[6, 2, 3], &device).unwrap();
         let options = ConvOptions { stride: [2], padding: [[2, 1]], dilation: [2], groups: 2 };
         let got = image.conv1d(&weight, None, &options).unwrap();
-        let wide = ConvOptions { stride: [1, 2], padding: [[0; 2], [2, 1]], dilation: [1, 2], groups: 2 };
+        let wide =
+            ConvOptions { stride: [1, 2], padding: [[0; 2], [2, 1]], dilation: [1, 2], groups: 2 };
         let (shape, want, absolute) = exact(&x, [2, 4, 1, 11], &w, [6, 2, 1, 3], None, &wide);
         assert_eq!(got.shape(), [shape[0], shape[1], shape[3]]);
         assert_within("conv1d", &got.to_vec::<f32>().unwrap(), &want, |i| gamma(6) * absolute[i]);
     }
 }
 
-/// A transposed convolution is what makes the convolution's inner products equal: <conv(x), y> = <x, conv_transpose(y)>. Elements are
-/// computed one by one here: each of the image spreads over the result.
+/// A transposed convolution is what makes the convolution's inner products equal: <conv(x), y> =
+/// <x, conv_transpose(y)>. Elements are computed one by one here: each of the image spreads over
+/// the result.
 #[test]
 fn transposed_convolutions_spread_each_element() {
     let mut draw = Draw::new(26);
@@ -240,16 +270,19 @@ fn transposed_convolutions_spread_each_element() {
                             for o in 0..own {
                                 for i in 0..kh {
                                     for j in 0..kw {
-                                        let row =
-                                            (y * stride[0] + i * dilation[0]).wrapping_sub(padding[0][0]);
-                                        let column =
-                                            (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
+                                        let row = (y * stride[0] + i * dilation[0])
+                                            .wrapping_sub(padding[0][0]);
+                                        let column = (z * stride[1] + j * dilation[1])
+                                            .wrapping_sub(padding[1][0]);
                                         if row < oh && column < ow {
                                             let channel = c / (channels / groups) * own + o;
-                                            let at = ((n * groups * own + channel) * oh + row) * ow + column;
-                                            let x =
-                                                f64::from(x[((n * channels + c) * height + y) * width + z]);
-                                            let product = x * f64::from(w[((c * own + o) * kh + i) * kw + j]);
+                                            let at = ((n * groups * own + channel) * oh + row) * ow
+                                                + column;
+                                            let x = f64::from(
+                                                x[((n * channels + c) * height + y) * width + z],
+                                            );
+                                            let product =
+                                                x * f64::from(w[((c * own + o) * kh + i) * kw + j]);
                                             want[at] += product;
                                             absolute[at] += product.abs();
                                         }
@@ -263,7 +296,8 @@ fn transposed_convolutions_spread_each_element() {
             let image = Tensor::from_slice(&x, &[2, channels, height, width], &device).unwrap();
             let weight = Tensor::from_slice(&w, &[channels, own, kh, kw], &device).unwrap();
             let bias = Tensor::from_slice(&bias, &[own * groups], &device).unwrap();
-            let options = ConvTransposeOptions { stride, padding, dilation, output_padding, groups };
+            let options =
+                ConvTransposeOptions { stride, padding, dilation, output_padding, groups };
             let got = image.conv_transpose2d(&weight, Some(&bias), &options).unwrap();
             assert_eq!(got.shape(), [2, groups * own, oh, ow]);
             let what = format!("{options:?} on {device}");
@@ -285,20 +319,41 @@ fn what_is_empty_or_does_not_fit_is_handled() {
     for device in devices() {
         let of = |shape: &[usize]| Tensor::ones(shape, DType::F32, &device).unwrap();
         let plain = ConvOptions::<2>::default();
-        assert_eq!(of(&[0, 2, 4, 4]).conv2d(&of(&[3, 2, 2, 2]), None, &plain).unwrap().shape(), [0, 3, 3, 3]);
+        assert_eq!(
+            of(&[0, 2, 4, 4]).conv2d(&of(&[3, 2, 2, 2]), None, &plain).unwrap().shape(),
+            [0, 3, 3, 3]
+        );
         let none = of(&[1, 0, 4, 4]).conv2d(&of(&[2, 0, 3, 3]), Some(&of(&[2])), &plain).unwrap();
         assert_eq!(none.to_vec::<f32>().unwrap(), [1.0; 8]);
         let refused = |result: aleatron_tensor::Result<Tensor>| result.unwrap_err();
         let x = of(&[1, 4, 5, 5]);
-        assert!(matches!(refused(x.conv2d(&of(&[2, 3, 3, 3]), None, &plain)), Error::Shapes { .. }));
-        assert!(matches!(refused(x.conv2d(&of(&[2, 4, 6, 3]), None, &plain)), Error::Argument { .. }));
-        assert!(matches!(refused(x.conv2d(&of(&[2, 4, 0, 3]), None, &plain)), Error::Argument { .. }));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 3, 3, 3]), None, &plain)),
+            Error::Shapes { .. }
+        ));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 4, 6, 3]), None, &plain)),
+            Error::Argument { .. }
+        ));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 4, 0, 3]), None, &plain)),
+            Error::Argument { .. }
+        ));
         let groups = ConvOptions { groups: 3, ..plain };
-        assert!(matches!(refused(x.conv2d(&of(&[3, 1, 3, 3]), None, &groups)), Error::Argument { .. }));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[3, 1, 3, 3]), None, &groups)),
+            Error::Argument { .. }
+        ));
         let none = ConvOptions { stride: [0, 1], ..plain };
-        assert!(matches!(refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &none)), Error::Argument { .. }));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &none)),
+            Error::Argument { .. }
+        ));
         let huge = ConvOptions { padding: [[usize::MAX, 1], [0, 0]], ..plain };
-        assert!(matches!(refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &huge)), Error::TooLarge { .. }));
+        assert!(matches!(
+            refused(x.conv2d(&of(&[2, 4, 3, 3]), None, &huge)),
+            Error::TooLarge { .. }
+        ));
         assert!(matches!(
             refused(x.conv2d(&of(&[2, 4, 3, 3]), Some(&of(&[3])), &plain)),
             Error::Shapes { .. }

@@ -1,4 +1,5 @@
-//! Products by the matrix units of a GPU: right where the adapter has them, refused where it has not.
+//! Products by the matrix units of a GPU: right where the adapter has them, refused where it has
+//! not.
 
 use crate::common::{Draw, U, gpu};
 use aleatron_tensor::{CooperativeTile, DType, Device, Error, MatmulPlan, Tensor};
@@ -13,8 +14,9 @@ fn halves(draw: &mut Draw, n: usize) -> Vec<f16> {
     draw.floats(n, -1.0, 1.0).into_iter().map(f16::from_f32).collect()
 }
 
-/// Products of 16-bit floats are exact in 32 bits. Matrix units may cut sums off instead of rounding them, and line up the products of a
-/// square by the largest of them: up to four units instead of one for each addition. The result is rounded to 16 bits.
+/// Products of 16-bit floats are exact in 32 bits. Matrix units may cut sums off instead of
+/// rounding them, and line up the products of a square by the largest of them: up to four units
+/// instead of one for each addition. The result is rounded to 16 bits.
 #[track_caller]
 fn check(what: &str, got: &Tensor, a: &[f16], b: &[f16], [m, k, n]: [usize; 3]) {
     let got = got.to_vec::<f16>().unwrap();
@@ -23,11 +25,15 @@ fn check(what: &str, got: &Tensor, a: &[f16], b: &[f16], [m, k, n]: [usize; 3]) 
     for i in 0..m {
         for j in 0..n {
             let products = (0..k).map(|l| a[i * k + l] * b[l * n + j]);
-            let (sum, absolute) = products.fold((0.0, 0.0), |(sum, all), x| (sum + x, all + x.abs()));
+            let (sum, absolute) =
+                products.fold((0.0, 0.0), |(sum, all), x| (sum + x, all + x.abs()));
             let bound = 4.0 * (k as f64 + 1.0) * U * absolute;
             let bound = bound + (sum.abs() + bound) / 2048.0 + f64::powi(2.0, -25);
             let got = got[i * n + j].to_f64();
-            assert!((got - sum).abs() <= bound, "{what}: ({i}, {j}) is {got}, want {sum} within {bound:e}");
+            assert!(
+                (got - sum).abs() <= bound,
+                "{what}: ({i}, {j}) is {got}, want {sum} within {bound:e}"
+            );
         }
     }
 }
@@ -39,8 +45,15 @@ enum Views {
     All,
 }
 
-/// A product of random matrices by a tile, checked; each kind of view is a kernel of its own, so few tiles are tried with all of them.
-fn try_tile(draw: &mut Draw, device: &Device, tile: CooperativeTile, [m, k, n]: [usize; 3], views: Views) {
+/// A product of random matrices by a tile, checked; each kind of view is a kernel of its own, so
+/// few tiles are tried with all of them.
+fn try_tile(
+    draw: &mut Draw,
+    device: &Device,
+    tile: CooperativeTile,
+    [m, k, n]: [usize; 3],
+    views: Views,
+) {
     let plan = MatmulPlan::Cooperative(tile);
     let (a, b) = (halves(draw, m * k), halves(draw, k * n));
     let left = Tensor::from_slice(&a, &[m, k], device).unwrap();
@@ -67,7 +80,13 @@ fn every_tile_is_right_where_there_are_matrix_units() {
     let (mut draw, device) = (Draw::new(81), gpu());
     for tile in CooperativeTile::ALL {
         let (rows, columns) = (tile.rows as usize, tile.columns as usize);
-        try_tile(&mut draw, &device, tile, [rows, 2 * tile.depth as usize, columns], Views::InOrder);
+        try_tile(
+            &mut draw,
+            &device,
+            tile,
+            [rows, 2 * tile.depth as usize, columns],
+            Views::InOrder,
+        );
         try_tile(&mut draw, &device, tile, [rows + 3, 76, columns + 4], Views::InOrder);
     }
 }

@@ -22,7 +22,10 @@ fn arithmetic_is_that_of_64_bits() {
     assert_eq!(values(&x - 1e-12)[0], 0.1 - 1e-12);
     assert_eq!(values(x.floor_divide(&y))[..2], [0.0, -4.0]);
     assert_eq!(values(x.remainder(&y))[..2], [0.1, 0.5]);
-    assert_eq!(values(Tensor::binary(BinaryOp::NextAfter, &of(&[1.0]), &of(&[2.0]))), [1.0 + f64::EPSILON]);
+    assert_eq!(
+        values(Tensor::binary(BinaryOp::NextAfter, &of(&[1.0]), &of(&[2.0]))),
+        [1.0 + f64::EPSILON]
+    );
     assert_eq!(values(of(&[2.0, 0.5]).sqrt()), [2f64.sqrt(), 0.5f64.sqrt()]);
     assert_eq!(values(of(&[1.0]).exp()), [1f64.exp()]);
     assert_eq!(values(of(&[-1.0, 2.0]).relu()), [0.0, 2.0]);
@@ -44,11 +47,23 @@ fn arithmetic_is_that_of_64_bits() {
 #[test]
 fn casts_keep_the_nearest_value() {
     let x = of(&[1.0 + 2f64.powi(-11) + 2f64.powi(-20)]);
-    assert_eq!(x.cast(DType::F16).unwrap().to_vec::<f16>().unwrap(), [f16::from_f32(1.0 + 2f32.powi(-10))]);
-    assert_eq!(x.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(), [1.0 + 2f32.powi(-11) + 2f32.powi(-20)]);
+    assert_eq!(
+        x.cast(DType::F16).unwrap().to_vec::<f16>().unwrap(),
+        [f16::from_f32(1.0 + 2f32.powi(-10))]
+    );
+    assert_eq!(
+        x.cast(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+        [1.0 + 2f32.powi(-11) + 2f32.powi(-20)]
+    );
     let wide = of(&[3e9, -1e300, f64::NAN, 0.0]);
-    assert_eq!(wide.cast(DType::I64).unwrap().to_vec::<i64>().unwrap(), [3_000_000_000, i64::MIN, 0, 0]);
-    assert_eq!(wide.cast(DType::Bool).unwrap().to_vec::<bool>().unwrap(), [true, true, true, false]);
+    assert_eq!(
+        wide.cast(DType::I64).unwrap().to_vec::<i64>().unwrap(),
+        [3_000_000_000, i64::MIN, 0, 0]
+    );
+    assert_eq!(
+        wide.cast(DType::Bool).unwrap().to_vec::<bool>().unwrap(),
+        [true, true, true, false]
+    );
     let back = Tensor::from_slice(&[i64::MAX], &[1], &Device::Cpu).unwrap().cast(DType::F64);
     assert_eq!(values(back), [9_223_372_036_854_775_807i64 as f64]);
 }

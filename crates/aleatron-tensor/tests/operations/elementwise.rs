@@ -1,4 +1,5 @@
-//! Elementwise operations: every one on every device against 64-bit floats, over views, fused and not.
+//! Elementwise operations: every one on every device against 64-bit floats, over views, fused and
+//! not.
 
 use crate::common::{Draw, all_devices, devices, gpu};
 use aleatron_tensor::{BinaryOp, DType, Device, Error, Tensor, UnaryOp, op};
@@ -141,7 +142,8 @@ fn integers_are_exact_on_every_device() {
     x.extend([i32::MIN, i32::MAX, i32::MIN, 0, 7]);
     y.extend([-1, 3, 0, 0, -2]);
     let bytes = |values: &[i32]| values.iter().map(|&v| v as u8).collect::<Vec<u8>>();
-    let wide = |values: &[i32]| values.iter().map(|&v| i64::from(v) << 20 ^ 5).collect::<Vec<i64>>();
+    let wide =
+        |values: &[i32]| values.iter().map(|&v| i64::from(v) << 20 ^ 5).collect::<Vec<i64>>();
     let cpu = |data: &[i32]| Tensor::from_slice(data, &[data.len()], &Device::Cpu).unwrap();
     for device in [gpu(), crate::common::checked_gpu(), crate::common::plain_gpu()] {
         let pairs = [
@@ -163,8 +165,13 @@ fn integers_are_exact_on_every_device() {
             }
             let (on_a, on_b) = (a.to_device(&device).unwrap(), b.to_device(&device).unwrap());
             let equal = |name: &str, want: Tensor, got: Tensor| {
-                let got =
-                    got.to_device(&Device::Cpu).unwrap().cast(DType::I64).unwrap().to_vec::<i64>().unwrap();
+                let got = got
+                    .to_device(&Device::Cpu)
+                    .unwrap()
+                    .cast(DType::I64)
+                    .unwrap()
+                    .to_vec::<i64>()
+                    .unwrap();
                 let want = want.cast(DType::I64).unwrap().to_vec::<i64>().unwrap();
                 assert_eq!(got, want, "{name} of {} on {device}", a.dtype());
             };
@@ -188,8 +195,13 @@ fn integers_are_exact_on_every_device() {
     let sum = cpu(&x).add(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();
     assert!(sum.iter().zip(x.iter().zip(&y)).all(|(s, (a, b))| *s == a.wrapping_add(*b)));
     let quotient = cpu(&x).floor_divide(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();
-    let floor = |a: i32, b: i32| if b == 0 { 0 } else { (f64::from(a) / f64::from(b)).floor() as i64 as i32 };
-    assert!(quotient.iter().zip(x.iter().zip(&y)).all(|(q, (a, b))| *q == floor(*a, *b)), "{quotient:?}");
+    let floor = |a: i32, b: i32| {
+        if b == 0 { 0 } else { (f64::from(a) / f64::from(b)).floor() as i64 as i32 }
+    };
+    assert!(
+        quotient.iter().zip(x.iter().zip(&y)).all(|(q, (a, b))| *q == floor(*a, *b)),
+        "{quotient:?}"
+    );
 }
 
 #[test]
@@ -225,9 +237,11 @@ fn special_values_follow_the_array_api_standard() {
     for device in devices() {
         let column = |k: usize| quotients.map(|row| row[k]);
         let tensor = |values: &[f32]| Tensor::from_slice(values, &[values.len()], &device).unwrap();
-        let found = tensor(&column(0)).floor_divide(&tensor(&column(1))).unwrap().to_vec::<f32>().unwrap();
+        let found =
+            tensor(&column(0)).floor_divide(&tensor(&column(1))).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(bits(&found), bits(&column(2)), "{device}: {found:?}");
-        let signs = tensor(&[-0.0, 0.0, -3.0, inf, f32::NAN]).sign().unwrap().to_vec::<f32>().unwrap();
+        let signs =
+            tensor(&[-0.0, 0.0, -3.0, inf, f32::NAN]).sign().unwrap().to_vec::<f32>().unwrap();
         assert_eq!(bits(&signs), bits(&[0.0, 0.0, -1.0, 1.0, f32::NAN]), "{device}");
         // Distances of at least the width leave no bit of a number, but copies of its sign.
         let by = Tensor::from_slice(&[31i32, 32, 33, 64, i32::MAX, -1], &[6], &device).unwrap();
@@ -240,19 +254,32 @@ fn special_values_follow_the_array_api_standard() {
         assert_eq!(x.shift_right(&by).unwrap().to_vec::<i32>().unwrap(), [-1; 6], "{device}");
         let bytes = Tensor::from_slice(&[255u8; 4], &[4], &device).unwrap();
         let by = Tensor::from_slice(&[7u8, 8, 9, 255], &[4], &device).unwrap();
-        assert_eq!(bytes.shift_left(&by).unwrap().to_vec::<u8>().unwrap(), [128, 0, 0, 0], "{device}");
-        assert_eq!(bytes.shift_right(&by).unwrap().to_vec::<u8>().unwrap(), [1, 0, 0, 0], "{device}");
+        assert_eq!(
+            bytes.shift_left(&by).unwrap().to_vec::<u8>().unwrap(),
+            [128, 0, 0, 0],
+            "{device}"
+        );
+        assert_eq!(
+            bytes.shift_right(&by).unwrap().to_vec::<u8>().unwrap(),
+            [1, 0, 0, 0],
+            "{device}"
+        );
     }
 }
 
 #[test]
 fn casts() {
-    let floats = [0.0f32, -0.7, 1.9, -300.5, 255.6, 3e9, -3e9, f32::NAN, f32::INFINITY, 1e-20, 65504.0];
+    let floats =
+        [0.0f32, -0.7, 1.9, -300.5, 255.6, 3e9, -3e9, f32::NAN, f32::INFINITY, 1e-20, 65504.0];
     for device in devices() {
         let x = Tensor::from_slice(&floats, &[floats.len()], &device).unwrap();
         let ints = x.cast(DType::I32).unwrap().to_vec::<i32>().unwrap();
         assert_eq!(ints, floats.map(|x| x as i32), "{device}");
-        assert_eq!(x.cast(DType::U8).unwrap().to_vec::<u8>().unwrap(), floats.map(|x| x as u8), "{device}");
+        assert_eq!(
+            x.cast(DType::U8).unwrap().to_vec::<u8>().unwrap(),
+            floats.map(|x| x as u8),
+            "{device}"
+        );
         assert_eq!(
             x.cast(DType::Bool).unwrap().to_vec::<bool>().unwrap(),
             floats.map(|x| x != 0.0),
@@ -260,7 +287,10 @@ fn casts() {
         );
         let halves = x.cast(DType::F16).unwrap().to_vec::<f16>().unwrap();
         assert!(
-            halves.iter().zip(floats).all(|(h, x)| h.to_bits() == f16::from_f32(x).to_bits() || x.is_nan())
+            halves
+                .iter()
+                .zip(floats)
+                .all(|(h, x)| h.to_bits() == f16::from_f32(x).to_bits() || x.is_nan())
         );
         let n = Tensor::from_slice(&[-1i32, 0, 256, 70_000, i32::MAX], &[5], &device).unwrap();
         assert_eq!(n.cast(DType::U8).unwrap().to_vec::<u8>().unwrap(), [255, 0, 0, 112, 255]);
@@ -304,7 +334,8 @@ fn broadcasting_over_views() {
             let want: Vec<f32> = (0..30).map(|i| a[i] + b[i / 5 % 3]).collect();
             assert_eq!(sum.to_vec::<f32>().unwrap(), want, "{what} on {device}");
             let back = Tensor::binary(BinaryOp::Sub, 1.0, &x.t().unwrap()).unwrap();
-            let want: Vec<f32> = (0..30).map(|i| 1.0 - a[i / 15 * 15 + i % 3 * 5 + i / 3 % 5]).collect();
+            let want: Vec<f32> =
+                (0..30).map(|i| 1.0 - a[i / 15 * 15 + i % 3 * 5 + i / 3 % 5]).collect();
             assert_eq!(back.to_vec::<f32>().unwrap(), want, "{what} on {device}");
         }
         let x = Tensor::from_slice(&a, &[2, 3, 5], &device).unwrap();
@@ -319,7 +350,8 @@ fn broadcasting_over_views() {
 #[test]
 fn where_clip_and_logic() {
     for device in devices() {
-        let x = Tensor::from_slice(&[-2.0f32, -0.5, 0.0, 0.5, f32::NAN, 9.0], &[6], &device).unwrap();
+        let x =
+            Tensor::from_slice(&[-2.0f32, -0.5, 0.0, 0.5, f32::NAN, 9.0], &[6], &device).unwrap();
         let y = x.gt(0.0).unwrap().where_(&x, -1.0).unwrap();
         assert_eq!(y.to_vec::<f32>().unwrap(), [-1.0, -1.0, -1.0, 0.5, -1.0, 9.0]);
         let clipped = x.clip(-1.0, 1.0).unwrap().to_vec::<f32>().unwrap();
@@ -393,9 +425,15 @@ fn devices_do_not_mix() {
 fn wide_integers_with_high_low_words_are_exact() {
     for device in all_devices().into_iter().filter(|device| device.supports(DType::I64)) {
         let zeros = Tensor::zeros(&[5], DType::I64, &device).unwrap();
-        for number in
-            [3_000_000_000i64, -1, -3_000_000_000, i64::MAX, i64::MIN, 1 << 31, (7 << 32) + (1 << 31)]
-        {
+        for number in [
+            3_000_000_000i64,
+            -1,
+            -3_000_000_000,
+            i64::MAX,
+            i64::MIN,
+            1 << 31,
+            (7 << 32) + (1 << 31),
+        ] {
             let sum = zeros.add(number).unwrap().to_vec::<i64>().unwrap();
             assert_eq!(sum, [number; 5], "{device}");
         }

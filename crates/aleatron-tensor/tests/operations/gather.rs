@@ -10,7 +10,8 @@ fn index_select_over_views() {
     for device in all_devices() {
         for (what, x) in crate::common::views(&data, &[4, 6, 5], &device) {
             for (axis, size) in [(0isize, 4usize), (1, 6), (2, 5)] {
-                let raw: Vec<i32> = (0..7).map(|_| draw.below(2 * size) as i32 - size as i32).collect();
+                let raw: Vec<i32> =
+                    (0..7).map(|_| draw.below(2 * size) as i32 - size as i32).collect();
                 let indices = Tensor::from_slice(&raw, &[7], &device).unwrap();
                 let y = x.index_select(axis, &indices).unwrap();
                 let mut shape = [4, 6, 5];
@@ -18,7 +19,8 @@ fn index_select_over_views() {
                 assert_eq!(y.shape(), shape);
                 let want: Vec<f32> = (0..shape.iter().product())
                     .map(|i| {
-                        let mut at = [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]];
+                        let mut at =
+                            [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]];
                         let index = raw[at[axis as usize]];
                         at[axis as usize] = index.rem_euclid(size as i32) as usize;
                         data[(at[0] * 6 + at[1]) * 5 + at[2]]
@@ -30,7 +32,10 @@ fn index_select_over_views() {
         let x = Tensor::from_slice(&[10u8, 20, 30], &[3], &device).unwrap();
         let table = Tensor::from_slice(&[0i32, 2, 1, 1, -1, 0], &[2, 3], &device).unwrap();
         let y = x.index_select(0, &table).unwrap();
-        assert_eq!((y.shape(), y.to_vec::<u8>().unwrap()), (&[2, 3][..], vec![10, 30, 20, 20, 30, 10]));
+        assert_eq!(
+            (y.shape(), y.to_vec::<u8>().unwrap()),
+            (&[2, 3][..], vec![10, 30, 20, 20, 30, 10])
+        );
         let scalar = Tensor::from_slice(&[1u8], &[], &device).unwrap();
         assert_eq!(x.index_select(0, &scalar).unwrap().item::<u8>().unwrap(), 20);
         let none = Tensor::from_slice::<i32>(&[], &[0], &device).unwrap();
@@ -66,7 +71,8 @@ fn a_wrong_index_is_an_error_with_its_place() {
     };
     for device in devices() {
         for value in [3, -4, i32::MAX, i32::MIN] {
-            let want = Error::Index { op: "index_select", position: 2, value: value.into(), len: 3 };
+            let want =
+                Error::Index { op: "index_select", position: 2, value: value.into(), len: 3 };
             assert_eq!(wrong(&device, value), Err(want), "{device}");
         }
         // What comes later is right.

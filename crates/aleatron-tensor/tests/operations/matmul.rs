@@ -25,7 +25,8 @@ fn exact(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
     (sums, absolute)
 }
 
-/// The relative error of a sum of k products in 32 bits in any order: each product and each of the additions it goes through is rounded.
+/// The relative error of a sum of k products in 32 bits in any order: each product and each of the
+/// additions it goes through is rounded.
 fn gamma(k: usize) -> f64 {
     let roundings = (k + k / SLICE + 1) as f64 * U;
     roundings / (1.0 - roundings)
@@ -39,9 +40,12 @@ fn half_rounding(value: f64) -> f64 {
 #[track_caller]
 fn check(what: &str, got: &Tensor, a: &[f32], b: &[f32], sizes: [usize; 3]) {
     let (want, absolute) = exact(a, b, sizes);
-    // Matrix units of 16-bit floats may cut sums off instead of rounding them; see `cooperative.rs`.
+    // Matrix units of 16-bit floats may cut sums off instead of rounding them; see
+    // `cooperative.rs`.
     let has_matrix_units = match got.device() {
-        Device::Gpu(gpu) => got.dtype() == DType::F16 && !gpu.info().cooperative_matrices.is_empty(),
+        Device::Gpu(gpu) => {
+            got.dtype() == DType::F16 && !gpu.info().cooperative_matrices.is_empty()
+        }
         Device::Cpu => false,
     };
     let units = if has_matrix_units { 4.0 } else { 1.0 };
@@ -122,7 +126,11 @@ fn every_plan_gives_the_same_bits() {
     let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
     for tile in Tile::ALL {
         for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
-            assert_eq!(left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap(), want, "{plan:?}");
+            assert_eq!(
+                left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap(),
+                want,
+                "{plan:?}"
+            );
         }
     }
     for rows in [1, 2, 3, 9, 17] {
@@ -135,17 +143,20 @@ fn every_plan_gives_the_same_bits() {
     assert_eq!(column, of_all);
 }
 
-/// The rows and columns of the CPU's products do not depend on how many there are, so threads may cut them anywhere; nor do they depend on
-/// how the matrices lie in memory.
+/// The rows and columns of the CPU's products do not depend on how many there are, so threads may
+/// cut them anywhere; nor do they depend on how the matrices lie in memory.
 #[test]
 fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
     let mut draw = Draw::new(9);
     for (m, k, n) in [(200, 700, 130), (65, 300, 33), (40, 1100, 9)] {
-        let left = Tensor::from_slice(&draw.floats(m * k, -1.0, 1.0), &[m, k], &Device::Cpu).unwrap();
-        let right = Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &Device::Cpu).unwrap();
+        let left =
+            Tensor::from_slice(&draw.floats(m * k, -1.0, 1.0), &[m, k], &Device::Cpu).unwrap();
+        let right =
+            Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &Device::Cpu).unwrap();
         // The same matrix, stored along its columns.
         let turned =
-            Tensor::from_slice(&right.t().unwrap().to_vec::<f32>().unwrap(), &[n, k], &Device::Cpu).unwrap();
+            Tensor::from_slice(&right.t().unwrap().to_vec::<f32>().unwrap(), &[n, k], &Device::Cpu)
+                .unwrap();
         let turned = turned.t().unwrap();
         let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
         for right in [&right, &turned] {
@@ -162,8 +173,10 @@ fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
                 for columns in [1, 2] {
                     let some = right.slice(1, first..first + columns).unwrap();
                     let some = left.matmul(&some).unwrap().to_vec::<f32>().unwrap();
-                    let want: Vec<f32> =
-                        want.chunks(n).flat_map(|row| row[first..].iter().take(columns).copied()).collect();
+                    let want: Vec<f32> = want
+                        .chunks(n)
+                        .flat_map(|row| row[first..].iter().take(columns).copied())
+                        .collect();
                     assert_eq!(some, want, "{columns} columns from {first} of {m}x{k}x{n}");
                 }
             }
@@ -193,7 +206,10 @@ fn batches_broadcast_and_vectors_are_rows_or_columns() {
         let weights = right.select(0, 1).unwrap();
         let turned = left.transpose(0, 1).unwrap();
         let got = turned.matmul(&weights).unwrap().transpose(0, 1).unwrap();
-        assert_eq!(got.to_vec::<f32>().unwrap(), left.matmul(&weights).unwrap().to_vec::<f32>().unwrap());
+        assert_eq!(
+            got.to_vec::<f32>().unwrap(),
+            left.matmul(&weights).unwrap().to_vec::<f32>().unwrap()
+        );
         let vector = Tensor::from_slice(&b[..k], &[k], &device).unwrap();
         let got = left.matmul(&vector).unwrap();
         assert_eq!(got.shape(), [2, 3, m]);
@@ -211,7 +227,8 @@ fn batches_broadcast_and_vectors_are_rows_or_columns() {
 fn long_sums_are_right() {
     let mut draw = Draw::new(6);
     for device in devices() {
-        // Past what one workgroup of a plain dot product adds, and past the rounds that one loop has on some drivers.
+        // Past what one workgroup of a plain dot product adds, and past the rounds that one loop
+        // has on some drivers.
         for k in [257, 1000, 70_000, 16_384 * 5 + 3] {
             let (a, b) = (draw.floats(2 * k, -1.0, 1.0), draw.floats(k, -1.0, 1.0));
             let left = Tensor::from_slice(&a, &[2, k], &device).unwrap();
@@ -310,7 +327,10 @@ fn what_does_not_fit_is_refused() {
         Tile::new(256, 256, 16, 1, 4),
     ] {
         for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
-            assert!(matches!(there.matmul_as(&there, plan), Err(Error::Argument { .. })), "{tile:?}");
+            assert!(
+                matches!(there.matmul_as(&there, plan), Err(Error::Argument { .. })),
+                "{tile:?}"
+            );
         }
     }
     assert!(matches!(here.matmul(&there), Err(Error::Devices { .. })));

@@ -6,7 +6,9 @@ use half::f16;
 
 /// Applies a function to each row of the last axis.
 fn by_rows(data: &[f32], n: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
-    data.chunks(n).flat_map(|row| f(&row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())).collect()
+    data.chunks(n)
+        .flat_map(|row| f(&row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>()))
+        .collect()
 }
 
 fn softmax(row: &[f64]) -> Vec<f64> {
@@ -37,7 +39,9 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
     let got = x.softmax(&[-1]).unwrap();
     assert_eq!((got.shape(), got.device()), (x.shape(), x.device()));
     let want = by_rows(data, n, softmax);
-    assert_within(&format!("softmax {what}"), &got.to_vec().unwrap(), &want, |i| relative * want[i] + 1e-37);
+    assert_within(&format!("softmax {what}"), &got.to_vec().unwrap(), &want, |i| {
+        relative * want[i] + 1e-37
+    });
     let want = by_rows(data, n, log_softmax);
     let got = x.log_softmax(&[-1]).unwrap().to_vec::<f32>().unwrap();
     assert_within(&format!("log_softmax {what}"), &got, &want, |i| {
@@ -69,7 +73,8 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
         let factor = 1.0 / (variance + f64::from(epsilon)).sqrt();
         // The mean is off by its sum and a division, a difference by that and a rounding.
         let off = U * ((depth + 5.0) * size / n as f64 + SPREAD);
-        // The variance: differences twice, the sum, the square, a division; half of that for its root, which adds 2 units.
+        // The variance: differences twice, the sum, the square, a division; half of that for its
+        // root, which adds 2 units.
         let share = (2.0 * off * variance.sqrt() + off * off) * factor * factor + U * (depth + 8.0);
         let y = (f64::from(data[i]) - mean) * factor;
         let g = f64::from(scale[i % n]);
@@ -122,9 +127,18 @@ fn other_axes() {
                 _ => (0..4).filter(|a| !axes.contains(a)).chain(axes.iter().copied()).collect(),
             };
             let moved = x.permute(&order).unwrap().contiguous().unwrap();
-            let n: usize =
-                if axes.is_empty() { 96 } else { axes.iter().map(|&a| x.shape()[a as usize]).product() };
-            let rows = moved.reshape(&[96 / n, n]).unwrap().softmax(&[1]).unwrap().to_vec::<f32>().unwrap();
+            let n: usize = if axes.is_empty() {
+                96
+            } else {
+                axes.iter().map(|&a| x.shape()[a as usize]).product()
+            };
+            let rows = moved
+                .reshape(&[96 / n, n])
+                .unwrap()
+                .softmax(&[1])
+                .unwrap()
+                .to_vec::<f32>()
+                .unwrap();
             let got = x.softmax(axes).unwrap();
             assert_eq!(got.shape(), x.shape());
             let got = got.permute(&order).unwrap().to_vec::<f32>().unwrap();

@@ -43,7 +43,8 @@ fn operators_equal_methods_for_every_form_of_argument() {
 
 #[test]
 fn axes_are_numbers_arrays_or_slices() {
-    let x = Tensor::arange(0, 24, 1, DType::I32, &Device::Cpu).unwrap().reshape(&[2, 3, 4]).unwrap();
+    let x =
+        Tensor::arange(0, 24, 1, DType::I32, &Device::Cpu).unwrap().reshape(&[2, 3, 4]).unwrap();
     let of = |result: aleatron_tensor::Result<Tensor>| {
         let result = result.unwrap();
         (result.shape().to_vec(), result.to_vec::<i32>().unwrap())
@@ -59,7 +60,10 @@ fn axes_are_numbers_arrays_or_slices() {
     let y = x.cast(DType::F32).unwrap();
     assert_eq!(y.var_all(0.0).unwrap().item::<f32>().unwrap(), (24.0 * 24.0 - 1.0) / 12.0);
     assert_eq!(y.var_keepdim(-1, 1.0).unwrap().shape(), [2, 3, 1]);
-    assert_eq!(y.mean(1).unwrap().to_vec::<f32>().unwrap(), [4.0, 5.0, 6.0, 7.0, 16.0, 17.0, 18.0, 19.0]);
+    assert_eq!(
+        y.mean(1).unwrap().to_vec::<f32>().unwrap(),
+        [4.0, 5.0, 6.0, 7.0, 16.0, 17.0, 18.0, 19.0]
+    );
 }
 
 #[test]
@@ -74,7 +78,8 @@ fn generators_draw_other_numbers_on_each_call_and_repeat_them_for_a_seed() {
     assert_eq!(draw(&mut Generator::new(1)), first);
     assert_ne!(draw(&mut Generator::new(2)), first);
     assert!(first.iter().zip(&second).all(|(a, b)| a != b));
-    let free = |_: usize| Tensor::rand(&[64], DType::F32, &Device::Cpu).unwrap().to_vec::<f32>().unwrap();
+    let free =
+        |_: usize| Tensor::rand(&[64], DType::F32, &Device::Cpu).unwrap().to_vec::<f32>().unwrap();
     assert_ne!(free(0), free(1));
 }
 
@@ -113,7 +118,9 @@ fn tensors_of_every_type_and_device_survive_a_file() {
     }
     std::fs::write(&path, b"no tensors").unwrap();
     for wrong in [path.clone(), folder.join("missing"), folder.clone()] {
-        assert!(matches!(io::load(&wrong, &Device::Cpu), Err(Error::File { path, .. }) if path == wrong));
+        assert!(
+            matches!(io::load(&wrong, &Device::Cpu), Err(Error::File { path, .. }) if path == wrong)
+        );
     }
     let missing = folder.join("no").join("such").join("folder");
     assert!(matches!(row(&[1.0], &Device::Cpu).save(missing), Err(Error::File { .. })));

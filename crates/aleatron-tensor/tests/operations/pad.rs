@@ -30,9 +30,12 @@ fn every_mode() {
     let around = [(2, 1), (0, 4)];
     for device in all_devices() {
         for (what, x) in crate::common::views(&data, &[3, 5], &device) {
-            for mode in
-                [PadMode::Constant(Scalar::Float(7.5)), PadMode::Edge, PadMode::Reflect, PadMode::Wrap]
-            {
+            for mode in [
+                PadMode::Constant(Scalar::Float(7.5)),
+                PadMode::Edge,
+                PadMode::Reflect,
+                PadMode::Wrap,
+            ] {
                 let y = x.pad(&around, mode).unwrap();
                 assert_eq!(y.shape(), [6, 9]);
                 let want: Vec<f32> = (0..54)
@@ -46,7 +49,11 @@ fn every_mode() {
         }
         let empty = Tensor::zeros(&[0, 2], DType::I32, &device).unwrap();
         assert_eq!(
-            empty.pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(3))).unwrap().to_vec::<i32>().unwrap(),
+            empty
+                .pad(&[(1, 0), (0, 0)], PadMode::Constant(Scalar::Int(3)))
+                .unwrap()
+                .to_vec::<i32>()
+                .unwrap(),
             [3, 3]
         );
     }

@@ -4,7 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
 use half::f16;
 
-/// What a window is made of, one by one: the elements it meets, and how many of its places are in the image or its padding.
+/// What a window is made of, one by one: the elements it meets, and how many of its places are in
+/// the image or its padding.
 fn windows(
     x: &[f32],
     [images, channels, height, width]: [usize; 4],
@@ -20,7 +21,11 @@ fn windows(
             Rounding::Up => {
                 let places = room.div_ceil(stride[axis]) + 1;
                 // A window that begins past the image and what is before it is left out.
-                if (places - 1) * stride[axis] >= size[axis] + padding[axis][0] { places - 1 } else { places }
+                if (places - 1) * stride[axis] >= size[axis] + padding[axis][0] {
+                    places - 1
+                } else {
+                    places
+                }
             }
         }
     });
@@ -117,7 +122,8 @@ fn views_sequences_and_halves_are_pooled() {
                 "{kind} on {device}"
             );
         }
-        let line = Tensor::arange(0, 10, 1, DType::F16, &device).unwrap().reshape(&[1, 1, 10]).unwrap();
+        let line =
+            Tensor::arange(0, 10, 1, DType::F16, &device).unwrap().reshape(&[1, 1, 10]).unwrap();
         let got = line.max_pool1d(&PoolOptions::new([4])).unwrap();
         assert_eq!(got.to_vec::<f16>().unwrap(), [3.0, 7.0].map(f16::from_f32));
         let got = line.avg_pool1d(&PoolOptions::new([4]), Padding::Ignored).unwrap();
@@ -153,7 +159,10 @@ fn global_pooling_leaves_one_element_of_each_channel() {
         let got = image.global_avg_pool().unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [9.5, 29.5, 49.5, 69.5, 89.5, 109.5]);
         let deep = image.reshape(&[2, 1, 3, 4, 5]).unwrap().global_max_pool().unwrap();
-        assert_eq!((deep.shape(), deep.to_vec::<f32>().unwrap()), (&[2, 1, 1, 1, 1][..], vec![59.0, 119.0]));
+        assert_eq!(
+            (deep.shape(), deep.to_vec::<f32>().unwrap()),
+            (&[2, 1, 1, 1, 1][..], vec![59.0, 119.0])
+        );
         // More elements than a loop of some drivers has rounds.
         let large = Tensor::ones(&[1, 1, 300, 301], DType::F32, &device).unwrap();
         assert_eq!(large.global_avg_pool().unwrap().to_vec::<f32>().unwrap(), [1.0]);

@@ -14,7 +14,10 @@ fn values_are_the_same_on_every_device_and_in_every_shape() {
             assert_eq!(x.to_vec::<f32>().unwrap(), want);
             let halves = make(&[1003], 42, DType::F16, &device).unwrap().to_vec::<f16>().unwrap();
             assert!(halves.iter().zip(&want).all(|(h, x)| *h == f16::from_f32(*x)));
-            assert_ne!(make(&[1003], 43, DType::F32, &device).unwrap().to_vec::<f32>().unwrap(), want);
+            assert_ne!(
+                make(&[1003], 43, DType::F32, &device).unwrap().to_vec::<f32>().unwrap(),
+                want
+            );
         }
         assert!(matches!(make(&[3], 1, DType::I32, &Device::Cpu), Err(Error::DType { .. })));
         assert_eq!(make(&[0, 2], 1, DType::F32, &Device::Cpu).unwrap().len(), 0);

@@ -47,8 +47,9 @@ fn exact(reduction: Reduction, row: &[f64]) -> (f64, f64) {
         Reduction::LogSumExp => {
             let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
-            // Differences are off by a rounding of the largest, exponentials by that and 1.5 units, the sum by its depth, the
-            // logarithm by 1.5 units, and the result by a rounding.
+            // Differences are off by a rounding of the largest, exponentials by that and 1.5 units,
+            // the sum by its depth, the logarithm by 1.5 units, and the result by a
+            // rounding.
             let spread = row.iter().map(|x| (x - largest).abs()).fold(0.0, f64::max);
             let value = sum.ln() + largest;
             (value, U * (spread + 3.0 + depth + 3.0 * sum.ln().abs() + value.abs() + 1.0))
@@ -80,8 +81,12 @@ fn check(what: &str, x: &Tensor, data: &[f32], axes: &[isize]) {
             };
             let exact: Vec<(f64, f64)> = rows.iter().map(|row| exact(reduction, row)).collect();
             let want: Vec<f64> = exact.iter().map(|(want, _)| *want).collect();
-            let what =
-                format!("{} of {:?} over {axes:?} ({what}) on {}", reduction.name(), x.shape(), x.device());
+            let what = format!(
+                "{} of {:?} over {axes:?} ({what}) on {}",
+                reduction.name(),
+                x.shape(),
+                x.device()
+            );
             assert_within(&what, &got, &want, |i| exact[i].1);
         }
     }
@@ -117,8 +122,15 @@ fn every_reduction_over_every_axis() {
 fn long_rows_and_columns() {
     let mut draw = Draw::new(2);
     for device in devices() {
-        for shape in [[3, 20_001], [2, 70_000], [20_004, 4], [9_000, 3], [700, 64], [1, 140_000], [5_000, 20]]
-        {
+        for shape in [
+            [3, 20_001],
+            [2, 70_000],
+            [20_004, 4],
+            [9_000, 3],
+            [700, 64],
+            [1, 140_000],
+            [5_000, 20],
+        ] {
             let data = draw.floats(shape[0] * shape[1], -1.0, 1.0);
             let x = Tensor::from_slice(&data, &shape, &device).unwrap();
             for axes in [&[0][..], &[1], &[]] {
@@ -192,7 +204,8 @@ fn integers_bytes_booleans_and_halves() {
         assert_eq!(x.sum(1).unwrap().to_vec::<i32>().unwrap(), sums);
         let maxima: Vec<i32> = data.chunks(300).map(|row| *row.iter().max().unwrap()).collect();
         assert_eq!(x.max(1).unwrap().to_vec::<i32>().unwrap(), maxima);
-        let columns: Vec<i32> = (0..300).map(|c| (0..20).map(|r| data[r * 300 + c]).min().unwrap()).collect();
+        let columns: Vec<i32> =
+            (0..300).map(|c| (0..20).map(|r| data[r * 300 + c]).min().unwrap()).collect();
         assert_eq!(x.min(0).unwrap().to_vec::<i32>().unwrap(), columns);
         let bytes: Vec<u8> = data.iter().map(|x| *x as u8).collect();
         let b = Tensor::from_slice(&bytes, &[6000], &device).unwrap();
@@ -207,7 +220,8 @@ fn integers_bytes_booleans_and_halves() {
             let t = w.reshape(&[6000]).unwrap();
             let best = (0..6000).max_by_key(|&i| (wide[i], std::cmp::Reverse(i))).unwrap();
             assert_eq!(t.argmax_all().unwrap().item::<i32>().unwrap(), best as i32);
-            let long: Vec<i64> = (0..20_000).map(|i| (i64::from(i) * 7919) % 65_537 << 33).collect();
+            let long: Vec<i64> =
+                (0..20_000).map(|i| (i64::from(i) * 7919) % 65_537 << 33).collect();
             let l = Tensor::from_slice(&long, &[20_000], &device).unwrap();
             assert_eq!(l.sum_all().unwrap().item::<i64>().unwrap(), long.iter().sum::<i64>());
             let best = (0..20_000).max_by_key(|&i| (long[i], std::cmp::Reverse(i))).unwrap();
@@ -250,7 +264,8 @@ fn variance() {
         for (row, got) in data.chunks(200).zip(got) {
             let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / 200.0;
             let want = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / 199.0;
-            // The mean is off by m, which moves the variance by m^2; each difference is off by a rounding of 1.
+            // The mean is off by m, which moves the variance by m^2; each difference is off by a
+            // rounding of 1.
             let m = 200.0 * U * 101.0;
             let bound = m * m * 1.1 + (4.0 + 200.0 + 5.0) * U * want + 2.0 * U * want;
             assert!((f64::from(got) - want).abs() <= bound, "{got} {want} {bound} on {device}");
@@ -264,7 +279,8 @@ fn sizes_across_the_limits_of_devices() {
     // 2^20 ones: past 65,535 in one loop of the reference device.
     let ones = Tensor::ones(&[1 << 20], DType::F32, &device).unwrap();
     assert_eq!(ones.sum_all().unwrap().item::<f32>().unwrap(), 1_048_576.0);
-    // 64 Mi elements are 256 MiB, twice the largest binding there, and more than 65,535 workgroups of 256.
+    // 64 Mi elements are 256 MiB, twice the largest binding there, and more than 65,535 workgroups
+    // of 256.
     let many = Tensor::full(&[64 << 20], 0.5, DType::F32, &device).unwrap().contiguous().unwrap();
     let stored = many.add(&Tensor::zeros(&[1], DType::F32, &device).unwrap()).unwrap();
     assert_eq!(stored.sum_all().unwrap().item::<f32>().unwrap(), 33_554_432.0);

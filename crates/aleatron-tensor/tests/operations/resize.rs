@@ -2,7 +2,8 @@
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{
-    Border, Coordinates, DType, Error, Filter, Interpolation, Nearest, ResizeAxis, ResizeOptions, Tensor,
+    Border, Coordinates, DType, Error, Filter, Interpolation, Nearest, ResizeAxis, ResizeOptions,
+    Tensor,
 };
 use half::f16;
 
@@ -65,12 +66,14 @@ fn lines_between_neighbours_are_straight() {
                     .map(|i| {
                         let at = place(coordinates, i % size, len, size);
                         let (low, fraction) = (at.floor(), at - at.floor());
-                        let element =
-                            |at: f64| f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize]);
+                        let element = |at: f64| {
+                            f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize])
+                        };
                         element(low) * (1.0 - fraction) + element(low + 1.0) * fraction
                     })
                     .collect();
-                // Weights, products and their sum are rounded; places differ by some 64-bit roundings.
+                // Weights, products and their sum are rounded; places differ by some 64-bit
+                // roundings.
                 let what = format!("{len} to {size} {coordinates:?} on {device}");
                 assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |_| 4.0 * U);
             }
@@ -93,8 +96,14 @@ fn the_nearest_neighbour_is_chosen_as_asked() {
             of(Nearest::PreferFloor, Coordinates::HalfPixel, 8),
             [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
         );
-        assert_eq!(of(Nearest::Floor, Coordinates::Asymmetric, 8), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
-        assert_eq!(of(Nearest::Ceil, Coordinates::Asymmetric, 8), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
+        assert_eq!(
+            of(Nearest::Floor, Coordinates::Asymmetric, 8),
+            [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+        );
+        assert_eq!(
+            of(Nearest::Ceil, Coordinates::Asymmetric, 8),
+            [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 3.0]
+        );
         assert_eq!(
             of(Nearest::PreferFloor, Coordinates::Asymmetric, 8),
             [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
@@ -113,7 +122,9 @@ fn regions_have_a_value_outside_and_scales_may_be_given() {
     for device in devices() {
         let x = Tensor::arange(0, 5, 1, DType::F32, &device).unwrap();
         let axis = ResizeAxis { region: [-0.25, 0.75], ..ResizeAxis::new(0, 5) };
-        let got = x.resize(&[axis], &with(Interpolation::Linear, Coordinates::CropAndResize(9.0))).unwrap();
+        let got = x
+            .resize(&[axis], &with(Interpolation::Linear, Coordinates::CropAndResize(9.0)))
+            .unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [9.0, 0.0, 1.0, 2.0, 3.0]);
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 3) };
         let got = x.resize(&[axis], &with(Interpolation::Linear, Coordinates::Asymmetric)).unwrap();
@@ -127,8 +138,10 @@ fn cubic_convolution_is_right() {
     for device in devices() {
         let x = Tensor::from_slice(&[0.0f32, 0.0, 1.0, 0.0, 0.0], &[5], &device).unwrap();
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 9) };
-        let got = x.resize(&[axis], &with(Interpolation::Cubic(-0.75), Coordinates::Asymmetric)).unwrap();
-        // At distances 1/2 and 3/2: (a + 2) / 8 - (a + 3) / 4 + 1, and a (27 / 8 - 45 / 4 + 12 - 4).
+        let got =
+            x.resize(&[axis], &with(Interpolation::Cubic(-0.75), Coordinates::Asymmetric)).unwrap();
+        // At distances 1/2 and 3/2: (a + 2) / 8 - (a + 3) / 4 + 1, and a (27 / 8 - 45 / 4 + 12 -
+        // 4).
         let (a, near, far) = (-0.75f32, 0.59375f32, -0.09375f32);
         assert_eq!((a + 2.0) / 8.0 - (a + 3.0) / 4.0 + 1.0, near);
         assert_eq!(got.to_vec::<f32>().unwrap(), [0.0, far, 0.0, near, 1.0, near, 0.0, far, 0.0]);
@@ -151,7 +164,11 @@ fn several_axes_views_and_halves_are_resized() {
             assert_eq!(of(&view).to_vec::<f32>().unwrap(), want, "{kind} on {device}");
         }
         let halves = whole.cast(DType::F16).unwrap();
-        let exact = of(&halves.cast(DType::F32).unwrap()).cast(DType::F16).unwrap().to_vec::<f16>().unwrap();
+        let exact = of(&halves.cast(DType::F32).unwrap())
+            .cast(DType::F16)
+            .unwrap()
+            .to_vec::<f16>()
+            .unwrap();
         assert_eq!(of(&halves).to_vec::<f16>().unwrap(), exact, "{device}");
     }
 }
@@ -160,8 +177,9 @@ fn several_axes_views_and_halves_are_resized() {
 fn what_cannot_be_resized_is_refused() {
     for device in devices() {
         let x = Tensor::ones(&[2, 0], DType::F32, &device).unwrap();
-        let resize =
-            |x: &Tensor, axes: &[ResizeAxis]| x.resize(axes, &ResizeOptions::new(Interpolation::Linear));
+        let resize = |x: &Tensor, axes: &[ResizeAxis]| {
+            x.resize(axes, &ResizeOptions::new(Interpolation::Linear))
+        };
         assert!(matches!(resize(&x, &[ResizeAxis::new(1, 3)]), Err(Error::Argument { .. })));
         assert_eq!(resize(&x, &[ResizeAxis::new(0, 3)]).unwrap().shape(), [3, 0]);
         assert!(matches!(resize(&x, &[ResizeAxis::new(2, 3)]), Err(Error::Axis { .. })));
@@ -173,12 +191,15 @@ fn what_cannot_be_resized_is_refused() {
         assert!(matches!(resize(&x.cast(DType::U8).unwrap(), &[]), Err(Error::DType { .. })));
         let bytes = Tensor::from_slice(&[7u8, 8, 9], &[3], &device).unwrap();
         let nearest = Interpolation::Nearest(Nearest::Floor);
-        let got = bytes.resize(&[ResizeAxis::new(0, 6)], &with(nearest, Coordinates::Asymmetric)).unwrap();
+        let got = bytes
+            .resize(&[ResizeAxis::new(0, 6)], &with(nearest, Coordinates::Asymmetric))
+            .unwrap();
         assert_eq!(got.to_vec::<u8>().unwrap(), [7, 7, 8, 8, 9, 9]);
     }
 }
 
-/// A filter as wide as the elements of the result weighs all elements that it covers, and neighbours outside count for nothing.
+/// A filter as wide as the elements of the result weighs all elements that it covers, and
+/// neighbours outside count for nothing.
 #[test]
 fn antialiasing_weighs_every_element_within_its_width() {
     let mut draw = Draw::new(43);
@@ -210,13 +231,16 @@ fn antialiasing_weighs_every_element_within_its_width() {
                     sum / total
                 })
                 .collect();
-            // 25 weights at most, each rounded once like its product, and as many additions of magnitudes below 1.
+            // 25 weights at most, each rounded once like its product, and as many additions of
+            // magnitudes below 1.
             let what = format!("12 to {size} {border:?} on {device}");
             assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |_| 28.0 * U);
         }
         let axis = ResizeAxis { scale: Some(1e-30), ..ResizeAxis::new(1, 1) };
-        let options =
-            ResizeOptions { filter: Filter::Antialias, ..ResizeOptions::new(Interpolation::Linear) };
+        let options = ResizeOptions {
+            filter: Filter::Antialias,
+            ..ResizeOptions::new(Interpolation::Linear)
+        };
         assert!(matches!(tensor.resize(&[axis], &options), Err(Error::Argument { .. })));
     }
 }

@@ -73,6 +73,7 @@ fn topk_and_other_axes_and_types() {
             assert!(matches!(wide.sort(0, Order::Ascending), Err(Error::DType { .. })));
         }
     }
-    let wide = Tensor::from_slice(&[1i64 << 40, -3, 5], &[3], &aleatron_tensor::Device::Cpu).unwrap();
+    let wide =
+        Tensor::from_slice(&[1i64 << 40, -3, 5], &[3], &aleatron_tensor::Device::Cpu).unwrap();
     assert_eq!(wide.sort(0, Order::Ascending).unwrap().to_vec::<i64>().unwrap(), [-3, 5, 1 << 40]);
 }

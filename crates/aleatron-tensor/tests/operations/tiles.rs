@@ -2,8 +2,8 @@
 
 use crate::common::{Draw, U, all_devices, devices};
 use aleatron_tensor::tiles::{
-    MaxOp, MemoryLayout, MinOp, PartitionView, ReduceOp, SumOp, TILE_SIZE, TensorView, tiled_max_2d,
-    tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial, tiled_sum_2d,
+    MaxOp, MemoryLayout, MinOp, PartitionView, ReduceOp, SumOp, TILE_SIZE, TensorView,
+    tiled_max_2d, tiled_min_2d, tiled_reduce_2d, tiled_reduce_partial, tiled_sum_2d,
 };
 use aleatron_tensor::{DType, Device, Error, SUM_DEPTH, Tensor};
 
@@ -32,8 +32,12 @@ fn matrices_of_every_shape() {
                 let size: f64 = wide.iter().map(|x| x.abs()).sum();
                 let sum = f64::from(item(tiled_sum_2d(&x).unwrap()));
                 let depth = SUM_DEPTH.min(rows * columns) as f64;
-                assert!((sum - wide.iter().sum::<f64>()).abs() <= depth * U * size, "{what} on {device}");
-                let fold = |f: fn(f32, f32) -> f32, first: f32| data.iter().fold(first, |a, b| f(a, *b));
+                assert!(
+                    (sum - wide.iter().sum::<f64>()).abs() <= depth * U * size,
+                    "{what} on {device}"
+                );
+                let fold =
+                    |f: fn(f32, f32) -> f32, first: f32| data.iter().fold(first, |a, b| f(a, *b));
                 assert_eq!(item(tiled_max_2d(&x).unwrap()), fold(f32::max, f32::NEG_INFINITY));
                 assert_eq!(item(tiled_min_2d(&x).unwrap()), fold(f32::min, f32::INFINITY));
                 assert_eq!(
@@ -42,14 +46,21 @@ fn matrices_of_every_shape() {
                     "{what} on {device}"
                 );
                 let partial = tiled_reduce_partial::<MaxAbs>(&x).unwrap();
-                assert_eq!(partial.shape(), [rows.div_ceil(TILE_SIZE), columns.div_ceil(TILE_SIZE)]);
+                assert_eq!(
+                    partial.shape(),
+                    [rows.div_ceil(TILE_SIZE), columns.div_ceil(TILE_SIZE)]
+                );
                 let across = columns.div_ceil(TILE_SIZE);
                 let mut want = vec![0f32; partial.len()];
                 for (i, x) in data.iter().enumerate() {
                     let tile = i / columns / TILE_SIZE * across + i % columns / TILE_SIZE;
                     want[tile] = MaxAbs::combine(want[tile], *x);
                 }
-                assert_eq!(partial.to_vec::<f32>().unwrap(), want, "{rows} x {columns} {what} on {device}");
+                assert_eq!(
+                    partial.to_vec::<f32>().unwrap(),
+                    want,
+                    "{rows} x {columns} {what} on {device}"
+                );
             }
         }
         let x = Tensor::full(&[3, 4], f32::NEG_INFINITY, DType::F32, &device).unwrap();
@@ -107,17 +118,27 @@ fn views_describe_memory_that_kernels_use() {
         assert!(matches!(TensorView::<i32>::of(&x), Err(Error::ReadAs { .. })));
         let beyond = TensorView::<f32>::new_2d(5, 6).unwrap();
         assert!(matches!(beyond.apply(&x), Err(Error::Argument { .. })));
-        for memory in
-            [MemoryLayout::RowMajor, MemoryLayout::ColumnMajor, MemoryLayout::Tiled { tile_size: [2, 3] }]
-        {
+        for memory in [
+            MemoryLayout::RowMajor,
+            MemoryLayout::ColumnMajor,
+            MemoryLayout::Tiled { tile_size: [2, 3] },
+        ] {
             let own = view.with_layout(memory).unwrap();
             let matrix = x.reshape(&[4, 6]).unwrap();
             let packed = own.pack(&matrix).unwrap();
             let values = floats(packed.clone());
             for (i, x) in floats(matrix.clone()).iter().enumerate() {
-                assert_eq!(values[own.linear_index([0, 0, i / 6, i % 6]).unwrap()], *x, "{memory:?}");
+                assert_eq!(
+                    values[own.linear_index([0, 0, i / 6, i % 6]).unwrap()],
+                    *x,
+                    "{memory:?}"
+                );
             }
-            assert_eq!(floats(own.apply(&packed).unwrap()), floats(matrix), "{memory:?} on {device}");
+            assert_eq!(
+                floats(own.apply(&packed).unwrap()),
+                floats(matrix),
+                "{memory:?} on {device}"
+            );
         }
     }
     let view = TensorView::<f32>::new_2d(4, 6).unwrap();

@@ -20,8 +20,10 @@ impl Model {
                     at[axis] = left % shape[axis];
                     left /= shape[axis];
                 }
-                let place =
-                    source(&at).iter().zip(&self.shape).fold(0, |place, (at, size)| place * size + at);
+                let place = source(&at)
+                    .iter()
+                    .zip(&self.shape)
+                    .fold(0, |place, (at, size)| place * size + at);
                 self.data[place]
             })
             .collect();
@@ -132,7 +134,10 @@ fn reshape_of_a_slice_keeps_its_place() {
         assert_eq!(tail.to_vec::<i32>().unwrap(), (12..24).collect::<Vec<_>>());
         let column = x.slice(1, 2..4).unwrap();
         assert!(matches!(column.view(&[8]), Err(Error::Reshape { .. })));
-        assert_eq!(column.reshape(&[8]).unwrap().to_vec::<i32>().unwrap(), [2, 3, 8, 9, 14, 15, 20, 21]);
+        assert_eq!(
+            column.reshape(&[8]).unwrap().to_vec::<i32>().unwrap(),
+            [2, 3, 8, 9, 14, 15, 20, 21]
+        );
         assert_eq!(x.flatten(0, -1).unwrap().shape(), [24]);
     }
 }

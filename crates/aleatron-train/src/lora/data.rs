@@ -18,19 +18,26 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Creates a sequence. Each label belongs to the token at the same index, and is what the model has to predict from the tokens before it;
-    /// tokens with the label [`IGNORED`] are only read. The first label is never predicted.
+    /// Creates a sequence. Each label belongs to the token at the same index, and is what the model
+    /// has to predict from the tokens before it; tokens with the label [`IGNORED`] are only
+    /// read. The first label is never predicted.
     ///
     /// # Errors
-    /// [`Error::Option`] for lists of different lengths, and for sequences without a label to predict.
+    /// [`Error::Option`] for lists of different lengths, and for sequences without a label to
+    /// predict.
     pub fn new(tokens: Vec<u32>, labels: Vec<i64>) -> Result<Self> {
         if tokens.len() != labels.len() {
             let value = format!("{} for {} tokens", labels.len(), tokens.len());
-            return Err(Error::option("number of labels", value, "there must be one for each token"));
+            return Err(Error::option(
+                "number of labels",
+                value,
+                "there must be one for each token",
+            ));
         }
         let own = Self { tokens, labels };
         if own.targets() == 0 {
-            let expected = "a sequence needs two tokens, and a label other than -100 after the first";
+            let expected =
+                "a sequence needs two tokens, and a label other than -100 after the first";
             return Err(Error::option("number of labels to predict", 0, expected));
         }
         Ok(own)
@@ -66,11 +73,15 @@ impl Sequence {
     /// Checks that a model has these tokens, labels and positions.
     pub(super) fn check(&self, config: &Config) -> Result<()> {
         let limit = config.vocabulary as u64;
-        let unknown_token = self.tokens.iter().map(|&token| i64::from(token)).find(|&t| t as u64 >= limit);
-        let is_known = |label: i64| label == IGNORED || u64::try_from(label).is_ok_and(|label| label < limit);
+        let unknown_token =
+            self.tokens.iter().map(|&token| i64::from(token)).find(|&t| t as u64 >= limit);
+        let is_known =
+            |label: i64| label == IGNORED || u64::try_from(label).is_ok_and(|label| label < limit);
         let unknown_label = self.labels.iter().copied().find(|&label| !is_known(label));
         let found = [("token", unknown_token), ("label", unknown_label)];
-        if let Some((what, value)) = found.into_iter().find_map(|(what, value)| Some((what, value?))) {
+        if let Some((what, value)) =
+            found.into_iter().find_map(|(what, value)| Some((what, value?)))
+        {
             let value = format!("{value} for a vocabulary of {limit}");
             return Err(Error::option(
                 what,
@@ -79,8 +90,16 @@ impl Sequence {
             ));
         }
         if self.tokens.len() > config.max_positions {
-            let value = format!("{} for {} positions of the model", self.tokens.len(), config.max_positions);
-            return Err(Error::option("length of a sequence", value, "cut sequences to fewer tokens"));
+            let value = format!(
+                "{} for {} positions of the model",
+                self.tokens.len(),
+                config.max_positions
+            );
+            return Err(Error::option(
+                "length of a sequence",
+                value,
+                "cut sequences to fewer tokens",
+            ));
         }
         Ok(())
     }
@@ -126,10 +145,12 @@ impl Reader<'_> {
     /// | `{"prompt": …, "completion": …}` | both and the end token; labels of the prompt are ignored |
     /// | `{"tokens": […], "labels": […]}` | the tokens as they are; without labels, the tokens are the labels |
     ///
-    /// One text is cut into sequences of the given length, without end tokens. Longer lines are truncated.
+    /// One text is cut into sequences of the given length, without end tokens. Longer lines are
+    /// truncated.
     ///
     /// # Errors
-    /// [`Error::File`] with the line for a file that cannot be read or a line that is no sequence, [`Error::Option`] for a length out of range.
+    /// [`Error::File`] with the line for a file that cannot be read or a line that is no sequence,
+    /// [`Error::Option`] for a length out of range.
     pub fn read(&self, path: &Path) -> Result<Corpus> {
         let limit = self.config.max_positions;
         if !(2..=limit).contains(&self.length) {
@@ -146,9 +167,12 @@ impl Reader<'_> {
             return Err(fault("not a regular file; give a .txt or .jsonl file".to_owned()));
         }
         let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
-        let is_lines = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"));
+        let is_lines =
+            path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("jsonl"));
         let corpus = match is_lines {
-            true => self.lines(&text).map_err(|(line, reason)| fault(format!("line {line}: {reason}")))?,
+            true => self
+                .lines(&text)
+                .map_err(|(line, reason)| fault(format!("line {line}: {reason}")))?,
             false => self.blocks(&text).map_err(|error| fault(error.to_string()))?,
         };
         match corpus.sequences.is_empty() {
@@ -181,7 +205,8 @@ impl Reader<'_> {
                 tokens.truncate(self.length);
                 labels.truncate(self.length);
             }
-            let sequence = Sequence::new(tokens, labels).and_then(|sequence| self.checked(sequence));
+            let sequence =
+                Sequence::new(tokens, labels).and_then(|sequence| self.checked(sequence));
             corpus.sequences.push(sequence.map_err(|error| fault(&error))?);
         }
         Ok(corpus)
@@ -195,29 +220,41 @@ impl Reader<'_> {
     /// Returns the tokens and labels of a line.
     fn line(&self, line: Line) -> Result<(Vec<u32>, Vec<i64>)> {
         let labelled = |tokens: Vec<u32>, ignored: usize| {
-            let label = |(i, &token): (usize, &u32)| if i < ignored { IGNORED } else { i64::from(token) };
+            let label =
+                |(i, &token): (usize, &u32)| if i < ignored { IGNORED } else { i64::from(token) };
             let labels = tokens.iter().enumerate().map(label).collect();
             (tokens, labels)
         };
         Ok(match line {
-            Line { text: Some(text), prompt: None, completion: None, tokens: None, labels: None } => {
-                labelled(self.ended(self.encode(&text)?), 0)
-            }
-            Line { text: None, prompt: Some(prompt), completion: Some(rest), tokens: None, labels: None } => {
+            Line {
+                text: Some(text),
+                prompt: None,
+                completion: None,
+                tokens: None,
+                labels: None,
+            } => labelled(self.ended(self.encode(&text)?), 0),
+            Line {
+                text: None,
+                prompt: Some(prompt),
+                completion: Some(rest),
+                tokens: None,
+                labels: None,
+            } => {
                 let start = self.encode(&prompt)?;
                 let whole = self.ended(self.encode(&(prompt + &rest))?);
-                // The last token of the prompt may continue into the completion; then it belongs to the completion.
+                // The last token of the prompt may continue into the completion; then it belongs to
+                // the completion.
                 let common = start.iter().zip(&whole).take_while(|(a, b)| a == b).count();
                 labelled(whole, common)
             }
-            Line { text: None, prompt: None, completion: None, tokens: Some(tokens), labels } => match labels
-            {
-                Some(labels) => (tokens, labels),
-                None => labelled(tokens, 0),
-            },
+            Line { text: None, prompt: None, completion: None, tokens: Some(tokens), labels } => {
+                match labels {
+                    Some(labels) => (tokens, labels),
+                    None => labelled(tokens, 0),
+                }
+            }
             _ => {
-                let expected =
-                    "give \"text\", \"prompt\" and \"completion\", or \"tokens\" with optional \"labels\"";
+                let expected = "give \"text\", \"prompt\" and \"completion\", or \"tokens\" with optional \"labels\"";
                 return Err(Error::option("combination of fields", "not supported", expected));
             }
         })

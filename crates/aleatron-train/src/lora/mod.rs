@@ -1,7 +1,8 @@
 //! Fine-tuning of language models by low-rank adapters (LoRA, Hu and others, [2021](https://arxiv.org/abs/2106.09685)).
 //!
-//! [`LoraModel`] is a model of the Llama family with frozen weights and the forward pass of `aleatron-transformer` out of tensor operations
-//! with gradients. [`finetune`] trains the corrections of its adapter, in floating point or through streams ([`LoraStreams`]); [`data`]
+//! [`LoraModel`] is a model of the Llama family with frozen weights and the forward pass of
+//! `aleatron-transformer` out of tensor operations with gradients. [`finetune`] trains the
+//! corrections of its adapter, in floating point or through streams ([`LoraStreams`]); [`data`]
 //! reads texts.
 //!
 //! ```no_run
@@ -65,7 +66,8 @@ pub struct FinetuneOptions {
     pub steps: usize,
     /// Sequences whose gradients are computed at once.
     pub batch: usize,
-    /// Batches whose gradients are added up for one update. An update is that of a single batch of all their sequences.
+    /// Batches whose gradients are added up for one update. An update is that of a single batch of
+    /// all their sequences.
     pub accumulation: usize,
     /// The settings of AdamW; the defaults are those of torch, with a learning rate of 2e-4.
     pub adam: AdamOptions,
@@ -79,7 +81,8 @@ pub struct FinetuneOptions {
     pub activations: Activations,
     /// Decides the order of sequences and the dropout.
     pub seed: u64,
-    /// A file that is written every half minute and at the end. If it exists and belongs to the same training, that goes on from there.
+    /// A file that is written every half minute and at the end. If it exists and belongs to the
+    /// same training, that goes on from there.
     pub checkpoint: Option<PathBuf>,
 }
 
@@ -118,13 +121,19 @@ pub struct Step {
 /// Trains the adapter of a model on sequences, and returns the steps.
 ///
 /// # Errors
-/// [`Error::Option`] for options outside their range and for tokens that the model does not have, [`Error::StepNotFinite`] if training diverges,
-/// [`Error::File`] for a checkpoint that cannot be read or written, or belongs to another training.
-pub fn finetune(model: &LoraModel, data: &[Sequence], options: &FinetuneOptions) -> Result<Vec<Step>> {
+/// [`Error::Option`] for options outside their range and for tokens that the model does not have,
+/// [`Error::StepNotFinite`] if training diverges, [`Error::File`] for a checkpoint that cannot be
+/// read or written, or belongs to another training.
+pub fn finetune(
+    model: &LoraModel,
+    data: &[Sequence],
+    options: &FinetuneOptions,
+) -> Result<Vec<Step>> {
     finetune_with(model, data, options, Cancel::NEVER, &mut |_| {})
 }
 
-/// Trains like [`finetune`], with cancellation and a report of every step. A cancelled training writes its checkpoint.
+/// Trains like [`finetune`], with cancellation and a report of every step. A cancelled training
+/// writes its checkpoint.
 ///
 /// # Errors
 /// As [`finetune`], and [`aleatron_core::Error::Cancelled`].
@@ -163,7 +172,12 @@ impl FinetuneOptions {
                 return Err(Error::option(option, 0, "it must be at least 1"));
             }
         }
-        if self.batch.checked_mul(self.accumulation).and_then(|n| n.checked_mul(self.steps)).is_none() {
+        if self
+            .batch
+            .checked_mul(self.accumulation)
+            .and_then(|n| n.checked_mul(self.steps))
+            .is_none()
+        {
             return Err(Error::option(
                 "steps",
                 self.steps,
@@ -212,14 +226,23 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(model: &'a LoraModel, data: &'a [Sequence], options: &'a FinetuneOptions) -> Result<Self> {
+    fn new(
+        model: &'a LoraModel,
+        data: &'a [Sequence],
+        options: &'a FinetuneOptions,
+    ) -> Result<Self> {
         let adapter = model.adapter()?;
         let dropout = adapter.dropout();
         if !(0.0..1.0).contains(&dropout) {
-            return Err(Error::option("lora_dropout", dropout, "it must be at least 0 and less than 1"));
+            return Err(Error::option(
+                "lora_dropout",
+                dropout,
+                "it must be at least 0 and less than 1",
+            ));
         }
         if model.streams().is_some() && dropout > 0.0 {
-            let reason = "it must be 0 with streams, which run corrections and weights as one matrix";
+            let reason =
+                "it must be 0 with streams, which run corrections and weights as one matrix";
             return Err(Error::option("lora_dropout", dropout, reason));
         }
         // Reading all weights takes time: only a checkpoint needs it.
@@ -250,7 +273,8 @@ impl<'a> Run<'a> {
     fn step(&mut self) -> Result<Step> {
         let (options, done) = (self.options, self.history.len());
         let size = options.batch * options.accumulation;
-        let sequences: Vec<&Sequence> = (done * size..(done + 1) * size).map(|i| self.sequence(i)).collect();
+        let sequences: Vec<&Sequence> =
+            (done * size..(done + 1) * size).map(|i| self.sequence(i)).collect();
         let targets = sequences.iter().map(|sequence| sequence.targets()).sum();
         let rate = options.adam.rate * options.schedule.factor(done, options.steps);
         self.optimizer.set_rate(rate);
@@ -269,7 +293,8 @@ impl<'a> Run<'a> {
             loss.backward()?;
             sum += value;
         }
-        let norm = clip_grad_norm(self.optimizer.parameters(), options.clip.unwrap_or(f64::INFINITY))?;
+        let norm =
+            clip_grad_norm(self.optimizer.parameters(), options.clip.unwrap_or(f64::INFINITY))?;
         if !norm.is_finite() {
             self.optimizer.zero_grad();
             return Err(fault("norm of the gradients", norm));
@@ -287,10 +312,16 @@ impl<'a> Run<'a> {
         };
         let named = self.model.named_parameters().into_iter();
         let checkpoint = Checkpoint {
-            parameters: named.map(|(name, parameter)| (name, parameter.tensor().detach())).collect(),
+            parameters: named
+                .map(|(name, parameter)| (name, parameter.tensor().detach()))
+                .collect(),
             best: BTreeMap::new(),
             optimizer: self.optimizer.state()?,
-            record: Record { format: FORMAT, fingerprint: fingerprint.clone(), steps: self.history.clone() },
+            record: Record {
+                format: FORMAT,
+                fingerprint: fingerprint.clone(),
+                steps: self.history.clone(),
+            },
         };
         checkpoint.save(path)
     }
@@ -308,7 +339,8 @@ impl<'a> Run<'a> {
             return Err(fault(reason.to_owned()));
         }
         for (name, parameter) in self.model.named_parameters() {
-            let value = parameters.get(&name).ok_or_else(|| fault(format!("\"{name}\" is missing")))?;
+            let value =
+                parameters.get(&name).ok_or_else(|| fault(format!("\"{name}\" is missing")))?;
             parameter.set(&value.to_device(&parameter.tensor().device())?)?;
         }
         self.optimizer.load_state(&optimizer)?;

@@ -1,4 +1,5 @@
-//! The differentiable forward pass: a frozen model of the Llama family out of tensor operations, with trainable low-rank corrections.
+//! The differentiable forward pass: a frozen model of the Llama family out of tensor operations,
+//! with trainable low-rank corrections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +63,8 @@ pub(super) struct PassOptions {
 
 impl PassOptions {
     /// Returns the options of a pass that is not a step of training.
-    const PLAIN: Self = Self { dropout: Dropout::Disabled, activations: Activations::Retained, seed: 0 };
+    const PLAIN: Self =
+        Self { dropout: Dropout::Disabled, activations: Activations::Retained, seed: 0 };
 }
 
 /// The parameters of a correction.
@@ -136,7 +138,8 @@ impl LoraModel {
     /// Loads a model of a folder or of the program and puts an adapter on it.
     ///
     /// # Errors
-    /// [`Error::Family`] for a family without a differentiable pass, [`Error::Transformer`] with the file, the option or the tensor that is wrong.
+    /// [`Error::Family`] for a family without a differentiable pass, [`Error::Transformer`] with
+    /// the file, the option or the tensor that is wrong.
     pub fn from_pretrained(
         source: &ModelSource,
         config: &Config,
@@ -200,17 +203,33 @@ impl LoraModel {
             layers.push(Arc::new(Layer { norms, maps, has_window, index }));
         }
         if corrections.is_empty() {
-            return Err(Error::option("number of corrections", 0, "the adapter must have at least one"));
+            return Err(Error::option(
+                "number of corrections",
+                0,
+                "the adapter must have at least one",
+            ));
         }
         let (config, device) = (config.clone(), device.clone());
-        Ok(Self { config, device, embedding, head, norm, layers, adapter, corrections, streams: None })
+        Ok(Self {
+            config,
+            device,
+            embedding,
+            head,
+            norm,
+            layers,
+            adapter,
+            corrections,
+            streams: None,
+        })
     }
 
-    /// Returns the model with every linear product as streams in the forward pass. The counts are those of an evaluation of the weights with
-    /// the adapter added to them. Gradients are those of the products in floating point with inputs that saturate.
+    /// Returns the model with every linear product as streams in the forward pass. The counts are
+    /// those of an evaluation of the weights with the adapter added to them. Gradients are
+    /// those of the products in floating point with inputs that saturate.
     ///
     /// # Errors
-    /// [`Error::Option`] for integer arithmetic, and for input scales that are not positive or not one for each linear product.
+    /// [`Error::Option`] for integer arithmetic, and for input scales that are not positive or not
+    /// one for each linear product.
     pub fn with_streams(mut self, streams: LoraStreams) -> Result<Self> {
         streams.check(&self.config)?;
         self.streams = Some(Arc::new(streams));
@@ -261,7 +280,8 @@ impl LoraModel {
 
     /// Adds all weights, the frozen ones and the trainable ones, to a digest.
     pub(super) fn digest(&self, digest: &mut Digest) -> Result<()> {
-        let trainable: Vec<Tensor> = self.parameters().iter().map(|own| own.tensor().detach()).collect();
+        let trainable: Vec<Tensor> =
+            self.parameters().iter().map(|own| own.tensor().detach()).collect();
         let maps = self.layers.iter().flat_map(|layer| layer.maps.values());
         let frozen = maps.flat_map(|map| std::iter::once(&map.weight).chain(&map.bias));
         let norms = self.layers.iter().flat_map(|layer| &layer.norms);
@@ -275,7 +295,8 @@ impl LoraModel {
         Ok(())
     }
 
-    /// Computes the logits after each token, `[tokens, vocabulary]`, without dropout. Streams have the seed 0.
+    /// Computes the logits after each token, `[tokens, vocabulary]`, without dropout. Streams have
+    /// the seed 0.
     ///
     /// # Errors
     /// [`Error::Option`] for tokens that the model does not have, and for too many of them.
@@ -312,7 +333,11 @@ impl LoraModel {
             }
         }
         if rows.is_empty() {
-            return Err(Error::option("number of labels to predict", 0, "there must be at least one"));
+            return Err(Error::option(
+                "number of labels to predict",
+                0,
+                "there must be at least one",
+            ));
         }
         let x = self.hidden(sequences, options)?;
         let n = rows.len();
@@ -328,8 +353,8 @@ impl LoraModel {
         Ok(chosen.sum_all()?.mul(-1.0 / total as f64)?)
     }
 
-    /// Computes the normed outputs of the last layer, `[sequences * longest, hidden]`. Shorter sequences are padded at their end, which no
-    /// earlier position attends to.
+    /// Computes the normed outputs of the last layer, `[sequences * longest, hidden]`. Shorter
+    /// sequences are padded at their end, which no earlier position attends to.
     fn hidden(&self, sequences: &[&Sequence], options: PassOptions) -> Result<Tensor> {
         sequences.iter().try_for_each(|sequence| sequence.check(&self.config))?;
         let (batch, length) = (sequences.len(), longest(sequences));
@@ -413,7 +438,8 @@ impl LoraModel {
 }
 
 impl Layer {
-    /// Computes the output of the layer from rows `[batch * length, hidden]` and the tensors of its corrections.
+    /// Computes the output of the layer from rows `[batch * length, hidden]` and the tensors of its
+    /// corrections.
     fn forward(&self, x: &Tensor, tensors: &[Tensor], pass: &Pass) -> TensorResult<Tensor> {
         use Projection::{Down, Gate, Key, Output, Query, Up, Value};
         let [attention_norm, feed_forward_norm] = &self.norms;
@@ -488,7 +514,9 @@ impl Map {
     /// Returns the weights with the correction, a row for each output.
     fn effective(&self, tensors: &[Tensor]) -> TensorResult<Tensor> {
         let weight = self.weight.t()?;
-        let Some(Correction { first, scale, .. }) = self.correction else { return weight.contiguous() };
+        let Some(Correction { first, scale, .. }) = self.correction else {
+            return weight.contiguous();
+        };
         let Some([a, b]) = tensors.get(first..first + 2) else {
             return Err(internal("correction without tensors"));
         };
@@ -504,8 +532,10 @@ impl Map {
         };
         let x = match dropout {
             Dropout::Enabled { share, seed } if share > 0.0 => {
-                // The mask is a function of the step and the correction: recomputed layers get the same.
-                let draws = Tensor::rand_seeded(x.shape(), seed_of(seed, index), DType::F32, &x.device())?;
+                // The mask is a function of the step and the correction: recomputed layers get the
+                // same.
+                let draws =
+                    Tensor::rand_seeded(x.shape(), seed_of(seed, index), DType::F32, &x.device())?;
                 x.mul(&draws.ge(share)?.cast(DType::F32)?.mul(1.0 / (1.0 - share))?)?
             }
             _ => x.clone(),
@@ -515,9 +545,11 @@ impl Map {
 }
 
 impl Pass {
-    /// Returns rows as `[batch, kv_heads, group, length, head_dim]`, where `group` heads share a head of keys and values.
+    /// Returns rows as `[batch, kv_heads, group, length, head_dim]`, where `group` heads share a
+    /// head of keys and values.
     fn heads_of(&self, x: &Tensor, group: usize) -> TensorResult<Tensor> {
-        x.reshape(&[self.batch, self.length, self.kv_heads, group, self.head_dim])?.permute(&[0, 2, 3, 1, 4])
+        x.reshape(&[self.batch, self.length, self.kv_heads, group, self.head_dim])?
+            .permute(&[0, 2, 3, 1, 4])
     }
 
     /// Rotates the pairs (i, i + half) of each head by the angles of its position.
@@ -530,8 +562,8 @@ impl Pass {
     }
 }
 
-/// Returns the rows of a matrix of the model that a projection of it stands for; `index` is that of the projection among those of the
-/// matrix.
+/// Returns the rows of a matrix of the model that a projection of it stands for; `index` is that of
+/// the projection among those of the matrix.
 fn rows_of(config: &Config, slot: Slot, projection: Projection, index: usize) -> Vec<usize> {
     let n = projection.shape(config)[0];
     match slot {
@@ -566,7 +598,9 @@ fn index(value: usize) -> Result<i32> {
 
 /// Returns a matrix as a tensor without its padding.
 fn matrix(matrix: &Matrix, device: &Device) -> Result<Tensor> {
-    let MatrixData::F32(data) = matrix.data() else { return Err(Error::internal("lora/model.rs, matrix")) };
+    let MatrixData::F32(data) = matrix.data() else {
+        return Err(Error::internal("lora/model.rs, matrix"));
+    };
     let (rows, columns, stride) = (matrix.rows(), matrix.columns(), matrix.stride());
     let padded = Tensor::from_slice(data, &[rows, stride], device)?;
     Ok(if stride == columns { padded } else { padded.slice(1, 0..columns)?.contiguous()? })

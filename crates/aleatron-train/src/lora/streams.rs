@@ -15,8 +15,8 @@ use crate::{Error, Result};
 /// The streams that a model is fine-tuned through.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoraStreams {
-    /// The length, the generator and the other settings of all products; generators with a seed get
-    /// a new one in each step.
+    /// The length, the generator and the other settings of all products; generators with a seed
+    /// get a new one in each step.
     pub streams: StreamConfig,
     /// The input that becomes 1, for each product in the order of [`LinearId::all`]. Larger inputs
     /// saturate.
@@ -39,7 +39,9 @@ impl LoraStreams {
             ));
         }
         match self.input_scales.iter().find(|scale| !(**scale > 0.0 && scale.is_finite())) {
-            Some(scale) => Err(Error::option("input scale", scale, "it must be positive and finite")),
+            Some(scale) => {
+                Err(Error::option("input scale", scale, "it must be positive and finite"))
+            }
             None => Ok(()),
         }
     }
@@ -91,7 +93,10 @@ impl StreamPass {
         let columns = outputs.into_iter().map(|(output, rows)| {
             let of_position =
                 |position: &[f64]| rows.iter().map(|&row| position[row] as f32).collect::<Vec<_>>();
-            straight_through(&output, values.chunks_exact(n_outputs).flat_map(of_position).collect())
+            straight_through(
+                &output,
+                values.chunks_exact(n_outputs).flat_map(of_position).collect(),
+            )
         });
         columns.collect()
     }

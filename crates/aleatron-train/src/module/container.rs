@@ -32,7 +32,9 @@ impl Module for Sequential {
     fn state(&self) -> Vec<(String, State)> {
         let mut all = Vec::new();
         for (k, module) in self.0.iter().enumerate() {
-            all.extend(module.state().into_iter().map(|(name, state)| (format!("{k}.{name}"), state)));
+            all.extend(
+                module.state().into_iter().map(|(name, state)| (format!("{k}.{name}"), state)),
+            );
         }
         all
     }

@@ -30,11 +30,12 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
-    /// Creates a convolution from `channels[0]` to `channels[1]` channels with random weights, initialized like those of
-    /// [`super::Linear`].
+    /// Creates a convolution from `channels[0]` to `channels[1]` channels with random weights,
+    /// initialized like those of [`super::Linear`].
     ///
     /// # Errors
-    /// [`Error::Option`] for groups that do not divide the channels, [`Error::Tensor`] if memory is exhausted.
+    /// [`Error::Option`] for groups that do not divide the channels, [`Error::Tensor`] if memory is
+    /// exhausted.
     pub fn new(
         channels: [usize; 2],
         kernel: [usize; 2],

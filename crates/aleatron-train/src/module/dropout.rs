@@ -22,7 +22,11 @@ impl Dropout {
     /// [`Error::Option`] for a share outside [0, 1).
     pub fn new(share: f64, seed: u64) -> Result<Self> {
         if !(0.0..1.0).contains(&share) {
-            return Err(Error::option("share of dropout", share, "it must be at least 0 and less than 1"));
+            return Err(Error::option(
+                "share of dropout",
+                share,
+                "it must be at least 0 and less than 1",
+            ));
         }
         Ok(Self { share, generator: Mutex::new(Generator::new(seed)), mode: Mode::Training })
     }

@@ -16,7 +16,12 @@ impl Embedding {
     ///
     /// # Errors
     /// [`crate::Error::Tensor`] if memory is exhausted.
-    pub fn new(rows: usize, width: usize, generator: &mut Generator, device: &Device) -> Result<Self> {
+    pub fn new(
+        rows: usize,
+        width: usize,
+        generator: &mut Generator,
+        device: &Device,
+    ) -> Result<Self> {
         Ok(Self { weight: Parameter::new(&generator.randn(&[rows, width], DType::F32, device)?)? })
     }
 }

@@ -13,11 +13,17 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Creates a layer with random weights: uniform with a bound of one over the root of the number of inputs.
+    /// Creates a layer with random weights: uniform with a bound of one over the root of the number
+    /// of inputs.
     ///
     /// # Errors
     /// [`crate::Error::Option`] for no inputs, [`crate::Error::Tensor`] if memory is exhausted.
-    pub fn new(inputs: usize, outputs: usize, generator: &mut Generator, device: &Device) -> Result<Self> {
+    pub fn new(
+        inputs: usize,
+        outputs: usize,
+        generator: &mut Generator,
+        device: &Device,
+    ) -> Result<Self> {
         let bound = bound(inputs)?;
         let weight = uniform(&[outputs, inputs], bound, generator, device)?;
         Ok(Self { weight, bias: uniform(&[outputs], bound, generator, device)? })

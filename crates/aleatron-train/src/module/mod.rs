@@ -40,7 +40,8 @@ use crate::{Error, Parameter, Result};
 /// How modules run that differ between training and use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Dropout drops, batch normalization uses the statistics of the batch and updates the running ones.
+    /// Dropout drops, batch normalization uses the statistics of the batch and updates the running
+    /// ones.
     #[default]
     Training,
     /// Dropout is the identity, batch normalization uses the running statistics.
@@ -114,10 +115,15 @@ pub trait Module: Send + Sync {
     /// [`Error::State`] with the tensor at fault.
     fn load_state_dict(&self, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
         let own = self.state();
-        let fault = |name: &str, reason: String| Error::State { place: format!("\"{name}\""), reason };
-        if let Some(name) = tensors.keys().find(|name| own.iter().all(|(known, _)| known != *name)) {
+        let fault =
+            |name: &str, reason: String| Error::State { place: format!("\"{name}\""), reason };
+        if let Some(name) = tensors.keys().find(|name| own.iter().all(|(known, _)| known != *name))
+        {
             let known: Vec<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(fault(name, format!("the module has no such tensor; it has {}", known.join(", "))));
+            return Err(fault(
+                name,
+                format!("the module has no such tensor; it has {}", known.join(", ")),
+            ));
         }
         let mut values = Vec::with_capacity(own.len());
         for (name, state) in &own {
@@ -125,8 +131,10 @@ pub trait Module: Send + Sync {
             let old = state.cell().tensor();
             if value.shape() != old.shape() || !value.dtype().is_float() {
                 let (expected, actual) = (old.shape(), value.shape());
-                let reason =
-                    format!("expected floats of shape {expected:?}, got {} {actual:?}", value.dtype());
+                let reason = format!(
+                    "expected floats of shape {expected:?}, got {} {actual:?}",
+                    value.dtype()
+                );
                 return Err(fault(name, reason));
             }
             values.push(value.cast(old.dtype())?.to_device(&old.device())?);
@@ -172,7 +180,12 @@ impl Module for Activation {
 }
 
 /// Draws a parameter uniformly from `[-bound, bound)`, as torch initializes weights and biases.
-fn uniform(shape: &[usize], bound: f64, generator: &mut Generator, device: &Device) -> Result<Parameter> {
+fn uniform(
+    shape: &[usize],
+    bound: f64,
+    generator: &mut Generator,
+    device: &Device,
+) -> Result<Parameter> {
     let draws = generator.rand(shape, DType::F32, device)?;
     Parameter::new(&draws.mul(2.0 * bound)?.sub(bound)?)
 }

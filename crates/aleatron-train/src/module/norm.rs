@@ -26,7 +26,11 @@ impl LayerNorm {
     /// [`Error::Tensor`] if memory is exhausted.
     pub fn new(shape: &[usize], device: &Device) -> Result<Self> {
         let axes = (1..=shape.len() as isize).rev().map(|axis| -axis).collect();
-        Ok(Self { weight: constant(shape, 1.0, device)?, bias: constant(shape, 0.0, device)?, axes })
+        Ok(Self {
+            weight: constant(shape, 1.0, device)?,
+            bias: constant(shape, 0.0, device)?,
+            axes,
+        })
     }
 }
 
@@ -41,7 +45,8 @@ impl Module for LayerNorm {
     }
 }
 
-/// Batch normalization of features `[n, channels]`, sequences `[n, channels, positions]` or images `[n, channels, rows, columns]`.
+/// Batch normalization of features `[n, channels]`, sequences `[n, channels, positions]` or images
+/// `[n, channels, rows, columns]`.
 #[derive(Debug, Clone)]
 pub struct BatchNorm {
     weight: Parameter,
@@ -80,7 +85,8 @@ impl Module for BatchNorm {
         let channels = self.weight.tensor().len();
         if x.rank() < 2 || x.shape()[1] != channels {
             let place = "batch normalization".to_owned();
-            let reason = format!("expected {channels} channels along axis 1, got shape {:?}", x.shape());
+            let reason =
+                format!("expected {channels} channels along axis 1, got shape {:?}", x.shape());
             return Err(Error::State { place, reason });
         }
         let mut shape = vec![1; x.rank()];
@@ -97,7 +103,8 @@ impl Module for BatchNorm {
                 let variance = x.sub(&mean)?.square()?.mean_keepdim(&axes[..])?;
                 let n = x.len().checked_div(channels).unwrap_or(0);
                 if n < 2 {
-                    let expected = "training needs at least two for each channel; use a larger batch";
+                    let expected =
+                        "training needs at least two for each channel; use a larger batch";
                     return Err(Error::option("elements of batch normalization", n, expected));
                 }
                 autograd::no_grad(|| self.update(&mean.detach(), &variance.detach(), n))?;

@@ -34,11 +34,18 @@ pub struct AdamOptions {
 
 impl Default for AdamOptions {
     fn default() -> Self {
-        Self { rate: 1e-3, betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0, decay: Decay::Decoupled }
+        Self {
+            rate: 1e-3,
+            betas: [0.9, 0.999],
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            decay: Decay::Decoupled,
+        }
     }
 }
 
-/// Adam (Kingma and Ba, 2015), with decoupled weight decay (Loshchilov and Hutter, 2019) by default.
+/// Adam (Kingma and Ba, 2015), with decoupled weight decay (Loshchilov and Hutter, 2019) by
+/// default.
 #[derive(Debug)]
 pub struct Adam {
     parameters: Vec<Parameter>,
@@ -59,16 +66,28 @@ impl Adam {
         for beta in options.betas {
             check("beta of Adam", beta, 1.0, "it must be at least 0 and less than 1")?;
         }
-        check("epsilon of Adam", options.epsilon, f64::INFINITY, "it must be finite and at least 0")?;
-        check("weight decay", options.weight_decay, f64::INFINITY, "it must be finite and at least 0")?;
+        check(
+            "epsilon of Adam",
+            options.epsilon,
+            f64::INFINITY,
+            "it must be finite and at least 0",
+        )?;
+        check(
+            "weight decay",
+            options.weight_decay,
+            f64::INFINITY,
+            "it must be finite and at least 0",
+        )?;
         let moments = vec![None; parameters.len()];
         Ok(Self { parameters, options, steps: 0, moments })
     }
 
     fn update(&mut self) -> Result<()> {
-        let AdamOptions { rate, betas: [first, second], epsilon, weight_decay, decay } = self.options;
+        let AdamOptions { rate, betas: [first, second], epsilon, weight_decay, decay } =
+            self.options;
         self.steps += 1;
-        let [bias_first, bias_second] = [first, second].map(|beta| 1.0 - beta.powf(self.steps as f64));
+        let [bias_first, bias_second] =
+            [first, second].map(|beta| 1.0 - beta.powf(self.steps as f64));
         for (parameter, moments) in self.parameters.iter().zip(&mut self.moments) {
             let Some(mut gradient) = parameter.grad() else { continue };
             let mut value = parameter.tensor().detach();
@@ -77,7 +96,8 @@ impl Adam {
                 Decay::Coupled => gradient = gradient.add(&value.mul(weight_decay)?)?,
                 Decay::Decoupled => value = value.mul(1.0 - rate * weight_decay)?,
             }
-            let (mean, square) = (gradient.mul(1.0 - first)?, gradient.square()?.mul(1.0 - second)?);
+            let (mean, square) =
+                (gradient.mul(1.0 - first)?, gradient.square()?.mul(1.0 - second)?);
             let (mean, square) = match moments {
                 Some([m, v]) => (m.mul(first)?.add(&mean)?, v.mul(second)?.add(&square)?),
                 None => (mean, square),
@@ -109,8 +129,10 @@ impl Optimizer for Adam {
 
     fn state(&self) -> Result<BTreeMap<String, Tensor>> {
         let steps = i64::try_from(self.steps).unwrap_or(i64::MAX);
-        let mut state =
-            BTreeMap::from([("steps".to_owned(), Tensor::from_slice(&[steps], &[1], &Device::Cpu)?)]);
+        let mut state = BTreeMap::from([(
+            "steps".to_owned(),
+            Tensor::from_slice(&[steps], &[1], &Device::Cpu)?,
+        )]);
         for (k, moments) in self.moments.iter().enumerate() {
             if let Some([mean, square]) = moments {
                 state.insert(format!("mean.{k}"), mean.clone());
@@ -121,9 +143,12 @@ impl Optimizer for Adam {
     }
 
     fn load_state(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
-        let fault =
-            |reason: &str| Error::State { place: "optimizer state".to_owned(), reason: reason.to_owned() };
-        let steps = state.get("steps").ok_or_else(|| fault("\"steps\" is missing"))?.to_vec::<i64>()?;
+        let fault = |reason: &str| Error::State {
+            place: "optimizer state".to_owned(),
+            reason: reason.to_owned(),
+        };
+        let steps =
+            state.get("steps").ok_or_else(|| fault("\"steps\" is missing"))?.to_vec::<i64>()?;
         let &[steps] = steps.as_slice() else { return Err(fault("\"steps\" is not one number")) };
         let steps = u64::try_from(steps).map_err(|_| fault("\"steps\" is negative"))?;
         let mut moments = Vec::with_capacity(self.parameters.len());

@@ -94,7 +94,8 @@ impl OptimizerKind {
     }
 }
 
-/// Scales all gradients so that their norm together does not exceed `limit`, and returns the norm before.
+/// Scales all gradients so that their norm together does not exceed `limit`, and returns the norm
+/// before.
 ///
 /// # Errors
 /// [`Error::Option`] for a limit that is not positive, [`Error::Tensor`] if a device fails.
@@ -125,7 +126,11 @@ fn check(option: &'static str, value: f64, high: f64, expected: &'static str) ->
 }
 
 /// Returns the tensor of a state, if its shape is that of the parameter.
-fn from_state(state: &BTreeMap<String, Tensor>, name: &str, parameter: &Parameter) -> Result<Option<Tensor>> {
+fn from_state(
+    state: &BTreeMap<String, Tensor>,
+    name: &str,
+    parameter: &Parameter,
+) -> Result<Option<Tensor>> {
     let Some(tensor) = state.get(name) else { return Ok(None) };
     let own = parameter.tensor();
     if tensor.shape() != own.shape() {

@@ -24,7 +24,8 @@ impl Default for SgdOptions {
     }
 }
 
-/// Stochastic gradient descent with momentum, by the rule of torch: `v = momentum v + g`, `w = w - rate v`.
+/// Stochastic gradient descent with momentum, by the rule of torch: `v = momentum v + g`, `w = w -
+/// rate v`.
 #[derive(Debug)]
 pub struct Sgd {
     parameters: Vec<Parameter>,
@@ -40,7 +41,12 @@ impl Sgd {
     pub fn new(parameters: Vec<Parameter>, options: SgdOptions) -> Result<Self> {
         check("learning rate", options.rate, f64::INFINITY, "it must be finite and at least 0")?;
         check("momentum", options.momentum, 1.0, "it must be at least 0 and less than 1")?;
-        check("weight decay", options.weight_decay, f64::INFINITY, "it must be finite and at least 0")?;
+        check(
+            "weight decay",
+            options.weight_decay,
+            f64::INFINITY,
+            "it must be finite and at least 0",
+        )?;
         let velocity = vec![None; parameters.len()];
         Ok(Self { parameters, options, velocity })
     }

@@ -1,7 +1,8 @@
 //! Fine-tuning by adapters, against the engine and a model in f64.
 //!
-//! `reference.rs` of the transformer's tests runs a model in f64 and bounds how far the logits of a pass in f32 may be from it. Products of
-//! tensors may add their terms in any order, so the bound is that of sums in order.
+//! `reference.rs` of the transformer's tests runs a model in f64 and bounds how far the logits of a
+//! pass in f32 may be from it. Products of tensors may add their terms in any order, so the bound
+//! is that of sums in order.
 
 #[path = "../../../aleatron-transformer/tests/common/reference.rs"]
 #[allow(dead_code, unreachable_pub, clippy::panic)]
@@ -29,7 +30,8 @@ use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::weights::random::{RandomTensors, sized};
 use aleatron_transformer::weights::{Loader, TensorSource};
 use aleatron_transformer::{
-    Adapter, AdapterOptions, Config, CpuForwardPass, ForwardPass, Logits, ModelSource, Precision, Segment,
+    Adapter, AdapterOptions, Config, CpuForwardPass, ForwardPass, Logits, ModelSource, Precision,
+    Segment,
 };
 use reference::Reference;
 use rounding::{Rounding, Sums, U, g};
@@ -49,7 +51,8 @@ struct Model {
 impl Model {
     fn golden(name: &str) -> Self {
         let config = Config::read(&golden(name).join("config.json")).unwrap();
-        let source = Box::new(TensorFiles::open_model(&ModelSource::Folder(golden(name)), &config).unwrap());
+        let source =
+            Box::new(TensorFiles::open_model(&ModelSource::Folder(golden(name)), &config).unwrap());
         Self { config, source }
     }
 
@@ -86,7 +89,8 @@ impl Model {
 /// An adapter on all projections, of rank 2 with the factor 2.
 fn adapter(config: &Config, dropout: f64) -> Adapter {
     let targets = targets(config, &["all"]).unwrap();
-    let options = AdapterOptions { rank: 2, alpha: 4.0, dropout, targets, ..AdapterOptions::default() };
+    let options =
+        AdapterOptions { rank: 2, alpha: 4.0, dropout, targets, ..AdapterOptions::default() };
     Adapter::create(config, &options, 3).unwrap()
 }
 
@@ -111,7 +115,13 @@ fn folder(name: &str) -> PathBuf {
 
 /// Compares logits of all rows and some tokens with a reference.
 #[track_caller]
-fn assert_logits(reference: &Reference, tokens: &[u32], logits: &[f32], rounding: Rounding, what: &str) {
+fn assert_logits(
+    reference: &Reference,
+    tokens: &[u32],
+    logits: &[f32],
+    rounding: Rounding,
+    what: &str,
+) {
     let trace = reference.read(tokens, rounding);
     let vocabulary = logits.len() / tokens.len();
     for (row, logits) in logits.chunks_exact(vocabulary).enumerate() {
@@ -136,14 +146,19 @@ fn logits_of_a_new_adapter_are_those_of_the_engine() {
 #[test]
 fn window_changes_the_logits() {
     let model = Model::windowed();
-    let full = Model { config: sized("tiny").unwrap(), source: Box::new(RandomTensors { seed: 5 }) };
+    let full =
+        Model { config: sized("tiny").unwrap(), source: Box::new(RandomTensors { seed: 5 }) };
     let adapter = adapter(&model.config, 0.0);
     let tokens = model.tokens(9);
-    let [a, b] = [&model, &full].map(|m| m.lora(&adapter).logits(&tokens).unwrap().to_vec::<f32>().unwrap());
+    let [a, b] =
+        [&model, &full].map(|m| m.lora(&adapter).logits(&tokens).unwrap().to_vec::<f32>().unwrap());
     let vocabulary = model.config.vocabulary;
     // The first three positions see all keys.
     assert_eq!(a[..3 * vocabulary], b[..3 * vocabulary]);
-    assert!((3..9).all(|row| a[row * vocabulary..][..vocabulary] != b[row * vocabulary..][..vocabulary]));
+    assert!(
+        (3..9)
+            .all(|row| a[row * vocabulary..][..vocabulary] != b[row * vocabulary..][..vocabulary])
+    );
 }
 
 #[test]
@@ -155,7 +170,13 @@ fn adapter_on_all_projections_changes_logits_as_in_the_engine() {
         let reference = Reference::new(&model.loader(), Some(&adapter));
         let logits = model.lora(&adapter).logits(&tokens).unwrap().to_vec::<f32>().unwrap();
         assert_logits(&reference, &tokens, &logits, TENSORS, name);
-        assert_logits(&reference, &tokens, &model.engine(&tokens, Some(&adapter)), Rounding::CPU, name);
+        assert_logits(
+            &reference,
+            &tokens,
+            &model.engine(&tokens, Some(&adapter)),
+            Rounding::CPU,
+            name,
+        );
     }
 }
 
@@ -207,8 +228,9 @@ fn loss_is_the_mean_over_labels_that_are_not_ignored() {
     }
 }
 
-/// Derivatives of the loss in f64 by central differences of two widths, whose leading errors cancel: what is left is of the order of h^4 =
-/// 2^-40. The parameters are f32 and the factor is 2, so that the moved ones are exact.
+/// Derivatives of the loss in f64 by central differences of two widths, whose leading errors
+/// cancel: what is left is of the order of h^4 = 2^-40. The parameters are f32 and the factor is 2,
+/// so that the moved ones are exact.
 #[test]
 fn gradients_of_corrections_match_finite_differences() {
     let model = Model::golden("llama");
@@ -234,16 +256,20 @@ fn gradients_of_corrections_match_finite_differences() {
         (rows.sum::<f64>() / sequence.targets() as f64, distance)
     };
     let slope = |layer, projection, matrix, index, h: f32| {
-        let ((high, up), (low, down)) =
-            (exact(layer, projection, matrix, index, h), exact(layer, projection, matrix, index, -h));
+        let ((high, up), (low, down)) = (
+            exact(layer, projection, matrix, index, h),
+            exact(layer, projection, matrix, index, -h),
+        );
         (high - low) / (up - down)
     };
-    // Errors are relative to the sizes of the terms, for which the largest gradient of a matrix stands.
+    // Errors are relative to the sizes of the terms, for which the largest gradient of a matrix
+    // stands.
     let relative = g(roundings(&model.config));
     let named = lora.named_parameters();
     for (k, (layer, projection, _)) in adapter.parts().enumerate() {
         for matrix in 0..2 {
-            let module = aleatron_transformer::weights::module_name(&model.config, layer, projection);
+            let module =
+                aleatron_transformer::weights::module_name(&model.config, layer, projection);
             let name = format!("{module}.lora_{}.weight", ["A", "B"][matrix]);
             let (_, parameter) = named.iter().find(|(own, _)| *own == name).unwrap();
             let gradient = parameter.grad().unwrap().to_vec::<f32>().unwrap();
@@ -255,7 +281,10 @@ fn gradients_of_corrections_match_finite_differences() {
             let expected = (4.0 * narrow - wide) / 3.0;
             let actual = f64::from(gradient[index]);
             let bound = relative * largest + 1e-9;
-            assert!((actual - expected).abs() <= bound, "{name} {index}: {actual}, not {expected}, {bound}");
+            assert!(
+                (actual - expected).abs() <= bound,
+                "{name} {index}: {actual}, not {expected}, {bound}"
+            );
         }
     }
 }
@@ -269,7 +298,13 @@ fn sequences(model: &Model) -> Vec<Sequence> {
 
 fn options() -> FinetuneOptions {
     let adam = AdamOptions { rate: 1e-2, ..FinetuneOptions::default().adam };
-    FinetuneOptions { steps: 8, batch: 2, adam, schedule: Schedule::Constant, ..FinetuneOptions::default() }
+    FinetuneOptions {
+        steps: 8,
+        batch: 2,
+        adam,
+        schedule: Schedule::Constant,
+        ..FinetuneOptions::default()
+    }
 }
 
 #[test]
@@ -278,9 +313,14 @@ fn trained_adapter_gives_the_engine_the_logits_of_training() {
     let data = sequences(&model);
     let lora = model.lora(&adapter(&model.config, 0.0));
     let steps = finetune(&lora, &data, &FinetuneOptions { steps: 30, ..options() }).unwrap();
-    let mean = |steps: &[aleatron_train::lora::Step]| steps.iter().map(|step| step.loss).sum::<f64>() / 5.0;
+    let mean = |steps: &[aleatron_train::lora::Step]| {
+        steps.iter().map(|step| step.loss).sum::<f64>() / 5.0
+    };
     assert!(mean(&steps[25..]) < mean(&steps[..5]) - 1.0, "{steps:?}");
-    assert_eq!(steps.iter().map(|step| step.step).collect::<Vec<_>>(), (1..=30).collect::<Vec<_>>());
+    assert_eq!(
+        steps.iter().map(|step| step.step).collect::<Vec<_>>(),
+        (1..=30).collect::<Vec<_>>()
+    );
 
     let path = folder("trained");
     lora.adapter().unwrap().save(&path, &model.config).unwrap();
@@ -308,7 +348,8 @@ fn accumulated_batches_equal_one_batch() {
     let (whole, parts) = (run(4, 1), run(1, 4));
     // 8, 4, 11 and 3 labels: a mean of means would be another number.
     assert_eq!((whole.targets, parts.targets), (26, 26));
-    // Each label's loss is off by the same in both; sums of 26 terms, and of gradients over 30 rows, are in another order.
+    // Each label's loss is off by the same in both; sums of 26 terms, and of gradients over 30
+    // rows, are in another order.
     assert!((whole.loss - parts.loss).abs() <= 2.0 * g(26 + 4) * whole.loss, "{whole:?} {parts:?}");
     assert!((whole.norm - parts.norm).abs() <= 2.0 * g(30 * 7) * whole.norm, "{whole:?} {parts:?}");
 }
@@ -322,7 +363,8 @@ fn clipping_bounds_the_update_and_reports_the_norm() {
         // With a large epsilon, the first update of Adam is the gradient over epsilon.
         let adam = AdamOptions { rate: 1.0, epsilon: 1e6, weight_decay: 0.0, ..options().adam };
         let before: Vec<Vec<f32>> = values(&lora);
-        let step = finetune(&lora, &data, &FinetuneOptions { steps: 1, clip, adam, ..options() }).unwrap()[0];
+        let step = finetune(&lora, &data, &FinetuneOptions { steps: 1, clip, adam, ..options() })
+            .unwrap()[0];
         let moved = values(&lora)
             .concat()
             .iter()
@@ -334,7 +376,8 @@ fn clipping_bounds_the_update_and_reports_the_norm() {
     let (norm, free) = run(None);
     let (same, limited) = run(Some(0.5 * norm));
     assert_eq!(norm, same);
-    // Parameters of up to 1 hold updates of 1e-6 to 6e-8 / 1e-6 = 6 % each; together they are far better.
+    // Parameters of up to 1 hold updates of 1e-6 to 6e-8 / 1e-6 = 6 % each; together they are far
+    // better.
     assert!((free / norm - 1.0).abs() < 0.06, "{free} {norm}");
     assert!((limited / norm - 0.5).abs() < 0.06, "{limited} {norm}");
 }
@@ -349,7 +392,8 @@ fn recomputed_activations_give_the_same_bits_with_dropout() {
     let data = sequences(&model);
     let run = |activations, dropout, seed| {
         let lora = model.lora(&adapter(&model.config, dropout));
-        let steps = finetune(&lora, &data, &FinetuneOptions { activations, seed, ..options() }).unwrap();
+        let steps =
+            finetune(&lora, &data, &FinetuneOptions { activations, seed, ..options() }).unwrap();
         (steps, values(&lora))
     };
     let retained = run(Activations::Retained, 0.25, 1);
@@ -358,8 +402,9 @@ fn recomputed_activations_give_the_same_bits_with_dropout() {
     assert_ne!(retained.1, run(Activations::Retained, 0.25, 2).1);
 }
 
-/// With half of the inputs dropped and the others doubled, the mean of the corrections stays. Over 256 masks of the first step, the losses of
-/// a small correction have the loss without dropout as their mean, to first order.
+/// With half of the inputs dropped and the others doubled, the mean of the corrections stays. Over
+/// 256 masks of the first step, the losses of a small correction have the loss without dropout as
+/// their mean, to first order.
 #[test]
 fn dropout_keeps_the_mean() {
     let model = Model::golden("llama");
@@ -381,7 +426,8 @@ fn dropout_keeps_the_mean() {
     let losses: Vec<f64> = (0..256).map(|seed| loss(0.5, seed)).collect();
     let mean = losses.iter().sum::<f64>() / 256.0;
     let variance = losses.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 255.0;
-    // Five deviations of the mean, and the second order: the square of the deviation, for curvatures up to 4.
+    // Five deviations of the mean, and the second order: the square of the deviation, for
+    // curvatures up to 4.
     let bound = 5.0 * (variance / 256.0).sqrt() + 4.0 * variance;
     assert!(variance > 0.0 && (mean - plain).abs() < bound, "{mean} {plain} {bound}");
     assert!(bound < 0.01 * plain, "{bound}");
@@ -432,10 +478,16 @@ fn new_adapter_is_uniform_and_does_nothing() {
     for (_, projection, part) in adapter.parts() {
         let bound = (projection.shape(&model.config)[1] as f32).sqrt().recip();
         let largest = part.a.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-        assert!(largest <= bound * (1.0 + 2.0 * U as f32) && largest > 0.8 * bound, "{largest} {bound}");
+        assert!(
+            largest <= bound * (1.0 + 2.0 * U as f32) && largest > 0.8 * bound,
+            "{largest} {bound}"
+        );
         assert!(part.b.iter().all(|&x| x == 0.0));
     }
-    assert!(adapter.part(0, Projection::Query).unwrap().a != adapter.part(1, Projection::Query).unwrap().a);
+    assert!(
+        adapter.part(0, Projection::Query).unwrap().a
+            != adapter.part(1, Projection::Query).unwrap().a
+    );
 }
 
 #[test]
@@ -447,8 +499,13 @@ fn options_out_of_range_and_other_families_are_refused() {
     };
     assert!(refused(FinetuneOptions { steps: 0, ..options() }, &data).contains("steps is 0"));
     assert!(refused(FinetuneOptions { batch: 0, ..options() }, &data).contains("batch is 0"));
-    assert!(refused(FinetuneOptions { accumulation: 0, ..options() }, &data).contains("accumulation is 0"));
-    assert!(refused(FinetuneOptions { batch: usize::MAX, ..options() }, &data).contains("too large"));
+    assert!(
+        refused(FinetuneOptions { accumulation: 0, ..options() }, &data)
+            .contains("accumulation is 0")
+    );
+    assert!(
+        refused(FinetuneOptions { batch: usize::MAX, ..options() }, &data).contains("too large")
+    );
     assert!(refused(FinetuneOptions { clip: Some(0.0), ..options() }, &data).contains("positive"));
     assert!(refused(options(), &[]).contains("number of sequences is 0"));
     let outside = Sequence::of_tokens(vec![1, 131]).unwrap();
@@ -460,12 +517,16 @@ fn options_out_of_range_and_other_families_are_refused() {
     let nowhere = FinetuneOptions { checkpoint: Some("/missing/folder/state".into()), ..options() };
     assert!(refused(nowhere, &data).contains("does not exist"));
     let huge = AdamOptions { rate: 1e30, ..options().adam };
-    assert!(refused(FinetuneOptions { adam: huge, ..options() }, &data).contains("smaller learning rate"));
+    assert!(
+        refused(FinetuneOptions { adam: huge, ..options() }, &data)
+            .contains("smaller learning rate")
+    );
 
     let gpt2 = Model::golden("gpt2");
     let adapter = adapter(&gpt2.config, 0.0);
     let error = LoraModel::new(&gpt2.loader(), adapter, &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("Gpt2") && error.contains("Qwen2"), "{error}");
-    let empty = LoraModel::new(&model.loader(), Adapter::default(), &Device::Cpu).unwrap_err().to_string();
+    let empty =
+        LoraModel::new(&model.loader(), Adapter::default(), &Device::Cpu).unwrap_err().to_string();
     assert!(empty.contains("at least one"), "{empty}");
 }

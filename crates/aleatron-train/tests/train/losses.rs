@@ -2,7 +2,9 @@
 
 use super::{assert_close, tensor, values};
 use aleatron_tensor::{Device, Tensor};
-use aleatron_train::loss::{binary_cross_entropy, cross_entropy, huber, mean_absolute, mean_squared};
+use aleatron_train::loss::{
+    binary_cross_entropy, cross_entropy, huber, mean_absolute, mean_squared,
+};
 use aleatron_train::{Error, Loss};
 
 const SCORES: [f32; 6] = [1.0, -2.0, 0.5, 100.0, 98.0, -100.0];
@@ -30,7 +32,8 @@ fn cross_entropy_and_its_gradient_match_the_definition() {
         let mut gradient = Vec::new();
         for (row, shares) in rows.iter().enumerate() {
             let largest = SCORES[3 * row..3 * row + 3].iter().copied().fold(f32::MIN, f32::max);
-            let sum: f64 = SCORES[3 * row..3 * row + 3].iter().map(|&s| f64::from(s - largest).exp()).sum();
+            let sum: f64 =
+                SCORES[3 * row..3 * row + 3].iter().map(|&s| f64::from(s - largest).exp()).sum();
             for (k, share) in shares.iter().enumerate() {
                 let log = f64::from(SCORES[3 * row + k] - largest) - sum.ln();
                 expected -= target(row, k) * log / 2.0;

@@ -1,4 +1,5 @@
-//! Training: modules, losses, optimizers, networks through their streams, and adapters of language models.
+//! Training: modules, losses, optimizers, networks through their streams, and adapters of language
+//! models.
 #![allow(clippy::unwrap_used)]
 
 #[cfg(feature = "transformer")]

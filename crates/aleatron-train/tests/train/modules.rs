@@ -4,8 +4,8 @@ use super::{assert_close, tensor, values};
 use aleatron_tensor::{ConvOptions, Device, Generator, PoolOptions, Tensor};
 use aleatron_train::Error;
 use aleatron_train::module::{
-    Activation, AvgPool2d, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, Flatten, LayerNorm, Linear,
-    MaxPool2d, Mode, Module, Residual, Sequential,
+    Activation, AvgPool2d, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, Flatten, LayerNorm,
+    Linear, MaxPool2d, Mode, Module, Residual, Sequential,
 };
 
 const CPU: Device = Device::Cpu;
@@ -74,7 +74,10 @@ fn state_dict_with_missing_unknown_or_misshapen_tensors_changes_nothing() {
     misshapen.insert("bias".to_owned(), tensor(&[0.0; 3], &[3]));
     for (state, word) in [(missing, "missing"), (unknown, "weight, bias"), (misshapen, "[2]")] {
         let error = model.load_state_dict(&state).unwrap_err();
-        assert!(matches!(error, Error::State { .. }) && error.to_string().contains(word), "{error}");
+        assert!(
+            matches!(error, Error::State { .. }) && error.to_string().contains(word),
+            "{error}"
+        );
     }
     for (name, value) in model.state_dict().unwrap() {
         assert_eq!(values(&value), values(&before[&name]));

@@ -6,10 +6,12 @@ use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::{Cancel, Polarity};
 use aleatron_data::Dataset;
 use aleatron_engine::network::{
-    Activation, Calibration, InputScale, Network, NetworkBuilder, StreamConfig, ValueRange, WeightScale,
+    Activation, Calibration, InputScale, Network, NetworkBuilder, StreamConfig, ValueRange,
+    WeightScale,
 };
 use aleatron_train::{
-    Error, Forward, Loss, OptimizerKind, Progress, SgdOptions, TrainOptions, calibrate_for, train, train_with,
+    Error, Forward, Loss, OptimizerKind, Progress, SgdOptions, TrainOptions, calibrate_for, train,
+    train_with,
 };
 
 /// The first so many training digits.
@@ -43,13 +45,15 @@ fn one_step(forward: Forward) -> TrainOptions {
     }
 }
 
-/// A network of one layer: the loss of a step is that of the engine's scores, and the step is the gradient of the clipped product.
+/// A network of one layer: the loss of a step is that of the engine's scores, and the step is the
+/// gradient of the clipped product.
 #[test]
 fn step_through_streams_has_the_scores_of_the_engine_and_the_gradient_of_the_product() {
     let weights = [0.5, -0.25, 1.0, 0.75, 0.125, -0.5];
     let bias = [0.1, -0.2];
     for arithmetic in [Arithmetic::Float, Arithmetic::Integer] {
-        let network = NetworkBuilder::new("one", &[3]).dense("layer", 3, &weights, &bias).build().unwrap();
+        let network =
+            NetworkBuilder::new("one", &[3]).dense("layer", 3, &weights, &bias).build().unwrap();
         // The third feature of the last sample saturates at 1.
         let x = [0.5, 0.25, 0.75, 0.9, 0.1, 0.3, 0.2, 0.6, 0.0, 0.4, 0.8, 1.5];
         let targets = [0.3, 0.1, -0.2, 0.4, 0.0, 0.7, -0.5, 0.2];
@@ -77,8 +81,9 @@ fn step_through_streams_has_the_scores_of_the_engine_and_the_gradient_of_the_pro
         for neuron in 0..2 {
             let mut of_bias = 0.0;
             for k in 0..3 {
-                let gradient: f64 =
-                    (0..4).map(|s| 2.0 * errors[2 * s + neuron] * x[3 * s + k].clamp(-1.0, 1.0) / 8.0).sum();
+                let gradient: f64 = (0..4)
+                    .map(|s| 2.0 * errors[2 * s + neuron] * x[3 * s + k].clamp(-1.0, 1.0) / 8.0)
+                    .sum();
                 let weight = weights[3 * neuron + k] - gradient;
                 assert!((f64::from(layer.product.weights[3 * neuron + k]) - weight).abs() < 1e-6);
             }
@@ -94,11 +99,15 @@ fn training_through_short_streams_restores_accuracy() {
     let config = sobol(8);
     let before = accuracy(&network, &config);
     let forward = Forward::Streams(vec![config.clone()]);
-    let trained =
-        train(&network, &digits(1437), &TrainOptions { epochs: 20, forward, ..TrainOptions::default() })
-            .unwrap();
+    let trained = train(
+        &network,
+        &digits(1437),
+        &TrainOptions { epochs: 20, forward, ..TrainOptions::default() },
+    )
+    .unwrap();
     let after = accuracy(&trained.network, &config);
-    // The network has 90 % at 8 bits, and 96 % in floating point. Of 360 digits, two points are seven.
+    // The network has 90 % at 8 bits, and 96 % in floating point. Of 360 digits, two points are
+    // seven.
     assert!(after > before + 0.02 && after > 0.93, "{before} {after}");
     assert!(trained.history.last().unwrap().loss < trained.history[0].loss);
     assert_eq!(trained.network.layers()[0].name, network.layers()[0].name);
@@ -110,25 +119,30 @@ fn calibration_for_short_streams_is_at_least_as_good_as_any_percentile() {
     let data = digits(200);
     let config = sobol(8);
     let configs = std::slice::from_ref(&config);
-    let (best, share) = calibrate_for(&network, &data, configs, WeightScale::PerRow, Cancel::NEVER).unwrap();
+    let (best, share) =
+        calibrate_for(&network, &data, configs, WeightScale::PerRow, Cancel::NEVER).unwrap();
     let right = |network: &Network| {
         let classes = network.to_streams(&config).unwrap().predict(data.features(), 0).unwrap();
         classes.iter().zip(data.labels()).filter(|(class, label)| class == label).count()
     };
-    for inputs in [InputScale::Maximum, InputScale::Percentile(share), InputScale::Percentile(0.97)] {
-        let other =
-            network.calibrated(data.features(), &Calibration { inputs, ..Calibration::default() }).unwrap();
+    for inputs in [InputScale::Maximum, InputScale::Percentile(share), InputScale::Percentile(0.97)]
+    {
+        let other = network
+            .calibrated(data.features(), &Calibration { inputs, ..Calibration::default() })
+            .unwrap();
         assert!(right(&best) >= right(&other), "{inputs:?}");
     }
 }
 
 #[test]
 fn noise_has_the_deviation_of_bernoulli_streams() {
-    // A step with a rate of 0 reports the loss alone: the mean square of the noise around the exact product.
+    // A step with a rate of 0 reports the loss alone: the mean square of the noise around the exact
+    // product.
     let weights = [0.5, -0.25, 1.0, 0.75];
     for polarity in [Polarity::Signed, Polarity::Bipolar] {
-        let network =
-            NetworkBuilder::new("one", &[2]).dense("layer", 2, &weights, &[0.0, 0.0]).polarity(polarity);
+        let network = NetworkBuilder::new("one", &[2])
+            .dense("layer", 2, &weights, &[0.0, 0.0])
+            .polarity(polarity);
         let network = network.build().unwrap();
         let (n, x) = (2000, [0.5, 0.75]);
         let exact = [0.5 * 0.5 - 0.25 * 0.75, 0.5 + 0.75 * 0.75];
@@ -149,24 +163,28 @@ fn noise_has_the_deviation_of_bernoulli_streams() {
                 expected += scale * scale * variance / 16.0 / 2.0;
             }
         }
-        // The mean of 4,000 squares of normal numbers has a relative deviation of sqrt(2 / 4000) = 2.2 %, or 3.2 % if one row dominates.
+        // The mean of 4,000 squares of normal numbers has a relative deviation of sqrt(2 / 4000) =
+        // 2.2 %, or 3.2 % if one row dominates.
         assert!((loss / expected - 1.0).abs() < 0.16, "{polarity:?}: {loss} {expected}");
     }
 }
 
-/// Scales that leave out the largest inputs make these saturate, in training with noise and in the evaluation after it.
+/// Scales that leave out the largest inputs make these saturate, in training with noise and in the
+/// evaluation after it.
 #[test]
 fn noise_trains_networks_whose_inputs_saturate() {
     let data = Dataset::digits_test().subset("some", &(0..64).collect::<Vec<_>>()).unwrap();
     let inputs = InputScale::Percentile(0.9);
     let network = Network::digits_plain().unwrap();
-    let network =
-        network.calibrated(data.features(), &Calibration { inputs, ..Calibration::default() }).unwrap();
+    let network = network
+        .calibrated(data.features(), &Calibration { inputs, ..Calibration::default() })
+        .unwrap();
     let mut options = one_step(Forward::Noise { lengths: vec![16] });
     options.validation = 0.25;
     let trained = train(&network, &data, &options).unwrap();
     assert!(trained.history[0].loss.is_finite());
-    let streams = trained.network.to_streams(&StreamConfig::new(16).range(ValueRange::Saturate)).unwrap();
+    let streams =
+        trained.network.to_streams(&StreamConfig::new(16).range(ValueRange::Saturate)).unwrap();
     assert_eq!(streams.forward(data.features(), 0).unwrap().len(), 64 * 10);
 }
 
@@ -224,8 +242,13 @@ fn weights_are_equal_for_any_number_of_threads() {
         .map(|threads| {
             aleatron_cpu::set_num_threads(threads).unwrap();
             let forward = Forward::Streams(vec![sobol(32)]);
-            let options =
-                TrainOptions { epochs: 2, batch: 48, forward, validation: 0.0, ..TrainOptions::default() };
+            let options = TrainOptions {
+                epochs: 2,
+                batch: 48,
+                forward,
+                validation: 0.0,
+                ..TrainOptions::default()
+            };
             train(&network, &data, &options).unwrap().network
         })
         .collect();
@@ -238,7 +261,8 @@ fn early_stopping_ends_training_and_the_best_epoch_is_the_result() {
     let network = Network::digits_plain().unwrap();
     // A rate that destroys the network: no epoch is better than the start.
     let optimizer = OptimizerKind::default().with_rate(10.0);
-    let options = TrainOptions { epochs: 9, optimizer, patience: Some(2), ..TrainOptions::default() };
+    let options =
+        TrainOptions { epochs: 9, optimizer, patience: Some(2), ..TrainOptions::default() };
     let trained = train(&network, &digits(200), &options).unwrap();
     assert_eq!((trained.history.len(), trained.best_epoch), (2, 0));
     assert_eq!(trained.network, network);
@@ -251,7 +275,8 @@ fn unipolar_weights_stay_in_their_interval() {
         .polarity(Polarity::Unipolar)
         .build()
         .unwrap();
-    let data = Dataset::with_targets("low", 2, vec![1.0, 0.0, 0.5, 0.5], 1, vec![-5.0, -5.0]).unwrap();
+    let data =
+        Dataset::with_targets("low", 2, vec![1.0, 0.0, 0.5, 0.5], 1, vec![-5.0, -5.0]).unwrap();
     let trained = train(&network, &data, &one_step(Forward::Streams(vec![sobol(16)]))).unwrap();
     assert_eq!(trained.network.layers()[0].product.weights, [0.0, 0.0]);
 }
@@ -276,13 +301,17 @@ fn invalid_options_and_data_are_refused_before_any_work() {
     let wide = Dataset::new("wide", 65, vec![0.0; 650], vec![0; 10]).unwrap();
     assert!(matches!(train(&network, &wide, &ok), Err(Error::Data(_))));
     let labels = Dataset::new("labels", 64, vec![0.0; 640], vec![11; 10]).unwrap();
-    assert!(matches!(train(&network, &labels, &ok), Err(Error::Label { sample: 0, label: 11, classes: 10 })));
+    assert!(matches!(
+        train(&network, &labels, &ok),
+        Err(Error::Label { sample: 0, label: 11, classes: 10 })
+    ));
     let targets = Dataset::with_targets("targets", 64, vec![0.0; 640], 1, vec![0.0; 10]).unwrap();
     assert!(matches!(train(&network, &targets, &ok), Err(Error::Option { .. })));
     // Divergence is an error that names the step.
     let rate = OptimizerKind::Sgd(SgdOptions { rate: 1e30, ..SgdOptions::default() });
-    let network =
-        NetworkBuilder::new("one", &[1]).dense("layer", 1, &[1.0], &[0.0]).activation(Activation::Identity);
+    let network = NetworkBuilder::new("one", &[1])
+        .dense("layer", 1, &[1.0], &[0.0])
+        .activation(Activation::Identity);
     let line = Dataset::with_targets("line", 1, vec![0.5; 8], 1, vec![3.0; 8]).unwrap();
     let options = TrainOptions { optimizer: rate, batch: 4, validation: 0.0, ..ok };
     let diverged = train(&network.build().unwrap(), &line, &options);

@@ -3,7 +3,8 @@
 use super::{assert_close, tensor, values};
 use aleatron_tensor::Tensor;
 use aleatron_train::{
-    Adam, AdamOptions, Decay, Error, Optimizer, OptimizerKind, Parameter, Sgd, SgdOptions, clip_grad_norm,
+    Adam, AdamOptions, Decay, Error, Optimizer, OptimizerKind, Parameter, Sgd, SgdOptions,
+    clip_grad_norm,
 };
 
 const START: [f32; 3] = [1.0, -2.0, 0.5];
@@ -14,7 +15,16 @@ fn parameter() -> Parameter {
 
 /// The gradient of `sum(w^2 c)` is `2 w c`.
 fn backward(parameter: &Parameter, factors: &Tensor) {
-    parameter.tensor().square().unwrap().mul(factors).unwrap().sum_all().unwrap().backward().unwrap();
+    parameter
+        .tensor()
+        .square()
+        .unwrap()
+        .mul(factors)
+        .unwrap()
+        .sum_all()
+        .unwrap()
+        .backward()
+        .unwrap();
 }
 
 const FACTORS: [f32; 3] = [1.0, 0.25, -3.0];
@@ -58,7 +68,10 @@ fn adam_follows_its_rule_with_both_kinds_of_decay() {
                 }
                 mean[k] = 0.9 * mean[k] + 0.1 * gradient;
                 square[k] = 0.999 * square[k] + 0.001 * gradient * gradient;
-                let (m, v) = (mean[k] / (1.0 - 0.9_f64.powi(step)), square[k] / (1.0 - 0.999_f64.powi(step)));
+                let (m, v) = (
+                    mean[k] / (1.0 - 0.9_f64.powi(step)),
+                    square[k] / (1.0 - 0.999_f64.powi(step)),
+                );
                 expected[k] -= 0.1 * m / (v.sqrt() + 1e-8);
             }
         }
@@ -68,7 +81,9 @@ fn adam_follows_its_rule_with_both_kinds_of_decay() {
 
 #[test]
 fn restored_state_continues_with_the_same_bits() {
-    for kind in [OptimizerKind::Adam(AdamOptions::default()), OptimizerKind::Sgd(SgdOptions::default())] {
+    for kind in
+        [OptimizerKind::Adam(AdamOptions::default()), OptimizerKind::Sgd(SgdOptions::default())]
+    {
         let whole = parameter();
         let mut optimizer = kind.build(vec![whole.clone()]).unwrap();
         let factors = tensor(&FACTORS, &[3]);
@@ -84,7 +99,8 @@ fn restored_state_continues_with_the_same_bits() {
             optimizer.step().unwrap();
         }
         assert_eq!(values(&whole.tensor()), values(&resumed.tensor()));
-        let mut wrong = kind.build(vec![Parameter::new(&tensor(&[1.0; 4], &[4])).unwrap()]).unwrap();
+        let mut wrong =
+            kind.build(vec![Parameter::new(&tensor(&[1.0; 4], &[4])).unwrap()]).unwrap();
         assert!(matches!(wrong.load_state(&optimizer.state().unwrap()), Err(Error::State { .. })));
     }
 }

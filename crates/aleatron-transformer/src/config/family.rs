@@ -1,4 +1,5 @@
-//! Families in the manner of Llama: the defaults that Hugging Face gives options missing from their files.
+//! Families in the manner of Llama: the defaults that Hugging Face gives options missing from their
+//! files.
 
 use serde_json::Value;
 
@@ -13,8 +14,8 @@ enum WindowOptions {
     Absent,
     /// `sliding_window`, for all layers.
     AllLayers,
-    /// `sliding_window` if `use_sliding_window` is true, for the layers from `max_window_layers` on, or for those that
-    /// `layer_types` names.
+    /// `sliding_window` if `use_sliding_window` is true, for the layers from `max_window_layers`
+    /// on, or for those that `layer_types` names.
     LateLayers,
 }
 
@@ -66,7 +67,8 @@ impl Family {
         Ok(options.size("num_key_value_heads")?.or(default).unwrap_or(heads))
     }
 
-    /// Reads the sliding window. Null stands for none, a missing option for the default of the family.
+    /// Reads the sliding window. Null stands for none, a missing option for the default of the
+    /// family.
     pub(super) fn sliding_window(
         &self,
         options: &Options<'_>,
@@ -107,7 +109,8 @@ impl Family {
     }
 }
 
-/// Reads `layer_types`: the number of layers with full attention, which must come first, and the value itself.
+/// Reads `layer_types`: the number of layers with full attention, which must come first, and the
+/// value itself.
 fn layer_types<'a>(options: &Options<'a>, layers: usize) -> Result<Option<(usize, &'a Value)>> {
     let Some(value) = options.get("layer_types") else { return Ok(None) };
     let fault = || options.fault("layer_types", value);
@@ -120,7 +123,8 @@ fn layer_types<'a>(options: &Options<'a>, layers: usize) -> Result<Option<(usize
     }
 }
 
-/// Reads the tokens that end a text: one, a list, or `default` if the option is missing. Null stands for none.
+/// Reads the tokens that end a text: one, a list, or `default` if the option is missing. Null
+/// stands for none.
 pub(crate) fn end_tokens(options: &Options<'_>, default: Option<u32>) -> Result<Vec<u32>> {
     let one = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
     match options.get("eos_token_id") {

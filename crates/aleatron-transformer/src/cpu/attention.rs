@@ -24,13 +24,16 @@ impl SequenceCache {
         }
         let wanted = grown(positions, config);
         let bytes = config.layers as u128 * 2 * wanted as u128 * config.kv_width() as u128 * 4;
-        let refused = |reason: String| Error::Cache { bytes, sequences: 1, positions: wanted, reason };
+        let refused =
+            |reason: String| Error::Cache { bytes, sequences: 1, positions: wanted, reason };
         aleatron_core::memory::check(bytes, aleatron_core::Quantity::Weights)
             .map_err(|error| refused(error.to_string()))?;
         self.layers.resize_with(config.layers, Default::default);
         for values in self.layers.iter_mut().flatten() {
             let len = wanted * config.kv_width();
-            values.try_reserve_exact(len - values.len()).map_err(|error| refused(error.to_string()))?;
+            values
+                .try_reserve_exact(len - values.len())
+                .map_err(|error| refused(error.to_string()))?;
             values.resize(len, 0.0);
         }
         self.positions = wanted;
@@ -50,7 +53,8 @@ impl SequenceCache {
 impl CpuForwardPass {
     /// Rotates queries and keys, and puts keys and values into the caches.
     pub(super) fn store(&mut self, layer: usize, rows: &[Row], qkv: &mut Activations) {
-        let (query, width, head) = (self.config.query_width(), self.config.kv_width(), self.config.head_dim);
+        let (query, width, head) =
+            (self.config.query_width(), self.config.kv_width(), self.config.head_dim);
         for (i, row) in rows.iter().enumerate() {
             let values = qkv.row_mut(i);
             if self.config.rope.is_some() {
@@ -61,25 +65,29 @@ impl CpuForwardPass {
             }
             let [k, v] = &mut self.caches[row.sequence.0].layers[layer];
             k[row.position * width..][..width].copy_from_slice(&values[query..query + width]);
-            v[row.position * width..][..width].copy_from_slice(&values[query + width..query + 2 * width]);
+            v[row.position * width..][..width]
+                .copy_from_slice(&values[query + width..query + 2 * width]);
         }
     }
 
     /// The weighted values of every head.
     pub(super) fn attend(&self, layer: usize, rows: &[Row], qkv: &Activations) -> Activations {
         let config = &self.config;
-        let (width, head, group) = (config.kv_width(), config.head_dim, config.heads / config.kv_heads);
+        let (width, head, group) =
+            (config.kv_width(), config.head_dim, config.heads / config.kv_heads);
         let scale = 1.0 / (head as f32).sqrt();
         let mut heads = vec![0.0; rows.len() * config.query_width()];
         let window = config.window(layer).unwrap_or(usize::MAX);
-        let terms: usize = rows.iter().map(|row| (row.position + 1).min(window) * config.query_width()).sum();
+        let terms: usize =
+            rows.iter().map(|row| (row.position + 1).min(window) * config.query_width()).sum();
         let items = heads.chunks_mut(group * head).enumerate();
         self.pool.for_each(items, Duration::from_nanos(terms as u64), |(item, out)| {
             let (i, kv_head) = (item / config.kv_heads, item % config.kv_heads);
             let row = rows[i];
             let [k, v] = &self.caches[row.sequence.0].layers[layer];
             let first = (row.position + 1).saturating_sub(window);
-            let (k, v) = (&k[first * width + kv_head * head..], &v[first * width + kv_head * head..]);
+            let (k, v) =
+                (&k[first * width + kv_head * head..], &v[first * width + kv_head * head..]);
             let mut scores = vec![0.0; row.position + 1 - first];
             for (g, out) in out.chunks_exact_mut(head).enumerate() {
                 let query = &qkv.row(i)[(kv_head * group + g) * head..][..head];

@@ -1,9 +1,11 @@
 //! Dot products of rows of weights with activations, with the instructions there are.
 //!
-//! Every product is summed in the same order, whatever the precision and however many rows are computed at once: 16 partial
-//! sums, then a tree. So a batch gives the bits of its sequences alone, and a prompt those of its tokens one by one.
+//! Every product is summed in the same order, whatever the precision and however many rows are
+//! computed at once: 16 partial sums, then a tree. So a batch gives the bits of its sequences
+//! alone, and a prompt those of its tokens one by one.
 //!
-//! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C, once the tier has them, and prefetches.
+//! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C,
+//! once the tier has them, and prefetches.
 #![allow(unsafe_code)]
 
 use aleatron_cpu::Tier;
@@ -35,7 +37,8 @@ impl Instructions {
         Self::Plain
     }
 
-    /// The products of rows of 32-bit floats with `x`. Rows and `x` have one length, a multiple of 16.
+    /// The products of rows of 32-bit floats with `x`. Rows and `x` have one length, a multiple of
+    /// 16.
     pub(super) fn f32(self, rows: [&[f32]; ROWS], x: &[f32]) -> [f32; ROWS] {
         match self {
             Self::Plain => rows.map(|row| products(row, x, |w| *w, |a, b, c| a * b + c)),
@@ -68,7 +71,12 @@ impl Instructions {
 
 /// One product; `fma` is how this tier multiplies and adds.
 #[inline(always)]
-fn products<T>(row: &[T], x: &[f32], convert: impl Fn(&T) -> f32, fma: impl Fn(f32, f32, f32) -> f32) -> f32 {
+fn products<T>(
+    row: &[T],
+    x: &[f32],
+    convert: impl Fn(&T) -> f32,
+    fma: impl Fn(f32, f32, f32) -> f32,
+) -> f32 {
     let mut sums = [0.0; LANES];
     for (row, x) in row.as_chunks::<LANES>().0.iter().zip(x.as_chunks::<LANES>().0) {
         for lane in 0..LANES {
@@ -95,8 +103,8 @@ mod avx2 {
     use super::{LANES, ROWS, tree};
     use half::f16;
     use std::arch::x86_64::{
-        __m128i, __m256, _MM_HINT_T0, _mm_prefetch, _mm_set_epi64x, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
-        _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_setzero_ps,
+        __m128i, __m256, _MM_HINT_T0, _mm_prefetch, _mm_set_epi64x, _mm256_cvtepi8_epi32,
+        _mm256_cvtepi32_ps, _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_setzero_ps,
     };
 
     /// Two registers hold the 16 partial sums of a row.
@@ -120,12 +128,18 @@ mod avx2 {
         bytemuck::cast(*x)
     }
 
-    /// Asks for what lies `distance` bytes after a chunk. Rows are a few kilobytes long, too short for the processor to notice in time
-    /// that they are read one after the other; those that follow are asked for while these are multiplied.
+    /// Asks for what lies `distance` bytes after a chunk. Rows are a few kilobytes long, too short
+    /// for the processor to notice in time that they are read one after the other; those that
+    /// follow are asked for while these are multiplied.
     #[inline]
     fn prefetch<T>(chunk: &T, distance: usize) {
-        // SAFETY: the instruction reads nothing and accepts any address, that of the end of a matrix and past it as well.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(chunk).cast::<i8>().wrapping_add(distance)) }
+        // SAFETY: the instruction reads nothing and accepts any address, that of the end of a
+        // matrix and past it as well.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(
+                std::ptr::from_ref(chunk).cast::<i8>().wrapping_add(distance),
+            )
+        }
     }
 
     /// Half of 16 bytes.
@@ -144,7 +158,10 @@ mod avx2 {
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
                 prefetch(row, distance);
                 let row = load(row);
-                *sums = [_mm256_fmadd_ps(row[0], x[0], sums[0]), _mm256_fmadd_ps(row[1], x[1], sums[1])];
+                *sums = [
+                    _mm256_fmadd_ps(row[0], x[0], sums[0]),
+                    _mm256_fmadd_ps(row[1], x[1], sums[1]),
+                ];
             }
         }
         finish(sums)
@@ -177,9 +194,12 @@ mod avx2 {
             for (sums, row) in sums.iter_mut().zip([a, b, c, d]) {
                 prefetch(row, distance);
                 let [low, high]: [i64; 2] = bytemuck::cast(*row);
-                let float = |bytes: i64| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bytes)));
-                *sums =
-                    [_mm256_fmadd_ps(float(low), x[0], sums[0]), _mm256_fmadd_ps(float(high), x[1], sums[1])];
+                let float =
+                    |bytes: i64| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bytes)));
+                *sums = [
+                    _mm256_fmadd_ps(float(low), x[0], sums[0]),
+                    _mm256_fmadd_ps(float(high), x[1], sums[1]),
+                ];
             }
         }
         finish(sums)
@@ -195,17 +215,20 @@ mod tests {
         let len = 176;
         let value = |i: usize| ((i * 37 % 101) as f32 - 50.0) / 64.0;
         let x: Vec<f32> = (0..len).map(|i| value(i + 7)).collect();
-        let int8: Vec<Vec<i8>> =
-            (0..ROWS).map(|r| (0..len).map(|i| (value(i * 3 + r) * 64.0) as i8).collect()).collect();
+        let int8: Vec<Vec<i8>> = (0..ROWS)
+            .map(|r| (0..len).map(|i| (value(i * 3 + r) * 64.0) as i8).collect())
+            .collect();
         let halves: Vec<Vec<f16>> =
             int8.iter().map(|row| row.iter().map(|&w| f16::from_f32(w.into())).collect()).collect();
-        let floats: Vec<Vec<f32>> = int8.iter().map(|row| row.iter().map(|&w| w.into()).collect()).collect();
+        let floats: Vec<Vec<f32>> =
+            int8.iter().map(|row| row.iter().map(|&w| w.into()).collect()).collect();
         for instructions in [Instructions::Plain, Instructions::of(Tier::best())] {
             let sums = instructions.f32(std::array::from_fn(|r| &*floats[r]), &x);
             assert_eq!(sums, instructions.f16(std::array::from_fn(|r| &*halves[r]), &x));
             assert_eq!(sums, instructions.int8(std::array::from_fn(|r| &*int8[r]), &x));
             for (row, sum) in floats.iter().zip(sums) {
-                let exact: f64 = row.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+                let exact: f64 =
+                    row.iter().zip(&x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
                 let size: f64 = row.iter().zip(&x).map(|(w, x)| f64::from((w * x).abs())).sum();
                 // Each of 16 chains of 11 terms, and a tree of 4 levels.
                 assert!((f64::from(sum) - exact).abs() <= 15.0 * 2.0_f64.powi(-24) * size);

@@ -83,7 +83,10 @@ impl Workers<'_> {
                     data[first * stride..][..count * stride].convert_to_f32_slice(&mut scratch)
                 }
                 MatrixData::Int8(data, _) => {
-                    scratch.iter_mut().zip(&data[first * stride..]).for_each(|(x, w)| *x = f32::from(*w));
+                    scratch
+                        .iter_mut()
+                        .zip(&data[first * stride..])
+                        .for_each(|(x, w)| *x = f32::from(*w));
                 }
                 MatrixData::F32(_) => {}
             }
@@ -97,9 +100,9 @@ impl Workers<'_> {
                         MatrixData::F32(data) => {
                             self.instructions.f32(rows.map(|r| &data[r * stride..][..stride]), x)
                         }
-                        _ if m > 1 => {
-                            self.instructions.f32(rows.map(|r| &scratch[(r - first) * stride..][..stride]), x)
-                        }
+                        _ if m > 1 => self
+                            .instructions
+                            .f32(rows.map(|r| &scratch[(r - first) * stride..][..stride]), x),
                         MatrixData::F16(data) => {
                             self.instructions.f16(rows.map(|r| &data[r * stride..][..stride]), x)
                         }

@@ -14,7 +14,9 @@ use aleatron_cpu::{Pool, Tier, threads};
 use crate::config::{Activation, Config, NormKind};
 use crate::error::{Error, Result};
 use crate::lora::{Adapter, QkvLoRA};
-use crate::pass::{AdapterId, ForwardPass, Logits, Segment, Sequence, SequenceId, Sequences, grown};
+use crate::pass::{
+    AdapterId, ForwardPass, Logits, Segment, Sequence, SequenceId, Sequences, grown,
+};
 use crate::products::{LinearId, LinearProducts};
 use crate::sampling::Sampling;
 use crate::weights::{Ends, Layer, Linear, Loader, Matrix, NormWeights, Slot};
@@ -72,7 +74,8 @@ impl CpuForwardPass {
     /// What is wrong with its weights, or that they do not fit.
     pub fn new(loader: &Loader<'_>) -> Result<Self> {
         loader.config.check()?;
-        let layers = (0..loader.config.layers).map(|layer| loader.layer(layer)).collect::<Result<_>>()?;
+        let layers =
+            (0..loader.config.layers).map(|layer| loader.layer(layer)).collect::<Result<_>>()?;
         Ok(Self {
             config: loader.config.clone(),
             ends: loader.ends()?,
@@ -176,7 +179,8 @@ impl CpuForwardPass {
         add_bias(map, &mut out);
         for (i, row) in rows.iter().enumerate() {
             let corrections = row.adapter.and_then(|adapter| self.adapters.get(adapter.0));
-            if let Some(lora) = corrections.and_then(|layers| layers[layer][slot as usize].as_ref()) {
+            if let Some(lora) = corrections.and_then(|layers| layers[layer][slot as usize].as_ref())
+            {
                 correct(lora, x.row(i), out.row_mut(i));
             }
         }
@@ -336,7 +340,10 @@ impl ForwardPass for CpuForwardPass {
             Logits::All => (0..rows.len()).collect(),
             Logits::Last => last_rows(segments),
         };
-        memory::check(wanted.len() as u128 * self.config.vocabulary as u128 * 12, Quantity::Counts)?;
+        memory::check(
+            wanted.len() as u128 * self.config.vocabulary as u128 * 12,
+            Quantity::Counts,
+        )?;
         let x = self.run(&rows)?;
         let out = self.logits(&x, &rows, &wanted)?;
         self.advance(segments)?;

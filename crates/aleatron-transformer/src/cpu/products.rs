@@ -18,8 +18,9 @@ impl CpuForwardPass {
         x: &Activations,
     ) -> Result<Activations> {
         let Some(products) = &self.products else { return Ok(self.workers().product(matrix, x)) };
-        let positions: Vec<TokenPosition> =
-            rows.map(|row| TokenPosition { sequence: row.number, position: row.position }).collect();
+        let positions: Vec<TokenPosition> = rows
+            .map(|row| TokenPosition { sequence: row.number, position: row.position })
+            .collect();
         let inputs: Vec<f32> = (0..x.rows()).flat_map(|row| x.row(row)).copied().collect();
         let len = x.rows() as u128 * matrix.rows() as u128;
         let mut outputs: Vec<f32> = memory::zeros(len, Quantity::Counts)?;

@@ -114,7 +114,8 @@ pub(crate) enum ProductKind {
 /// Rows of weights of a group of lanes in `gemv.wgsl`.
 const FEW_ROWS_OF_GROUP: u32 = 2;
 
-/// Rows of weights that a group of lanes has at once, and vectors of each on their way, in products of [`ProductKind::Rows`].
+/// Rows of weights that a group of lanes has at once, and vectors of each on their way, in products
+/// of [`ProductKind::Rows`].
 const ROWS_OF_GROUP: u32 = 4;
 const VECTORS_ON_THEIR_WAY: u32 = 4;
 
@@ -125,7 +126,8 @@ pub(crate) struct Product {
     pub(crate) precision: Precision,
     pub(crate) epilogue: Epilogue,
     pub(crate) has_bias: bool,
-    /// Whether activations are normalised on the way, by their root mean square; for few rows only.
+    /// Whether activations are normalised on the way, by their root mean square; for few rows
+    /// only.
     pub(crate) normed: bool,
 }
 
@@ -185,7 +187,10 @@ fn bindings(list: &[(&str, &str, Access)]) -> String {
             Access::ReadWrite => "read_write",
         };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "@group(0) @binding({i}) var<storage, {mode}> {name}: array<{element}>;");
+        let _ = writeln!(
+            text,
+            "@group(0) @binding({i}) var<storage, {mode}> {name}: array<{element}>;"
+        );
     }
     text
 }
@@ -334,7 +339,9 @@ impl Product {
                 text += four_weights(self.precision);
                 text += include_str!("shaders/matmul.wgsl");
             }
-            ProductKind::Matrices { tile } => text += &super::matrices::source(self.precision, tile),
+            ProductKind::Matrices { tile } => {
+                text += &super::matrices::source(self.precision, tile)
+            }
         }
         text += include_str!("shaders/epilogue.wgsl");
         text
@@ -356,7 +363,8 @@ impl PassKernel {
         let tokens = ("tokens", "vec4<u32>", Read);
         match self {
             Self::Embed { precision, learned } => {
-                let mut list = vec![tokens, ("weights", "Packed", Read), ("result", "vec4<f32>", ReadWrite)];
+                let mut list =
+                    vec![tokens, ("weights", "Packed", Read), ("result", "vec4<f32>", ReadWrite)];
                 if precision == Precision::Int8 {
                     list.push(("scales", "f32", Read));
                 }
@@ -394,8 +402,11 @@ impl PassKernel {
                 list
             }
             Self::Attention { split, .. } => {
-                let result =
-                    if split { ("partial", "vec4<f32>", ReadWrite) } else { ("result", "f32", ReadWrite) };
+                let result = if split {
+                    ("partial", "vec4<f32>", ReadWrite)
+                } else {
+                    ("result", "f32", ReadWrite)
+                };
                 vec![
                     tokens,
                     ("queries", "vec4<f32>", Read),
@@ -404,13 +415,21 @@ impl PassKernel {
                     result,
                 ]
             }
-            Self::Combine { .. } => vec![("parts", "vec4<f32>", Read), ("result", "f32", ReadWrite)],
+            Self::Combine { .. } => {
+                vec![("parts", "vec4<f32>", Read), ("result", "f32", ReadWrite)]
+            }
             Self::Activate(_) => vec![("up", "f32", Read), ("result", "f32", ReadWrite)],
             Self::LoraDown | Self::LoraUp => {
                 vec![tokens, ("", "", Read), ("", "", Read), ("", "", ReadWrite)]
             }
             Self::Sample { .. } => {
-                vec![("", "", Read), ("", "", Read), ("", "", Read), ("", "", ReadWrite), ("", "", ReadWrite)]
+                vec![
+                    ("", "", Read),
+                    ("", "", Read),
+                    ("", "", Read),
+                    ("", "", ReadWrite),
+                    ("", "", ReadWrite),
+                ]
             }
         }
     }
@@ -534,18 +553,23 @@ impl Kernel for PassKernel {
 
     fn checks(&self) -> BoundsChecks {
         #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
-        // SAFETY: no other crate can name a kernel, and `record.rs` launches each as its argument below says.
+        // SAFETY: no other crate can name a kernel, and `record.rs` launches each as its argument
+        // below says.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
-            // Rows of weights are clamped to `n_rows`, which is at least 1, and vectors to `k_vectors`: together the elements of
-            // the part that is bound. Activations have room for 16 rows, and for as many as a launch of tiles has, of `x_stride`
-            // vectors each, at least as many as a row of weights needs. Results are stored below `m` and `n_rows`
-            // only; `Buffers` has room for as many rows of `out_stride`. Loops count up to those sizes. Indices into local arrays
+            // Rows of weights are clamped to `n_rows`, which is at least 1, and vectors to
+            // `k_vectors`: together the elements of the part that is bound. Activations
+            // have room for 16 rows, and for as many as a launch of tiles has, of `x_stride`
+            // vectors each, at least as many as a row of weights needs. Results are stored below
+            // `m` and `n_rows` only; `Buffers` has room for as many rows of
+            // `out_stride`. Loops count up to those sizes. Indices into local arrays
             // and workgroup memory are bounded by the constants that are also their sizes.
             Self::Product(_) => removed,
-            // A row is below the rows launched, its slot and position are those of an open sequence, for which the cache has
-            // room: the host keeps lengths below the capacity, and the sampler copies slots and counts positions as the host does.
-            // Positions of a block stay below `end`, which is at most the row's own position + 1. Splits are at least 1.
+            // A row is below the rows launched, its slot and position are those of an open
+            // sequence, for which the cache has room: the host keeps lengths below the
+            // capacity, and the sampler copies slots and counts positions as the host does.
+            // Positions of a block stay below `end`, which is at most the row's own position + 1.
+            // Splits are at least 1.
             Self::Attention { .. } | Self::Rotate { .. } => removed,
             // Rows of activations are those launched, or those of a list the host made of them.
             Self::Norm { .. } => removed,
@@ -554,11 +578,16 @@ impl Kernel for PassKernel {
     }
 }
 
-/// The text with one of the two stores of attention: each names a binding that the other does not have.
+/// The text with one of the two stores of attention: each names a binding that the other does not
+/// have.
 fn choose(text: &str, split: bool) -> String {
-    let (begin, between, end) =
-        ("            if (SPLIT) {\n", "            } else {\n", "            }\n        }\n    }\n}\n");
-    let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(between)?)));
+    let (begin, between, end) = (
+        "            if (SPLIT) {\n",
+        "            } else {\n",
+        "            }\n        }\n    }\n}\n",
+    );
+    let parts =
+        text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(between)?)));
     let Some((head, (first, second))) = parts else { return text.to_owned() };
     let second = second.strip_suffix(end).unwrap_or(second);
     let kept = if split { first } else { second };
@@ -579,7 +608,8 @@ mod tests {
                 let mut kinds = vec![ProductKind::Tiles];
                 for rows in [1, 2] {
                     kinds.extend(
-                        [false, true].map(|subgroups_of_32| ProductKind::Few { rows, subgroups_of_32 }),
+                        [false, true]
+                            .map(|subgroups_of_32| ProductKind::Few { rows, subgroups_of_32 }),
                     );
                 }
                 for rows in [8, 16] {
@@ -643,7 +673,8 @@ mod tests {
             let bound = variables().filter(|variable| variable.binding.is_some()).count();
             assert_eq!(bound, kernel.bindings().len(), "{kernel:?}");
             let immediates = variables().filter(|v| v.space == naga::AddressSpace::Immediate);
-            let bytes: u32 = immediates.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
+            let bytes: u32 =
+                immediates.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
             assert_eq!(bytes as usize, kernel.immediate_bytes(), "{kernel:?}");
             let shared = variables().filter(|v| v.space == naga::AddressSpace::WorkGroup);
             let bytes: u32 = shared.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();

@@ -1,4 +1,5 @@
-//! The source of products by cooperative matrices: written out fragment by fragment, since matrices cannot be array elements.
+//! The source of products by cooperative matrices: written out fragment by fragment, since matrices
+//! cannot be array elements.
 
 use std::fmt::Write;
 
@@ -7,11 +8,13 @@ use crate::config::Precision;
 /// Rows of activations of a tile.
 const ROWS: u32 = 64;
 
-/// Products summed between two barriers, and the length of a row in workgroup memory, padded against bank conflicts.
+/// Products summed between two barriers, and the length of a row in workgroup memory, padded
+/// against bank conflicts.
 const DEPTH: u32 = 32;
 const PITCH: u32 = 40;
 
-/// A kernel for tiles of 64 rows of activations by `tile` rows of weights. Four subgroups of 32 have a quarter each.
+/// A kernel for tiles of 64 rows of activations by `tile` rows of weights. Four subgroups of 32
+/// have a quarter each.
 pub(super) fn source(precision: Precision, tile: u32) -> String {
     let (high, wide) = (ROWS / 32, tile / 32);
     let loads = DEPTH / 4;
@@ -21,7 +24,9 @@ pub(super) fn source(precision: Precision, tile: u32) -> String {
         Precision::Int8 => {
             "alias PackedHalves = u32; fn halves(v: PackedHalves) -> vec4<f16> { return vec4<f16>(unpack4xI8(v)); }\n"
         }
-        _ => "alias PackedHalves = vec4<f16>; fn halves(v: PackedHalves) -> vec4<f16> { return v; }\n",
+        _ => {
+            "alias PackedHalves = vec4<f16>; fn halves(v: PackedHalves) -> vec4<f16> { return v; }\n"
+        }
     };
     let _ = write!(
         s,
@@ -62,7 +67,10 @@ let row = t / {loads}u; let column = t % {loads}u;
             let _ = writeln!(s, "var c{i}{j} = coop_mat16x16<f32, C>();");
         }
     }
-    let _ = writeln!(s, "for (var k = 0u; k < params.k_vectors; k += {loads}u) {{\nworkgroupBarrier();");
+    let _ = writeln!(
+        s,
+        "for (var k = 0u; k < params.k_vectors; k += {loads}u) {{\nworkgroupBarrier();"
+    );
     for i in 0..x_loads {
         let _ = writeln!(
             s,

@@ -35,7 +35,11 @@ pub(super) struct DeviceMatrix {
 const PART_ROWS: usize = 128;
 
 impl DeviceMatrix {
-    pub(super) fn new(context: &Arc<GpuContext>, matrix: &Matrix, bias: Option<&[f32]>) -> Result<Self> {
+    pub(super) fn new(
+        context: &Arc<GpuContext>,
+        matrix: &Matrix,
+        bias: Option<&[f32]>,
+    ) -> Result<Self> {
         let (rows, stride) = (matrix.rows(), matrix.stride());
         let (precision, bytes): (_, &[u8]) = match matrix.data() {
             MatrixData::F32(data) => (Precision::F32, bytemuck::cast_slice(data)),
@@ -43,8 +47,8 @@ impl DeviceMatrix {
             MatrixData::Int8(data, _) => (Precision::Int8, bytemuck::cast_slice(data)),
         };
         let row_bytes = bytes.len() / rows;
-        let most =
-            (host_size(context.max_binding_bytes()) / row_bytes / PART_ROWS * PART_ROWS).max(PART_ROWS);
+        let most = (host_size(context.max_binding_bytes()) / row_bytes / PART_ROWS * PART_ROWS)
+            .max(PART_ROWS);
         let mut parts = Vec::new();
         for first in (0..rows).step_by(most) {
             let count = most.min(rows - first);
@@ -120,7 +124,15 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new(context: &Arc<GpuContext>, heads: Heads) -> Self {
         let context = Arc::clone(context);
-        Self { context, heads, slots: 0, version: 0, capacity: 0, layers: Vec::new(), rotations: None }
+        Self {
+            context,
+            heads,
+            slots: 0,
+            version: 0,
+            capacity: 0,
+            layers: Vec::new(),
+            rotations: None,
+        }
     }
 
     /// The words of one position.
@@ -129,16 +141,23 @@ impl Cache {
     }
 
     /// Makes room for so many sequences and positions, in steps; what it holds stays.
-    pub(super) fn reserve(&mut self, config: &Config, slots: usize, positions: usize) -> Result<()> {
+    pub(super) fn reserve(
+        &mut self,
+        config: &Config,
+        slots: usize,
+        positions: usize,
+    ) -> Result<()> {
         if slots <= self.slots && positions <= self.capacity {
             return Ok(());
         }
         let slots = if slots > self.slots { slots.next_power_of_two() } else { self.slots };
-        let capacity = if positions > self.capacity { grown(positions, config) } else { self.capacity };
+        let capacity =
+            if positions > self.capacity { grown(positions, config) } else { self.capacity };
         let words = self.words(config);
         let one = slots as u128 * capacity as u128 * words as u128 * 4;
         let bytes = one * 2 * config.layers as u128;
-        let refused = |reason: String| Error::Cache { bytes, sequences: slots, positions: capacity, reason };
+        let refused =
+            |reason: String| Error::Cache { bytes, sequences: slots, positions: capacity, reason };
         let most = self.context.max_binding_bytes();
         if one > most.into() {
             return Err(refused(format!(
@@ -157,13 +176,15 @@ impl Cache {
             for (old, new) in old.iter().zip(new) {
                 for slot in 0..self.slots {
                     let from = old.view_of(slot * self.capacity * words, self.capacity * words)?;
-                    recorder.copy(from, new.view_of(slot * capacity * words, self.capacity * words)?)?;
+                    recorder
+                        .copy(from, new.view_of(slot * capacity * words, self.capacity * words)?)?;
                 }
             }
         }
         recorder.submit()?;
         if let Some(rope) = config.rope.filter(|_| capacity > self.capacity) {
-            self.rotations = Some(self.context.upload(&rope.table(config.head_dim, 0, capacity))?);
+            self.rotations =
+                Some(self.context.upload(&rope.table(config.head_dim, 0, capacity))?);
         }
         (self.layers, self.slots, self.capacity) = (layers, slots, capacity);
         self.version += 1;
@@ -171,11 +192,18 @@ impl Cache {
     }
 
     /// Copies the first positions of a sequence to another.
-    pub(super) fn copy(&self, config: &Config, from: usize, to: usize, positions: usize) -> Result<()> {
+    pub(super) fn copy(
+        &self,
+        config: &Config,
+        from: usize,
+        to: usize,
+        positions: usize,
+    ) -> Result<()> {
         let words = self.words(config);
         let mut recorder = self.context.recorder(None)?;
         for buffer in self.layers.iter().flatten() {
-            let view = |slot: usize| buffer.view_of(slot * self.capacity * words, positions * words);
+            let view =
+                |slot: usize| buffer.view_of(slot * self.capacity * words, positions * words);
             recorder.copy(view(from)?, view(to)?)?;
         }
         recorder.submit()?;

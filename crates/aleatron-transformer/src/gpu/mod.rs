@@ -1,7 +1,8 @@
 //! The forward pass on a GPU: weights, activations, cache and sampling stay on the device.
 //!
-//! One token is one submission and one readback, of the token. A step goes on from the tokens that the step before it chose,
-//! which never leave the device, so that several steps can be on their way.
+//! One token is one submission and one readback, of the token. A step goes on from the tokens that
+//! the step before it chose, which never leave the device, so that several steps can be on their
+//! way.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -56,7 +57,8 @@ struct Decoding {
     adapters: Vec<usize>,
     /// Which of the two buffers of rows the next step reads.
     current: usize,
-    /// The kernels of a step for either buffer, and what they are for: the parts of attention, and the versions of the buffers.
+    /// The kernels of a step for either buffer, and what they are for: the parts of attention, and
+    /// the versions of the buffers.
     kept: [Option<([u64; 3], Launches)>; 2],
     on_their_way: VecDeque<PendingRead<u32>>,
 }
@@ -130,7 +132,8 @@ impl WgslForwardPass {
             Some(rows) => {
                 let stride = padded(config.hidden);
                 let mut all = vec![0.0; config.max_positions * stride];
-                for (to, from) in all.chunks_exact_mut(stride).zip(rows.chunks_exact(config.hidden)) {
+                for (to, from) in all.chunks_exact_mut(stride).zip(rows.chunks_exact(config.hidden))
+                {
                     to[..config.hidden].copy_from_slice(from);
                 }
                 Some(context.upload(&all)?)
@@ -199,7 +202,8 @@ impl WgslForwardPass {
         if rows > self.buffers.rows {
             let rows = rows.next_power_of_two();
             let head4 = self.heads.head4() as usize;
-            self.buffers = Buffers::new(&self.context, &self.config, rows, self.largest_rank, head4)?;
+            self.buffers =
+                Buffers::new(&self.context, &self.config, rows, self.largest_rank, head4)?;
             self.version += 1;
         }
         let logits = logits.min(self.most_logits()) * self.config.vocabulary;
@@ -222,7 +226,8 @@ impl WgslForwardPass {
             let slot = segment.sequence.0;
             (slots, positions) = (slots.max(slot + 1), positions.max(len + segment.tokens.len()));
             let slot = size_u32(slot, "number of a sequence")?;
-            let adapter = adapter.map_or(Ok(0), |adapter| size_u32(adapter.0 + 1, "number of an adapter"))?;
+            let adapter =
+                adapter.map_or(Ok(0), |adapter| size_u32(adapter.0 + 1, "number of an adapter"))?;
             // Their number was checked to be one of the model's positions.
             let positions = size_u32(len, "position of a token")?..;
             let placed = segment.tokens.iter().zip(positions);
@@ -239,7 +244,10 @@ impl WgslForwardPass {
             let mut inside = Vec::new();
             for (index, &row) in wanted.iter().enumerate() {
                 if (first..first + rows.len()).contains(&row) {
-                    inside.push([size_u32(row - first, "row of a call")?, size_u32(index, "row of logits")?]);
+                    inside.push([
+                        size_u32(row - first, "row of a call")?,
+                        size_u32(index, "row of logits")?,
+                    ]);
                 }
             }
             chunks.push(Chunk { rows: rows.to_vec(), wanted: inside });
@@ -250,7 +258,11 @@ impl WgslForwardPass {
     }
 
     /// Runs a chunk: its rows through the layers, then the wanted ones through the head.
-    fn run_chunk(&mut self, chunk: &Chunk, sampling: Option<&Sampling>) -> Result<Vec<PendingRead<f32>>> {
+    fn run_chunk(
+        &mut self,
+        chunk: &Chunk,
+        sampling: Option<&Sampling>,
+    ) -> Result<Vec<PendingRead<f32>>> {
         let mut profiler = self.profiler.take();
         let result = self.record_chunk(chunk, sampling, profiler.as_mut());
         self.keep(profiler)?;
@@ -341,7 +353,8 @@ impl WgslForwardPass {
         }
         let mut recorder = self.context.recorder(profiler)?;
         let place = "gpu::WgslForwardPass::run_step, kernels that were just recorded";
-        let (_, launches) = decoding.kept[decoding.current].as_ref().ok_or(Error::Internal { place })?;
+        let (_, launches) =
+            decoding.kept[decoding.current].as_ref().ok_or(Error::Internal { place })?;
         launches.play(&mut recorder)?;
         let read = recorder.read(self.chosen.view_of(0, rows)?)?;
         recorder.submit()?;
@@ -516,7 +529,8 @@ impl ForwardPass for WgslForwardPass {
                 .map(|matrix| matrix.bytes())
                 .sum::<u64>()
         };
-        self.layers.iter().map(layer).sum::<u64>() + self.head.as_ref().unwrap_or(&self.embedding).bytes()
+        self.layers.iter().map(layer).sum::<u64>()
+            + self.head.as_ref().unwrap_or(&self.embedding).bytes()
     }
 
     fn start_profile(&mut self) -> Result<()> {

@@ -8,8 +8,9 @@ use aleatron_device::{
 use bytemuck::Pod;
 
 use super::kernels::{
-    ActivateParams, AttentionParams, CombineParams, EmbedParams, Epilogue, LoraDownParams, LoraUpParams,
-    NormParams, PassKernel, Product, ProductKind, ProductParams, RotateParams, SampleParams,
+    ActivateParams, AttentionParams, CombineParams, EmbedParams, Epilogue, LoraDownParams,
+    LoraUpParams, NormParams, PassKernel, Product, ProductKind, ProductParams, RotateParams,
+    SampleParams,
 };
 use super::memory::{DeviceMatrix, DeviceNorm};
 use super::{DeviceLayer, WgslForwardPass};
@@ -52,7 +53,8 @@ impl Abilities {
     pub(super) fn of(context: &GpuContext) -> Self {
         let (info, can) = (context.info(), context.capabilities());
         let [least, most] = info.subgroup_lanes;
-        let subgroup = Some(most).filter(|_| can.subgroups && least == most && [8, 16, 32].contains(&most));
+        let subgroup =
+            Some(most).filter(|_| can.subgroups && least == most && [8, 16, 32].contains(&most));
         let subgroups_of_32 = subgroup == Some(32);
         let fits = info.cooperative_matrices.iter().any(|matrix| {
             [matrix.m, matrix.n, matrix.k] == [16; 3]
@@ -143,15 +145,19 @@ struct Launch {
     bytes: u64,
 }
 
-/// Kernels in their order. Looking up their pipelines and buffers takes longer than dispatching them, so those of a step are kept
-/// for the next.
+/// Kernels in their order. Looking up their pipelines and buffers takes longer than dispatching
+/// them, so those of a step are kept for the next.
 #[derive(Debug, Default)]
 pub(super) struct Launches(Vec<Launch>);
 
 impl Launches {
     pub(super) fn play(&self, recorder: &mut Recorder<'_>) -> Result<()> {
-        for Launch { bound, params: Params { words: words @ [a, b, c, d, e, f, ..], len }, grid, bytes } in
-            &self.0
+        for Launch {
+            bound,
+            params: Params { words: words @ [a, b, c, d, e, f, ..], len },
+            grid,
+            bytes,
+        } in &self.0
         {
             match len {
                 2 => recorder.dispatch(bound, &[*a, *b], *grid, *bytes)?,
@@ -212,11 +218,16 @@ impl WgslForwardPass {
 
     fn record_embedding(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
         let vectors = padded(self.config.hidden) / 4;
-        let kernel =
-            PassKernel::Embed { precision: self.embedding.precision, learned: self.positions.is_some() };
+        let kernel = PassKernel::Embed {
+            precision: self.embedding.precision,
+            learned: self.positions.is_some(),
+        };
         for part in &self.embedding.parts {
-            let mut views =
-                vec![work.tokens.view_of(0, work.rows * 4)?, part.data.view(), self.buffers.x.view()];
+            let mut views = vec![
+                work.tokens.view_of(0, work.rows * 4)?,
+                part.data.view(),
+                self.buffers.x.view(),
+            ];
             views.extend(part.scales.as_ref().map(GpuBuffer::view));
             views.extend(self.positions.as_ref().map(GpuBuffer::view));
             let params = EmbedParams {
@@ -225,7 +236,14 @@ impl WgslForwardPass {
                 vectors: size_u32(vectors, "vectors of a row")?,
             };
             let grid = [size_u32(vectors.div_ceil(64), "blocks of a row")?, work.row_count()?, 1];
-            self.launch(launches, kernel, &views, &params, grid, (work.rows * vectors * 32) as u64)?;
+            self.launch(
+                launches,
+                kernel,
+                &views,
+                &params,
+                grid,
+                (work.rows * vectors * 32) as u64,
+            )?;
         }
         Ok(())
     }
@@ -238,7 +256,13 @@ impl WgslForwardPass {
         layer: &DeviceLayer,
     ) -> Result<()> {
         let (b, m) = (&self.buffers, work.rows);
-        self.record_normed(launches, work, (&layer.attention_norm, &layer.qkv), &b.qkv, Epilogue::Store)?;
+        self.record_normed(
+            launches,
+            work,
+            (&layer.attention_norm, &layer.qkv),
+            &b.qkv,
+            Epilogue::Store,
+        )?;
         self.record_loras(launches, work, index, Slot::Qkv, &b.normed, &b.qkv)?;
         self.record_attention(launches, work, index)?;
         self.record_product(launches, &layer.output, (&b.heads, None), &b.x, m, Epilogue::Add)?;
@@ -246,7 +270,8 @@ impl WgslForwardPass {
         let activation = self.config.activation;
         let up = (&layer.feed_forward_norm, &layer.up);
         if self.has_lora(work, index, Slot::Up) {
-            // An adapter adds to what goes into the function, which then cannot be part of the product.
+            // An adapter adds to what goes into the function, which then cannot be part of the
+            // product.
             self.record_normed(launches, work, up, &b.up, Epilogue::Store)?;
             self.record_loras(launches, work, index, Slot::Up, &b.normed, &b.up)?;
             let inner = self.config.inner;
@@ -276,8 +301,8 @@ impl WgslForwardPass {
         self.record_loras(launches, work, index, Slot::Down, &b.inner, &b.x)
     }
 
-    /// A product with the normalised residual stream: in one kernel for very few rows, whose norm every workgroup can afford
-    /// to find for itself. Adapters need the normalised rows.
+    /// A product with the normalised residual stream: in one kernel for very few rows, whose norm
+    /// every workgroup can afford to find for itself. Adapters need the normalised rows.
     fn record_normed(
         &self,
         launches: &mut Launches,
@@ -328,7 +353,10 @@ impl WgslForwardPass {
             let rows = size_u32(rows.next_power_of_two().max(8), "rows")?;
             return Ok(ProductKind::Rows { rows, subgroup });
         }
-        if self.abilities.matrices && matrix.precision != Precision::F32 && matrix.stride.is_multiple_of(32) {
+        if self.abilities.matrices
+            && matrix.precision != Precision::F32
+            && matrix.stride.is_multiple_of(32)
+        {
             let tiles = matrix.rows.div_ceil(128) * rows.div_ceil(64);
             // Larger tiles reuse more, smaller ones keep more of the device busy.
             return Ok(ProductKind::Matrices { tile: if tiles >= 256 { 128 } else { 64 } });
@@ -391,7 +419,14 @@ impl WgslForwardPass {
                 _ => [across, down, 1],
             };
             let bytes = part.data.len() + rows * (matrix.stride + part.rows) * 4;
-            self.launch(launches, PassKernel::Product(product), &views, &params, grid, bytes as u64)?;
+            self.launch(
+                launches,
+                PassKernel::Product(product),
+                &views,
+                &params,
+                grid,
+                bytes as u64,
+            )?;
         }
         Ok(())
     }
@@ -446,7 +481,12 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    fn record_attention(&self, launches: &mut Launches, work: &Work<'_>, layer: usize) -> Result<()> {
+    fn record_attention(
+        &self,
+        launches: &mut Launches,
+        work: &Work<'_>,
+        layer: usize,
+    ) -> Result<()> {
         let (config, b, heads) = (&self.config, &self.buffers, self.heads);
         let [keys, values] = &self.cache.layers[layer];
         let (rows, row_count) = (work.rows, work.row_count()?);
@@ -455,17 +495,27 @@ impl WgslForwardPass {
         let kernel = PassKernel::Rotate { heads, rotary: self.cache.rotations.is_some() };
         let mut views = vec![tokens, b.qkv.view(), b.queries.view(), keys.view(), values.view()];
         views.extend(self.cache.rotations.as_ref().map(GpuBuffer::view));
-        let qkv_stride = size_u32(padded(config.qkv_rows()), "padded width of queries, keys and values")?;
+        let qkv_stride =
+            size_u32(padded(config.qkv_rows()), "padded width of queries, keys and values")?;
         let params = RotateParams { n_rows: row_count, qkv_stride, capacity };
         let threads = (config.heads + 2 * config.kv_heads) * heads.head4() as usize;
         let grid = [size_u32(threads.div_ceil(64), "blocks of a row")?, row_count, 1];
-        self.launch(launches, kernel, &views, &params, grid, (rows * config.qkv_rows() * 8) as u64)?;
+        self.launch(
+            launches,
+            kernel,
+            &views,
+            &params,
+            grid,
+            (rows * config.qkv_rows() * 8) as u64,
+        )?;
 
         let out_stride = size_u32(padded(config.query_width()), "padded width of heads")?;
         let tiles = size_u32(config.kv_heads * heads.tiles() as usize, "tiles of heads")?;
-        let positions = config.window(layer).map_or(work.positions, |window| window.min(work.positions));
-        let window =
-            config.window(layer).map_or(Ok(u32::MAX), |window| size_u32(window, "sliding window"))?;
+        let positions =
+            config.window(layer).map_or(work.positions, |window| window.min(work.positions));
+        let window = config
+            .window(layer)
+            .map_or(Ok(u32::MAX), |window| size_u32(window, "sliding window"))?;
         let splits = self.splits(rows, positions);
         let split_count = size_u32(splits, "parts of attention")?;
         let scale = 1.0 / (config.head_dim as f32).sqrt();
@@ -486,8 +536,8 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// The workgroups that share the positions of one row. Their number doubles, so that the kernels of steps are seldom
-    /// recorded again.
+    /// The workgroups that share the positions of one row. Their number doubles, so that the
+    /// kernels of steps are seldom recorded again.
     pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
         if positions <= UNSPLIT {
             return 1;
@@ -513,7 +563,14 @@ impl WgslForwardPass {
         let head = self.head.as_ref().unwrap_or(&self.embedding);
         // Logits are not padded: nothing multiplies them.
         let out = (logits, self.config.vocabulary);
-        self.record_product_to(launches, head, (&self.buffers.normed, None), out, rows, Epilogue::Store)
+        self.record_product_to(
+            launches,
+            head,
+            (&self.buffers.normed, None),
+            out,
+            rows,
+            Epilogue::Store,
+        )
     }
 
     /// Chooses a token for each row of logits, and puts it where the next step reads it.

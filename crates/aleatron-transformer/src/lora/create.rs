@@ -62,7 +62,8 @@ impl Default for AdapterOptions {
     }
 }
 
-/// Returns the projections of a model by the names of their modules, such as `q_proj`; `all` for all of them.
+/// Returns the projections of a model by the names of their modules, such as `q_proj`; `all` for
+/// all of them.
 ///
 /// # Errors
 /// [`Error::UnknownTarget`] with the names of the model's projections.
@@ -76,7 +77,8 @@ pub fn targets<S: AsRef<str>>(config: &Config, names: &[S]) -> Result<Vec<Projec
             found.extend(&all);
             continue;
         }
-        let same: Vec<Projection> = all.iter().copied().filter(|&own| name_of(own) == name).collect();
+        let same: Vec<Projection> =
+            all.iter().copied().filter(|&own| name_of(own) == name).collect();
         if same.is_empty() {
             let known: Vec<String> = all.iter().map(|&own| name_of(own)).collect();
             return Err(Error::UnknownTarget { name: name.to_owned(), known: known.join(", ") });
@@ -93,8 +95,8 @@ fn short_name(config: &Config, projection: Projection) -> String {
 }
 
 impl Adapter {
-    /// Creates an adapter as PEFT initialises one: `a` is uniform in ±1/sqrt(inputs), `b` is zero, so that the model computes
-    /// what it did.
+    /// Creates an adapter as PEFT initialises one: `a` is uniform in ±1/sqrt(inputs), `b` is zero,
+    /// so that the model computes what it did.
     ///
     /// # Errors
     /// [`Error::BadOption`] with the option out of range, or that memory is exhausted.
@@ -107,7 +109,11 @@ impl Adapter {
             return bad("lora_alpha", options.alpha.to_string(), "is not a positive number");
         }
         if !(0.0..1.0).contains(&options.dropout) {
-            return bad("lora_dropout", options.dropout.to_string(), "is not at least 0 and less than 1");
+            return bad(
+                "lora_dropout",
+                options.dropout.to_string(),
+                "is not at least 0 and less than 1",
+            );
         }
         if options.targets.is_empty() {
             return bad("target_modules", "[]".to_owned(), "names no projection");
@@ -127,7 +133,8 @@ impl Adapter {
                 parts.insert((layer, projection), LowRank { rank, a, b, scale });
             }
         }
-        let names: BTreeSet<String> = options.targets.iter().map(|&own| short_name(config, own)).collect();
+        let names: BTreeSet<String> =
+            options.targets.iter().map(|&own| short_name(config, own)).collect();
         let description = json!({
             "peft_type": "LORA",
             "task_type": "CAUSAL_LM",
@@ -153,7 +160,8 @@ impl Adapter {
         self.parts.iter().map(|(&(layer, projection), part)| (layer, projection, part))
     }
 
-    /// Returns the share of a correction's inputs that training drops, 0 if the adapter says nothing about it.
+    /// Returns the share of a correction's inputs that training drops, 0 if the adapter says
+    /// nothing about it.
     #[must_use]
     pub fn dropout(&self) -> f64 {
         self.description.get("lora_dropout").and_then(Value::as_f64).unwrap_or(0.0)
@@ -162,7 +170,8 @@ impl Adapter {
     /// Replaces the matrices of a correction.
     ///
     /// # Errors
-    /// [`Error::CorrectionSize`] for matrices of other sizes, with sizes of 0 if there is no such correction.
+    /// [`Error::CorrectionSize`] for matrices of other sizes, with sizes of 0 if there is no such
+    /// correction.
     pub fn set(
         &mut self,
         config: &Config,
@@ -185,8 +194,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// Writes `adapter_config.json` and `adapter_model.safetensors` into a folder, which is created if it does not exist.
-    /// [`Adapter::read`] and PEFT read them.
+    /// Writes `adapter_config.json` and `adapter_model.safetensors` into a folder, which is created
+    /// if it does not exist. [`Adapter::read`] and PEFT read them.
     ///
     /// # Errors
     /// [`Error::File`] if a file cannot be written.
@@ -197,7 +206,8 @@ impl Adapter {
         for (&(layer, projection), part) in &self.parts {
             let [rows, columns] = projection.shape(config);
             let [name_a, name_b] = tensor_names(&module_name(config, layer, projection));
-            let little = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+            let little =
+                |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
             bytes.push((name_a, vec![part.rank, columns], little(&part.a)));
             bytes.push((name_b, vec![rows, part.rank], little(&part.b)));
         }

@@ -47,11 +47,12 @@ impl Contents {
 }
 
 impl TensorFiles {
-    /// Maps the model's files of a folder: `model.safetensors`, or those that `model.safetensors.index.json` lists, or all
-    /// `.safetensors` files there are.
+    /// Maps the model's files of a folder: `model.safetensors`, or those that
+    /// `model.safetensors.index.json` lists, or all `.safetensors` files there are.
     ///
     /// # Errors
-    /// [`Error::NoWeights`] without such files, [`Error::File`], [`Error::Format`] or [`Error::RepeatedTensor`].
+    /// [`Error::NoWeights`] without such files, [`Error::File`], [`Error::Format`] or
+    /// [`Error::RepeatedTensor`].
     pub fn open_folder(folder: &Path) -> Result<Self> {
         let single = folder.join("model.safetensors");
         let listed = folder.join("model.safetensors.index.json");
@@ -63,7 +64,10 @@ impl TensorFiles {
             let weights = weights.ok_or_else(|| Error::format(&listed, "no weight_map"))?;
             let names: BTreeSet<&str> = weights.values().filter_map(|name| name.as_str()).collect();
             if let Some(name) = names.iter().find(|name| name.contains(['/', '\\'])) {
-                return Err(Error::format(&listed, format!("\"{name}\" is no file of this folder")));
+                return Err(Error::format(
+                    &listed,
+                    format!("\"{name}\" is no file of this folder"),
+                ));
             }
             names.into_iter().map(|name| folder.join(name)).collect()
         } else {
@@ -104,7 +108,8 @@ impl TensorFiles {
 
     /// Reads the tensors of a `.safetensors` file in the program.
     fn embedded(bytes: &'static [u8]) -> Result<Self> {
-        let file = TensorFile::new(Contents::Embedded(bytes), Path::new("bytes/model.safetensors"))?;
+        let file =
+            TensorFile::new(Contents::Embedded(bytes), Path::new("bytes/model.safetensors"))?;
         let index = file.metadata.tensors().into_keys().map(|name| (name, 0)).collect();
         Ok(Self { files: vec![file], index })
     }
@@ -121,15 +126,18 @@ impl TensorFiles {
         Some(&file.metadata.info(name)?.shape)
     }
 
-    /// Maps the weights of a model and checks that each of its tensors is there with its shape, and no unknown one.
+    /// Maps the weights of a model and checks that each of its tensors is there with its shape, and
+    /// no unknown one.
     ///
     /// # Errors
-    /// As [`Self::open_folder`], [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::TensorType`] or
-    /// [`Error::ExtraTensor`].
+    /// As [`Self::open_folder`], [`Error::MissingTensor`], [`Error::TensorShape`],
+    /// [`Error::TensorType`] or [`Error::ExtraTensor`].
     pub fn open_model(source: &ModelSource, config: &Config) -> Result<impl TensorSource + use<>> {
         // GPT-2's first files leave out the prefix.
         let is_bare = |name: &str| {
-            config.architecture == Architecture::Gpt2 && !name.starts_with("transformer.") && name != HEAD
+            config.architecture == Architecture::Gpt2
+                && !name.starts_with("transformer.")
+                && name != HEAD
         };
         let files = match source {
             ModelSource::Folder(folder) => Self::open_folder(folder)?,
@@ -166,8 +174,13 @@ struct PrefixedFiles {
 }
 
 impl PrefixedFiles {
-    /// Checks that the tensors are those of a list, in name and shape, beside some that may be there.
-    fn check(&self, expected: &[(String, Vec<usize>)], may_be: impl Fn(&str) -> bool) -> Result<()> {
+    /// Checks that the tensors are those of a list, in name and shape, beside some that may be
+    /// there.
+    fn check(
+        &self,
+        expected: &[(String, Vec<usize>)],
+        may_be: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         for (name, shape) in expected {
             let (file, own) =
                 self.names.get(name).ok_or_else(|| Error::MissingTensor { name: name.clone() })?;
@@ -191,7 +204,8 @@ impl TensorSource for PrefixedFiles {
 
 impl TensorSource for TensorFiles {
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let file = self.index.get(name).ok_or_else(|| Error::MissingTensor { name: name.to_owned() })?;
+        let file =
+            self.index.get(name).ok_or_else(|| Error::MissingTensor { name: name.to_owned() })?;
         self.files[*file].tensor(name, shape)
     }
 }
@@ -222,16 +236,21 @@ impl TensorFile {
         let missing = || Error::MissingTensor { name: name.to_owned() };
         let info = self.metadata.info(name).ok_or_else(missing)?;
         let (begin, end) = info.data_offsets;
-        let bytes = self.bytes.as_slice().get(self.start + begin..self.start + end).ok_or_else(missing)?;
+        let bytes =
+            self.bytes.as_slice().get(self.start + begin..self.start + end).ok_or_else(missing)?;
         let len: usize = shape.iter().product();
         let mut out = aleatron_core::memory::zeros(len as u128, aleatron_core::Quantity::Weights)?;
         // Tensors may begin at any byte, so elements are read as bytes where they are not aligned.
         match info.dtype {
             Dtype::F32 => {
-                out.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(x, b)| *x = f32::from_le_bytes(*b));
+                out.iter_mut()
+                    .zip(bytes.as_chunks::<4>().0)
+                    .for_each(|(x, b)| *x = f32::from_le_bytes(*b));
             }
             Dtype::F16 => match bytemuck::try_cast_slice::<u8, f16>(bytes) {
-                Ok(halves) if cfg!(target_endian = "little") => halves.convert_to_f32_slice(&mut out),
+                Ok(halves) if cfg!(target_endian = "little") => {
+                    halves.convert_to_f32_slice(&mut out)
+                }
                 _ => out
                     .iter_mut()
                     .zip(bytes.as_chunks::<2>().0)
@@ -249,8 +268,9 @@ impl TensorFile {
 /// Maps a file.
 #[allow(unsafe_code)]
 fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the mapping is read-only, and its bytes are only ever read as numbers, of which every bit pattern is one. Another
-    // process that writes the file meanwhile can change those numbers; one that shortens it ends this process with a bus error, as
-    // for every program that maps files.
+    // SAFETY: the mapping is read-only, and its bytes are only ever read as numbers, of which every
+    // bit pattern is one. Another process that writes the file meanwhile can change those
+    // numbers; one that shortens it ends this process with a bus error, as for every program
+    // that maps files.
     unsafe { Mmap::map(file) }
 }

@@ -1,8 +1,9 @@
-//! The weights of a model: where they come from ([`files`], [`random`]), and how the tensors of a file become the matrices
-//! that a pass keeps ([`Layer`], [`Ends`]).
+//! The weights of a model: where they come from ([`files`], [`random`]), and how the tensors of a
+//! file become the matrices that a pass keeps ([`Layer`], [`Ends`]).
 //!
-//! A pass keeps four matrices per layer. Queries, keys and values are the rows of one; where the feed-forward part is gated,
-//! its gates and values alternate as rows of one, so that a gate and its value are computed side by side.
+//! A pass keeps four matrices per layer. Queries, keys and values are the rows of one; where the
+//! feed-forward part is gated, its gates and values alternate as rows of one, so that a gate and
+//! its value are computed side by side.
 
 pub mod files;
 mod matrix;
@@ -142,7 +143,9 @@ impl Rows {
             Projection::QueryKeyValue => whole(Slot::Qkv),
             Projection::Output => whole(Slot::Output),
             Projection::Gate => Self { slot: Slot::Up, start: 0, step: 2, count: config.inner },
-            Projection::Up if gated => Self { slot: Slot::Up, start: 1, step: 2, count: config.inner },
+            Projection::Up if gated => {
+                Self { slot: Slot::Up, start: 1, step: 2, count: config.inner }
+            }
             Projection::Up => whole(Slot::Up),
             Projection::Down => whole(Slot::Down),
         }
@@ -242,7 +245,8 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         norm(&mut all, format!("{}.{layer}.{}", names.layers, names.feed_forward_norm));
         for slot in Slot::ALL {
             for &projection in projections(config, slot) {
-                let (module, rows) = (module_name(config, layer, projection), Rows::of(config, projection));
+                let (module, rows) =
+                    (module_name(config, layer, projection), Rows::of(config, projection));
                 let columns = slot.shape(config)[1];
                 let shape = match order(config) {
                     Order::Rows => vec![rows.count, columns],
@@ -308,7 +312,9 @@ impl Loader<'_> {
         };
         let positions = match config.rope {
             Some(_) => None,
-            None => Some(self.source.tensor(names.positions, &[config.max_positions, config.hidden])?),
+            None => {
+                Some(self.source.tensor(names.positions, &[config.max_positions, config.hidden])?)
+            }
         };
         Ok(Ends {
             embedding: table(names.embedding)?,
@@ -339,7 +345,9 @@ impl Loader<'_> {
         let weight = self.source.tensor(&format!("{name}.weight"), &shape)?;
         let bias = match self.config.norm {
             crate::config::NormKind::Rms => None,
-            crate::config::NormKind::Layer => Some(self.source.tensor(&format!("{name}.bias"), &shape)?),
+            crate::config::NormKind::Layer => {
+                Some(self.source.tensor(&format!("{name}.bias"), &shape)?)
+            }
         };
         Ok(NormWeights { weight, bias })
     }
@@ -394,7 +402,9 @@ impl Loader<'_> {
             let rows = Rows::of(self.config, projection);
             let part = self.projection(layer, projection)?;
             for (i, row) in part.weight.chunks_exact(n_columns).enumerate() {
-                matrix.set_row(rows.at(i), row).map_err(|value| self.value_fault(&part.name, value))?;
+                matrix
+                    .set_row(rows.at(i), row)
+                    .map_err(|value| self.value_fault(&part.name, value))?;
             }
             if let (Some(bias), Some(own)) = (&mut bias, &part.bias) {
                 own.iter().enumerate().for_each(|(i, value)| bias[rows.at(i)] = *value);

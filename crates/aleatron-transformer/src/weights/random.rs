@@ -24,9 +24,9 @@ impl TensorSource for RandomTensors {
             return Ok(out);
         }
         // FNV-1a of the name, so that each tensor has numbers of its own.
-        let hash = name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        });
         let key = key(self.seed ^ hash);
         // Keeps the size of activations from layer to layer.
         let width = (3.0 / shape[shape.len() - 1] as f32).sqrt();

@@ -9,13 +9,15 @@ pub mod rounding;
 use aleatron_transformer::weights::TensorSource;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::{
-    Config, DeviceChoice, Error, ForwardPass, LoadOptions, Precision, Sampling, Segment, Transformer,
+    Config, DeviceChoice, Error, ForwardPass, LoadOptions, Precision, Sampling, Segment,
+    Transformer,
 };
 use rounding::Rounding;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-pub const MODELS: [&str; 6] = ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
+pub const MODELS: [&str; 6] =
+    ["llama", "llama-scaled", "llama-yarn", "llama-linear", "qwen2", "gpt2"];
 
 /// Adapters and the models they are for.
 pub const ADAPTERS: [(&str, &str); 3] =
@@ -103,7 +105,8 @@ impl Golden {
 /// Tokens chosen by their logits alone, ends of texts or not.
 pub fn greedy(pass: &mut dyn ForwardPass, prompt: &[u32], steps: usize) -> Vec<u32> {
     let sequence = pass.open().unwrap();
-    let mut text = pass.prefill(&[Segment { sequence, tokens: prompt }], &Sampling::GREEDY).unwrap();
+    let mut text =
+        pass.prefill(&[Segment { sequence, tokens: prompt }], &Sampling::GREEDY).unwrap();
     while text.len() < steps {
         pass.submit_step().unwrap();
         text.extend(pass.take_step().unwrap());
@@ -134,7 +137,8 @@ impl Copy {
     }
 
     pub fn load(&self) -> Result<Transformer, Error> {
-        let options = LoadOptions { device: DeviceChoice::Cpu, precision: Precision::F32, merge: None };
+        let options =
+            LoadOptions { device: DeviceChoice::Cpu, precision: Precision::F32, merge: None };
         Transformer::from_pretrained(&self.0, &options)
     }
 }

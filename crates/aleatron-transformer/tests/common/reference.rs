@@ -1,13 +1,16 @@
 //! A model in f64, with a bound on how far any correct pass may be from it.
 //!
-//! Every operation of a pass rounds. With u = 2^-24 and g(n) = n u / (1 - n u), a sum of products, fused or not, whose terms each go
-//! through at most n roundings, is off by at most g(n) sum |w x|. The other operations have the accuracy that WGSL asks for (a ULP is at most 2 u of the value):
-//! an exponential 3 + 2 |x| ULP, an inverse root 2 ULP, a quotient 2.5 ULP, a hyperbolic tangent 1e-5 on a GPU. From these, and
-//! from the numbers of the f64 pass, follows a bound of the error that each operation itself adds to its result: `Stage::errors`.
+//! Every operation of a pass rounds. With u = 2^-24 and g(n) = n u / (1 - n u), a sum of products,
+//! fused or not, whose terms each go through at most n roundings, is off by at most g(n) sum |w x|.
+//! The other operations have the accuracy that WGSL asks for (a ULP is at most 2 u of the value):
+//! an exponential 3 + 2 |x| ULP, an inverse root 2 ULP, a quotient 2.5 ULP, a hyperbolic tangent
+//! 1e-5 on a GPU. From these, and from the numbers of the f64 pass, follows a bound of the error
+//! that each operation itself adds to its result: `Stage::errors`.
 //!
-//! A small change d of an intermediate result changes a logit by the derivative of the logit times d. So the logit is off by at
-//! most the sum, over all intermediate results, of |derivative| times the error bound: to first order in u, and nothing is left to
-//! chance. Derivatives come from one pass backwards for each logit.
+//! A small change d of an intermediate result changes a logit by the derivative of the logit times
+//! d. So the logit is off by at most the sum, over all intermediate results, of |derivative| times
+//! the error bound: to first order in u, and nothing is left to chance. Derivatives come from one
+//! pass backwards for each logit.
 
 use super::rounding::{Rounding, U, g};
 use aleatron_transformer::Adapter;
@@ -37,14 +40,16 @@ impl Map {
                 MatrixData::Int8(data, scales) => f64::from(data[at.1]) * f64::from(scales[at.0]),
             });
         }
-        let bias = bias.map_or_else(|| vec![0.0; rows], |bias| bias.iter().map(|b| f64::from(*b)).collect());
+        let bias = bias
+            .map_or_else(|| vec![0.0; rows], |bias| bias.iter().map(|b| f64::from(*b)).collect());
         let sizes = weights.iter().map(|w| w.abs()).collect();
         Self { columns, weights, bias, sizes, adapted: Vec::new(), rank: 0 }
     }
 
     fn linear(map: &Linear, adapter: Option<(&Adapter, &Config, usize, Slot)>) -> Self {
         let mut result = Self::new(&map.matrix, map.bias.as_deref());
-        let lora = adapter.and_then(|(adapter, config, layer, slot)| adapter.stacked(config, layer, slot));
+        let lora =
+            adapter.and_then(|(adapter, config, layer, slot)| adapter.stacked(config, layer, slot));
         if let Some(lora) = lora {
             let columns = result.columns;
             result.rank = lora.rank;
@@ -72,14 +77,16 @@ impl Map {
             let row = sizes.get(row * self.columns..).unwrap_or(&[]);
             row.iter().zip(x).map(|(w, x)| w * x.abs()).sum()
         };
-        // A scale and a bias round once each, and weights once for each rank that is merged into them. The corrections of an adapter
-        // are a sum over inputs in any order, then over ranks.
+        // A scale and a bias round once each, and weights once for each rank that is merged into
+        // them. The corrections of an adapter are a sum over inputs in any order, then over
+        // ranks.
         let own = g(rounding.sums.depth(self.columns) + 4 + self.rank);
         let added = g(self.columns + self.rank + 6);
         let each = self.bias.iter().enumerate().map(|(row, bias)| {
             let sum: f64 = self.row(row).iter().zip(x).map(|(w, x)| w * x).sum();
             let (size, more) = (size(&self.sizes, row), size(&self.adapted, row));
-            let error = own * (size + bias.abs()) + added * more + rounding.activations * (size + more);
+            let error =
+                own * (size + bias.abs()) + added * more + rounding.activations * (size + more);
             (sum + bias, error)
         });
         each.unzip()
@@ -135,7 +142,8 @@ impl Norm {
         };
         let d_error = |d: f64| mean_error + U * d.abs();
         let variance_error =
-            d.iter().map(|d| 2.0 * d.abs() * d_error(*d) + g(depth + 2) * d * d).sum::<f64>() / n as f64;
+            d.iter().map(|d| 2.0 * d.abs() * d_error(*d) + g(depth + 2) * d * d).sum::<f64>()
+                / n as f64;
         // Half of the relative error of the variance, an inverse root, two products.
         let factor = 0.5 * variance_error * scale * scale + 7.0 * U;
         let each = d.iter().zip(&self.weight).zip(&self.bias).map(|((d, w), b)| {
@@ -150,8 +158,11 @@ impl Norm {
         let ((d, scale), n) = (self.centred(x), x.len() as f64);
         let weighted: Vec<f64> = y.iter().zip(&self.weight).map(|(y, w)| y * w).collect();
         let inner: f64 = weighted.iter().zip(&d).map(|(y, d)| y * d).sum();
-        let mut result: Vec<f64> =
-            weighted.iter().zip(&d).map(|(y, d)| scale * y - d * scale.powi(3) / n * inner).collect();
+        let mut result: Vec<f64> = weighted
+            .iter()
+            .zip(&d)
+            .map(|(y, d)| scale * y - d * scale.powi(3) / n * inner)
+            .collect();
         if self.kind == NormKind::Layer {
             let mean = result.iter().sum::<f64>() / n;
             result.iter_mut().for_each(|x| *x -= mean);
@@ -232,8 +243,9 @@ impl Reference {
         let layer = |index: usize| {
             let Layer { attention_norm, qkv, output, feed_forward_norm, up, down } =
                 loader.layer(index).unwrap();
-            let map =
-                |map: &Linear, slot| Map::linear(map, adapter.map(|adapter| (adapter, config, index, slot)));
+            let map = |map: &Linear, slot| {
+                Map::linear(map, adapter.map(|adapter| (adapter, config, index, slot)))
+            };
             ReferenceLayer {
                 norms: [attention_norm, feed_forward_norm].map(|norm| Norm::new(&norm, config)),
                 qkv: map(&qkv, Slot::Qkv),
@@ -259,7 +271,8 @@ impl Reference {
     /// Reads a text.
     pub fn read(&self, tokens: &[u32], rounding: Rounding) -> Trace<'_> {
         let config = &self.config;
-        let table = config.rope.map_or_else(Vec::new, |rope| rope.table(config.head_dim, 0, tokens.len()));
+        let table =
+            config.rope.map_or_else(Vec::new, |rope| rope.table(config.head_dim, 0, tokens.len()));
         let mut x = Stage::of(tokens.iter().enumerate().map(|(position, &token)| {
             let mut row = self.embedding.row(token as usize).to_vec();
             if let Some(positions) = &self.positions {
@@ -271,19 +284,22 @@ impl Reference {
         }));
         let mut layers = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
-            let map =
-                |map: &Map, from: &Stage| Stage::of(from.values.iter().map(|row| map.apply(row, rounding)));
+            let map = |map: &Map, from: &Stage| {
+                Stage::of(from.values.iter().map(|row| map.apply(row, rounding)))
+            };
             let normed = Stage::of(x.values.iter().map(|row| layer.norms[0].apply(row, rounding)));
             let qkv = map(&layer.qkv, &normed);
             let turned = qkv.values.iter().enumerate();
-            let rotated =
-                Stage::of(turned.map(|(position, row)| self.rotate(row, &table, position, rounding)));
+            let rotated = Stage::of(
+                turned.map(|(position, row)| self.rotate(row, &table, position, rounding)),
+            );
             let heads = Stage::of((0..tokens.len()).map(|row| self.attend(&rotated, index, row)));
             let middle = add(&x, map(&layer.output, &heads));
             let middle_normed =
                 Stage::of(middle.values.iter().map(|row| layer.norms[1].apply(row, rounding)));
             let up = map(&layer.up, &middle_normed);
-            let inner = Stage::of(up.values.iter().map(|row| activate(config.activation, row, rounding)));
+            let inner =
+                Stage::of(up.values.iter().map(|row| activate(config.activation, row, rounding)));
             let after = add(&middle, map(&layer.down, &inner));
             let before = std::mem::replace(&mut x, after);
             layers.push(LayerTrace {
@@ -320,7 +336,8 @@ impl Reference {
                 let (cosine, sine) = (f64::from(table[at]), f64::from(table[at + 1]));
                 let (a, b) = (row[i], row[i + head / 2]);
                 (values[i], values[i + head / 2]) = (a * cosine - b * sine, b * cosine + a * sine);
-                // Two roundings of the sum, one of the sine or cosine in another implementation's table.
+                // Two roundings of the sum, one of the sine or cosine in another implementation's
+                // table.
                 errors[i] = g(4) * ((a * cosine).abs() + (b * sine).abs());
                 errors[i + head / 2] = g(4) * ((b * cosine).abs() + (a * sine).abs());
             }
@@ -334,14 +351,23 @@ impl Reference {
     /// The positions that a row of a layer attends to.
     fn attended(&self, layer: usize, row: usize) -> std::ops::RangeInclusive<usize> {
         let first = match &self.config.sliding_window {
-            Some(window) if layer >= window.first_layer => (row + 1).saturating_sub(window.positions),
+            Some(window) if layer >= window.first_layer => {
+                (row + 1).saturating_sub(window.positions)
+            }
             _ => 0,
         };
         first..=row
     }
 
-    /// The scores, less the largest, and the shares of the positions that `row` attends to, for one head.
-    fn shares(&self, rotated: &Stage, layer: usize, row: usize, head: usize) -> (Vec<f64>, Vec<f64>) {
+    /// The scores, less the largest, and the shares of the positions that `row` attends to, for one
+    /// head.
+    fn shares(
+        &self,
+        rotated: &Stage,
+        layer: usize,
+        row: usize,
+        head: usize,
+    ) -> (Vec<f64>, Vec<f64>) {
         let scale = 1.0 / (self.config.head_dim as f64).sqrt();
         let query = &rotated.values[row][head * self.config.head_dim..][..self.config.head_dim];
         let key = self.key_start(head);
@@ -371,15 +397,17 @@ impl Reference {
         let (size, count) = (self.config.head_dim, others.len());
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         let scale = 1.0 / (size as f64).sqrt();
-        // Positions may be taken in parts of at least 32, whose largest scores and sums are put together: each part is one more
-        // exponential and one more product for the weights before it.
+        // Positions may be taken in parts of at least 32, whose largest scores and sums are put
+        // together: each part is one more exponential and one more product for the weights
+        // before it.
         let parts = count.div_ceil(32) + 2;
         for head in 0..self.config.heads {
             let (scores, shares) = self.shares(rotated, layer, row, head);
             let query = &rotated.values[row][head * size..][..size];
             let (key, value) = (self.key_start(head), self.value_start(head));
-            // The relative error of each weight: of its score, of the difference, of the exponentials and of their products. The
-            // arguments of the exponentials have one sign and add up to the score.
+            // The relative error of each weight: of its score, of the difference, of the
+            // exponentials and of their products. The arguments of the exponentials
+            // have one sign and add up to the score.
             let weight_errors: Vec<f64> = (0..count)
                 .map(|j| {
                     let terms = query.iter().zip(&others[j][key..]).map(|(q, k)| (q * k).abs());
@@ -392,7 +420,8 @@ impl Reference {
                 let of = |j: usize| others[j][value + d];
                 let sum: f64 = (0..count).map(|j| shares[j] * of(j)).sum();
                 let size: f64 = (0..count).map(|j| shares[j] * of(j).abs()).sum();
-                let moved: f64 = (0..count).map(|j| shares[j] * weight_errors[j] * (of(j) - sum).abs()).sum();
+                let moved: f64 =
+                    (0..count).map(|j| shares[j] * weight_errors[j] * (of(j) - sum).abs()).sum();
                 values.push(sum);
                 errors.push(moved + g(count + parts + 6) * (size + sum.abs()));
             }
@@ -401,7 +430,14 @@ impl Reference {
     }
 
     /// The derivatives by queries, keys and values, from those by the heads of one row.
-    fn attend_back(&self, rotated: &Stage, layer: usize, row: usize, heads: &[f64], out: &mut [Vec<f64>]) {
+    fn attend_back(
+        &self,
+        rotated: &Stage,
+        layer: usize,
+        row: usize,
+        heads: &[f64],
+        out: &mut [Vec<f64>],
+    ) {
         let size = self.config.head_dim;
         let scale = 1.0 / (size as f64).sqrt();
         for (head, y) in heads.chunks_exact(size).enumerate() {
@@ -455,7 +491,11 @@ fn activate(activation: Activation, up: &[f64], rounding: Rounding) -> (Vec<f64>
                 let t = inside.tanh();
                 let y = 0.5 * x * (1.0 + t);
                 let inside_error = 8.0 * U * inside.abs() * (1.0 - t * t);
-                (y, 0.5 * x.abs() * (rounding.tanh + U * (1.0 + t) + inside_error) + 3.0 * U * y.abs())
+                (
+                    y,
+                    0.5 * x.abs() * (rounding.tanh + U * (1.0 + t) + inside_error)
+                        + 3.0 * U * y.abs(),
+                )
             })
             .unzip(),
     }
@@ -529,7 +569,11 @@ impl Trace<'_> {
             }
             out = &trace.x;
         }
-        bound + x.iter().enumerate().map(|(r, x)| out.weigh(r, x.as_deref().unwrap_or(&[]))).sum::<f64>()
+        bound
+            + x.iter()
+                .enumerate()
+                .map(|(r, x)| out.weigh(r, x.as_deref().unwrap_or(&[])))
+                .sum::<f64>()
     }
 
     fn rotate_back(&self, rotated: &[f64], position: usize) -> Vec<f64> {
@@ -547,9 +591,16 @@ impl Trace<'_> {
         result
     }
 
-    /// Compares logits of a row, all of them, with this text's; those of `tokens` by their own bounds.
+    /// Compares logits of a row, all of them, with this text's; those of `tokens` by their own
+    /// bounds.
     #[track_caller]
-    pub fn assert_row(&self, row: usize, logits: &[f32], tokens: impl Iterator<Item = usize>, what: &str) {
+    pub fn assert_row(
+        &self,
+        row: usize,
+        logits: &[f32],
+        tokens: impl Iterator<Item = usize>,
+        what: &str,
+    ) {
         assert_eq!(logits.len(), self.model.config.vocabulary);
         for token in tokens {
             let (expected, bound) = (self.logit(row, token), self.bound(row, token));

@@ -28,7 +28,9 @@ impl Sums {
     pub fn depth(self, n: usize) -> usize {
         match self {
             Self::InOrder => n,
-            Self::Lanes { lanes, vector, tree } => n.min(n.div_ceil(lanes * vector) * vector) + tree,
+            Self::Lanes { lanes, vector, tree } => {
+                n.min(n.div_ceil(lanes * vector) * vector) + tree
+            }
         }
     }
 }
@@ -63,7 +65,8 @@ impl Rounding {
             Precision::Int8 => 16,
         };
         // Up to 16 rows have kernels in which 16 to 64 lanes share a sum.
-        let sums = if rows > 16 { Sums::InOrder } else { Sums::Lanes { lanes: 16, vector, tree: 6 } };
+        let sums =
+            if rows > 16 { Sums::InOrder } else { Sums::Lanes { lanes: 16, vector, tree: 6 } };
         Self {
             sums,
             cache: if is_f32 { 0.0 } else { HALF },

@@ -1,9 +1,10 @@
-//! A small harness for figures that mean something on a noisy machine: a case and its ceiling are timed in turns within one
-//! run, in many short rounds. The time is the best of them (noise only adds); the share of the ceiling beside it is the median over rounds, of which
-//! each has both, so that a quiet moment of one alone makes no share.
+//! A small harness for figures that mean something on a noisy machine: a case and its ceiling are
+//! timed in turns within one run, in many short rounds. The time is the best of them (noise only
+//! adds); the share of the ceiling beside it is the median over rounds, of which each has both, so
+//! that a quiet moment of one alone makes no share.
 //!
-//! Arguments: `--json` for one JSON array, `--quick` for a tenth of the time, and any word to run only the cases whose name
-//! contains it. Every case checks its result before it is timed.
+//! Arguments: `--json` for one JSON array, `--quick` for a tenth of the time, and any word to run
+//! only the cases whose name contains it. Every case checks its result before it is timed.
 #![allow(dead_code, reason = "each benchmark uses a part of the harness")]
 
 use std::hint::black_box;
@@ -24,7 +25,8 @@ pub(crate) struct Ceiling<'a> {
 pub(crate) enum Timing {
     /// In turns with its case: what disturbs one disturbs the other.
     InTurns,
-    /// After its case: each has memory of its own, and together they would not stay in the cache that either stays in alone.
+    /// After its case: each has memory of its own, and together they would not stay in the cache
+    /// that either stays in alone.
     Apart,
 }
 
@@ -83,12 +85,14 @@ impl Table {
             None => (best(&rounds([&mut work], self.budget)), None),
             Some(Ceiling { name, work: ceiling, scale, timing: Timing::Apart }) => {
                 let time = best(&rounds([&mut work], self.budget));
-                let share = best(&rounds([ceiling], self.budget)).as_secs_f64() / time.as_secs_f64();
+                let share =
+                    best(&rounds([ceiling], self.budget)).as_secs_f64() / time.as_secs_f64();
                 (time, Some((share * scale, name.to_owned())))
             }
             Some(Ceiling { name, work: ceiling, scale, timing: Timing::InTurns }) => {
                 let rounds = rounds([&mut work, ceiling], 2 * self.budget);
-                let shares = rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
+                let shares =
+                    rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
                 (best(&rounds), Some((median(shares.collect()) * scale, name.to_owned())))
             }
         };
@@ -108,9 +112,12 @@ impl Table {
         println!("\n{title}\n");
         println!("{:width$}  {:>10}  {:>16}  share of ceiling", "case", "time", "rate");
         for row in &self.rows {
-            let rate = row.rate.map_or_else(String::new, |(value, unit)| format!("{} {unit}", si(value)));
-            let share =
-                row.share.as_ref().map_or_else(String::new, |(share, name)| format!("{share:.2} of {name}"));
+            let rate =
+                row.rate.map_or_else(String::new, |(value, unit)| format!("{} {unit}", si(value)));
+            let share = row
+                .share
+                .as_ref()
+                .map_or_else(String::new, |(share, name)| format!("{share:.2} of {name}"));
             println!("{:width$}  {:>10}  {rate:>16}  {share}", row.name, duration(row.time));
         }
     }
@@ -118,19 +125,27 @@ impl Table {
 
 impl Row {
     fn json(&self) -> String {
-        let rate = self
-            .rate
-            .map_or_else(String::new, |(value, unit)| format!(r#", "rate": {value:e}, "unit": "{unit}""#));
+        let rate = self.rate.map_or_else(String::new, |(value, unit)| {
+            format!(r#", "rate": {value:e}, "unit": "{unit}""#)
+        });
         let share = self.share.as_ref();
         let share = share.map_or_else(String::new, |(share, name)| {
             format!(r#", "share": {share:.4}, "ceiling": "{name}""#)
         });
-        format!(r#"  {{"case": "{}", "seconds": {:e}{rate}{share}}}"#, self.name, self.time.as_secs_f64())
+        format!(
+            r#"  {{"case": "{}", "seconds": {:e}{rate}{share}}}"#,
+            self.name,
+            self.time.as_secs_f64()
+        )
     }
 }
 
-/// The time per run of each of several workloads in every round, timed in turns for `budget` in all.
-fn rounds<const N: usize>(mut works: [&mut dyn FnMut(); N], budget: Duration) -> Vec<[Duration; N]> {
+/// The time per run of each of several workloads in every round, timed in turns for `budget` in
+/// all.
+fn rounds<const N: usize>(
+    mut works: [&mut dyn FnMut(); N],
+    budget: Duration,
+) -> Vec<[Duration; N]> {
     // A round is long enough for the clock and short enough for many of them.
     let round = (budget / 200).max(Duration::from_micros(200));
     let mut time = |k: usize, runs: u32| {

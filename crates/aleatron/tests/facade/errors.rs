@@ -1,4 +1,5 @@
-//! Errors of the engine and of data become the facade's by `?`, with the error of the core at the bottom.
+//! Errors of the engine and of data become the facade's by `?`, with the error of the core at the
+//! bottom.
 
 use aleatron::data::Dataset;
 use aleatron::eval::{Error as EvalError, Plan, evaluate};

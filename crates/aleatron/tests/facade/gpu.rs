@@ -28,7 +28,10 @@ fn documented_names_run_on_the_default_gpu() {
         Err(EngineError::Core(CoreError::Mismatch { expected: 384, actual: 320, .. }))
     ));
     assert_eq!(layer.forward_gpu(&[0.0; 64], 1).unwrap(), [0.0; 32]);
-    assert_ne!(layer.forward_gpu(&values(64), 1).unwrap(), layer.forward_gpu(&values(64), 2).unwrap());
+    assert_ne!(
+        layer.forward_gpu(&values(64), 1).unwrap(),
+        layer.forward_gpu(&values(64), 2).unwrap()
+    );
     let context = GpuContext::get(&AdapterChoice::from_env()).unwrap();
     assert_eq!(layer.gpu_name(), context.name());
 }

@@ -42,7 +42,8 @@ const CONV_LENGTHS: [usize; 8] = [1, 33, 64, 65, 100, 128, 200, 256];
 /// The polarities that the first cases have.
 const WITHOUT_SIGNS: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
-/// The cases that version 0.1 verified: the first of [`fixed`]. The hash of their answers is known, see `golden/verify.kat`.
+/// The cases that version 0.1 verified: the first of [`fixed`]. The hash of their answers is known,
+/// see `golden/verify.kat`.
 pub const FIRST_CASES: usize = 304;
 
 /// The cases of `aleatron verify`.
@@ -66,13 +67,22 @@ pub fn fixed() -> Result<Vec<Case>> {
 /// Layers that multiply integers of all widths up to eight bits.
 fn integers(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    let mut add = |draw: &mut Random, topology: Topology, n_samples: usize, n: usize| -> Result<()> {
+    let mut add = |draw: &mut Random,
+                   topology: Topology,
+                   n_samples: usize,
+                   n: usize|
+     -> Result<()> {
         // The reference counts bits: the widest integers have small layers.
-        let bits =
-            IntegerBits::new(if topology.n_products() > 64 { 2 + n as u32 % 4 } else { 5 + n as u32 % 4 })?;
-        let encoding = GeneratorName::Integer(bits).encoding(0, Width::EIGHT, Sharing::OneForAll)?;
+        let bits = IntegerBits::new(if topology.n_products() > 64 {
+            2 + n as u32 % 4
+        } else {
+            5 + n as u32 % 4
+        })?;
+        let encoding =
+            GeneratorName::Integer(bits).encoding(0, Width::EIGHT, Sharing::OneForAll)?;
         let Encoding::Sequences(pairing) = encoding else { return Ok(()) };
-        let case = draw.sequence_layer(topology, n_samples, bits.length()?, Polarity::Signed, pairing)?;
+        let case =
+            draw.sequence_layer(topology, n_samples, bits.length()?, Polarity::Signed, pairing)?;
         let method = [CountMethod::Tables, CountMethod::Bits][n % 2];
         cases.push(Case::Layer(LayerCase { method, ..case }));
         Ok(())
@@ -122,7 +132,8 @@ fn streams(draw: &mut Random) -> Result<Vec<Case>> {
     for n in 0..24 {
         let params = draw.lif_params()?;
         let drive = draw.drive();
-        let vary = |draw: &mut Random| LifDrive { current: draw.small(), noise: draw.small(), ..drive };
+        let vary =
+            |draw: &mut Random| LifDrive { current: draw.small(), noise: draw.small(), ..drive };
         let drives = (0..50 + 13 * n).map(|_| vary(draw)).collect();
         cases.push(Case::LifRun { params, drives });
         let currents = (0..1 + 3 * n).map(|_| draw.small()).collect();
@@ -138,14 +149,21 @@ fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
         let length = Length::new(bits)?;
         for kind in SEQUENCES {
             let sequence = draw.sequence(kind, 3 + (5 * n as u32 + kind as u32) % 30)?;
-            let thresholds = (0..1 + n % 5).map(|_| draw.below(sequence.width().one() + 1)).collect();
+            let thresholds =
+                (0..1 + n % 5).map(|_| draw.below(sequence.width().one() + 1)).collect();
             cases.push(Case::EncodeSequence { sequence, thresholds, length });
         }
     }
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
         for (p, polarity) in WITHOUT_SIGNS.into_iter().enumerate() {
             let length = Length::new(LENGTHS[(7 * n + p) % LENGTHS.len()])?;
-            cases.extend(sequence_layers(draw, [n_inputs, n_neurons, n_samples], length, polarity, n + p)?);
+            cases.extend(sequence_layers(
+                draw,
+                [n_inputs, n_neurons, n_samples],
+                length,
+                polarity,
+                n + p,
+            )?);
         }
     }
     Ok(cases)
@@ -165,7 +183,8 @@ fn sequence_layers(
         let dense = Topology::Dense { n_inputs, n_neurons };
         for method in [CountMethod::Bits, CountMethod::Tables] {
             if method == CountMethod::Bits || sharing != Sharing::OnePerStream {
-                let case = draw.sequence_layer(dense.clone(), n_samples, length, polarity, pairing)?;
+                let case =
+                    draw.sequence_layer(dense.clone(), n_samples, length, polarity, pairing)?;
                 cases.push(Case::Layer(LayerCase { method, ..case }));
             }
         }
@@ -197,7 +216,11 @@ fn dense_network(draw: &mut Random, n: usize, polarity: Polarity) -> Result<Vec<
 }
 
 /// A network and a batch of `n_samples`.
-fn in_both_arithmetics(draw: &mut Random, layers: Vec<NetworkLayer>, n_samples: usize) -> Result<Vec<Case>> {
+fn in_both_arithmetics(
+    draw: &mut Random,
+    layers: Vec<NetworkLayer>,
+    n_samples: usize,
+) -> Result<Vec<Case>> {
     let (n_inputs, polarity) = (layers[0].spec.n_inputs(), layers[0].spec.polarity());
     let inputs: Vec<f64> = (0..n_samples * n_inputs).map(|_| draw.value(polarity)).collect();
     let seed = SampleSeed::new(draw.word().into()).starting_at(draw.word() % 50);
@@ -212,7 +235,8 @@ fn in_both_arithmetics(draw: &mut Random, layers: Vec<NetworkLayer>, n_samples: 
 fn signed(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
-        let (length, polarity) = (Length::new(LENGTHS[(5 * n + 2) % LENGTHS.len()])?, Polarity::Signed);
+        let (length, polarity) =
+            (Length::new(LENGTHS[(5 * n + 2) % LENGTHS.len()])?, Polarity::Signed);
         cases.push(Case::Layer(draw.dense(n_inputs, n_neurons, n_samples, length, polarity)?));
         cases.push(Case::Layer(draw.sparse(n_inputs, n_neurons, n_samples, length, polarity)?));
         let length = Length::new(LENGTHS[(7 * n + 3) % LENGTHS.len()])?;
@@ -224,7 +248,8 @@ fn signed(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Convolutions and batches with everything that moves a kernel: strides, padding (of whole positions, too), dilation, groups.
+/// Convolutions and batches with everything that moves a kernel: strides, padding (of whole
+/// positions, too), dilation, groups.
 fn geometries() -> [(Convolution, usize); 12] {
     let conv = Convolution::conv2d;
     [
@@ -239,7 +264,13 @@ fn geometries() -> [(Convolution, usize); 12] {
         (conv([1, 2, 2], 2, [2, 2]).with_padding([3, 3]), 1),
         (conv([8, 3, 3], 7, [3, 3]), 5),
         (conv([1, 12, 12], 6, [5, 5]), 1),
-        (conv([2, 6, 7], 4, [3, 3]).with_stride([3, 2]).with_dilation([1, 3]).with_padding([2, 1]), 2),
+        (
+            conv([2, 6, 7], 4, [3, 3])
+                .with_stride([3, 2])
+                .with_dilation([1, 3])
+                .with_padding([2, 1]),
+            2,
+        ),
     ]
 }
 
@@ -260,7 +291,8 @@ fn convolutions(draw: &mut Random) -> Result<Vec<Case>> {
                 (Sharing::OnePerStream, CountMethod::Bits),
             ][(n + 2 * p) % 5];
             let pairing = draw.pairing(sharing, n + p)?;
-            let case = draw.sequence_layer(topology.clone(), n_samples, length, polarity, pairing)?;
+            let case =
+                draw.sequence_layer(topology.clone(), n_samples, length, polarity, pairing)?;
             cases.push(Case::Layer(LayerCase { method, ..case }));
         }
     }
@@ -271,8 +303,13 @@ fn convolutions(draw: &mut Random) -> Result<Vec<Case>> {
 fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
     use Polarity::{Bipolar, Signed, Unipolar};
     let mut cases = Vec::new();
-    let networks =
-        [[Signed; 3], [Unipolar; 3], [Bipolar; 3], [Unipolar, Signed, Bipolar], [Signed, Bipolar, Signed]];
+    let networks = [
+        [Signed; 3],
+        [Unipolar; 3],
+        [Bipolar; 3],
+        [Unipolar, Signed, Bipolar],
+        [Signed, Bipolar, Signed],
+    ];
     for (n, [first, second, last]) in networks.into_iter().enumerate() {
         let kinds = [PoolKind::Max, PoolKind::Average];
         let shape = ConvShape::new(Convolution::conv2d([1, 7, 6], 3, [3, 3]).with_padding([1, 1]))?;
@@ -286,14 +323,19 @@ fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
         let shape = ConvShape::new(next)?;
         let mut two = draw.network_layer(n, 2, Topology::Conv(shape), [second, last])?;
         let [_, rows, columns] = shape.output();
-        two.pool = Some(PoolShape::new(Pool::global(kinds[(n + 1) % 2], [rows, columns]), shape.output())?);
-        let three = draw.network_layer(n, 3, Topology::Dense { n_inputs: 4, n_neurons: 3 }, [last; 2])?;
+        two.pool = Some(PoolShape::new(
+            Pool::global(kinds[(n + 1) % 2], [rows, columns]),
+            shape.output(),
+        )?);
+        let three =
+            draw.network_layer(n, 3, Topology::Dense { n_inputs: 4, n_neurons: 3 }, [last; 2])?;
         cases.extend(in_both_arithmetics(draw, vec![one, two, three], 2)?);
     }
     Ok(cases)
 }
 
-/// Random bits for one operand and sequences for the other: dense and sparse layers, convolutions, and networks.
+/// Random bits for one operand and sequences for the other: dense and sparse layers, convolutions,
+/// and networks.
 fn mixed(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
@@ -306,7 +348,9 @@ fn mixed(draw: &mut Random) -> Result<Vec<Case>> {
                     0 => Topology::Dense { n_inputs, n_neurons },
                     _ => Topology::Sparse(Arc::new(draw.connections(n_inputs, n_neurons)?)),
                 };
-                cases.push(Case::Layer(draw.mixed_layer(topology, n_samples, length, polarity, encoding)?));
+                cases.push(Case::Layer(
+                    draw.mixed_layer(topology, n_samples, length, polarity, encoding)?,
+                ));
             }
         }
     }

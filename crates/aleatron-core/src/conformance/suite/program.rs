@@ -1,18 +1,22 @@
-//! Programs of the fixed suite: every step of the inter-layer arithmetic, in floats and in integers.
+//! Programs of the fixed suite: every step of the inter-layer arithmetic, in floats and in
+//! integers.
 
 use super::super::case::Case;
 use super::super::program::ProgramCase;
 use super::random::Random;
 use crate::address::LayerIndex;
 use crate::arithmetic::{
-    Accumulator, Activation, Arithmetic, Border, FloatStage, Pool, PoolKind, PoolShape, Requantizer, Rescaler,
+    Accumulator, Activation, Arithmetic, Border, FloatStage, Pool, PoolKind, PoolShape,
+    Requantizer, Rescaler,
 };
 use crate::convolution::{ConvShape, Convolution};
 use crate::error::Result;
 use crate::generator::{Sharing, Width};
 use crate::layer::{Encoding, LayerSpec, SampleSeed, Topology, Weights};
 use crate::polarity::Polarity;
-use crate::program::{Bounds, ConstantOp, GatherIndex, Pattern, ProgramBuilder, Sign, SlotId, ValueRange};
+use crate::program::{
+    Bounds, ConstantOp, GatherIndex, Pattern, ProgramBuilder, Sign, SlotId, ValueRange,
+};
 use crate::stream::Length;
 use std::sync::Arc;
 
@@ -44,7 +48,13 @@ pub(super) fn programs(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for n in 0..9 {
         for arithmetic in Arithmetic::ALL {
-            let drawn = Drawn { draw, program: ProgramBuilder::default(), arithmetic, n, slots: Vec::new() };
+            let drawn = Drawn {
+                draw,
+                program: ProgramBuilder::default(),
+                arithmetic,
+                n,
+                slots: Vec::new(),
+            };
             cases.push(Case::Program(drawn.residual()?));
         }
     }
@@ -52,7 +62,8 @@ pub(super) fn programs(draw: &mut Random) -> Result<Vec<Case>> {
 }
 
 impl Drawn<'_> {
-    /// Two convolutions whose outputs are combined, clipped, pooled and reordered, and a dense layer over the rows of the result.
+    /// Two convolutions whose outputs are combined, clipped, pooled and reordered, and a dense
+    /// layer over the rows of the result.
     fn residual(mut self) -> Result<ProgramCase> {
         let n_features = IMAGE.iter().product();
         let features = self.program.input(n_features)?;
@@ -83,7 +94,8 @@ impl Drawn<'_> {
         let n_inputs = moved.units.len() / 2;
         let dense = self.layer(Topology::Dense { n_inputs, n_neurons: 3 }, 2)?;
         let thresholds = self.thresholds(dense, &moved)?;
-        let activation = [Activation::Identity, Activation::Clamp { low: -0.25, high: 0.75 }][self.n / 3 % 2];
+        let activation =
+            [Activation::Identity, Activation::Clamp { low: -0.25, high: 0.75 }][self.n / 3 % 2];
         let mut scores = self.counted(dense, thresholds, activation)?;
         if self.arithmetic == Arithmetic::Integer {
             let units = Pattern::from_elements(&scores.units)?;
@@ -91,7 +103,8 @@ impl Drawn<'_> {
             self.slots.push(scores.slot);
         }
         let n_samples = 1 + self.n % 3;
-        let inputs = (0..n_samples * n_features).map(|_| 8.0 * self.draw.value(Polarity::Bipolar)).collect();
+        let inputs =
+            (0..n_samples * n_features).map(|_| 8.0 * self.draw.value(Polarity::Bipolar)).collect();
         let seed = SampleSeed::new(self.draw.word().into()).starting_at(self.draw.word() % 100);
         let program = Arc::new(self.program.finish(vec![scores.slot])?);
         Ok(ProgramCase { program, inputs: vec![inputs], seed, slots: self.slots })
@@ -114,7 +127,8 @@ impl Drawn<'_> {
         Ok(value)
     }
 
-    /// A layer of random weights. Features may be negative, so unipolar layers come behind a clip alone: there are none here.
+    /// A layer of random weights. Features may be negative, so unipolar layers come behind a clip
+    /// alone: there are none here.
     fn layer(&mut self, topology: Topology, rows: usize) -> Result<usize> {
         let polarity = [Polarity::Signed, Polarity::Bipolar][self.n % 2];
         let length = Length::new([32, 100, 65][self.n % 3])?;
@@ -130,11 +144,18 @@ impl Drawn<'_> {
         self.program.layer(spec, weights, rows)
     }
 
-    /// The outputs of a layer, whose rows of weights have scales of their own except in front of a clamp.
-    fn counted(&mut self, layer: usize, thresholds: SlotId, activation: Activation) -> Result<Value> {
+    /// The outputs of a layer, whose rows of weights have scales of their own except in front of a
+    /// clamp.
+    fn counted(
+        &mut self,
+        layer: usize,
+        thresholds: SlotId,
+        activation: Activation,
+    ) -> Result<Value> {
         let counts = self.program.product(layer, thresholds)?;
         self.slots.extend([thresholds, counts]);
-        let Some((spec, rows)) = self.program.layer_at(layer).map(|layer| (layer.spec.clone(), layer.rows))
+        let Some((spec, rows)) =
+            self.program.layer_at(layer).map(|layer| (layer.spec.clone(), layer.rows))
         else {
             return Err(crate::Error::Internal { place: "conformance::suite::program" });
         };
@@ -166,13 +187,15 @@ impl Drawn<'_> {
     fn thresholds(&mut self, layer: usize, value: &Value) -> Result<SlotId> {
         let scale = 1.0 + f64::from(self.draw.word() % 8);
         match self.arithmetic {
-            Arithmetic::Float => self.program.quantize(layer, value.slot, scale, None, ValueRange::Saturate),
+            Arithmetic::Float => {
+                self.program.quantize(layer, value.slot, scale, None, ValueRange::Saturate)
+            }
             Arithmetic::Integer => {
                 let polarity = [Polarity::Signed, Polarity::Bipolar][self.n % 2];
                 let comparator = Width::new(3)?;
                 let units = Pattern::from_elements(&value.units)?;
-                let requantizers =
-                    units.try_map(|&unit| Requantizer::of_unit(unit, scale, 12, comparator, polarity))?;
+                let requantizers = units
+                    .try_map(|&unit| Requantizer::of_unit(unit, scale, 12, comparator, polarity))?;
                 self.program.requantize(layer, value.slot, requantizers)
             }
         }
@@ -189,7 +212,8 @@ impl Drawn<'_> {
                     false => Ok(None),
                 };
                 let pairs = left.units.iter().zip(&right.units).zip(&finer);
-                let pairs = pairs.map(|((&a, &b), &finer)| Ok([rescaler(a, finer)?, rescaler(b, finer)?]));
+                let pairs =
+                    pairs.map(|((&a, &b), &finer)| Ok([rescaler(a, finer)?, rescaler(b, finer)?]));
                 Some(Pattern::from_elements(&pairs.collect::<Result<Vec<_>>>()?)?)
             }
         };
@@ -207,7 +231,8 @@ impl Drawn<'_> {
                 self.program.constant(value.slot, op, Pattern::per_row(&[0.5, -0.75], 20)?)?
             }
             Arithmetic::Integer => {
-                let terms: Vec<i64> = (0..value.units.len()).map(|k| 100 * (k as i64 % 5) - 200).collect();
+                let terms: Vec<i64> =
+                    (0..value.units.len()).map(|k| 100 * (k as i64 % 5) - 200).collect();
                 self.program.offset(value.slot, sign, Pattern::from_elements(&terms)?)?
             }
         };
@@ -217,10 +242,15 @@ impl Drawn<'_> {
 
     fn clipped(&mut self, value: &Value) -> Result<Value> {
         let bounds = match self.arithmetic {
-            Arithmetic::Float => Bounds::Float(Pattern::per_row(&[[0.0, f64::INFINITY], [-1.0, 1.5]], 20)?),
+            Arithmetic::Float => {
+                Bounds::Float(Pattern::per_row(&[[0.0, f64::INFINITY], [-1.0, 1.5]], 20)?)
+            }
             Arithmetic::Integer => {
-                let bound = |&unit: &f64| [(-1.0 / unit) as i64, if unit > 0.01 { i64::MAX } else { 4000 }];
-                Bounds::Integer(Pattern::from_elements(&value.units.iter().map(bound).collect::<Vec<_>>())?)
+                let bound =
+                    |&unit: &f64| [(-1.0 / unit) as i64, if unit > 0.01 { i64::MAX } else { 4000 }];
+                Bounds::Integer(Pattern::from_elements(
+                    &value.units.iter().map(bound).collect::<Vec<_>>(),
+                )?)
             }
         };
         let slot = self.program.clip(value.slot, bounds)?;
@@ -232,13 +262,15 @@ impl Drawn<'_> {
     fn pooled(&mut self, value: &Value) -> Result<Value> {
         let kind = [PoolKind::Max, PoolKind::Average][self.n / 2 % 2];
         let border = [Border::LeftOut, Border::Zeros][self.n % 2];
-        let pool = Pool::new(kind, [2, 3]).with_stride([2, 2]).with_paddings([[0, 0], [1, 0]], border);
+        let pool =
+            Pool::new(kind, [2, 3]).with_stride([2, 2]).with_paddings([[0, 0], [1, 0]], border);
         let shape = PoolShape::new(pool, IMAGE)?;
         let slot = self.program.pool(value.slot, shape)?;
         self.slots.push(slot);
         let [channels, rows, columns] = shape.output();
         let places = IMAGE[1] * IMAGE[2];
-        let units = (0..channels * rows * columns).map(|k| value.units[k / (rows * columns) * places]);
+        let units =
+            (0..channels * rows * columns).map(|k| value.units[k / (rows * columns) * places]);
         Ok(Value { slot, units: units.collect() })
     }
 
@@ -246,10 +278,13 @@ impl Drawn<'_> {
     fn gathered(&mut self, values: &[&Value], order: &[usize]) -> Result<Value> {
         let input = |k: usize| (k % values.len()) as u32;
         let map = order.iter().enumerate();
-        let map = map.map(|(k, &element)| GatherIndex { input: input(k), element: element as u32 }).collect();
+        let map = map
+            .map(|(k, &element)| GatherIndex { input: input(k), element: element as u32 })
+            .collect();
         let slot = self.program.gather(values.iter().map(|value| value.slot).collect(), map)?;
         self.slots.push(slot);
-        let units = order.iter().enumerate().map(|(k, &element)| values[k % values.len()].units[element]);
+        let units =
+            order.iter().enumerate().map(|(k, &element)| values[k % values.len()].units[element]);
         Ok(Value { slot, units: units.collect() })
     }
 }

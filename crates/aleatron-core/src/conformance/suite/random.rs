@@ -16,7 +16,8 @@ use crate::stream::{BitStream, Length};
 use crate::threshold::{NEGATIVE, Threshold};
 use std::sync::Arc;
 
-/// The sequences of random cases. Digits of counters have cases of their own, so that the other cases stay as they are.
+/// The sequences of random cases. Digits of counters have cases of their own, so that the other
+/// cases stay as they are.
 pub(super) const SEQUENCES: [SequenceKind; 4] =
     [SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton, SequenceKind::Ramp];
 
@@ -80,15 +81,18 @@ impl Random {
         polarity: Polarity,
     ) -> Result<LayerCase> {
         // The seed of the weights is drawn after their thresholds.
-        let unseeded = LayerSpec::new(topology.clone(), length, polarity, Encoding::Bernoulli { seed: 0 })?;
-        let thresholds = |thresholds: Vec<Threshold>| thresholds.into_iter().map(Threshold::get).collect();
+        let unseeded =
+            LayerSpec::new(topology.clone(), length, polarity, Encoding::Bernoulli { seed: 0 })?;
+        let thresholds =
+            |thresholds: Vec<Threshold>| thresholds.into_iter().map(Threshold::get).collect();
         let weights = thresholds(self.thresholds(unseeded.n_weights()));
         let weights = self.signed(weights, polarity);
         let seed = self.word().into();
         let inputs = thresholds(self.thresholds(unseeded.n_inputs() * n_samples));
         let inputs = self.signed(inputs, polarity);
         Ok(LayerCase {
-            spec: LayerSpec::new(topology, length, polarity, Encoding::Bernoulli { seed })?.at(index),
+            spec: LayerSpec::new(topology, length, polarity, Encoding::Bernoulli { seed })?
+                .at(index),
             weights,
             inputs,
             seed: SampleSeed::new(self.word().into()).starting_at(self.word() % 100),
@@ -105,7 +109,13 @@ impl Random {
         polarity: Polarity,
     ) -> Result<LayerCase> {
         let index = LayerIndex::new(self.word() as usize % 3)?;
-        self.bernoulli_layer(Topology::Dense { n_inputs, n_neurons }, index, n_samples, length, polarity)
+        self.bernoulli_layer(
+            Topology::Dense { n_inputs, n_neurons },
+            index,
+            n_samples,
+            length,
+            polarity,
+        )
     }
 
     pub(super) fn sparse(
@@ -132,7 +142,8 @@ impl Random {
     }
 
     pub(super) fn connections(&mut self, n_inputs: usize, n_neurons: usize) -> Result<Connections> {
-        let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word().is_multiple_of(3)).collect();
+        let mask: Vec<bool> =
+            (0..n_inputs * n_neurons).map(|_| self.word().is_multiple_of(3)).collect();
         Connections::from_mask(&mask, n_inputs)
     }
 
@@ -157,8 +168,9 @@ impl Random {
             Sharing::OnePerInput => [few, few],
             Sharing::OnePerStream => [few, many],
         };
-        let mut one =
-            |kinds: &[SequenceKind], n: usize| self.sequence(kinds[n % kinds.len()], 3 + (3 * n as u32) % 10);
+        let mut one = |kinds: &[SequenceKind], n: usize| {
+            self.sequence(kinds[n % kinds.len()], 3 + (3 * n as u32) % 10)
+        };
         Ok(Pairing { inputs: one(inputs, n)?, weights: one(weights, n + 1)?, sharing })
     }
 
@@ -171,18 +183,22 @@ impl Random {
         pairing: Pairing,
     ) -> Result<LayerCase> {
         let spec = LayerSpec::new(topology, length, polarity, Encoding::Sequences(pairing))?;
-        let mut thresholds = |n: usize, width: Width| (0..n).map(|_| self.below(width.one() + 1)).collect();
+        let mut thresholds =
+            |n: usize, width: Width| (0..n).map(|_| self.below(width.one() + 1)).collect();
         let weights = thresholds(spec.n_weights(), pairing.weights.width());
         let inputs = thresholds(spec.n_inputs() * n_samples, pairing.inputs.width());
         let (weights, inputs) = (self.signed(weights, polarity), self.signed(inputs, polarity));
         Ok(LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best })
     }
 
-    /// Number `n` of the encodings that have random bits for one operand and sequences for the other.
+    /// Number `n` of the encodings that have random bits for one operand and sequences for the
+    /// other.
     pub(super) fn mixed(&mut self, sharing: Sharing, n: usize) -> Result<Encoding> {
         let Pairing { inputs, weights, .. } = self.pairing(sharing, n / 2)?;
         Ok(match n % 2 {
-            0 => Encoding::BernoulliInputs { weights: OperandSequences { first: weights, sharing } },
+            0 => {
+                Encoding::BernoulliInputs { weights: OperandSequences { first: weights, sharing } }
+            }
             _ => Encoding::BernoulliWeights {
                 seed: self.word().into(),
                 inputs: OperandSequences { first: inputs, sharing },
@@ -213,7 +229,8 @@ impl Random {
         Ok(LayerCase { spec, weights, inputs, seed, method: CountMethod::Best })
     }
 
-    /// A layer of network `n` with index `k - 1`, its streams of the first polarity and those of the next layer of the second.
+    /// A layer of network `n` with index `k - 1`, its streams of the first polarity and those of
+    /// the next layer of the second.
     pub(super) fn network_layer(
         &mut self,
         n: usize,
@@ -238,14 +255,18 @@ impl Random {
         encoding: Encoding,
     ) -> Result<NetworkLayer> {
         let length = Length::new([64, 100, 33][(n + k) % 3])?;
-        let spec = LayerSpec::new(topology, length, polarity, encoding)?.at(LayerIndex::new(k - 1)?);
+        let spec =
+            LayerSpec::new(topology, length, polarity, encoding)?.at(LayerIndex::new(k - 1)?);
         let weights = (0..spec.n_weights()).map(|_| self.value(polarity)).collect();
         let quarters = |word: u32| f64::from(word % 64) / 16.0 - 2.0;
         let stage = FloatStage {
             scales: vec![0.25 + f64::from(self.word() % 16) / 8.0],
             bias: (0..spec.n_rows()).map(|_| quarters(self.word())).collect(),
-            activation: [Activation::Identity, Activation::Relu, Activation::Clamp { low: -0.5, high: 1.25 }]
-                [(n + k) % 3],
+            activation: [
+                Activation::Identity,
+                Activation::Relu,
+                Activation::Clamp { low: -0.5, high: 1.25 },
+            ][(n + k) % 3],
         };
         let next_scale = 0.5 + f64::from(self.word() % 16) / 4.0;
         // No wider than the narrowest sequence the next layer may have.
@@ -262,7 +283,14 @@ impl Random {
             input_scale: next_scale,
             accumulator,
             pool: None,
-            requantizer: Requantizer::calibrated(&spec, scale, next_scale, bits, comparator, next_polarity)?,
+            requantizer: Requantizer::calibrated(
+                &spec,
+                scale,
+                next_scale,
+                bits,
+                comparator,
+                next_polarity,
+            )?,
             spec,
             stage,
         })
@@ -288,6 +316,11 @@ impl Random {
     }
 
     pub(super) fn drive(&mut self) -> LifDrive {
-        LifDrive { leak_k: self.small(), gain_k: self.small(), current: self.small(), noise: self.small() }
+        LifDrive {
+            leak_k: self.small(),
+            gain_k: self.small(),
+            current: self.small(),
+            noise: self.small(),
+        }
     }
 }

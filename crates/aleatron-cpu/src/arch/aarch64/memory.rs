@@ -1,9 +1,10 @@
-//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each is safe to
-//! call wherever its instructions exist.
+//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it
+//! touches, so each is safe to call wherever its instructions exist.
 
 use std::arch::aarch64::{
     int16x8_t, uint8x16_t, uint8x16x4_t, uint16x8_t, uint32x4_t, uint64x2_t, vld1q_s16, vld1q_u8,
-    vld1q_u8_x4, vld1q_u16, vld1q_u32, vld1q_u64, vst1q_s16, vst1q_u8, vst1q_u16, vst1q_u32, vst1q_u64,
+    vld1q_u8_x4, vld1q_u16, vld1q_u32, vld1q_u64, vst1q_s16, vst1q_u8, vst1q_u16, vst1q_u32,
+    vst1q_u64,
 };
 
 /// Defines a load and a store for arrays that fill a register.

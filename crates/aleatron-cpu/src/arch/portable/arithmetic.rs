@@ -1,5 +1,6 @@
-//! What is between the counts of two layers in integers, in f64: whoever calls has made sure that every integer on the way is exact in it. Vector
-//! registers of every processor multiply and compare f64, and not all of them integers of 64 bits.
+//! What is between the counts of two layers in integers, in f64: whoever calls has made sure that
+//! every integer on the way is exact in it. Vector registers of every processor multiply and
+//! compare f64, and not all of them integers of 64 bits.
 
 use aleatron_core::arithmetic::PoolKind;
 use aleatron_core::threshold::NEGATIVE;
@@ -8,13 +9,15 @@ use std::ops::Range;
 /// From here to twice of it, the low bits of a number are an integer as it stands.
 pub(crate) const SHIFT: f64 = (1u64 << 52) as f64;
 
-/// The middle of that interval, for integers of either sign: between -2^51 and 2^51 from it, the distance in bits is the integer.
+/// The middle of that interval, for integers of either sign: between -2^51 and 2^51 from it, the
+/// distance in bits is the integer.
 pub(crate) const MIDDLE: f64 = 1.5 * SHIFT;
 
 /// From a count to what an accumulator holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SumLanes {
-    /// 2^52 times what a count of 1 adds, a power of two: from there on, the low bits of a number count in that unit.
+    /// 2^52 times what a count of 1 adds, a power of two: from there on, the low bits of a number
+    /// count in that unit.
     pub(crate) shift: f64,
     /// The least value held.
     pub(crate) low: f64,
@@ -36,7 +39,8 @@ impl SumLanes {
 pub(crate) struct LevelLanes {
     /// The multiplier over the power of two that the shift divides by.
     pub(crate) multiplier: f64,
-    /// Half of the distance between two products, so that none is half way between two integers; 0 where all are integers.
+    /// Half of the distance between two products, so that none is half way between two integers; 0
+    /// where all are integers.
     pub(crate) tie: f64,
     /// The threshold of 0, past [`MIDDLE`].
     pub(crate) zero: f64,
@@ -58,7 +62,8 @@ pub(crate) enum Signs {
 }
 
 impl LevelLanes {
-    /// The threshold before it saturates, past [`MIDDLE`]. Adding to so large a number rounds to the nearest integer.
+    /// The threshold before it saturates, past [`MIDDLE`]. Adding to so large a number rounds to
+    /// the nearest integer.
     #[inline(always)]
     fn level(self, held: f64) -> f64 {
         (held * self.multiplier + self.tie) + self.zero
@@ -83,11 +88,19 @@ impl LevelLanes {
     }
 }
 
-/// Makes thresholds of counts, which are as many as offsets or some times as many; how many saturated.
+/// Makes thresholds of counts, which are as many as offsets or some times as many; how many
+/// saturated.
 #[inline(always)]
-pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], counts: &mut [u64]) -> u64 {
+pub(crate) fn requantize(
+    sum: SumLanes,
+    level: LevelLanes,
+    offsets: &[f64],
+    counts: &mut [u64],
+) -> u64 {
     match level.signs {
-        Signs::None => each(offsets, counts, |count, offset| level.threshold(sum.held(count, offset))),
+        Signs::None => {
+            each(offsets, counts, |count, offset| level.threshold(sum.held(count, offset)))
+        }
         Signs::HighestBit => {
             each(offsets, counts, |count, offset| level.signed_threshold(sum.held(count, offset)))
         }
@@ -103,7 +116,8 @@ pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u6
     }
 }
 
-/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many saturated.
+/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many
+/// saturated.
 #[inline(always)]
 pub(crate) fn thresholds_each(
     level: LevelLanes,
@@ -113,7 +127,9 @@ pub(crate) fn thresholds_each(
 ) -> u64 {
     match level.signs {
         Signs::None => each_level(level, [multipliers, ties], held, out, LevelLanes::threshold),
-        Signs::HighestBit => each_level(level, [multipliers, ties], held, out, LevelLanes::signed_threshold),
+        Signs::HighestBit => {
+            each_level(level, [multipliers, ties], held, out, LevelLanes::signed_threshold)
+        }
     }
 }
 
@@ -201,7 +217,9 @@ fn decode_with(
             let len = offsets.len().max(1);
             for (out, counts) in out.chunks_mut(len).zip(counts.chunks(len)) {
                 let constants = offsets.iter().zip(scales).zip(bias);
-                for ((out, &count), ((&offset, &scale), &bias)) in out.iter_mut().zip(counts).zip(constants) {
+                for ((out, &count), ((&offset, &scale), &bias)) in
+                    out.iter_mut().zip(counts).zip(constants)
+                {
                     *out = value(count, offset, scale, bias);
                 }
             }
@@ -283,7 +301,8 @@ pub(crate) enum ColumnWindows {
     Any,
 }
 
-/// Writes the windows of one channel, each of which has a place inside the image; `row` has as many elements as the image has columns. Integers have no order in which they must be added, so
+/// Writes the windows of one channel, each of which has a place inside the image; `row` has as many
+/// elements as the image has columns. Integers have no order in which they must be added, so
 /// the rows of a window come first, in vector registers.
 #[inline(always)]
 pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
@@ -405,7 +424,12 @@ fn unsigned(
 }
 
 #[inline(always)]
-fn signed(lanes: QuantizeLanes, values: &[f64], out: &mut [u64], divide: impl Fn(f64) -> f64) -> Saturation {
+fn signed(
+    lanes: QuantizeLanes,
+    values: &[f64],
+    out: &mut [u64],
+    divide: impl Fn(f64) -> f64,
+) -> Saturation {
     each_value(lanes, values, out, divide, |value| {
         let sign = if value < 0.0 { NEGATIVE } else { 0 };
         rounded(value.abs() * lanes.levels) << lanes.unused | sign
@@ -441,7 +465,8 @@ fn rounded(x: f64) -> u64 {
     (floor + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits())
 }
 
-/// A number limited to an interval, NaN to its lower end; each comparison in this form is one instruction.
+/// A number limited to an interval, NaN to its lower end; each comparison in this form is one
+/// instruction.
 #[inline(always)]
 fn limited(x: f64, low: f64, high: f64) -> f64 {
     let above = if x > low { x } else { low };

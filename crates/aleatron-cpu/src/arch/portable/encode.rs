@@ -5,7 +5,8 @@ use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 use aleatron_core::philox::philox4x32;
 use aleatron_core::{Length, StreamAddress, Threshold};
 
-/// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their words.
+/// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their
+/// words.
 pub(crate) fn encode(
     thresholds: &[Threshold],
     length: Length,
@@ -21,7 +22,8 @@ pub(crate) fn encode(
             Threshold::ONE => stream.fill(u64::MAX),
             _ => {
                 for (word, i) in stream.iter_mut().zip((0..).step_by(2)) {
-                    let half = |i| u64::from(below(threshold.get() as u32, address, i, 0, u32::MAX));
+                    let half =
+                        |i| u64::from(below(threshold.get() as u32, address, i, 0, u32::MAX));
                     *word = half(i) | half(i + 1) << 32;
                 }
             }
@@ -32,8 +34,8 @@ pub(crate) fn encode(
     }
 }
 
-/// The bits of stream word `word` among `undecided`, those that equal the threshold in all planes before draw `first_draw`,
-/// whose uniform integer is below it.
+/// The bits of stream word `word` among `undecided`, those that equal the threshold in all planes
+/// before draw `first_draw`, whose uniform integer is below it.
 pub(crate) fn below(
     threshold: u32,
     address: StreamAddress,

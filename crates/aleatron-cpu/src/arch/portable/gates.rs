@@ -1,4 +1,5 @@
-//! Gates on words, in loops that the compiler vectorises. Ones past the length of a stream are the caller's to clear.
+//! Gates on words, in loops that the compiler vectorises. Ones past the length of a stream are the
+//! caller's to clear.
 
 use aleatron_core::gates::Gate;
 

@@ -1,8 +1,10 @@
-//! Stepping fixed-point neurons: one along time, or many side by side in lanes the compiler vectorises.
+//! Stepping fixed-point neurons: one along time, or many side by side in lanes the compiler
+//! vectorises.
 //!
-//! Two identities make a step short. Wrapping is a ring homomorphism, so only the sum needs wrapping, not its terms. And the
-//! low `w` bits of `product >> f` depend on the low `f + w` bits of the product alone, so 32-bit wrapping products are exact
-//! wherever `f + w <= 32`; [`Narrow`] and [`Wide`] are the two arithmetics.
+//! Two identities make a step short. Wrapping is a ring homomorphism, so only the sum needs
+//! wrapping, not its terms. And the low `w` bits of `product >> f` depend on the low `f + w` bits
+//! of the product alone, so 32-bit wrapping products are exact wherever `f + w <= 32`; [`Narrow`]
+//! and [`Wide`] are the two arithmetics.
 
 use super::transpose::Transpose;
 use aleatron_core::lif::{LifDrive, LifParams};
@@ -45,9 +47,14 @@ pub(crate) fn is_narrow(params: &LifParams) -> bool {
     params.fraction() + params.data_width() <= 32
 }
 
-/// One neuron from rest through the steps of `drives`; each result goes to `emit(spike, v)` in order.
+/// One neuron from rest through the steps of `drives`; each result goes to `emit(spike, v)` in
+/// order.
 #[inline]
-pub(crate) fn run(params: &LifParams, drives: impl Iterator<Item = LifDrive>, emit: impl FnMut(u8, i16)) {
+pub(crate) fn run(
+    params: &LifParams,
+    drives: impl Iterator<Item = LifDrive>,
+    emit: impl FnMut(u8, i16),
+) {
     if is_narrow(params) {
         run_with::<Narrow>(params, drives, emit);
     } else {
@@ -89,8 +96,8 @@ fn constants(params: &LifParams) -> (i32, i32, i32) {
     (params.v_rest().into(), params.v_reset().into(), params.v_threshold().into())
 }
 
-/// Up to [`LANES`] neurons from rest, each with a constant current, for `n_steps`; `spikes` and `voltages` hold a row of
-/// steps per neuron.
+/// Up to [`LANES`] neurons from rest, each with a constant current, for `n_steps`; `spikes` and
+/// `voltages` hold a row of steps per neuron.
 #[inline(always)]
 pub(crate) fn run_lanes<T: Transpose>(
     params: &LifParams,
@@ -126,7 +133,12 @@ impl<'a> Lanes<'a> {
 
     /// Steps in blocks, lanes by steps, and turns each block into pieces of rows.
     #[inline(always)]
-    fn run<A: Arithmetic, T: Transpose>(&mut self, n_steps: usize, spikes: &mut [u8], voltages: &mut [i16]) {
+    fn run<A: Arithmetic, T: Transpose>(
+        &mut self,
+        n_steps: usize,
+        spikes: &mut [u8],
+        voltages: &mut [i16],
+    ) {
         for first in (0..n_steps).step_by(BLOCK) {
             let mut block_spikes = [[0; LANES]; BLOCK];
             let mut block_v = [[0; LANES]; BLOCK];
@@ -147,7 +159,8 @@ impl<'a> Lanes<'a> {
         for lane in 0..LANES {
             let silent = self.counters[lane] > 0;
             let leak = A::scaled(rest - self.v[lane], self.leak_k, fraction);
-            let sum = self.v[lane].wrapping_add(leak).wrapping_add(self.inputs[lane]) << unused >> unused;
+            let sum =
+                self.v[lane].wrapping_add(leak).wrapping_add(self.inputs[lane]) << unused >> unused;
             let spike = !silent & (sum >= threshold);
             let next = if spike { reset } else { sum };
             self.v[lane] = if silent { rest } else { next };
@@ -161,7 +174,11 @@ impl<'a> Lanes<'a> {
 
 /// What each neuron's current and the noise add to its potential in a step.
 #[inline(always)]
-pub(crate) fn inputs<A: Arithmetic>(params: &LifParams, drive: LifDrive, currents: &[i16]) -> [i32; LANES] {
+pub(crate) fn inputs<A: Arithmetic>(
+    params: &LifParams,
+    drive: LifDrive,
+    currents: &[i16],
+) -> [i32; LANES] {
     let mut inputs = [0; LANES];
     for (input, &current) in inputs.iter_mut().zip(currents) {
         let scaled = A::scaled(current.into(), drive.gain_k.into(), params.fraction());
@@ -194,10 +211,17 @@ pub(crate) fn write_block<T: Transpose>(
     }
 }
 
-/// Copies what there is room for of `from` to row `row` of `to`, from `start` on. Whole pieces, nearly all, are copied as
-/// arrays: a call to copy sixteen bytes would cost more than computing them.
+/// Copies what there is room for of `from` to row `row` of `to`, from `start` on. Whole pieces,
+/// nearly all, are copied as arrays: a call to copy sixteen bytes would cost more than computing
+/// them.
 #[inline(always)]
-fn copy<E: Copy, const N: usize>(from: [E; N], to: &mut [E], row: usize, row_len: usize, start: usize) {
+fn copy<E: Copy, const N: usize>(
+    from: [E; N],
+    to: &mut [E],
+    row: usize,
+    row_len: usize,
+    start: usize,
+) {
     let Some(to) = to.get_mut(row * row_len + start..(row + 1) * row_len) else { return };
     match to.first_chunk_mut::<N>() {
         Some(whole) => *whole = from,

@@ -23,7 +23,8 @@ impl MapTap {
     }
 }
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has the bit [`NEGATIVE`].
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
+/// the bit [`NEGATIVE`].
 #[inline]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     for (row, map) in rows.iter().zip(maps.chunks_exact_mut(thresholds.len())) {
@@ -34,7 +35,8 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     }
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is added to one sum fits 16 bits with a sign.
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is
+/// added to one sum fits 16 bits with a sign.
 #[inline]
 pub(crate) fn add(maps: &[u16], len: usize, plus: &[MapTap], minus: &[MapTap], sums: &mut [u32]) {
     for (sums, first) in sums.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {

@@ -1,9 +1,11 @@
 //! Comparing the integers of a sequence with a threshold.
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
+/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// `values.len().div_ceil(64)` words.
 #[inline]
 pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {
     for (word, values) in out.iter_mut().zip(values.chunks(64)) {
-        *word = values.iter().rev().fold(0, |word, &value| word << 1 | u64::from(value < threshold));
+        *word =
+            values.iter().rev().fold(0, |word, &value| word << 1 | u64::from(value < threshold));
     }
 }

@@ -39,7 +39,8 @@ macro_rules! term {
 term!(i16);
 term!(i64);
 
-/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of `ones[i]` where `values[i]` is below 0.
+/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of
+/// `ones[i]` where `values[i]` is below 0.
 #[inline(always)]
 pub(crate) fn ones_of_negative<T: Term, const S: usize>(
     values: &[[T; LANES]],
@@ -72,7 +73,8 @@ pub(crate) fn ones_of_either<T: Term, const S: usize>(
             let (ones, mask) = (ones[s][i], masks[s][i]);
             for lane in 0..LANES {
                 let value = values[i][lane];
-                sums[s][lane] = sums[s][lane].plus(ones.masked(value.sign_mask())).plus(value.masked(mask));
+                sums[s][lane] =
+                    sums[s][lane].plus(ones.masked(value.sign_mask())).plus(value.masked(mask));
             }
         }
     }

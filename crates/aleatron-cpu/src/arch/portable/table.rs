@@ -12,12 +12,16 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
     let [a, b, c, d] = thresholds;
     for ((((sum, &a), &b), &c), &d) in sums.iter_mut().zip(a).zip(b).zip(c).zip(d) {
         let entry = |k: usize, t: u16| rows[k][usize::from(t)] as u16;
-        let four = entry(0, a).wrapping_add(entry(1, b)).wrapping_add(entry(2, c)).wrapping_add(entry(3, d));
+        let four = entry(0, a)
+            .wrapping_add(entry(1, b))
+            .wrapping_add(entry(2, c))
+            .wrapping_add(entry(3, d));
         *sum = sum.wrapping_add(four);
     }
 }
 
-/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE`]: sums are those of signed integers.
+/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE`]: sums are
+/// those of signed integers.
 #[inline]
 pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
     let [a, b, c, d] = thresholds;
@@ -28,7 +32,10 @@ pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &
             let sign = (t as i16 >> 15) as u16;
             (entry ^ sign).wrapping_sub(sign)
         };
-        let four = entry(0, a).wrapping_add(entry(1, b)).wrapping_add(entry(2, c)).wrapping_add(entry(3, d));
+        let four = entry(0, a)
+            .wrapping_add(entry(1, b))
+            .wrapping_add(entry(2, c))
+            .wrapping_add(entry(3, d));
         *sum = sum.wrapping_add(four);
     }
 }

@@ -1,6 +1,6 @@
-//! Algorithms over vector registers, written once for all instruction sets: [`encode`] makes Bernoulli streams with the random
-//! words of [`philox`], in the operations of [`simd`], which each instruction set implements in its `simd.rs`; [`transpose`]
-//! turns rows into columns.
+//! Algorithms over vector registers, written once for all instruction sets: [`encode`] makes
+//! Bernoulli streams with the random words of [`philox`], in the operations of [`simd`], which each
+//! instruction set implements in its `simd.rs`; [`transpose`] turns rows into columns.
 
 pub(super) mod encode;
 pub(super) mod philox;

@@ -1,8 +1,9 @@
 //! Philox for a register of 32-bit stream words at a time.
 //!
-//! The counter of a draw is (stream word and draw, unit, row, tag). It takes three rounds until all four have met:
-//! before, most products depend on the stream word alone or on the unit alone. Those are made once, as a [`WordPart`] for
-//! all units and a [`UnitPart`] for all words, and [`Philox::draw`] goes on from there with one product instead of six.
+//! The counter of a draw is (stream word and draw, unit, row, tag). It takes three rounds until all
+//! four have met: before, most products depend on the stream word alone or on the unit alone. Those
+//! are made once, as a [`WordPart`] for all units and a [`UnitPart`] for all words, and
+//! [`Philox::draw`] goes on from there with one product instead of six.
 
 use super::simd::Lanes;
 use aleatron_core::StreamAddress;
@@ -72,7 +73,8 @@ impl<S: Lanes> Philox<S> {
     pub(super) fn unit_part(&self, units: S::Counters) -> UnitPart<S::Counters> {
         let simd = self.simd;
         let row = self.row * u64::from(MULTIPLIERS[1]) >> 32;
-        let products = simd.multiply(self.xor(units, row as u32 ^ self.keys[0][0]), self.multipliers()[0]);
+        let products =
+            simd.multiply(self.xor(units, row as u32 ^ self.keys[0][0]), self.multipliers()[0]);
         UnitPart { high: simd.high(products), low: simd.low(products) }
     }
 

@@ -1,6 +1,7 @@
 //! The vector instructions that kernels are written in, once for all widths of registers.
 //!
-//! Methods are inlined into kernels compiled for the instruction set; only there do they become single instructions.
+//! Methods are inlined into kernels compiled for the instruction set; only there do they become
+//! single instructions.
 
 /// Proof that the machine has an instruction set, and what its registers can do.
 pub(in crate::arch) trait Simd: Copy {
@@ -47,8 +48,8 @@ pub(in crate::arch) trait Lanes: Simd {
     /// Bit 31 - `m` of each 32-bit lane, in all its bits.
     fn digit(self, v: Self::V, m: u32) -> Self::V;
 
-    /// Whether a number is below another: `below` says so of the planes after this one, in which the first has the bits
-    /// `plane` and the second `digit`.
+    /// Whether a number is below another: `below` says so of the planes after this one, in which
+    /// the first has the bits `plane` and the second `digit`.
     fn less(self, plane: Self::V, below: Self::V, digit: Self::V) -> Self::V;
 
     /// `equal` where `plane` is `digit`.
@@ -89,5 +90,10 @@ pub(in crate::arch) trait Lanes: Simd {
     fn xor_counters(self, a: Self::Counters, b: Self::Counters) -> Self::Counters;
 
     /// The XOR of three.
-    fn xor3_counters(self, a: Self::Counters, b: Self::Counters, c: Self::Counters) -> Self::Counters;
+    fn xor3_counters(
+        self,
+        a: Self::Counters,
+        b: Self::Counters,
+        c: Self::Counters,
+    ) -> Self::Counters;
 }

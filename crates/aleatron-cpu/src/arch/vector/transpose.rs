@@ -1,5 +1,5 @@
-//! Squares transposed in registers: interleaving the first half of the rows with the second, log2(rows) times, turns rows
-//! into columns.
+//! Squares transposed in registers: interleaving the first half of the rows with the second,
+//! log2(rows) times, turns rows into columns.
 
 use crate::arch::portable::transpose::Transpose;
 
@@ -18,12 +18,20 @@ pub(in crate::arch) trait Square<E, const N: usize> {
 
 impl<Q: Square<u8, 16> + Square<i16, 8>> Transpose for Q {
     #[inline(always)]
-    fn bytes<const W: usize>(rows: &[[u8; W]; 16], group: usize, column: impl FnMut(usize, [u8; 16])) {
+    fn bytes<const W: usize>(
+        rows: &[[u8; W]; 16],
+        group: usize,
+        column: impl FnMut(usize, [u8; 16]),
+    ) {
         transpose::<Self, u8, 16, W>(rows, group, column);
     }
 
     #[inline(always)]
-    fn words<const W: usize>(rows: &[[i16; W]; 8], group: usize, column: impl FnMut(usize, [i16; 8])) {
+    fn words<const W: usize>(
+        rows: &[[i16; W]; 8],
+        group: usize,
+        column: impl FnMut(usize, [i16; 8]),
+    ) {
         transpose::<Self, i16, 8, W>(rows, group, column);
     }
 }
@@ -35,7 +43,8 @@ fn transpose<Q: Square<E, N>, E, const N: usize, const W: usize>(
     group: usize,
     mut column: impl FnMut(usize, [E; N]),
 ) {
-    let mut lines: [Q::Row; N] = std::array::from_fn(|row| Q::load(&rows[row].as_chunks().0[group]));
+    let mut lines: [Q::Row; N] =
+        std::array::from_fn(|row| Q::load(&rows[row].as_chunks().0[group]));
     for _ in 0..N.ilog2() {
         let halves = lines;
         for i in 0..N / 2 {

@@ -1,15 +1,17 @@
 //! Harley-Seal counting, written once for all widths of registers.
 //!
-//! A carry-save adder turns three words into a word of sums and a word of carries. A tree of fifteen of them turns
-//! sixteen registers into one of sixteens and four of remainders, so the costly popcount of a register, a lookup of
-//! its nibbles, is made once per sixteen (Muła, Kurz and Lemire, "Faster Population Counts Using AVX2 Instructions").
+//! A carry-save adder turns three words into a word of sums and a word of carries. A tree of
+//! fifteen of them turns sixteen registers into one of sixteens and four of remainders, so the
+//! costly popcount of a register, a lookup of its nibbles, is made once per sixteen (Muła, Kurz and
+//! Lemire, "Faster Population Counts Using AVX2 Instructions").
 
 use crate::arch::portable::count as portable;
 use crate::arch::vector::simd::Simd;
 
 /// What the adders need of an instruction set.
 pub(super) trait CountOnes: Simd {
-    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready last.
+    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready
+    /// last.
     fn carry_save(self, a: Self::V, b: Self::V, c: Self::V) -> (Self::V, Self::V);
 
     /// The ones of each 64-bit lane.
@@ -86,7 +88,8 @@ impl<V: Copy> Tree<V> {
         Self { ones: zero, twos: zero, fours: zero, eights: zero, sixteens: zero }
     }
 
-    /// Adds sixteen registers. The sums kept come last in each adder: what waits for them is then one operation, not two.
+    /// Adds sixteen registers. The sums kept come last in each adder: what waits for them is then
+    /// one operation, not two.
     #[inline(always)]
     fn add<S: CountOnes<V = V>>(&mut self, simd: S, registers: [V; GROUP]) {
         let mut eights = [simd.zero(); 2];

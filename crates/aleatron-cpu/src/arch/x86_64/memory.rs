@@ -1,5 +1,5 @@
-//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it touches, so each
-//! is safe to call wherever its instructions exist.
+//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it
+//! touches, so each is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
     __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
@@ -10,10 +10,12 @@ use std::arch::x86_64::{
 /// An array of integers that fills a register of `BYTES` bytes.
 ///
 /// # Safety
-/// The type is exactly `BYTES` bytes long, all of them initialised, and any bytes make a value of it.
+/// The type is exactly `BYTES` bytes long, all of them initialised, and any bytes make a value of
+/// it.
 pub(super) unsafe trait Block<const BYTES: usize>: Copy {}
 
-/// Implements [`Block`] for arrays of integers, which have no padding and no invalid values; their size is checked here.
+/// Implements [`Block`] for arrays of integers, which have no padding and no invalid values; their
+/// size is checked here.
 macro_rules! blocks {
     ($($bytes:literal: $($block:ty),+;)+) => {$($(
         const _: () = assert!(size_of::<$block>() == $bytes);
@@ -62,7 +64,8 @@ pub(super) fn store512(block: &mut impl Block<64>, value: __m512i) {
 #[inline(always)]
 pub(super) fn prefetch<const BYTES: usize>(block: &impl Block<BYTES>, blocks: usize) {
     let ahead = std::ptr::from_ref(block).wrapping_add(blocks);
-    // SAFETY: a prefetch is a hint that never faults, whatever the address; every x86-64 processor has it.
+    // SAFETY: a prefetch is a hint that never faults, whatever the address; every x86-64 processor
+    // has it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) }
 }
 

@@ -18,7 +18,11 @@ pub(super) struct AutoLayer {
 }
 
 impl AutoLayer {
-    pub(super) fn new(spec: &LayerSpec, weights: &Weights, options: &PrepareOptions<'_>) -> Result<Self> {
+    pub(super) fn new(
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> Result<Self> {
         let cpu = CpuBackend::CURRENT.prepare(spec, weights, options)?;
         // Tables leave so little to do that sending it elsewhere takes longer.
         let stays = options.method.resolve(spec)? == CountMethod::Tables;
@@ -28,7 +32,9 @@ impl AutoLayer {
 
     fn choice(&self, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Choice> {
         // Encoded streams lie in the memory of the host.
-        if n_samples == 0 || matches!(batch.inputs, Inputs::Streams(_) | Inputs::SignedStreams { .. }) {
+        if n_samples == 0
+            || matches!(batch.inputs, Inputs::Streams(_) | Inputs::SignedStreams { .. })
+        {
             return Ok(Choice::Cpu);
         }
         let kind = |backends: &[String]| {
@@ -45,7 +51,10 @@ impl AutoLayer {
         })
     }
 
-    fn prepare_on(&self, backend: crate::Result<Arc<dyn Backend>>) -> crate::Result<Box<dyn PreparedLayer>> {
+    fn prepare_on(
+        &self,
+        backend: crate::Result<Arc<dyn Backend>>,
+    ) -> crate::Result<Box<dyn PreparedLayer>> {
         let options = PrepareOptions { max_batch: self.max_batch, ..PrepareOptions::default() };
         backend.and_then(|backend| Ok(backend.prepare(&self.spec, &self.weights, &options)?))
     }
@@ -89,23 +98,34 @@ mod tests {
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
-    /// Far longer than a call that does nothing takes, and far shorter than `SLOWER`, also on a machine that does other things.
+    /// Far longer than a call that does nothing takes, and far shorter than `SLOWER`, also on a
+    /// machine that does other things.
     const SLOW: Duration = Duration::from_millis(2);
     const SLOWER: Duration = Duration::from_millis(40);
 
-    /// A layer of two inputs on a CPU, which answers 7, and on cards; a card cannot hold it where there is no layer on it.
+    /// A layer of two inputs on a CPU, which answers 7, and on cards; a card cannot hold it where
+    /// there is no layer on it.
     fn auto(bits: usize, cpu: FakeLayer, cards: Vec<Option<FakeLayer>>) -> AutoLayer {
         let (length, encoding) = (Length::new(bits).unwrap(), Encoding::Bernoulli { seed: 1 });
         let spec = LayerSpec::dense(2, 1, length, Polarity::Unipolar, encoding).unwrap();
         let accelerator = |(k, layer): (usize, Option<FakeLayer>)| {
             let layer = layer.map(|layer| Box::new(layer) as Box<dyn PreparedLayer>);
             let name = format!("card {k}");
-            Accelerator { info: device_info(Device::Cuda(k)), name, prepared: OnceLock::from(layer) }
+            Accelerator {
+                info: device_info(Device::Cuda(k)),
+                name,
+                prepared: OnceLock::from(layer),
+            }
         };
         let mut chooser = Chooser::new(Box::new(cpu) as Box<dyn PreparedLayer>, false);
         chooser.accelerators =
             OnceLock::from(cards.into_iter().enumerate().map(accelerator).collect::<Vec<_>>());
-        AutoLayer { weights: Weights::new(&spec, vec![0.5; 2]).unwrap(), spec, max_batch: 17, chooser }
+        AutoLayer {
+            weights: Weights::new(&spec, vec![0.5; 2]).unwrap(),
+            spec,
+            max_batch: 17,
+            chooser,
+        }
     }
 
     fn cpu() -> FakeLayer {
@@ -135,7 +155,10 @@ mod tests {
     #[test]
     fn calls_go_where_they_are_fastest() {
         let layer = on_card(card());
-        assert_eq!((count(&layer, 1), layer.backend_for(2)), (Ok(vec![3]), Some("card".to_owned())));
+        assert_eq!(
+            (count(&layer, 1), layer.backend_for(2)),
+            (Ok(vec![3]), Some("card".to_owned()))
+        );
         // There is nothing to do, or it lies in the CPU's memory.
         assert_eq!(count(&layer, 0), Ok(vec![7]));
         let streams = Batch { inputs: Inputs::Streams(&[0, 0]), seed: SampleSeed::new(0) };
@@ -149,7 +172,10 @@ mod tests {
         let calls = card.calls();
         let layer = on_card(card);
         assert_eq!((count(&layer, 1), count(&layer, 2)), (Ok(vec![7]), Ok(vec![7])));
-        assert_eq!((calls.load(Ordering::Relaxed), layer.backend_for(1)), (1, Some("cpu".to_owned())));
+        assert_eq!(
+            (calls.load(Ordering::Relaxed), layer.backend_for(1)),
+            (1, Some("cpu".to_owned()))
+        );
         let expected = format!("moved to the CPU: {}", fault(BackendFault::Lost));
         assert_eq!(layer.notes(), [expected]);
         // What is wrong with the call is wrong on the CPU, too.
@@ -170,12 +196,16 @@ mod tests {
         assert!(prepared().is_none() && prepared().is_none());
         assert_eq!(*backend.batches.lock().unwrap(), [17; 3]);
         // The same is noted once.
-        assert_eq!(layer.notes(), [format!("cuda:4 is not used: {}", fault(BackendFault::OutOfMemory))]);
+        assert_eq!(
+            layer.notes(),
+            [format!("cuda:4 is not used: {}", fault(BackendFault::OutOfMemory))]
+        );
         // A device of its own name is opened and holds the layer.
         let accelerator = Accelerator::new(device_info(Device::Cpu));
         assert_eq!(accelerator.name, "fake, fake fake");
         let on_device = |device: &Device| layer.prepare_on(open(device));
-        let prepared = layer.chooser.prepared(&accelerator, &on_device).and_then(|l| l.backend_for(1));
+        let prepared =
+            layer.chooser.prepared(&accelerator, &on_device).and_then(|l| l.backend_for(1));
         assert_eq!(prepared.as_deref(), Some("cpu"));
     }
 
@@ -184,7 +214,12 @@ mod tests {
     fn the_fastest_is_measured() {
         let folder = std::env::temp_dir().join(format!("aleatron-auto-{}", std::process::id()));
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "backend::auto::layer::tests::child_measures", "--ignored", "--nocapture"]);
+        child.args([
+            "--exact",
+            "backend::auto::layer::tests::child_measures",
+            "--ignored",
+            "--nocapture",
+        ]);
         let output = child.env(CACHE_VARIABLE, &folder).output().unwrap();
         let _ = std::fs::remove_dir_all(&folder);
         let text = String::from_utf8_lossy(&output.stdout);
@@ -212,7 +247,8 @@ mod tests {
         // The CPU is fastest.
         let layer = auto(64, slow(), vec![Some(card().taking(SLOWER))]);
         assert_eq!(choice(&layer, 2), Ok(Choice::Cpu));
-        // A card that fails is left out with a note; where it is the only one, nothing was measured.
+        // A card that fails is left out with a note; where it is the only one, nothing was
+        // measured.
         let failing = || FakeLayer::new("card", Err(fault(BackendFault::Failed)));
         let layer = auto(64, slow(), vec![Some(failing()), Some(card())]);
         assert_eq!(choice(&layer, 4), Ok(Choice::Accelerator(1)));
@@ -226,7 +262,8 @@ mod tests {
         }
         let cancelled = FakeLayer::new("card", Err(Error::Cancelled));
         assert_eq!(count(&auto(64, slow(), vec![Some(cancelled)]), 16), Err(Error::Cancelled));
-        // A call that the CPU makes in no time is not worth asking for devices, unless it has 2^18 pairs of words.
+        // A call that the CPU makes in no time is not worth asking for devices, unless it has 2^18
+        // pairs of words.
         for (n_samples, asks) in [(7, false), (8, true)] {
             let card = card();
             let calls = card.calls();

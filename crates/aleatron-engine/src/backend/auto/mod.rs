@@ -1,5 +1,5 @@
-//! The backend that chooses: the CPU or one of the accelerators, whichever was measured to be fastest for a layer or a program and a batch
-//! size.
+//! The backend that chooses: the CPU or one of the accelerators, whichever was measured to be
+//! fastest for a layer or a program and a batch size.
 
 mod layer;
 mod program;
@@ -12,13 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// Microseconds in which no accelerator has ever answered: a call that the CPU finishes in less is not worth opening a device for.
+/// Microseconds in which no accelerator has ever answered: a call that the CPU finishes in less is
+/// not worth opening a device for.
 const ACCELERATOR_FLOOR_US: f64 = 8.0;
 
 /// Pairs of words below which a call may be so short.
 const SMALL_CALL_WORDS: usize = 1 << 18;
 
-/// Chooses among the CPU, the default GPU and the first card of CUDA. A driver that computes on the CPU is never chosen.
+/// Chooses among the CPU, the default GPU and the first card of CUDA. A driver that computes on the
+/// CPU is never chosen.
 #[derive(Debug, Clone, Default)]
 pub struct AutoBackend(());
 
@@ -187,7 +189,8 @@ impl<T: ?Sized> Chooser<T> {
         self.accelerators.get()?.get(index)?.prepared.get()?.as_deref()
     }
 
-    /// Returns the layer or program on an accelerator, prepared on first use; `None`, with a note of the reason, if it cannot be.
+    /// Returns the layer or program on an accelerator, prepared on first use; `None`, with a note
+    /// of the reason, if it cannot be.
     fn prepared<'a>(
         &self,
         accelerator: &'a Accelerator<T>,

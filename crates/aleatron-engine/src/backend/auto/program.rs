@@ -35,7 +35,12 @@ impl AutoProgram {
         Ok(Self { program: Arc::clone(program), chooser: Chooser::new(cpu, stays), words })
     }
 
-    fn choice(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<Choice> {
+    fn choice(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<Choice> {
         if batch.n_samples == 0 {
             return Ok(Choice::Cpu);
         }
@@ -55,7 +60,8 @@ impl AutoProgram {
 
     /// Names the kind of a call.
     fn kind(&self, n_samples: usize, backends: &[String]) -> Result<String> {
-        let (tier, threads) = (aleatron_cpu::Tier::current()?.name(), aleatron_cpu::get_num_threads()?);
+        let (tier, threads) =
+            (aleatron_cpu::Tier::current()?.name(), aleatron_cpu::get_num_threads()?);
         let mut digest = Digest::default();
         for layer in self.program.layers() {
             let kind = placement::kind(&layer.spec, layer.rows, &[], tier, threads);
@@ -72,7 +78,12 @@ impl AutoProgram {
 }
 
 impl PreparedProgram for AutoProgram {
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
         batch.check(&self.program)?;
         if let Choice::Accelerator(index) = self.choice(batch, slots, cancel)?
             && let Some(program) = self.chooser.at(index)

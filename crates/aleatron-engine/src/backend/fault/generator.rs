@@ -23,7 +23,8 @@ impl FaultySequences<'_> {
     /// Writes the stream of a threshold under sequence number `q`.
     fn encode(&self, q: usize, threshold: u64, out: &mut [u64]) -> Result<()> {
         let unit = field(Quantity::Sequence, q)?;
-        let addresses = self.mask.addresses(0, 0, self.operand).map(|address| address.at_unit(unit));
+        let addresses =
+            self.mask.addresses(0, 0, self.operand).map(|address| address.at_unit(unit));
         let length = Length::new(self.sequences.width().bits() as usize)?;
         let drawn = Grid { length, rows: 1, units: 1 }.draw(self.cpu, &self.mask, addresses)?;
         // A sequence has at most 32 bits.
@@ -36,7 +37,8 @@ impl FaultySequences<'_> {
     }
 }
 
-/// Replaces the weight streams of thresholds by those of faulty generators, if the weights have shared sequences.
+/// Replaces the weight streams of thresholds by those of faulty generators, if the weights have
+/// shared sequences.
 pub(super) fn replace_weights(
     cpu: &Cpu,
     spec: &LayerSpec,
@@ -45,20 +47,26 @@ pub(super) fn replace_weights(
     streams: &mut [u64],
 ) -> Result<()> {
     let own = faults.at(FaultSite::Generators, spec.index()).next();
-    let (Some(mask), WeightSource::Sequences(sequences)) = (own, spec.encoding().weight_source()) else {
+    let (Some(mask), WeightSource::Sequences(sequences)) = (own, spec.encoding().weight_source())
+    else {
         return Ok(());
     };
     let faulty = FaultySequences { cpu, spec, mask, sequences, operand: Operand::Weights };
     let first = spec.first_neuron() as usize;
     let numbers: Vec<usize> = match spec.topology() {
         Topology::Sparse(connections) => {
-            let units = |j: usize| connections.inputs_of(j).iter().map(move |&unit| (j, unit as usize));
+            let units =
+                |j: usize| connections.inputs_of(j).iter().map(move |&unit| (j, unit as usize));
             let units = (0..connections.n_neurons()).flat_map(units);
-            units.map(|(j, i)| sequence_of_weight(&sequences, first + j, i, spec.n_inputs())).collect()
+            units
+                .map(|(j, i)| sequence_of_weight(&sequences, first + j, i, spec.n_inputs()))
+                .collect()
         }
         _ => {
             let n = spec.n_weights() / spec.n_rows();
-            (0..spec.n_weights()).map(|k| sequence_of_weight(&sequences, first + k / n, k % n, n)).collect()
+            (0..spec.n_weights())
+                .map(|k| sequence_of_weight(&sequences, first + k / n, k % n, n))
+                .collect()
         }
     };
     let streams = streams.chunks_exact_mut(spec.length().words());
@@ -68,7 +76,8 @@ pub(super) fn replace_weights(
     Ok(())
 }
 
-/// Replaces the input streams of thresholds by those of faulty generators, if the inputs have shared sequences.
+/// Replaces the input streams of thresholds by those of faulty generators, if the inputs have
+/// shared sequences.
 pub(super) fn replace_inputs(
     cpu: &Cpu,
     spec: &LayerSpec,
@@ -77,7 +86,8 @@ pub(super) fn replace_inputs(
     streams: &mut [u64],
 ) -> Result<()> {
     let own = faults.at(FaultSite::Generators, spec.index()).next();
-    let (Some(mask), InputSource::Sequences(sequences)) = (own, spec.encoding().input_source()) else {
+    let (Some(mask), InputSource::Sequences(sequences)) = (own, spec.encoding().input_source())
+    else {
         return Ok(());
     };
     let faulty = FaultySequences { cpu, spec, mask, sequences, operand: Operand::Inputs };

@@ -8,8 +8,8 @@ use aleatron_core::fault::{
 };
 use aleatron_core::threshold::is_negative;
 use aleatron_core::{
-    Cancel, Error, InputSource, LayerSpec, Length, Polarity, Quantity, Result, SampleSeed, Threshold,
-    Topology, Weights, memory,
+    Cancel, Error, InputSource, LayerSpec, Length, Polarity, Quantity, Result, SampleSeed,
+    Threshold, Topology, Weights, memory,
 };
 use aleatron_cpu::{Cpu, Pool, threads};
 use std::borrow::Cow;
@@ -22,7 +22,8 @@ const INPUT_WORDS: usize = 1 << 20;
 /// Words of masks of weights or products that a thread creates at a time, about.
 const MASK_WORDS: usize = 1 << 16;
 
-/// Words of products whose differences are computed between two checks of the cancellation, about: a fraction of a second.
+/// Words of products whose differences are computed between two checks of the cancellation, about:
+/// a fraction of a second.
 const PRODUCT_WORDS: usize = 1 << 24;
 
 /// Nanoseconds that drawing a word of a mask takes, about; only the order of magnitude matters.
@@ -87,7 +88,8 @@ struct Streams<'a> {
 }
 
 impl FaultLayer {
-    /// Creates a layer; the backend below and `weights` have the faults of memory and generators of weights already.
+    /// Creates a layer; the backend below and `weights` have the faults of memory and generators of
+    /// weights already.
     pub(super) fn new(
         cpu: &Cpu,
         inner: Box<dyn PreparedLayer>,
@@ -112,34 +114,37 @@ impl FaultLayer {
             counter_width(spec)?;
         }
         let has_generators = faults.has(FaultSite::Generators);
-        let products =
-            match faults.has(FaultSite::Weights) || faults.has(FaultSite::Products) || has_generators {
-                true => {
-                    let masks = faults.at(FaultSite::Weights, spec.index());
-                    let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
-                    let rows = [0, spec.n_rows()];
-                    let grid = WeightGrid { spec };
-                    let mut permanent =
-                        grid.masks(cpu, permanent, spec.length(), Operand::Inputs, 0, rows)?;
-                    let thresholds = spec.weight_thresholds(weights)?;
-                    let negative = negative(spec, &thresholds);
-                    let weights = cpu.weight_streams(spec, weights)?.into_words();
-                    if has_generators {
-                        // The flips are the differences to the streams of generators without faults.
-                        let mut flips = weights.clone();
-                        generator::replace_weights(cpu, spec, faults, &thresholds, &mut flips)?;
-                        flip(&mut flips, &weights);
-                        match &mut permanent {
-                            Some(permanent) => flip(permanent, &flips),
-                            None => permanent = Some(flips),
-                        }
+        let products = match faults.has(FaultSite::Weights)
+            || faults.has(FaultSite::Products)
+            || has_generators
+        {
+            true => {
+                let masks = faults.at(FaultSite::Weights, spec.index());
+                let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
+                let rows = [0, spec.n_rows()];
+                let grid = WeightGrid { spec };
+                let mut permanent =
+                    grid.masks(cpu, permanent, spec.length(), Operand::Inputs, 0, rows)?;
+                let thresholds = spec.weight_thresholds(weights)?;
+                let negative = negative(spec, &thresholds);
+                let weights = cpu.weight_streams(spec, weights)?.into_words();
+                if has_generators {
+                    // The flips are the differences to the streams of generators without faults.
+                    let mut flips = weights.clone();
+                    generator::replace_weights(cpu, spec, faults, &thresholds, &mut flips)?;
+                    flip(&mut flips, &weights);
+                    match &mut permanent {
+                        Some(permanent) => flip(permanent, &flips),
+                        None => permanent = Some(flips),
                     }
-                    let sparse = permanent.as_ref();
-                    let sparse = sparse.and_then(|masks| SparseMasks::new(masks, spec.length().words()));
-                    Some(ProductFaults { weights, negative, permanent, sparse })
                 }
-                false => None,
-            };
+                let sparse = permanent.as_ref();
+                let sparse =
+                    sparse.and_then(|masks| SparseMasks::new(masks, spec.length().words()));
+                Some(ProductFaults { weights, negative, permanent, sparse })
+            }
+            false => None,
+        };
         let (spec, faults) = (spec.clone(), faults.clone());
         Ok(Self { inner, spec, faults, stuck, products })
     }
@@ -149,12 +154,15 @@ impl FaultLayer {
         !self.stuck.is_empty() || self.faults.has(FaultSite::Activations)
     }
 
-    /// Returns the thresholds of a batch as faulty registers and stuck generators leave them; `None` for encoded streams.
+    /// Returns the thresholds of a batch as faulty registers and stuck generators leave them;
+    /// `None` for encoded streams.
     fn thresholds<'a>(&self, cpu: &Cpu, batch: &Batch<'a>) -> Result<Option<Cow<'a, [u64]>>> {
         let mut thresholds = match batch.inputs {
             Inputs::Values(values) => Cow::Owned(self.spec.input_thresholds(values)?),
             Inputs::Thresholds(thresholds) => Cow::Borrowed(thresholds),
-            _ if !self.changes_thresholds() && !self.faults.has(FaultSite::Generators) => return Ok(None),
+            _ if !self.changes_thresholds() && !self.faults.has(FaultSite::Generators) => {
+                return Ok(None);
+            }
             _ => {
                 let backend = self.inner.backend_for(1).unwrap_or_else(|| "auto".to_owned());
                 return Err(Error::unsupported(
@@ -180,7 +188,8 @@ impl FaultLayer {
             (Some(thresholds), _) => {
                 let words = match spec.encoding().input_source() {
                     InputSource::Bernoulli => {
-                        let own: Vec<_> = thresholds.iter().map(|&t| Threshold::saturating(t)).collect();
+                        let own: Vec<_> =
+                            thresholds.iter().map(|&t| Threshold::saturating(t)).collect();
                         cpu.encode_rows(&own, n, length, spec.input_address(seed))?
                     }
                     InputSource::Sequences(sequences) => {
@@ -240,7 +249,8 @@ impl FaultLayer {
     ) -> Result<()> {
         let rows = if mask.fault().is_per_sample() { n_samples } else { 1 };
         let unit = field(Quantity::Neurons, first)?;
-        let addresses = mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
+        let addresses =
+            mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
         let drawn = Grid { length, rows, units }.draw(cpu, mask, addresses)?;
         words.chunks_mut(drawn.len().max(1)).for_each(|words| flip(words, &drawn));
         Ok(())
@@ -265,12 +275,20 @@ impl FaultLayer {
     }
 
     /// Returns the counts of some samples.
-    fn count(&self, cpu: &Cpu, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Vec<u64>> {
+    fn count(
+        &self,
+        cpu: &Cpu,
+        batch: &Batch<'_>,
+        n_samples: usize,
+        cancel: Cancel<'_>,
+    ) -> Result<Vec<u64>> {
         let (spec, m) = (&self.spec, self.spec.n_neurons());
         let mut counts = match (self.has_streams(), self.changes_thresholds()) {
             (false, false) => self.inner.counts(batch, cancel)?,
             (false, true) => match self.thresholds(cpu, batch)? {
-                Some(thresholds) => self.inner.counts(&Batch::thresholds(&thresholds, batch.seed), cancel)?,
+                Some(thresholds) => {
+                    self.inner.counts(&Batch::thresholds(&thresholds, batch.seed), cancel)?
+                }
                 None => self.inner.counts(batch, cancel)?,
             },
             (true, _) => {
@@ -294,7 +312,8 @@ impl FaultLayer {
         Ok(counts)
     }
 
-    /// Adds the differences that flips of weight streams and products make, samples on several threads.
+    /// Adds the differences that flips of weight streams and products make, samples on several
+    /// threads.
     fn add_differences(
         &self,
         cpu: &Cpu,
@@ -304,7 +323,8 @@ impl FaultLayer {
     ) -> Result<()> {
         let one = Cpu::new(cpu.tier(), Arc::new(Pool::new(1)?));
         let words = self.spec.sample_words();
-        let samples = streams.words.chunks_exact(words).zip(counts.chunks_mut(self.spec.n_neurons()));
+        let samples =
+            streams.words.chunks_exact(words).zip(counts.chunks_mut(self.spec.n_neurons()));
         let samples: Vec<_> = samples.enumerate().collect();
         let work = (samples.len() as u64).saturating_mul(self.spec.product_words() as u64);
         let cost = Duration::from_nanos(work.saturating_mul(DRAW));
@@ -355,7 +375,8 @@ impl FaultLayer {
                 [first, rows],
             )?;
             let start = self.first_weight(first);
-            let neurons = counts.iter_mut().enumerate().skip(first * positions).take(rows * positions);
+            let neurons =
+                counts.iter_mut().enumerate().skip(first * positions).take(rows * positions);
             for (neuron, count) in neurons {
                 let own = match has_products {
                     true => Some(self.product_masks(cpu, sample, neuron)?),
@@ -370,18 +391,21 @@ impl FaultLayer {
                     };
                     let mut sum = 0_i64;
                     for word in 0..words {
-                        let of_weight =
-                            part(&products.permanent, weight, word) ^ part(&drawn, weight - start, word);
+                        let of_weight = part(&products.permanent, weight, word)
+                            ^ part(&drawn, weight - start, word);
                         let of_product = part(&own, unit, word);
                         if of_weight | of_product != 0 {
-                            let [w, x] =
-                                [products.weights[weight * words + word], inputs[input * words + word]];
+                            let [w, x] = [
+                                products.weights[weight * words + word],
+                                inputs[input * words + word],
+                            ];
                             let multiply = |w: u64| match spec.polarity() {
                                 // Past the length both products are the same.
                                 Polarity::Bipolar => !(w ^ x),
                                 Polarity::Unipolar | Polarity::Signed => w & x,
                             };
-                            let [before, after] = [multiply(w), multiply(w ^ of_weight) ^ of_product];
+                            let [before, after] =
+                                [multiply(w), multiply(w ^ of_weight) ^ of_product];
                             sum += i64::from(after.count_ones()) - i64::from(before.count_ones());
                         }
                     }
@@ -407,7 +431,8 @@ impl FaultLayer {
             self.each_product(neuron, |_, weight, input| {
                 let entries = &sparse.entries[sparse.offsets[weight]..sparse.offsets[weight + 1]];
                 for &(word, mask) in entries {
-                    let [w, x] = [products.weights[weight * words + word], inputs[input * words + word]];
+                    let [w, x] =
+                        [products.weights[weight * words + word], inputs[input * words + word]];
                     let multiply = |w: u64| match self.spec.polarity() {
                         // Past the length both products are the same.
                         Polarity::Bipolar => !(w ^ x),
@@ -424,20 +449,28 @@ impl FaultLayer {
         }
     }
 
-    /// Returns the masks of a neuron's products, by the position of each product among the weights of its row.
+    /// Returns the masks of a neuron's products, by the position of each product among the weights
+    /// of its row.
     fn product_masks(&self, cpu: &Cpu, sample: u32, neuron: usize) -> Result<Vec<u64>> {
         let (spec, length) = (&self.spec, self.spec.length());
         let masks = self.faults.at(FaultSite::Products, spec.index());
         if let Topology::Sparse(_) = spec.topology() {
-            let drawn =
-                WeightGrid { spec }.masks(cpu, masks, length, Operand::Inputs, sample, [neuron, 1])?;
+            let drawn = WeightGrid { spec }.masks(
+                cpu,
+                masks,
+                length,
+                Operand::Inputs,
+                sample,
+                [neuron, 1],
+            )?;
             return Ok(drawn.unwrap_or_default());
         }
         let grid = Grid { length, rows: 1, units: spec.n_weights() / spec.n_rows() };
         let number = spec.first_neuron() as usize * spec.neurons_per_row() + neuron;
         let mut all: Vec<u64> = memory::zeros(grid.words() as u128, Quantity::Streams)?;
         for mask in masks {
-            let addresses = mask.addresses(sample, field(Quantity::Neurons, number)?, Operand::Inputs);
+            let addresses =
+                mask.addresses(sample, field(Quantity::Neurons, number)?, Operand::Inputs);
             flip(&mut all, &grid.draw(cpu, &mask, addresses)?);
         }
         Ok(all)
@@ -451,7 +484,8 @@ impl FaultLayer {
         }
     }
 
-    /// Visits the products of a neuron: the position of the weight in its row, the weight and the input.
+    /// Visits the products of a neuron: the position of the weight in its row, the weight and the
+    /// input.
     fn each_product(&self, neuron: usize, mut visit: impl FnMut(usize, usize, usize)) {
         match self.spec.topology() {
             Topology::Sparse(connections) => {
@@ -461,8 +495,10 @@ impl FaultLayer {
                 }
             }
             Topology::Conv(shape) => {
-                let (channel, position) = (neuron / shape.n_positions(), neuron % shape.n_positions());
-                let (taps, first_channel) = (shape.kernel_weights(), shape.first_input_channel(channel));
+                let (channel, position) =
+                    (neuron / shape.n_positions(), neuron % shape.n_positions());
+                let (taps, first_channel) =
+                    (shape.kernel_weights(), shape.first_input_channel(channel));
                 for tap in 0..taps {
                     if let Some(input) = shape.input_at(first_channel, position, tap) {
                         visit(tap, channel * taps + tap, input);

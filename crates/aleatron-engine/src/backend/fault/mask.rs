@@ -2,11 +2,13 @@
 
 use aleatron_core::fault::{FaultMask, FaultSite, Faults, Operand};
 use aleatron_core::philox::philox4x32;
-use aleatron_core::{Error, LayerSpec, Length, Quantity, Result, StreamAddress, Threshold, Topology, memory};
+use aleatron_core::{
+    Error, LayerSpec, Length, Quantity, Result, StreamAddress, Threshold, Topology, memory,
+};
 use aleatron_cpu::Cpu;
 
-/// First thresholds from which on the second comparison is made for all bits at once: above, most words have a bit that needs it, and the
-/// encoder is faster than one bit after the other.
+/// First thresholds from which on the second comparison is made for all bits at once: above, most
+/// words have a bit that needs it, and the encoder is faster than one bit after the other.
 const DENSE: u64 = 1 << (32 - 7);
 
 /// A rectangle of masks: consecutive rows of consecutive units.
@@ -36,8 +38,17 @@ impl Grid {
         cpu.encode_rows_into(&thresholds, self.units, self.length, addresses[0], &mut words)?;
         if fine != Threshold::ONE && coarse.get() >= DENSE {
             let mut second = memory::zeros(self.words() as u128, Quantity::Streams)?;
-            cpu.encode_rows_into(&vec![fine; n], self.units, self.length, addresses[1], &mut second)?;
-            words.iter_mut().zip(&second).for_each(|(word, second): (&mut u64, &u64)| *word &= second);
+            cpu.encode_rows_into(
+                &vec![fine; n],
+                self.units,
+                self.length,
+                addresses[1],
+                &mut second,
+            )?;
+            words
+                .iter_mut()
+                .zip(&second)
+                .for_each(|(word, second): (&mut u64, &u64)| *word &= second);
             if let cycles @ 2.. = mask.fault().kind().cycles() {
                 let streams = words.chunks_exact_mut(self.length.words());
                 streams.for_each(|stream| extend(stream, cycles, self.length));
@@ -59,7 +70,9 @@ impl Grid {
 fn finish(stream: &mut [u64], mask: &FaultMask, address: StreamAddress, length: Length) {
     let [_, fine] = mask.thresholds();
     if fine != Threshold::ONE {
-        for (word, bits) in stream.iter_mut().zip((0u32..).step_by(2)).map(|(bits, word)| (word, bits)) {
+        for (word, bits) in
+            stream.iter_mut().zip((0u32..).step_by(2)).map(|(bits, word)| (word, bits))
+        {
             if *bits != 0 {
                 let low = refine(*bits as u32, word, fine, address);
                 let high = refine((*bits >> 32) as u32, word + 1, fine, address);
@@ -73,7 +86,8 @@ fn finish(stream: &mut [u64], mask: &FaultMask, address: StreamAddress, length: 
     }
 }
 
-/// Returns those of `bits`, of one 32-bit word of a stream, whose uniform integers are below the threshold.
+/// Returns those of `bits`, of one 32-bit word of a stream, whose uniform integers are below the
+/// threshold.
 fn refine(bits: u32, word: u32, threshold: Threshold, address: StreamAddress) -> u32 {
     let (mut undecided, mut below) = (bits, 0);
     let threshold = threshold.get() as u32;
@@ -83,7 +97,9 @@ fn refine(bits: u32, word: u32, threshold: Threshold, address: StreamAddress) ->
         if undecided == 0 || rest == 0 {
             break;
         }
-        for (plane, m) in philox4x32(address.counter(word, draw), address.key()).into_iter().zip(0..4) {
+        for (plane, m) in
+            philox4x32(address.counter(word, draw), address.key()).into_iter().zip(0..4)
+        {
             if rest << m >> 31 == 1 {
                 below |= undecided & !plane;
                 undecided &= plane;
@@ -132,7 +148,8 @@ pub(super) struct WeightGrid<'a> {
 }
 
 impl WeightGrid<'_> {
-    /// Returns the mask of each weight of rows `first..first + rows` for a site, in their order; `None` without faults. A mask has `length` bits.
+    /// Returns the mask of each weight of rows `first..first + rows` for a site, in their order;
+    /// `None` without faults. A mask has `length` bits.
     pub(super) fn masks(
         &self,
         cpu: &Cpu,
@@ -176,7 +193,8 @@ impl WeightGrid<'_> {
         let [coarse, _] = mask.thresholds();
         cpu.encode_connections(own, &vec![coarse; n], length, addresses[0], &mut words)?;
         let units = (first..first + rows).zip(addresses[1].row..=u32::MAX);
-        let units = units.flat_map(|(j, row)| connections.inputs_of(j).iter().map(move |&unit| (row, unit)));
+        let units = units
+            .flat_map(|(j, row)| connections.inputs_of(j).iter().map(move |&unit| (row, unit)));
         for (stream, (row, unit)) in words.chunks_exact_mut(length.words()).zip(units) {
             if stream.iter().any(|&word| word != 0) {
                 finish(stream, mask, addresses[1].at_row(row).at_unit(unit), length);
@@ -188,8 +206,9 @@ impl WeightGrid<'_> {
 
 /// Returns which operands of a grid have a stuck generator: for each, the level it is stuck at.
 pub(super) fn stuck_at(zero: Option<&[u64]>, one: Option<&[u64]>, n: usize) -> Vec<Option<bool>> {
-    let is_set =
-        |mask: Option<&[u64]>, k: usize| mask.and_then(|mask| mask.get(k)).is_some_and(|&bit| bit == 1);
+    let is_set = |mask: Option<&[u64]>, k: usize| {
+        mask.and_then(|mask| mask.get(k)).is_some_and(|&bit| bit == 1)
+    };
     let level = |k| match (is_set(zero, k), is_set(one, k)) {
         (_, true) => Some(true),
         (true, false) => Some(false),

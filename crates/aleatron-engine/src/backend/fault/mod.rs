@@ -1,9 +1,10 @@
 //! Faults above any backend; `docs/streams.md` defines every flip.
 //!
-//! A [`FaultBackend`] changes what it hands to the backend below it and what it gets back, so that faults are the same on every
-//! processor by construction. Faulty memory and stuck generators become other thresholds. Faulty input streams are encoded and flipped on
-//! the host, and the backend counts them as they are. Faulty weight streams and products are differences of counts, of the flipped bits
-//! alone, which the host adds. Faults of counters flip bits of the counts.
+//! A [`FaultBackend`] changes what it hands to the backend below it and what it gets back, so that
+//! faults are the same on every processor by construction. Faulty memory and stuck generators
+//! become other thresholds. Faulty input streams are encoded and flipped on the host, and the
+//! backend counts them as they are. Faulty weight streams and products are differences of counts,
+//! of the flipped bits alone, which the host adds. Faults of counters flip bits of the counts.
 
 mod generator;
 mod layer;
@@ -11,7 +12,9 @@ mod mask;
 mod program;
 
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
-use aleatron_core::fault::{FaultSite, Faults, Operand, StoredOperand, check_generators, stick_threshold};
+use aleatron_core::fault::{
+    FaultSite, Faults, Operand, StoredOperand, check_generators, stick_threshold,
+};
 use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::{Error, LayerIndex, LayerSpec, Length, Result, Weights};
 use aleatron_cpu::Cpu;
@@ -111,8 +114,8 @@ impl Backend for FaultBackend {
             return self.inner.prepare_program(&Arc::new(program.with_weights(faulty)?), options);
         }
         if self.faults.has(FaultSite::Accumulators) {
-            let layers =
-                program.prepare_layers(|layer| self.prepare(&layer.spec, &layer.weights, options))?;
+            let layers = program
+                .prepare_layers(|layer| self.prepare(&layer.spec, &layer.weights, options))?;
             let faults = program.layers().iter().map(|layer| self.faults_of(&layer.spec)).collect();
             return Ok(Some(Box::new(FaultProgram::new(Arc::clone(program), layers, faults)?)));
         }
@@ -121,12 +124,18 @@ impl Backend for FaultBackend {
 }
 
 /// Returns weights as faulty memory and stuck generators leave them.
-fn faulty_weights(cpu: &Cpu, spec: &LayerSpec, faults: &Faults, weights: &Weights) -> Result<Weights> {
+fn faulty_weights(
+    cpu: &Cpu,
+    spec: &LayerSpec,
+    faults: &Faults,
+    weights: &Weights,
+) -> Result<Weights> {
     let (width, polarity) = (spec.encoding().weight_width(), spec.polarity());
     if !faults.has(FaultSite::Memory) && !has_stuck(faults) {
         return Ok(weights.clone());
     }
-    let (grid, rows, stored) = (WeightGrid { spec }, [0, spec.n_rows()], StoredOperand::weights(spec));
+    let (grid, rows, stored) =
+        (WeightGrid { spec }, [0, spec.n_rows()], StoredOperand::weights(spec));
     let mut thresholds = spec.weight_thresholds(weights)?;
     let bits = Length::new(stored.n_bits() as usize)?;
     let memory = faults.at(FaultSite::Memory, spec.index());
@@ -136,11 +145,15 @@ fn faulty_weights(cpu: &Cpu, spec: &LayerSpec, faults: &Faults, weights: &Weight
         }
     }
     let one = Length::new(1)?;
-    let masks = |site| grid.masks(cpu, faults.at(site, spec.index()), one, Operand::Weights, 0, rows);
+    let masks =
+        |site| grid.masks(cpu, faults.at(site, spec.index()), one, Operand::Weights, 0, rows);
     let [low, high] = [masks(FaultSite::StuckAtZero)?, masks(FaultSite::StuckAtOne)?];
     let levels = stuck_at(low.as_deref(), high.as_deref(), thresholds.len());
     stick(&mut thresholds, &levels, width.one());
-    Weights::new(spec, thresholds.iter().map(|&threshold| width.value(threshold, polarity)).collect())
+    Weights::new(
+        spec,
+        thresholds.iter().map(|&threshold| width.value(threshold, polarity)).collect(),
+    )
 }
 
 /// Replaces the thresholds of operands whose generators are stuck; their signs stay.

@@ -62,7 +62,8 @@ impl FaultProgram {
         let mut flips: Vec<u64> = memory::zeros(counts.len() as u128, Quantity::Counts)?;
         for mask in faults.at(FaultSite::Accumulators, spec.index()) {
             let rows = if mask.fault().is_per_sample() { counts.len() / m } else { 1 };
-            let addresses = mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
+            let addresses =
+                mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
             let drawn = Grid { length, rows, units: m }.draw(&cpu, &mask, addresses)?;
             flips.chunks_mut(drawn.len().max(1)).for_each(|flips| flip(flips, &drawn));
         }
@@ -91,11 +92,18 @@ impl FaultProgram {
             let made = match (step.kind(), plain, &inputs[..]) {
                 (StepKind::Product { layer }, _, [SlotData::Words(thresholds)]) => {
                     let seed = batch.row_seed(program.layers()[*layer].rows, 0)?;
-                    SlotData::Words(self.layers[*layer].counts(&Batch::thresholds(thresholds, seed), cancel)?)
+                    SlotData::Words(
+                        self.layers[*layer].counts(&Batch::thresholds(thresholds, seed), cancel)?,
+                    )
                 }
-                (StepKind::Accumulate { layer, accumulator }, Some(plain), [SlotData::Words(counts)]) => {
+                (
+                    StepKind::Accumulate { layer, accumulator },
+                    Some(plain),
+                    [SlotData::Words(counts)],
+                ) => {
                     let own = &program.layers()[*layer];
-                    let (seed, activation) = (batch.row_seed(own.rows, 0)?, accumulator.activation());
+                    let (seed, activation) =
+                        (batch.row_seed(own.rows, 0)?, accumulator.activation());
                     SlotData::Integer(Self::accumulate(
                         &self.faults[*layer],
                         &own.spec,
@@ -115,7 +123,12 @@ impl FaultProgram {
 }
 
 impl PreparedProgram for FaultProgram {
-    fn run(&self, batch: &ProgramBatch<'_>, slots: &[SlotId], cancel: Cancel<'_>) -> Result<ProgramOutput> {
+    fn run(
+        &self,
+        batch: &ProgramBatch<'_>,
+        slots: &[SlotId],
+        cancel: Cancel<'_>,
+    ) -> Result<ProgramOutput> {
         batch.check(&self.program)?;
         let empty = |id: &SlotId| SlotData::empty(self.program.slot(*id).kind);
         let saturated = vec![0; self.program.layers().len()];

@@ -1,4 +1,5 @@
-//! Curves: marks are at the coordinates of their axes, inside the frame, and curves have distinct styles.
+//! Curves: marks are at the coordinates of their axes, inside the frame, and curves have distinct
+//! styles.
 
 use super::xml::Element;
 use super::{cell, drawings, evaluation, example, page, section};
@@ -19,7 +20,8 @@ fn labels(chart: &Element) -> (Vec<Label>, Vec<Label>) {
     let texts = chart.all("text");
     let of = |anchor: &str, y: Option<f64>, place: &str| -> Vec<Label> {
         let fits = |text: &&Element| {
-            text.has("text-anchor", anchor) && y.is_none_or(|y| (text.number("y") - y).abs() < ROUNDING)
+            text.has("text-anchor", anchor)
+                && y.is_none_or(|y| (text.number("y") - y).abs() < ROUNDING)
         };
         texts.iter().filter(fits).map(|text| (text.number(place), text.inside.clone())).collect()
     };
@@ -46,7 +48,8 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < ROUNDING
 }
 
-/// Returns the coordinate of a value between two labels of an axis that is linear, or linear in the logarithm.
+/// Returns the coordinate of a value between two labels of an axis that is linear, or linear in the
+/// logarithm.
 fn between([low, high]: [(f64, f64); 2], value: f64, scale: fn(f64) -> f64) -> f64 {
     let share = (scale(value) - scale(low.0)) / (scale(high.0) - scale(low.0));
     low.1 + share * (high.1 - low.1)
@@ -61,7 +64,8 @@ fn points_are_at_the_coordinates_of_their_axes() {
     let page = page(&example());
     let charts = drawings(section(&page, "Accuracy against length"));
     let charts: Vec<&Element> = charts.iter().filter(|svg| svg.has("class", "chart")).collect();
-    // The least accuracy is 52 %: all from 40 on, and a close-up from ten points below floating point on.
+    // The least accuracy is 52 %: all from 40 on, and a close-up from ten points below floating
+    // point on.
     assert_eq!(charts.len(), 2);
     assert!(page.contains("<h3>From 80 to 100 %</h3>"));
     for (chart, low, step) in [(charts[0], 40.0, 10.0), (charts[1], 80.0, 5.0)] {
@@ -92,8 +96,11 @@ fn points_are_at_the_coordinates_of_their_axes() {
         let float = chart.all("line").into_iter().find(|line| line.has("class", "float")).unwrap();
         assert!(near(float.number("y1"), place(90.0)) && near(float.number("y2"), place(90.0)));
         assert_eq!([float.number("x1"), float.number("x2")], [FRAME[0], FRAME[2]]);
-        let title = chart.all("text").into_iter().find(|text| text.inside == "bits per stream").unwrap();
-        assert!(near(title.number("x"), (FRAME[0] + FRAME[2]) / 2.0) && near(title.number("y"), 370.0));
+        let title =
+            chart.all("text").into_iter().find(|text| text.inside == "bits per stream").unwrap();
+        assert!(
+            near(title.number("x"), (FRAME[0] + FRAME[2]) / 2.0) && near(title.number("y"), 370.0)
+        );
 
         let curves = chart.all("g");
         let means = [[70.0, 88.0, 90.0], [52.0, 70.0, 87.0]];
@@ -111,13 +118,16 @@ fn points_are_at_the_coordinates_of_their_axes() {
                 .collect();
             let marks: Vec<Element> =
                 curve.all("circle").into_iter().filter(|circle| circle.has("r", "4.5")).collect();
-            let places: Vec<[f64; 2]> = marks.iter().map(|m| [m.number("cx"), m.number("cy")]).collect();
+            let places: Vec<[f64; 2]> =
+                marks.iter().map(|m| [m.number("cx"), m.number("cy")]).collect();
             assert_eq!(places, inside);
         }
     }
     let marks = charts[0].all("g")[1].all("circle");
-    let titles: Vec<String> = marks.iter().map(Element::title).filter(|title| !title.is_empty()).collect();
-    // Two values 50 and 54: Student's t of one degree of freedom is 12.706, the deviation of the mean 2.
+    let titles: Vec<String> =
+        marks.iter().map(Element::title).filter(|title| !title.is_empty()).collect();
+    // Two values 50 and 54: Student's t of one degree of freedom is 12.706, the deviation of the
+    // mean 2.
     assert_eq!(titles[0], "bernoulli, 8 bits: 52.00 % [26.59, 77.41]");
 }
 
@@ -133,9 +143,13 @@ fn seeds_have_bands_and_dots() {
     assert_eq!(band.len(), 6);
     // Forward along the upper ends, back along the lower ones; an interval ends at 100 %.
     let half = 12.706 * 2.0;
-    assert!(near(band[0][1], place(52.0 + half)) && near(band[5][1], place(52.0 - half)), "{band:?}");
     assert!(
-        near(band[2][1], place((87.0 + 12.706_f64).min(100.0))) && near(band[3][1], place(87.0 - 12.706))
+        near(band[0][1], place(52.0 + half)) && near(band[5][1], place(52.0 - half)),
+        "{band:?}"
+    );
+    assert!(
+        near(band[2][1], place((87.0 + 12.706_f64).min(100.0)))
+            && near(band[3][1], place(87.0 - 12.706))
     );
     assert!((0..3).all(|k| band[k][0] == band[5 - k][0]) && band[0][0] < band[1][0]);
     let dots = |curve: &Element| -> Vec<f64> {
@@ -149,7 +163,8 @@ fn seeds_have_bands_and_dots() {
 
     // Up to ten seeds have dots. A single length has no band, since a band is between two.
     for (seeds, expected) in [(10, 10), (11, 0)] {
-        let cells = (0..seeds).map(|seed| cell("bernoulli", 8, seed, 80 + seed as u32 % 2)).collect();
+        let cells =
+            (0..seeds).map(|seed| cell("bernoulli", 8, seed, 80 + seed as u32 % 2)).collect();
         let page = super::page(&evaluation(cells));
         let charts = drawings(section(&page, "Accuracy against length"));
         let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
@@ -186,7 +201,8 @@ fn overlapping_labels_are_omitted() {
     let charts = drawings(section(&page, "Accuracy against length"));
     let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
     let (below, _) = labels(chart);
-    // A label of four characters takes 48 and a gap of 6: the fourth length is ln(1.1) / ln(4) * 650 = 45 away.
+    // A label of four characters takes 48 and a gap of 6: the fourth length is ln(1.1) / ln(4) *
+    // 650 = 45 away.
     assert_eq!(texts(&below), ["1000", "4000"]);
     let cells = [1000, 1010, 1130, 4000].map(|length| cell("sobol", length, 0, 90)).to_vec();
     let page = super::page(&evaluation(cells));
@@ -199,10 +215,14 @@ fn overlapping_labels_are_omitted() {
 #[test]
 fn legend_entries_are_distinct_and_match_their_curves() {
     let names: Vec<String> = (1..=33).map(|k| format!("lfsr:{k}+bernoulli")).collect();
-    let cells = names.iter().flat_map(|name| [cell(name, 8, 0, 80), cell(name, 16, 0, 90)]).collect();
+    let cells =
+        names.iter().flat_map(|name| [cell(name, 8, 0, 80), cell(name, 16, 0, 90)]).collect();
     let page = page(&evaluation(cells));
     let all = section(&page, "Accuracy against length");
-    let list = super::xml::elements(all).into_iter().find(|element| element.has("class", "legend")).unwrap();
+    let list = super::xml::elements(all)
+        .into_iter()
+        .find(|element| element.has("class", "legend"))
+        .unwrap();
     let entries = list.all("li");
     assert_eq!(entries.len(), 34);
     let style = |entry: &Element| {
@@ -223,14 +243,16 @@ fn legend_entries_are_distinct_and_match_their_curves() {
     let strokes: BTreeSet<&String> = styles.iter().map(|style| &style[1]).collect();
     assert_eq!(strokes.len(), 4);
     assert!(entries[33].inside.ends_with("floating point, 90.00 %"));
-    // Curves have the style of their legend entry, and marks of every shape are centred on their point.
+    // Curves have the style of their legend entry, and marks of every shape are centred on their
+    // point.
     let charts = drawings(all);
     let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
     for (k, curve) in chart.all("g").iter().enumerate() {
         assert_eq!(curve.text("style"), styles[k][0]);
         assert_eq!(curve.all("polyline")[0].text("stroke-dasharray"), styles[k][1]);
         let at = line(curve)[0];
-        let marks = curve.all("circle").into_iter().chain(curve.all("rect")).chain(curve.all("path"));
+        let marks =
+            curve.all("circle").into_iter().chain(curve.all("rect")).chain(curve.all("path"));
         let mark = marks.into_iter().next().unwrap();
         let [x, y] = match (mark.name.as_str(), k / 8 % 4) {
             ("circle", 0) => [mark.number("cx"), mark.number("cy")],
@@ -259,7 +281,10 @@ fn errors_are_drawn_by_decades() {
     let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
     assert!(section(&page_of, "Error of the layers").contains("<h3>layer only</h3>"));
     let (below, beside) = labels(chart);
-    assert_eq!((texts(&below), texts(&beside)), (vec!["8", "16", "64"], vec!["0.01", "0.1", "1", "10"]));
+    assert_eq!(
+        (texts(&below), texts(&beside)),
+        (vec!["8", "16", "64"], vec!["0.01", "0.1", "1", "10"])
+    );
     let curve = line(&chart.all("g")[0]);
     let place = |value: f64| between([(0.01, FRAME[3]), (10.0, FRAME[1])], value, f64::ln);
     assert!(near(curve[0][1], place(3.0)) && near(curve[1][1], place(0.02)), "{curve:?}");
@@ -267,7 +292,8 @@ fn errors_are_drawn_by_decades() {
     let title = chart.all("g")[0].all("circle")[0].title();
     assert_eq!(title, "sobol, 8 bits: 3.00 (worst 0.50)");
 
-    // Very small errors have exponents; a power of ten is an end of the axis; errors of zero are not drawn.
+    // Very small errors have exponents; a power of ten is an end of the axis; errors of zero are
+    // not drawn.
     for cell in &mut evaluation.cells {
         cell.layers[0].mean_value = 1e-5;
     }

@@ -5,7 +5,8 @@ use super::{cell, drawings, evaluation, example, page, section};
 use crate::support::Classes;
 use aleatron_eval::Evaluation;
 
-/// The largest height of a drawing of a confusion matrix with many classes, in pixels: a square of 360, and labels above and below it.
+/// The largest height of a drawing of a confusion matrix with many classes, in pixels: a square of
+/// 360, and labels above and below it.
 const LARGEST: f64 = 360.0 + 50.0;
 
 fn matrices(evaluation: &Evaluation) -> Vec<Element> {
@@ -17,7 +18,9 @@ fn many(n: usize) -> Evaluation {
     let mut evaluation = evaluation(vec![cell("sobol", 8, 0, 90)]);
     evaluation.network.sizes = vec![3, n];
     let row = |label: usize| {
-        (0..n).map(|class| if class == (label + 1) % n { 7 } else { u32::from(class == label) }).collect()
+        (0..n)
+            .map(|class| if class == (label + 1) % n { 7 } else { u32::from(class == label) })
+            .collect()
     };
     evaluation.cells[0].classes_mut().confusion = (0..n).map(row).collect();
     evaluation
@@ -28,7 +31,9 @@ fn matrices_are_of_the_shortest_accurate_length() {
     let page = page(&example());
     let part = section(&page, "Confusion");
     // Within a point of 90 % from 64 bits on; Bernoulli never is, so its longest.
-    assert!(part.contains("<h3>sobol, 64 bits</h3>") && part.contains("<h3>bernoulli, 64 bits</h3>"));
+    assert!(
+        part.contains("<h3>sobol, 64 bits</h3>") && part.contains("<h3>bernoulli, 64 bits</h3>")
+    );
     let good = evaluation(vec![cell("sobol", 8, 0, 90), cell("sobol", 16, 0, 90)]);
     assert!(super::page(&good).contains("<h3>sobol, 8 bits</h3>"));
 }
@@ -70,7 +75,9 @@ fn matrix_cells_show_their_counts() {
     // Labels: columns above, rows beside, and the names of both.
     let place = |anchor: &str, inside: &str| {
         let text = texts.iter().find(|text| {
-            text.has("text-anchor", anchor) && text.inside == inside && !text.attributes.contains_key("class")
+            text.has("text-anchor", anchor)
+                && text.inside == inside
+                && !text.attributes.contains_key("class")
         });
         let text = text.unwrap_or_else(|| panic!("{inside} is missing"));
         [text.number("x"), text.number("y")]
@@ -87,7 +94,8 @@ fn matrix_cells_show_their_counts() {
 fn matrices_of_many_classes_have_a_fixed_size() {
     let few = &matrices(&many(16))[0];
     assert_eq!(few.all("text").iter().filter(|text| text.has("class", "value")).count(), 32);
-    for (n, every) in [(17, 5), (22, 5), (23, 5), (40, 5), (60, 5), (65, 10), (120, 10), (130, 50)] {
+    for (n, every) in [(17, 5), (22, 5), (23, 5), (40, 5), (60, 5), (65, 10), (120, 10), (130, 50)]
+    {
         let all = matrices(&many(n));
         assert_eq!(all.len(), 1);
         let svg = &all[0];
@@ -121,8 +129,9 @@ fn matrices_of_many_classes_have_a_fixed_size() {
 #[test]
 fn labels_of_very_many_classes_are_sparse() {
     let text = page(&many(700));
-    let labels =
-        text.lines().filter_map(|line| line.split_once("text-anchor=\"end\">")?.1.strip_suffix("</text>"));
+    let labels = text
+        .lines()
+        .filter_map(|line| line.split_once("text-anchor=\"end\">")?.1.strip_suffix("</text>"));
     let labels: Vec<&str> = labels
         .filter(|label| label.starts_with(|c: char| c.is_ascii_digit()) && !label.contains('%'))
         .collect();

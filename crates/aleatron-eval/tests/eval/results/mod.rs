@@ -1,4 +1,5 @@
-//! Results of evaluations: summaries, printed tables, pages of reports, and the coordinates of drawings.
+//! Results of evaluations: summaries, printed tables, pages of reports, and the coordinates of
+//! drawings.
 
 mod charts;
 mod confusion;
@@ -12,15 +13,16 @@ mod xml;
 use crate::support::{self, float_accuracy};
 use aleatron_engine::stream::LayerStats;
 use aleatron_eval::{
-    Cell, CertainStop, Classification, DataSummary, EarlyStop, Evaluation, Figures, NetworkSummary, Plan,
-    report,
+    Cell, CertainStop, Classification, DataSummary, EarlyStop, Evaluation, Figures, NetworkSummary,
+    Plan, report,
 };
 use xml::Element;
 
 /// Samples of each of the two classes.
 const HALF: u32 = 50;
 
-/// A cell of two classes in which `right` of 100 samples are right; the other figures follow from it and the length.
+/// A cell of two classes in which `right` of 100 samples are right; the other figures follow from
+/// it and the length.
 fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
     let wrong = 2 * HALF - right;
     let (first, second) = (wrong / 2, wrong - wrong / 2);
@@ -94,7 +96,8 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
 
 /// Two generators, one of them with two seeds, over three lengths.
 fn example() -> Evaluation {
-    let sobol = [(8, 70), (16, 88), (64, 90)].map(|(length, right)| cell("sobol", length, 0, right));
+    let sobol =
+        [(8, 70), (16, 88), (64, 90)].map(|(length, right)| cell("sobol", length, 0, right));
     let mut cells = sobol.to_vec();
     for (length, rights) in [(8, [50, 54]), (16, [66, 74]), (64, [86, 88])] {
         cells.extend((0..).zip(rights).map(|(seed, right)| cell("bernoulli", length, seed, right)));

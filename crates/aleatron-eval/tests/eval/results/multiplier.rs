@@ -47,12 +47,16 @@ fn table_rows_have_all_figures() {
 fn error_map_has_every_block_once_at_its_coordinates() {
     let all = elements(&report::heat_map(&stats("a", 16)));
     let svg = &all[0];
-    assert_eq!([svg.text("width"), svg.text("height"), svg.text("viewBox")], ["294", "290", "0 0 294 290"]);
+    assert_eq!(
+        [svg.text("width"), svg.text("height"), svg.text("viewBox")],
+        ["294", "290", "0 0 294 290"]
+    );
     assert_eq!(svg.text("xmlns"), "http://www.w3.org/2000/svg");
     assert_eq!(svg.all("g")[0].text("transform"), "translate(40 6) scale(3.875)");
     let share = |percent: u32| {
-        let fill =
-            format!("fill:color-mix(in srgb, var(--heat, #2a78d6) {percent}%, var(--surface, #fcfcfb))");
+        let fill = format!(
+            "fill:color-mix(in srgb, var(--heat, #2a78d6) {percent}%, var(--surface, #fcfcfb))"
+        );
         let path = svg.all("path").into_iter().find(|path| path.text("style") == fill);
         path.unwrap_or_else(|| panic!("nothing has {percent} %")).text("d").to_owned()
     };
@@ -65,7 +69,10 @@ fn error_map_has_every_block_once_at_its_coordinates() {
     assert!(rest.starts_with("M0 63h1v1h-1zM1 63h1v1h-1z") && rest.ends_with("M62 0h1v1h-1z"));
     // A frame, both ends of both axes, and the names of the axes.
     let frame = &svg.all("rect")[0];
-    assert_eq!(["x", "y", "width", "height"].map(|side| frame.number(side)), [40.0, 6.0, 248.0, 248.0]);
+    assert_eq!(
+        ["x", "y", "width", "height"].map(|side| frame.number(side)),
+        [40.0, 6.0, 248.0, 248.0]
+    );
     let texts: Vec<(String, String)> =
         svg.all("text").iter().map(|text| (text.inside.clone(), position(text))).collect();
     let expected = [

@@ -6,8 +6,12 @@ use aleatron_eval::report;
 #[test]
 fn page_is_self_contained_and_names_its_subject() {
     let page = page(&example());
-    assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">"));
-    assert!(page.contains("<title>net as streams</title>") && page.contains("<h1>net as streams</h1>"));
+    assert!(
+        page.starts_with("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")
+    );
+    assert!(
+        page.contains("<title>net as streams</title>") && page.contains("<h1>net as streams</h1>")
+    );
     assert!(page.contains("A network 3-2 run as bit streams on data, 100 samples. "));
     let made = format!(
         "<footer>Made by aleatron {}.</footer>\n</main>\n</body>\n</html>\n",
@@ -25,7 +29,8 @@ fn page_is_self_contained_and_names_its_subject() {
         "<h2>Confusion</h2>",
         "<footer>",
     ];
-    let positions = order.map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is missing")));
+    let positions =
+        order.map(|text| page.find(text).unwrap_or_else(|| panic!("{text} is missing")));
     assert!(positions.is_sorted(), "{positions:?}");
     for outside in ["http://", "https://", "<script", "<link", "<img", "@import"] {
         assert!(!page.contains(outside), "{outside}");
@@ -56,8 +61,9 @@ fn settings_are_described_in_words() {
 
 #[test]
 fn cards_show_accuracy_and_shortest_lengths() {
-    let card =
-        |value: &str, label: &str| format!("<div class=\"card\"><b>{value}</b><span>{label}</span></div>\n");
+    let card = |value: &str, label: &str| {
+        format!("<div class=\"card\"><b>{value}</b><span>{label}</span></div>\n")
+    };
     let text = page(&example());
     assert!(text.contains(&card("90.00 %", "right in floating point")));
     // 90 % less one point: Sobol has 88 and then 90, Bernoulli 87 at most.
@@ -73,7 +79,9 @@ fn warnings_and_unfinished_cells_are_shown() {
     evaluation.unfinished = 1;
     let text = page(&evaluation);
     assert!(text.contains("<div class=\"warn\">a &lt; b &amp; &quot;c&quot;</div>\n"));
-    assert!(text.contains("<div class=\"warn\">This evaluation was stopped: 1 cell to go.</div>\n"));
+    assert!(
+        text.contains("<div class=\"warn\">This evaluation was stopped: 1 cell to go.</div>\n")
+    );
 }
 
 #[test]

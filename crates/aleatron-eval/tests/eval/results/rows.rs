@@ -33,19 +33,26 @@ fn rows_summarize_their_cells() {
     cells[0].classes_mut().certain = Some(CertainStop { mean_cycles: 4.0, stopped: 0.25 });
     cells[1].classes_mut().certain = None;
     cells[2].classes_mut().certain = Some(CertainStop { mean_cycles: 8.0, stopped: 0.75 });
-    (cells[0].samples_per_second, cells[1].samples_per_second, cells[2].samples_per_second) = (1.0, 2.0, 6.0);
+    (cells[0].samples_per_second, cells[1].samples_per_second, cells[2].samples_per_second) =
+        (1.0, 2.0, 6.0);
     (cells[0].bit_macs_per_second, cells[1].bit_macs_per_second, cells[2].bit_macs_per_second) =
         (10.0, 20.0, 60.0);
     let evaluation = evaluation(cells);
     let rows = evaluation.rows();
     assert_eq!(rows.len(), 1);
     let row: &Row = &rows[0];
-    assert_eq!((row.generator, row.length, row.classes().accuracy.n), (generator("bernoulli"), 8, 3));
+    assert_eq!(
+        (row.generator, row.length, row.classes().accuracy.n),
+        (generator("bernoulli"), 8, 3)
+    );
     assert!((row.score() - 0.8).abs() < 1e-12 && (row.classes().agreement - 0.79).abs() < 1e-12);
     assert_eq!(row.classes().accuracies, [0.8, 0.9, 0.7]);
     // Deviation of the mean 0.1 / sqrt 3, Student's t of two degrees of freedom 4.303.
     let half = 4.303 * 0.1 / 3f64.sqrt();
-    assert!((row.classes().accuracy.low - (0.8 - half)).abs() < 1e-12 && row.classes().accuracy.high == 1.0);
+    assert!(
+        (row.classes().accuracy.low - (0.8 - half)).abs() < 1e-12
+            && row.classes().accuracy.high == 1.0
+    );
     assert_eq!(row.layers, [stats(600, [3.0, 9.0, 0.5, 2.0], 13)]);
     assert_eq!(row.classes().early, [early(5.0, 0.5, 0.125, 0.5)]);
     assert_eq!(row.classes().certain, Some(CertainStop { mean_cycles: 6.0, stopped: 0.5 }));
@@ -70,10 +77,12 @@ fn sums_of_confusion_matrices_do_not_overflow() {
 fn rows_are_in_the_order_of_the_plan() {
     let mut evaluation = example();
     evaluation.cells.reverse();
-    let keys =
-        |rows: &[Row]| rows.iter().map(|row| (row.generator.to_string(), row.length)).collect::<Vec<_>>();
-    let expected =
-        ["sobol", "bernoulli"].map(|name| [8, 16, 64].map(|length| (name.to_owned(), length))).concat();
+    let keys = |rows: &[Row]| {
+        rows.iter().map(|row| (row.generator.to_string(), row.length)).collect::<Vec<_>>()
+    };
+    let expected = ["sobol", "bernoulli"]
+        .map(|name| [8, 16, 64].map(|length| (name.to_owned(), length)))
+        .concat();
     assert_eq!(keys(&evaluation.rows()), expected);
     assert_eq!(keys(&evaluation.rows_of("bernoulli")), expected[3..]);
     assert!(evaluation.rows_of("lfsr").is_empty());
@@ -88,8 +97,10 @@ fn rows_are_in_the_order_of_the_plan() {
 #[test]
 fn shortest_length_is_followed_by_accurate_lengths_only() {
     let shortest = |rights: [u32; 4], points: f64| {
-        let cells =
-            [8, 16, 32, 64].into_iter().zip(rights).map(|(length, right)| cell("sobol", length, 0, right));
+        let cells = [8, 16, 32, 64]
+            .into_iter()
+            .zip(rights)
+            .map(|(length, right)| cell("sobol", length, 0, right));
         evaluation(cells.collect()).shortest_within("sobol", points).unwrap()
     };
     // 90 % in floating point.
@@ -104,7 +115,9 @@ fn shortest_length_is_followed_by_accurate_lengths_only() {
 #[test]
 fn early_termination_is_reported_near_floating_point() {
     let evaluation = evaluation(
-        [84, 85, 86].map(|right| cell(&format!("sobol:{}+bernoulli", right - 80), 8, 0, right)).to_vec(),
+        [84, 85, 86]
+            .map(|right| cell(&format!("sobol:{}+bernoulli", right - 80), 8, 0, right))
+            .to_vec(),
     );
     let rows = evaluation.rows();
     assert_eq!([0, 1, 2].map(|k| evaluation.has_early(&rows[k])), [false, true, true]);

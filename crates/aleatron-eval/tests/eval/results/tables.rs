@@ -29,7 +29,8 @@ fn table_figures_are_those_of_the_cells() {
         "<tr><td>bernoulli</td><td>16</td><td>70.00</td><td>19.18 to 100.00</td><td>69.00</td>\
          <td>0.0625 (0.25)</td><td>1.50 k</td><td>2.50 G</td></tr>"
     );
-    let firsts: Vec<bool> = rows.iter().map(|row| row.starts_with("<tr class=\"first\">")).collect();
+    let firsts: Vec<bool> =
+        rows.iter().map(|row| row.starts_with("<tr class=\"first\">")).collect();
     assert_eq!(firsts, [true, false, false, true, false, false]);
 }
 

@@ -14,7 +14,9 @@ pub(crate) struct Element {
 
 impl Element {
     pub(crate) fn text(&self, attribute: &str) -> &str {
-        self.attributes.get(attribute).unwrap_or_else(|| panic!("{} has no {attribute}: {self:?}", self.name))
+        self.attributes
+            .get(attribute)
+            .unwrap_or_else(|| panic!("{} has no {attribute}: {self:?}", self.name))
     }
 
     pub(crate) fn number(&self, attribute: &str) -> f64 {
@@ -47,7 +49,8 @@ pub(crate) fn elements(text: &str) -> Vec<Element> {
         let tag = &text[start + 1..end];
         rest = end + 1;
         if let Some(name) = tag.strip_prefix('/') {
-            let (element, inside) = open.pop().unwrap_or_else(|| panic!("</{name}> closes nothing"));
+            let (element, inside) =
+                open.pop().unwrap_or_else(|| panic!("</{name}> closes nothing"));
             assert_eq!(found[element].name, name, "tags do not match");
             found[element].inside = text[inside..start].to_owned();
             continue;
@@ -57,7 +60,12 @@ pub(crate) fn elements(text: &str) -> Vec<Element> {
         let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
         let depth_of_svg = open.iter().filter(|(element, _)| found[*element].name == "svg").count();
         let attributes = read_attributes(attributes);
-        found.push(Element { name: name.to_owned(), attributes, inside: String::new(), depth_of_svg });
+        found.push(Element {
+            name: name.to_owned(),
+            attributes,
+            inside: String::new(),
+            depth_of_svg,
+        });
         if !is_empty {
             open.push((found.len() - 1, rest));
         }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Builds a graph for a fixed number of samples and compares its freed form with it on three runs of samples.
+/// Builds a graph for a fixed number of samples and compares its freed form with it on three runs
+/// of samples.
 fn freed(what: &str, n: usize, sample: &[usize], build: impl Fn(&mut Build) -> ValueId) -> Graph {
     let mut made = Build::new(sample, Some(n));
     let output = build(&mut made);
@@ -10,11 +11,18 @@ fn freed(what: &str, n: usize, sample: &[usize], build: impl Fn(&mut Build) -> V
     let freed = free(&graph, n).unwrap().unwrap_or_else(|| panic!("{what}: not freed"));
     assert_independent(&freed, what);
     let all = samples(&freed, 3 * n).swap_remove(0);
-    let runs = (0..3).map(|k| bits(&graph, vec![all.slice(0, k * n..(k + 1) * n).unwrap()]).unwrap());
-    assert_eq!(bits(&freed, vec![all.clone()]).unwrap(), runs.collect::<Vec<_>>().concat(), "{what}");
+    let runs =
+        (0..3).map(|k| bits(&graph, vec![all.slice(0, k * n..(k + 1) * n).unwrap()]).unwrap());
+    assert_eq!(
+        bits(&freed, vec![all.clone()]).unwrap(),
+        runs.collect::<Vec<_>>().concat(),
+        "{what}"
+    );
     // Nodes of the original graph keep their names and their order.
-    let names = |graph: &Graph| graph.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
-    let kept: Vec<String> = names(&freed).into_iter().filter(|name| !name.starts_with("samples")).collect();
+    let names =
+        |graph: &Graph| graph.nodes().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let kept: Vec<String> =
+        names(&freed).into_iter().filter(|name| !name.starts_with("samples")).collect();
     assert_eq!(kept, names(&graph), "{what}");
     // The shapes of the file are those of any number of samples, also after writing.
     let read = Graph::from_onnx(&freed.to_onnx().unwrap()).unwrap();
@@ -87,14 +95,16 @@ fn constants_with_a_row_for_each_sample_are_freed() {
         b.node(gemm(false, true), &[b.x, w, bias])
     });
     freed_both("a token", &[2, 3], |b, n| {
-        let rows = floats(&[1, 1, 3], 4).broadcast_to(&[n as usize, 1, 3]).unwrap().contiguous().unwrap();
+        let rows =
+            floats(&[1, 1, 3], 4).broadcast_to(&[n as usize, 1, 3]).unwrap().contiguous().unwrap();
         let token = b.constant(rows);
         b.node(Op::Concat { axis: 1 }, &[token, b.x])
     });
     freed_both("positions of rows", &[4, 3], |b, n| {
         let rows = b.reshape(b.x, &[4 * n, 3]);
         let one = floats(&[1, 4, 3], 4).broadcast_to(&[n as usize, 4, 3]).unwrap();
-        let positions = b.constant(one.reshape(&[4 * n as usize, 3]).unwrap().contiguous().unwrap());
+        let positions =
+            b.constant(one.reshape(&[4 * n as usize, 3]).unwrap().contiguous().unwrap());
         let sum = b.node(Op::Binary(Binary::Add), &[rows, positions]);
         b.reshape(sum, &[n, 12])
     });
@@ -105,8 +115,10 @@ fn constants_with_a_row_for_each_sample_are_freed() {
     freed_both("states", &[4, 2], |b, n| {
         let [w, r, bias] = [b.floats(&[1, 12, 2]), b.floats(&[1, 12, 3]), b.floats(&[1, 24])];
         let turned = b.transpose(b.x, &[1, 0, 2]);
-        let zeros = b.constant(Tensor::zeros(&[1, n as usize, 3], DType::F32, &Device::Cpu).unwrap());
-        let half = floats(&[1, 1, 3], 9).broadcast_to(&[1, n as usize, 3]).unwrap().contiguous().unwrap();
+        let zeros =
+            b.constant(Tensor::zeros(&[1, n as usize, 3], DType::F32, &Device::Cpu).unwrap());
+        let half =
+            floats(&[1, 1, 3], 9).broadcast_to(&[1, n as usize, 3]).unwrap().contiguous().unwrap();
         let half = b.constant(half);
         let lengths = b.constant(ints(&vec![4; n as usize]).cast(DType::I32).unwrap());
         let made = b.nodes(lstm(false), &[turned, w, r, bias, lengths, zeros, half], 2);

@@ -52,7 +52,9 @@ fn products_with_constants_keep_samples_apart() {
         let w = b.floats(&[4, 3]);
         b.node(equation(&["nij", "jk"], "nik"), &[b.x, w])
     });
-    check("einsum of two values", &[5, 4], |b| b.node(equation(&["nij", "nkj"], "nik"), &[b.x, b.x]));
+    check("einsum of two values", &[5, 4], |b| {
+        b.node(equation(&["nij", "nkj"], "nik"), &[b.x, b.x])
+    });
 }
 
 #[test]
@@ -70,11 +72,15 @@ fn quantized_nodes_and_transforms_keep_samples_apart() {
     });
     check("product of bytes", &[4], |b| {
         let (bytes, point) = quantize(b);
-        let w = b.constant(Tensor::from_slice(&[1_u8, 2, 3, 4, 5, 6, 7, 8], &[4, 2], &Device::Cpu).unwrap());
+        let w = b.constant(
+            Tensor::from_slice(&[1_u8, 2, 3, 4, 5, 6, 7, 8], &[4, 2], &Device::Cpu).unwrap(),
+        );
         let sums = b.node(Op::MatMulInteger, &[bytes, w, point]);
         b.node(Op::Cast(DType::F32), &[sums])
     });
-    check("spectra", &[6, 1], |b| b.node(Op::Dft { axis: Some(1), inverse: false, onesided: true }, &[b.x]));
+    check("spectra", &[6, 1], |b| {
+        b.node(Op::Dft { axis: Some(1), inverse: false, onesided: true }, &[b.x])
+    });
 }
 
 #[test]
@@ -229,7 +235,8 @@ fn other_orders_of_axes_keep_samples_apart() {
 
 #[test]
 fn recurrent_nodes_keep_samples_apart() {
-    let weights = |b: &mut Build| [b.floats(&[1, 12, 2]), b.floats(&[1, 12, 3]), b.floats(&[1, 24])];
+    let weights =
+        |b: &mut Build| [b.floats(&[1, 12, 2]), b.floats(&[1, 12, 3]), b.floats(&[1, 24])];
     check("steps first", &[4, 2], |b| {
         let [w, r, bias] = weights(b);
         let turned = b.transpose(b.x, &[1, 0, 2]);

@@ -24,8 +24,12 @@ fn nodes_over_samples_mix_them() {
         b.node(Op::Binary(Binary::Sub), &[b.x, mean])
     });
     check("maximum of everything", &[3], |b| {
-        let op =
-            Op::Reduce { reduction: Reduction::Max, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
+        let op = Op::Reduce {
+            reduction: Reduction::Max,
+            axes: None,
+            reduced: Dims::Drop,
+            no_axes: NoAxes::All,
+        };
         let most = b.node(op, &[b.x]);
         b.node(Op::Binary(Binary::Div), &[b.x, most])
     });
@@ -34,13 +38,19 @@ fn nodes_over_samples_mix_them() {
         b.node(Op::CumSum { exclusive: false, reverse: false }, &[b.x, axis])
     });
     check("batch normalization of training", &[2, 5], |b| {
-        let [a, c, d, v] = [0; 4].map(|_| b.constant(Tensor::ones(&[2], DType::F32, &Device::Cpu).unwrap()));
+        let [a, c, d, v] =
+            [0; 4].map(|_| b.constant(Tensor::ones(&[2], DType::F32, &Device::Cpu).unwrap()));
         let op = Op::BatchNormalization { epsilon: 1e-5, momentum: 0.9, training: true };
         b.nodes(op, &[b.x, a, c, d, v], 1)[0]
     });
     check("largest sample", &[3], |b| {
         b.node(
-            Op::ArgReduce { extreme: Extreme::Max, axis: 0, reduced: Dims::Keep, tie: crate::op::Tie::First },
+            Op::ArgReduce {
+                extreme: Extreme::Max,
+                axis: 0,
+                reduced: Dims::Keep,
+                tie: crate::op::Tie::First,
+            },
             &[b.x],
         )
     });
@@ -54,7 +64,9 @@ fn products_of_samples_mix_them() {
     });
     check("gemm of samples", &[3], |b| b.node(gemm(false, true), &[b.x, b.x]));
     check("einsum of samples", &[3], |b| b.node(equation(&["ni", "mi"], "nm"), &[b.x, b.x]));
-    check("sum over samples", &[3], |b| b.node(equation(&["ni", "ij"], "j"), &[b.x, b.x].map(|x| x)));
+    check("sum over samples", &[3], |b| {
+        b.node(equation(&["ni", "ij"], "j"), &[b.x, b.x].map(|x| x))
+    });
     check("rows and columns", &[1], |b| {
         let turned = b.transpose(b.x, &[1, 0]);
         b.node(Op::Binary(Binary::Add), &[b.x, turned])
@@ -105,13 +117,18 @@ fn movement_between_samples_mixes_them() {
     });
     check("samples by index of the largest", &[3], |b| {
         let average = b.node(mean(&[0], Dims::Drop), &[b.x]);
-        let argmax =
-            Op::ArgReduce { extreme: Extreme::Max, axis: 0, reduced: Dims::Keep, tie: crate::op::Tie::First };
+        let argmax = Op::ArgReduce {
+            extreme: Extreme::Max,
+            axis: 0,
+            reduced: Dims::Keep,
+            tie: crate::op::Tie::First,
+        };
         let which = b.node(argmax, &[average]);
         b.node(Op::Gather { axis: 1 }, &[b.x, which])
     });
     check("reversed samples", &[3], |b| {
-        let [starts, ends, axes, steps] = [b.ints(&[-1]), b.ints(&[i64::MIN]), b.ints(&[0]), b.ints(&[-1])];
+        let [starts, ends, axes, steps] =
+            [b.ints(&[-1]), b.ints(&[i64::MIN]), b.ints(&[0]), b.ints(&[-1])];
         b.node(Op::Slice { given: None }, &[b.x, starts, ends, axes, steps])
     });
     check("a row before the samples", &[3], |b| {
@@ -201,8 +218,12 @@ fn outputs_whose_size_depends_on_values_are_refused_by_name() {
     let unique = refusal(&[3], |b| b.nodes(Op::Unique { axis: None, sorted: true }, &[b.x], 1)[0]);
     assert!(unique.contains("(Unique)"), "{unique}");
     let repeated = refusal(&[3], |b| {
-        let op =
-            Op::Reduce { reduction: Reduction::Max, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
+        let op = Op::Reduce {
+            reduction: Reduction::Max,
+            axes: None,
+            reduced: Dims::Drop,
+            no_axes: NoAxes::All,
+        };
         let most = b.node(op, &[b.x]);
         let most = b.node(Op::Cast(DType::I64), &[most]);
         let most = b.reshape(most, &[1]);
@@ -224,7 +245,12 @@ fn outputs_whose_size_depends_on_values_are_refused_by_name() {
     let mut b = Build::new(&[3], None);
     let found = b.node(Op::NonZero, &[b.x]);
     let found = b.node(Op::Cast(DType::F32), &[found]);
-    let op = Op::Reduce { reduction: Reduction::Sum, axes: None, reduced: Dims::Drop, no_axes: NoAxes::All };
+    let op = Op::Reduce {
+        reduction: Reduction::Sum,
+        axes: None,
+        reduced: Dims::Drop,
+        no_axes: NoAxes::All,
+    };
     let sum = b.node(op, &[found]);
     let y = b.node(Op::Binary(Binary::Add), &[b.x, sum]);
     assert_eq!(batching(&b.done(y)).unwrap(), Batching::Whole);

@@ -7,7 +7,8 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % n.max(1)
     }
 
@@ -90,7 +91,10 @@ fn grown(draw: &mut Draw, b: &mut Build, x: ValueId, others: &[ValueId]) -> Opti
         11 => b.node(mean(&[axis], draw.one_of(&[Dims::Keep, Dims::Drop])), &[x]),
         12 => {
             let axis = b.constant(Tensor::from_slice(&[axis], &[], &Device::Cpu).unwrap());
-            b.node(Op::CumSum { exclusive: draw.below(2) == 0, reverse: draw.below(2) == 0 }, &[x, axis])
+            b.node(
+                Op::CumSum { exclusive: draw.below(2) == 0, reverse: draw.below(2) == 0 },
+                &[x, axis],
+            )
         }
         13 => b.node(Op::Concat { axis }, &[x, other]),
         14 => {
@@ -111,7 +115,10 @@ fn grown(draw: &mut Draw, b: &mut Build, x: ValueId, others: &[ValueId]) -> Opti
             b.node(Op::Tile, &[x, repeats])
         }
         17 => b.node(Op::Unsqueeze { axes: Some(vec![draw.below(rank + 1) as i64]) }, &[x]),
-        18 => b.node(Op::Squeeze { axes: draw.one_of(&[None, Some(axis)]).map(|axis| vec![axis]) }, &[x]),
+        18 => b.node(
+            Op::Squeeze { axes: draw.one_of(&[None, Some(axis)]).map(|axis| vec![axis]) },
+            &[x],
+        ),
         19 => {
             // By the size of an axis of the features.
             let (start, total) = (draw.axis(rank), b.node(Op::Size, &[x]));
@@ -183,7 +190,8 @@ fn random_graph_called_independent_can_be_cut_anywhere() {
     assert!(independent > 800 && whole > 300 && refused > 300, "{independent} {whole} {refused}");
 }
 
-/// Graphs that are whole or refused because of a rule alone would be a loss: most of those that can be cut are found.
+/// Graphs that are whole or refused because of a rule alone would be a loss: most of those that can
+/// be cut are found.
 #[test]
 fn random_graph_that_can_be_cut_is_mostly_called_independent() {
     let (mut found, mut missed) = (0, 0);
@@ -219,7 +227,8 @@ fn random_graph_of_a_fixed_number_that_is_freed_computes_the_same() {
             n_freed += 1;
             assert_cut_anywhere(&freed, &format!("seed {seed}, {n}"));
             let all = samples(&freed, 2 * n).swap_remove(0);
-            let runs = (0..2).map(|k| bits(&graph, vec![all.slice(0, k * n..(k + 1) * n).unwrap()]).unwrap());
+            let runs = (0..2)
+                .map(|k| bits(&graph, vec![all.slice(0, k * n..(k + 1) * n).unwrap()]).unwrap());
             assert_eq!(
                 bits(&freed, vec![all.clone()]).unwrap(),
                 runs.collect::<Vec<_>>().concat(),

@@ -1,7 +1,8 @@
 //! Writing ONNX files.
 //!
-//! A graph is written in operator set 18, or in the oldest one that has all of its operators. What older sets have as attributes is written as
-//! constants. The same graph gives the same bytes, and a graph that was written and read is written as the same bytes again.
+//! A graph is written in operator set 18, or in the oldest one that has all of its operators. What
+//! older sets have as attributes is written as constants. The same graph gives the same bytes, and
+//! a graph that was written and read is written as the same bytes again.
 
 mod operator;
 
@@ -15,8 +16,8 @@ use prost::Message;
 use self::operator::Written;
 use super::MAX_RANK;
 use super::proto::{
-    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, DimensionProto, EntryProto, GraphProto, ModelProto, NodeProto,
+    OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, Node, Value, ValueId};
@@ -46,7 +47,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs without a shape are not found by running it.
+    /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs
+    /// without a shape are not found by running it.
     pub fn to_onnx(&self) -> Result<Vec<u8>> {
         self.check_values()?;
         let mut writer = Writer { used: HashMap::new(), version: OPSET };
@@ -62,14 +64,20 @@ impl Graph {
                 version: Some(writer.version),
             }],
             metadata_props: metadata
-                .map(|(key, value)| EntryProto { key: Some(key.clone()), value: Some(value.clone()) })
+                .map(|(key, value)| EntryProto {
+                    key: Some(key.clone()),
+                    value: Some(value.clone()),
+                })
                 .collect(),
             functions: Vec::new(),
         };
         // Two gigabytes are the most that the format holds.
         let size = model.encoded_len();
         if i32::try_from(size).is_err() {
-            return Err(Error::model("model", format!("{size} bytes; an ONNX file has less than 2^31")));
+            return Err(Error::model(
+                "model",
+                format!("{size} bytes; an ONNX file has less than 2^31"),
+            ));
         }
         Ok(model.encode_to_vec())
     }
@@ -84,14 +92,16 @@ impl Graph {
         std::fs::write(path, bytes).map_err(|source| Error::File { path: path.to_owned(), source })
     }
 
-    /// The outputs with types and shapes, which the format asks for: where they are not known, a run with zeros shows them.
+    /// The outputs with types and shapes, which the format asks for: where they are not known, a
+    /// run with zeros shows them.
     fn described_outputs(&self, written: &GraphProto) -> Result<Vec<ValueInfoProto>> {
         let mut known = Vec::with_capacity(self.outputs.len());
         for &id in &self.outputs {
             known.push(self.value(id)?.clone());
         }
         if known.iter().any(|value| value.dtype.is_none() || value.shape.is_none()) {
-            let inputs = self.inputs.iter().map(|&id| zeros_for(self, id, 1)).collect::<Result<Vec<_>>>()?;
+            let inputs =
+                self.inputs.iter().map(|&id| zeros_for(self, id, 1)).collect::<Result<Vec<_>>>()?;
             let made = Runner::new(self.clone(), &Device::Cpu)?.run(inputs)?;
             for (value, made) in known.iter_mut().zip(&made) {
                 value.dtype = value.dtype.or(Some(made.dtype()));
@@ -141,7 +151,9 @@ impl Writer {
         let mut names: HashMap<ValueId, String> = HashMap::new();
         for (outside, inside) in &graph.captures {
             let name = outer.get(outside).ok_or_else(|| Error::MissingValue {
-                name: graph.value(*inside).map_or_else(|_| String::new(), |value| value.name.clone()),
+                name: graph
+                    .value(*inside)
+                    .map_or_else(|_| String::new(), |value| value.name.clone()),
             })?;
             names.insert(*inside, name.clone());
         }
@@ -155,7 +167,11 @@ impl Writer {
             let value = graph.value(id)?;
             let name = self.name(&value.name);
             let dtype = value.dtype.or(Some(DType::F32));
-            proto.input.push(describe(&Value { dtype, ..value.clone() }, graph.narrow(id), name.clone()));
+            proto.input.push(describe(
+                &Value { dtype, ..value.clone() },
+                graph.narrow(id),
+                name.clone(),
+            ));
             names.insert(id, name);
         }
         for id in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
@@ -166,11 +182,13 @@ impl Writer {
             let first = node.inputs.first().copied().flatten();
             let like = first.and_then(|id| graph.value(id).ok()?.dtype);
             let made = node.outputs.first().copied().flatten().and_then(|id| graph.narrow(id));
-            self.node(node, Types { like, made }, &names, &mut proto).map_err(|source| Error::Node {
-                index,
-                name: node.name.clone(),
-                operator: node.op.name().to_owned(),
-                source: Box::new(source),
+            self.node(node, Types { like, made }, &names, &mut proto).map_err(|source| {
+                Error::Node {
+                    index,
+                    name: node.name.clone(),
+                    operator: node.op.name().to_owned(),
+                    source: Box::new(source),
+                }
             })?;
         }
         for &id in &graph.outputs {
@@ -201,7 +219,8 @@ impl Writer {
         let Written { operator, mut attributes, constants, version } =
             operator::write(&node.op, types.made, &is_given)?;
         self.version = self.version.max(version);
-        // What these have in older sets: other inputs, which nobody looks at, would have a meaning in what is written.
+        // What these have in older sets: other inputs, which nobody looks at, would have a meaning
+        // in what is written.
         match node.op {
             Op::Dropout { training: false }
             | Op::Pad { given: Some(_), .. }
@@ -231,13 +250,15 @@ impl Writer {
             _ => {}
         }
         let of =
-            |operator: &str, name: String, inputs: Vec<String>, outputs: Vec<String>, attribute| NodeProto {
-                input: inputs,
-                output: outputs,
-                name: Some(name),
-                op_type: Some(operator.to_owned()),
-                attribute,
-                domain: None,
+            |operator: &str, name: String, inputs: Vec<String>, outputs: Vec<String>, attribute| {
+                NodeProto {
+                    input: inputs,
+                    output: outputs,
+                    name: Some(name),
+                    op_type: Some(operator.to_owned()),
+                    attribute,
+                    domain: None,
+                }
             };
         if let Some(axis) = operator::flattened_softmax(&node.op) {
             // The old form joins all axes from one on: as rows, and back to the shape.
@@ -248,7 +269,13 @@ impl Writer {
             let [start, flatten, zeros] = [("start", 0), ("axis", axis), ("allowzero", 1)]
                 .map(|(name, value)| vec![operator::integer(name, value)]);
             let nodes = [
-                of("Shape", format!("{}_shape", node.name), inputs.clone(), vec![shape.clone()], start),
+                of(
+                    "Shape",
+                    format!("{}_shape", node.name),
+                    inputs.clone(),
+                    vec![shape.clone()],
+                    start,
+                ),
                 of("Flatten", format!("{}_rows", node.name), inputs, vec![rows.clone()], flatten),
                 of(operator, node.name.clone(), vec![rows], vec![made.clone()], attributes),
                 of("Reshape", format!("{}_back", node.name), vec![made, shape], outputs, zeros),
@@ -295,7 +322,12 @@ pub(super) fn code_of(dtype: DType, narrow: Option<Narrow>) -> Result<i32> {
         DType::I64 => 7,
         DType::Bool => 9,
         DType::F16 => 10,
-        other => return Err(Error::model("type", format!("internal error: {other} has no number in ONNX"))),
+        other => {
+            return Err(Error::model(
+                "type",
+                format!("internal error: {other} has no number in ONNX"),
+            ));
+        }
     })
 }
 
@@ -339,7 +371,10 @@ fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<T
         (None, DType::U8) => bytes_of::<u8>(tensor)?,
         (None, DType::Bool) => bytes_of::<bool>(tensor)?,
         (None, other) => {
-            return Err(Error::model(format!("tensor \"{name}\""), format!("{other} is not written")));
+            return Err(Error::model(
+                format!("tensor \"{name}\""),
+                format!("{other} is not written"),
+            ));
         }
     };
     Ok(TensorProto {

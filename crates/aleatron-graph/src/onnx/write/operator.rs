@@ -7,10 +7,10 @@ use super::{OPSET, code_of, write_tensor};
 use crate::error::{Error, Result};
 use crate::narrow::Narrow;
 use crate::op::{
-    Aspect, Attention, Binary, BlockOrder, Border, BoxFormat, Cell, Coordinates, Dims, Direction, Equation,
-    Extreme, Filter, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding, Pooling, Quantized,
-    Recurrent, Resize, ResizeOptions, Rounding, Scatter, ShownScores, SoftmaxAxes, Tie, Triangle, Unary,
-    Window,
+    Aspect, Attention, Binary, BlockOrder, Border, BoxFormat, Cell, Coordinates, Dims, Direction,
+    Equation, Extreme, Filter, Interpolation, Nearest, NoAxes, Op, PadMode, PadModeOfGrid, Padding,
+    Pooling, Quantized, Recurrent, Resize, ResizeOptions, Rounding, Scatter, ShownScores,
+    SoftmaxAxes, Tie, Triangle, Unary, Window,
 };
 
 /// An operator as it is written.
@@ -55,7 +55,12 @@ fn text(name: &str, value: &str) -> AttributeProto {
 
 fn integers(name: &str, values: &[i64]) -> AttributeProto {
     let ints = values.to_vec();
-    AttributeProto { name: Some(name.to_owned()), ints, r#type: Some(7), ..AttributeProto::default() }
+    AttributeProto {
+        name: Some(name.to_owned()),
+        ints,
+        r#type: Some(7),
+        ..AttributeProto::default()
+    }
 }
 
 fn floats(name: &str, values: Vec<f32>) -> AttributeProto {
@@ -69,7 +74,12 @@ fn floats(name: &str, values: Vec<f32>) -> AttributeProto {
 
 fn tensor(name: &str, value: &Tensor, narrow: Option<Narrow>) -> Result<AttributeProto> {
     let t = Some(write_tensor(value, narrow, "")?);
-    Ok(AttributeProto { name: Some(name.to_owned()), t, r#type: Some(4), ..AttributeProto::default() })
+    Ok(AttributeProto {
+        name: Some(name.to_owned()),
+        t,
+        r#type: Some(4),
+        ..AttributeProto::default()
+    })
 }
 
 fn numbers(values: &[i64]) -> Result<Tensor> {
@@ -88,9 +98,13 @@ pub(super) fn flattened_softmax(op: &Op) -> Option<i64> {
     }
 }
 
-/// How an operation is written; `made` is the type of its output, if tensors hold that in a wider one, and `is_given` says which of its
-/// inputs there are.
-pub(super) fn write(op: &Op, made: Option<Narrow>, is_given: &dyn Fn(usize) -> bool) -> Result<Written> {
+/// How an operation is written; `made` is the type of its output, if tensors hold that in a wider
+/// one, and `is_given` says which of its inputs there are.
+pub(super) fn write(
+    op: &Op,
+    made: Option<Narrow>,
+    is_given: &dyn Fn(usize) -> bool,
+) -> Result<Written> {
     let mut constants: Vec<(usize, &'static str, Tensor)> = Vec::new();
     let attributes = match op {
         Op::Unary(function) => unary(*function),
@@ -112,7 +126,11 @@ pub(super) fn write(op: &Op, made: Option<Narrow>, is_given: &dyn Fn(usize) -> b
             vec![kept(*reduced), flag("noop_with_empty_axes", *no_axes == NoAxes::None)]
         }
         Op::ArgReduce { axis, reduced, tie, .. } => {
-            vec![integer("axis", *axis), kept(*reduced), flag("select_last_index", *tie == Tie::Last)]
+            vec![
+                integer("axis", *axis),
+                kept(*reduced),
+                flag("select_last_index", *tie == Tie::Last),
+            ]
         }
         Op::Softmax { axes: SoftmaxAxes::One(axis), .. } => vec![integer("axis", *axis)],
         Op::Softmax { axes: SoftmaxAxes::From(_), .. } => vec![integer("axis", -1)],
@@ -138,7 +156,9 @@ pub(super) fn write(op: &Op, made: Option<Narrow>, is_given: &dyn Fn(usize) -> b
             let mut attributes = vec![integer("axis", *axis)];
             match (sizes, parts) {
                 (Some(sizes), _) => constants.push((1, "sizes", numbers(sizes)?)),
-                (None, Some(parts)) if !is_given(1) => attributes.push(integer("num_outputs", *parts)),
+                (None, Some(parts)) if !is_given(1) => {
+                    attributes.push(integer("num_outputs", *parts))
+                }
                 _ => {}
             }
             attributes
@@ -186,7 +206,10 @@ pub(super) fn write(op: &Op, made: Option<Narrow>, is_given: &dyn Fn(usize) -> b
             attributes
         }
         Op::SignalWindow { periodic, dtype, .. } => {
-            vec![integer("output_datatype", code_of(*dtype, None)?.into()), flag("periodic", *periodic)]
+            vec![
+                integer("output_datatype", code_of(*dtype, None)?.into()),
+                flag("periodic", *periodic),
+            ]
         }
         Op::Dft { axis, inverse, onesided } => {
             if let Some(axis) = axis {
@@ -219,7 +242,9 @@ fn version(op: &Op) -> i64 {
         Op::Unary(Unary::Swish { .. }) => 24,
         Op::GroupNormalization { .. } => 21,
         Op::Pad { mode: PadMode::Wrap, .. } => 19,
-        Op::Pool { pooling: Pooling::Average { .. }, .. } | Op::Resize(_) | Op::Upsample { .. } => 19,
+        Op::Pool { pooling: Pooling::Average { .. }, .. } | Op::Resize(_) | Op::Upsample { .. } => {
+            19
+        }
         Op::RmsNormalization { .. } | Op::RotaryEmbedding { .. } => 23,
         Op::Attention(_) => 24,
         Op::Dft { .. } => 20,
@@ -264,9 +289,11 @@ fn binary(function: Binary) -> Vec<AttributeProto> {
 
 fn window(window: &Window) -> Vec<AttributeProto> {
     let mut attributes = Vec::new();
-    for (name, values) in
-        [("kernel_shape", &window.kernel), ("strides", &window.strides), ("dilations", &window.dilations)]
-    {
+    for (name, values) in [
+        ("kernel_shape", &window.kernel),
+        ("strides", &window.strides),
+        ("dilations", &window.dilations),
+    ] {
         if !values.is_empty() {
             attributes.push(integers(name, values));
         }
@@ -293,7 +320,9 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
         Op::Conv { window: w, groups } => [vec![integer("group", *groups)], window(w)].concat(),
         Op::ConvTranspose { window: w, groups, output_padding, output_shape } => {
             let mut attributes = [vec![integer("group", *groups)], window(w)].concat();
-            for (name, values) in [("output_padding", output_padding), ("output_shape", output_shape)] {
+            for (name, values) in
+                [("output_padding", output_padding), ("output_shape", output_shape)]
+            {
                 if !values.is_empty() {
                     attributes.push(integers(name, values));
                 }
@@ -312,7 +341,11 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
         Op::GlobalPool(Pooling::Lp { p }) => vec![integer("p", *p)],
         Op::MaxUnpool { window: w } | Op::Col2Im { window: w } => window(w),
         Op::BatchNormalization { epsilon, momentum, training } => {
-            vec![float("epsilon", *epsilon), float("momentum", *momentum), flag("training_mode", *training)]
+            vec![
+                float("epsilon", *epsilon),
+                float("momentum", *momentum),
+                flag("training_mode", *training),
+            ]
         }
         Op::InstanceNormalization { epsilon } => vec![float("epsilon", *epsilon)],
         Op::GroupNormalization { epsilon, groups } => {
@@ -323,7 +356,12 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
         }
         Op::LpNormalization { axis, p } => vec![integer("axis", *axis), integer("p", *p)],
         Op::Lrn { alpha, beta, bias, size } => {
-            vec![float("alpha", *alpha), float("beta", *beta), float("bias", *bias), integer("size", *size)]
+            vec![
+                float("alpha", *alpha),
+                float("beta", *beta),
+                float("bias", *bias),
+                integer("size", *size),
+            ]
         }
         Op::MeanVarianceNormalization { axes } => vec![integers("axes", axes)],
         Op::Resize(resize) => resized(resize),
@@ -364,7 +402,9 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
             [vec![integer("group", *groups)], window(w)].concat()
         }
         Op::Stft { onesided } => vec![flag("onesided", *onesided)],
-        Op::NonMaxSuppression { format } => vec![flag("center_point_box", *format == BoxFormat::Center)],
+        Op::NonMaxSuppression { format } => {
+            vec![flag("center_point_box", *format == BoxFormat::Center)]
+        }
         _ => return Ok(None),
     }))
 }
@@ -392,12 +432,15 @@ fn shaping(op: &Op) -> Vec<AttributeProto> {
             vec![integer("batch_axis", *batch_axis), integer("time_axis", *time_axis)]
         }
         Op::CenterCropPad { axes: Some(axes) } => vec![integers("axes", axes)],
-        Op::Unique { axis, sorted } => {
-            axis.map(|axis| integer("axis", axis)).into_iter().chain([flag("sorted", *sorted)]).collect()
-        }
-        Op::Shape { start, end } => {
-            [integer("start", *start)].into_iter().chain(end.map(|end| integer("end", end))).collect()
-        }
+        Op::Unique { axis, sorted } => axis
+            .map(|axis| integer("axis", axis))
+            .into_iter()
+            .chain([flag("sorted", *sorted)])
+            .collect(),
+        Op::Shape { start, end } => [integer("start", *start)]
+            .into_iter()
+            .chain(end.map(|end| integer("end", end)))
+            .collect(),
         _ => vec![],
     }
 }
@@ -438,7 +481,9 @@ fn resized(resize: &Resize) -> Vec<AttributeProto> {
         flag("antialias", filter == Filter::Antialias),
     ];
     match interpolation {
-        Interpolation::Nearest(nearest) => attributes.push(text("nearest_mode", nearest_name(nearest))),
+        Interpolation::Nearest(nearest) => {
+            attributes.push(text("nearest_mode", nearest_name(nearest)))
+        }
         // It was read from 32 bits.
         Interpolation::Cubic(a) => attributes.push(float("cubic_coeff_a", a as f32)),
         Interpolation::Linear => {}
@@ -474,7 +519,9 @@ fn recurring(recurrent: &Recurrent) -> Result<Vec<AttributeProto>> {
     let (mut names, mut alphas, mut betas) = (Vec::new(), Vec::new(), Vec::new());
     for &activation in &recurrent.activations {
         match activation {
-            Unary::LeakyRelu { alpha } | Unary::ThresholdedRelu { alpha } | Unary::Elu { alpha } => {
+            Unary::LeakyRelu { alpha }
+            | Unary::ThresholdedRelu { alpha }
+            | Unary::Elu { alpha } => {
                 alphas.push(alpha);
             }
             Unary::HardSigmoid { alpha, beta } => {
@@ -483,7 +530,11 @@ fn recurring(recurrent: &Recurrent) -> Result<Vec<AttributeProto>> {
             }
             Unary::Tanh | Unary::Sigmoid | Unary::Relu | Unary::Softplus | Unary::Softsign => {}
             other => {
-                return Err(Error::attribute("activations", other.name(), "a cell does not have it"));
+                return Err(Error::attribute(
+                    "activations",
+                    other.name(),
+                    "a cell does not have it",
+                ));
             }
         }
         names.push(activation.name().as_bytes().to_vec());

@@ -46,7 +46,11 @@ impl GpuBackend {
         Tensor::from_slice(data, shape, &self.device()?)
     }
 
-    fn each(&mut self, data: &[f32], operation: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Vec<f32>> {
+    fn each(
+        &mut self,
+        data: &[f32],
+        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Vec<f32>> {
         operation(&self.tensor(data, &[data.len()])?)?.to_vec()
     }
 
@@ -127,7 +131,14 @@ impl GpuBackend {
     ///
     /// # Errors
     /// As [`Self::unary`]; [`Error::Elements`] for another number of elements.
-    pub fn matmul(&mut self, a: &[f32], b: &[f32], m: usize, k: usize, n: usize) -> Result<Vec<f32>> {
+    pub fn matmul(
+        &mut self,
+        a: &[f32],
+        b: &[f32],
+        m: usize,
+        k: usize,
+        n: usize,
+    ) -> Result<Vec<f32>> {
         self.tensor(a, &[m, k])?.matmul(&self.tensor(b, &[k, n])?)?.to_vec()
     }
 
@@ -211,8 +222,13 @@ pub fn tiled_reduce_2d<Op: ReduceOp>(data: &[f32], width: usize, height: usize) 
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
-pub fn tiled_reduce_partial<Op: ReduceOp>(data: &[f32], width: usize, height: usize) -> Result<Vec<f32>> {
-    tiles::tiled_reduce_partial::<Op>(&Tensor::from_slice(data, &[height, width], &Device::Cpu)?)?.to_vec()
+pub fn tiled_reduce_partial<Op: ReduceOp>(
+    data: &[f32],
+    width: usize,
+    height: usize,
+) -> Result<Vec<f32>> {
+    tiles::tiled_reduce_partial::<Op>(&Tensor::from_slice(data, &[height, width], &Device::Cpu)?)?
+        .to_vec()
 }
 
 /// The sum of a matrix, on the CPU.

@@ -62,7 +62,9 @@ impl GpuDevice {
     #[must_use]
     pub fn list_adapters() -> Vec<(u32, String, String)> {
         let adapters = aleatron_device::adapters().into_iter().enumerate();
-        adapters.map(|(index, info)| (index as u32, info.name.clone(), info.backend.to_string())).collect()
+        adapters
+            .map(|(index, info)| (index as u32, info.name.clone(), info.backend.to_string()))
+            .collect()
     }
 
     /// Returns the adapters like [`Self::list_adapters`].
@@ -82,7 +84,8 @@ impl GpuDevice {
     }
 }
 
-/// The pipelines that batches have compiled. They belong to the device and live as long as it does, so a cache can be passed to any batch.
+/// The pipelines that batches have compiled. They belong to the device and live as long as it does,
+/// so a cache can be passed to any batch.
 #[derive(Debug, Clone, Default)]
 pub struct PipelineCache {
     device: Option<crate::GpuDevice>,
@@ -98,7 +101,8 @@ impl PipelineCache {
     /// Returns the number of pipelines that the device of the last batch has compiled.
     #[must_use]
     pub fn len(&self) -> usize {
-        let pipelines = self.device.as_ref().map_or(0, |device| device.context().created().pipelines);
+        let pipelines =
+            self.device.as_ref().map_or(0, |device| device.context().created().pipelines);
         usize::try_from(pipelines).unwrap_or(usize::MAX)
     }
 
@@ -109,7 +113,8 @@ impl PipelineCache {
     }
 }
 
-/// Operations that are recorded, submitted together and awaited. Everything that [`crate::GpuCommandBatch`] has is here as well.
+/// Operations that are recorded, submitted together and awaited. Everything that
+/// [`crate::GpuCommandBatch`] has is here as well.
 #[derive(Debug)]
 pub struct GpuCommandBatch(crate::GpuCommandBatch);
 
@@ -145,7 +150,8 @@ impl GpuCommandBatch {
         Ok(())
     }
 
-    /// Submits all operations like [`Self::execute`], and lets `cache` count the pipelines of the device.
+    /// Submits all operations like [`Self::execute`], and lets `cache` count the pipelines of the
+    /// device.
     ///
     /// # Errors
     /// As [`Self::execute`].

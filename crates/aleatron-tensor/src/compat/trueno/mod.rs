@@ -1,7 +1,7 @@
 //! The names of trueno's module `backends::gpu`.
 //!
-//! The types of tiles, pools and weight caches are this crate's own. `docs/trueno.md` lists the differences, and where the transformer of that
-//! module is.
+//! The types of tiles, pools and weight caches are this crate's own. `docs/trueno.md` lists the
+//! differences, and where the transformer of that module is.
 
 mod backend;
 mod device;

@@ -1,4 +1,5 @@
-//! Waiting for asynchronous work. Everything that can be awaited here works in any executor: [`PendingValues`](crate::PendingValues), and
+//! Waiting for asynchronous work. Everything that can be awaited here works in any executor:
+//! [`PendingValues`](crate::PendingValues), and
 //! [`GpuCommandBatch::execute`](crate::compat::trueno::GpuCommandBatch::execute).
 
 use std::future::Future;

@@ -55,7 +55,8 @@ impl GpuContext {
         aleatron_device::raw::device(self.device.context())
     }
 
-    /// Returns wgpu's queue. Commands of this crate that were recorded before are submitted to it first.
+    /// Returns wgpu's queue. Commands of this crate that were recorded before are submitted to it
+    /// first.
     #[cfg(feature = "raw")]
     #[must_use]
     pub fn queue(&self) -> &aleatron_device::raw::wgpu::Queue {
@@ -72,7 +73,8 @@ impl GpuContext {
     }
 }
 
-/// Returns the GPU of the process, which the first call opens and names on standard error; `None`, with a warning there, if there is none.
+/// Returns the GPU of the process, which the first call opens and names on standard error; `None`,
+/// with a warning there, if there is none.
 pub fn get_gpu_context() -> Option<&'static GpuContext> {
     static CONTEXT: OnceLock<Option<GpuContext>> = OnceLock::new();
     let open = || match GpuContext::new() {
@@ -133,7 +135,8 @@ impl GpuBuffer {
         })
     }
 
-    /// Copies the floats to the host; the result is empty if the device is lost, and [`Self::try_to_vec`] returns the reason.
+    /// Copies the floats to the host; the result is empty if the device is lost, and
+    /// [`Self::try_to_vec`] returns the reason.
     #[must_use]
     pub fn to_vec(&self) -> Vec<f32> {
         self.try_to_vec().unwrap_or_default()
@@ -165,7 +168,8 @@ impl GpuBuffer {
         &self.tensor
     }
 
-    /// Returns wgpu's buffer, which may be longer than [`Self::len`]. Commands that compute its floats are submitted first.
+    /// Returns wgpu's buffer, which may be longer than [`Self::len`]. Commands that compute its
+    /// floats are submitted first.
     #[cfg(feature = "raw")]
     #[must_use]
     pub fn buffer(&self) -> &aleatron_device::raw::wgpu::Buffer {
@@ -173,8 +177,8 @@ impl GpuBuffer {
     }
 }
 
-/// Operations on buffers. Names of operations are those of [`UnaryOp`] and [`BinaryOp`]; other names give `None`, as do buffers of sizes that do
-/// not match.
+/// Operations on buffers. Names of operations are those of [`UnaryOp`] and [`BinaryOp`]; other
+/// names give `None`, as do buffers of sizes that do not match.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuKernels;
 
@@ -208,7 +212,8 @@ impl GpuKernels {
     /// Returns the product of an m x k and a k x n matrix.
     #[must_use]
     pub fn matmul(a: &GpuBuffer, b: &GpuBuffer, m: usize, k: usize, n: usize) -> Option<GpuBuffer> {
-        let product = || a.tensor.reshape(&[m, k])?.matmul(&b.tensor.reshape(&[k, n])?)?.reshape(&[m * n]);
+        let product =
+            || a.tensor.reshape(&[m, k])?.matmul(&b.tensor.reshape(&[k, n])?)?.reshape(&[m * n]);
         GpuBuffer::of(product())
     }
 }

@@ -1,15 +1,17 @@
-//! Pipelines for command encoders of an application, over the functions that this crate's own kernels compute with.
+//! Pipelines for command encoders of an application, over the functions that this crate's own
+//! kernels compute with.
 
 use aleatron_device::raw::wgpu;
 
 use crate::gpu::helper_source;
 use crate::op::{BinaryOp, UnaryOp};
 
-/// Pipelines with the bindings 0, 1, … of group 0: the arguments, the result, and a uniform buffer of
-/// [`MatMulParams`](super::MatMulParams) or [`ReduceParams`](super::ReduceParams) for the last two.
+/// Pipelines with the bindings 0, 1, … of group 0: the arguments, the result, and a uniform buffer
+/// of [`MatMulParams`](super::MatMulParams) or [`ReduceParams`](super::ReduceParams) for the last
+/// two.
 ///
-/// A workgroup of the elementwise ones computes 256 floats, one of `matmul` 16 x 16 floats (x counts columns), and `sum_reduce` is one
-/// workgroup.
+/// A workgroup of the elementwise ones computes 256 floats, one of `matmul` 16 x 16 floats (x
+/// counts columns), and `sum_reduce` is one workgroup.
 #[derive(Debug, Clone)]
 pub struct ComputePipelines {
     /// a + b.
@@ -80,11 +82,14 @@ impl ComputePipelines {
 fn elementwise_source(helpers: &str, arguments: &[&str], expression: &str) -> String {
     let mut source = helpers.to_owned();
     for (binding, name) in arguments.iter().enumerate() {
-        source += &format!("@group(0) @binding({binding}) var<storage, read> {name}s: array<f32>;\n");
+        source +=
+            &format!("@group(0) @binding({binding}) var<storage, read> {name}s: array<f32>;\n");
     }
     let result = arguments.len();
-    source += &format!("@group(0) @binding({result}) var<storage, read_write> results: array<f32>;\n");
-    source += "@compute @workgroup_size(256) fn main(@builtin(global_invocation_id) id: vec3<u32>) {\n";
+    source +=
+        &format!("@group(0) @binding({result}) var<storage, read_write> results: array<f32>;\n");
+    source +=
+        "@compute @workgroup_size(256) fn main(@builtin(global_invocation_id) id: vec3<u32>) {\n";
     source += "    let i = id.x;\n    if (i >= arrayLength(&results)) { return; }\n";
     for name in arguments {
         source += &format!("    let {name} = vec4<f32>({name}s[i]);\n");

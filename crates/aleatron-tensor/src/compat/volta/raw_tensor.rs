@@ -66,7 +66,8 @@ fn shared(tensor: Result<crate::Tensor>) -> Tensor {
 }
 
 impl RawTensor {
-    /// Draws normal floats, other ones on each call; [`crate::manual_seed`] makes a program repeat them.
+    /// Draws normal floats, other ones on each call; [`crate::manual_seed`] makes a program repeat
+    /// them.
     #[must_use]
     pub fn randn(shape: &[usize]) -> Tensor {
         shared(crate::Tensor::randn(shape, crate::DType::F32, &crate::Device::Cpu))
@@ -136,13 +137,15 @@ impl RawTensor {
         gpu_binary(a, b, BinaryOp::Div)
     }
 
-    /// Multiplies an m x k and a k x n matrix on the GPU; `None` unless both are there and of these sizes.
+    /// Multiplies an m x k and a k x n matrix on the GPU; `None` unless both are there and of these
+    /// sizes.
     #[must_use]
     pub fn gpu_matmul(a: &Storage, b: &Storage, m: usize, k: usize, n: usize) -> Option<Storage> {
         GpuKernels::matmul(a.gpu_buffer()?, b.gpu_buffer()?, m, k, n).map(on_gpu)
     }
 
-    /// Applies an operation to every float on the GPU; `None` unless the storage is there and the operation exists.
+    /// Applies an operation to every float on the GPU; `None` unless the storage is there and the
+    /// operation exists.
     #[must_use]
     pub fn gpu_unary(input: &Storage, op: &str) -> Option<Storage> {
         GpuKernels::unary_op(input.gpu_buffer()?, op).map(on_gpu)
@@ -185,7 +188,8 @@ impl Tensor {
         Storage::of(self.get()?)
     }
 
-    /// Moves the tensor to a device. If it is not available, the tensor moves to the CPU, with a warning on standard error.
+    /// Moves the tensor to a device. If it is not available, the tensor moves to the CPU, with a
+    /// warning on standard error.
     #[must_use]
     pub fn to_device(&self, device: Device) -> Self {
         let device = device.resolve().unwrap_or_else(|error| {

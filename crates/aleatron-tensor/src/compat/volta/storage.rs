@@ -27,7 +27,8 @@ impl Storage {
         Self::Cpu(data)
     }
 
-    /// Copies floats to the GPU. Without a GPU they stay on the host, with a warning on standard error.
+    /// Copies floats to the GPU. Without a GPU they stay on the host, with a warning on standard
+    /// error.
     #[must_use]
     pub fn gpu(data: Vec<f32>) -> Self {
         match GpuBuffer::from_slice(&data) {
@@ -39,7 +40,8 @@ impl Storage {
         }
     }
 
-    /// Returns the floats; those of a GPU are read at the first call. They are none if the device is lost.
+    /// Returns the floats; those of a GPU are read at the first call. They are none if the device
+    /// is lost.
     #[must_use]
     pub fn as_slice(&self) -> &[f32] {
         match self {
@@ -83,7 +85,8 @@ impl Storage {
         matches!(self, Self::Gpu { .. })
     }
 
-    /// Copies the floats to a device. If it is not available, they stay on the host, with a warning on standard error.
+    /// Copies the floats to a device. If it is not available, they stay on the host, with a warning
+    /// on standard error.
     #[must_use]
     pub fn to_device(&self, device: &Device) -> Self {
         match device {

@@ -11,14 +11,16 @@ use super::pack::pack;
 use super::row::RowProduct;
 use crate::error::Result;
 
-/// Products that are added in one chain; the sums of the chains are added one after the other. It is part of what results are: with
-/// another length they have other bits.
+/// Products that are added in one chain; the sums of the chains are added one after the other. It
+/// is part of what results are: with another length they have other bits.
 pub(super) const CHAIN: usize = 256;
 
-/// About the columns of the right matrix that are copied at a time: [`CHAIN`] rows of them stay in the second cache.
+/// About the columns of the right matrix that are copied at a time: [`CHAIN`] rows of them stay in
+/// the second cache.
 const COLUMNS: usize = 528;
 
-/// Rows of the left matrix up to which the right one is read where it is, if its columns lie side by side: a copy would not pay.
+/// Rows of the left matrix up to which the right one is read where it is, if its columns lie side
+/// by side: a copy would not pay.
 const FEW_ROWS: usize = 48;
 
 /// A place in a matrix, and the way to the next row and column.
@@ -32,7 +34,8 @@ pub(super) struct Operand {
 impl Operand {
     /// The place of an element.
     pub(super) fn at(self, row: usize, column: usize) -> *const f32 {
-        self.start.wrapping_offset(row as isize * self.row_step + column as isize * self.column_step)
+        self.start
+            .wrapping_offset(row as isize * self.row_step + column as isize * self.column_step)
     }
 
     /// The same from an element on.
@@ -65,7 +68,8 @@ const LEFT_COPY: usize = MOST_ROWS * CHAIN;
 /// The product of an m x k and a k x n matrix.
 ///
 /// # Safety
-/// The operands must be valid for all rows and columns, and the result for m rows of n elements that nothing else refers to.
+/// The operands must be valid for all rows and columns, and the result for m rows of n elements
+/// that nothing else refers to.
 ///
 /// # Errors
 /// Where there is no memory for copies of parts of the operands.
@@ -77,8 +81,11 @@ pub(super) unsafe fn multiply(
     out: Out,
 ) -> Result<()> {
     // A column is a row of the transposed product.
-    let ([m, n], [left, right]) =
-        if n == 1 && out.row_step == 1 { ([1, m], [right.t(), left.t()]) } else { ([m, n], [left, right]) };
+    let ([m, n], [left, right]) = if n == 1 && out.row_step == 1 {
+        ([1, m], [right.t(), left.t()])
+    } else {
+        ([m, n], [left, right])
+    };
     let panel = kernel.columns(m);
     // As many blocks of columns as there must be, of about the same size.
     let columns = n.div_ceil(n.div_ceil(COLUMNS)).next_multiple_of(panel);
@@ -98,7 +105,12 @@ pub(super) unsafe fn multiply(
             };
             let into = if start == 0 { out.into } else { Into::Sums };
             // SAFETY: the block is one of the product's, and the copies have room for its operands.
-            unsafe { block.multiply(Out { start: out.start.add(first), into, ..out }, copies.as_mut_ptr())? };
+            unsafe {
+                block.multiply(
+                    Out { start: out.start.add(first), into, ..out },
+                    copies.as_mut_ptr(),
+                )?
+            };
         }
     }
     // A thread that ends has no place for it any more.
@@ -117,7 +129,8 @@ struct Block {
 
 impl Block {
     /// # Safety
-    /// As for [`multiply`]; `copies` must be valid for [`LEFT_COPY`] floats and k rows of n floats, rounded up to whole tiles.
+    /// As for [`multiply`]; `copies` must be valid for [`LEFT_COPY`] floats and k rows of n floats,
+    /// rounded up to whole tiles.
     unsafe fn multiply(self, out: Out, copies: *mut f32) -> Result<()> {
         let Self { kernel, sizes: [m, k, n], left, right } = self;
         let (left_copy, right_copy) = (copies, copies.wrapping_add(LEFT_COPY));
@@ -147,7 +160,8 @@ impl Block {
                 left = Operand { start: left_copy, row_step: 1, column_step: rows as isize };
             }
             for column in (0..n).step_by(panel) {
-                // SAFETY: the tile is one of the result, and its operands are those, or copies with whole vectors.
+                // SAFETY: the tile is one of the result, and its operands are those, or copies with
+                // whole vectors.
                 unsafe {
                     let (right, right_step) = if column < in_place {
                         (right.at(0, column), right.row_step)
@@ -172,7 +186,12 @@ mod tests {
     use crate::error::Error;
 
     /// One chain after another, element by element.
-    fn plain(kernel: Kernel, k: usize, left: impl Fn(usize) -> f32, right: impl Fn(usize) -> f32) -> f32 {
+    fn plain(
+        kernel: Kernel,
+        k: usize,
+        left: impl Fn(usize) -> f32,
+        right: impl Fn(usize) -> f32,
+    ) -> f32 {
         let mut total = None;
         for start in (0..k).step_by(CHAIN) {
             let chain = (start..k.min(start + CHAIN)).fold(0.0f32, |sum, i| {
@@ -188,7 +207,10 @@ mod tests {
 
     impl Draw {
         fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             self.0 >> 33
         }
 
@@ -201,7 +223,8 @@ mod tests {
         }
     }
 
-    /// A matrix in every kind of order: along rows, along columns, backwards, with gaps, and rows that are all the same.
+    /// A matrix in every kind of order: along rows, along columns, backwards, with gaps, and rows
+    /// that are all the same.
     struct Stored {
         data: Vec<f32>,
         offset: usize,
@@ -228,7 +251,9 @@ mod tests {
         }
 
         fn at(&self, row: usize, column: usize) -> f32 {
-            let place = self.offset as isize + row as isize * self.steps[0] + column as isize * self.steps[1];
+            let place = self.offset as isize
+                + row as isize * self.steps[0]
+                + column as isize * self.steps[1];
             self.data[place as usize]
         }
     }
@@ -251,7 +276,12 @@ mod tests {
                     // The first chain is added to what is there, then the others.
                     Into::Sums => (0..k).step_by(CHAIN).fold(want, |sum, start| {
                         let len = CHAIN.min(k - start);
-                        sum + plain(kernel, len, |i| left.at(row, start + i), |i| right.at(start + i, column))
+                        sum + plain(
+                            kernel,
+                            len,
+                            |i| left.at(row, start + i),
+                            |i| right.at(start + i, column),
+                        )
                     }),
                 };
             }
@@ -260,8 +290,9 @@ mod tests {
         }
     }
 
-    /// Every element is the chains of its row and its column, so it depends on nothing else: neither on the other rows and columns, nor on
-    /// where threads cut them, nor on how the operands lie in memory, nor on the tier where that fuses.
+    /// Every element is the chains of its row and its column, so it depends on nothing else:
+    /// neither on the other rows and columns, nor on where threads cut them, nor on how the
+    /// operands lie in memory, nor on the tier where that fuses.
     #[test]
     fn every_element_is_the_chains_of_its_row_and_its_column() {
         let mut draw = Draw(1);
@@ -273,7 +304,8 @@ mod tests {
                     check(kernel, &mut draw, [m, k, n]);
                 }
             }
-            // Past the ends of chains, of the rows that are read in place, and of the columns that are copied at a time.
+            // Past the ends of chains, of the rows that are read in place, and of the columns that
+            // are copied at a time.
             for sizes in [
                 [3, 255, 5],
                 [2, 256, 9],
@@ -321,7 +353,12 @@ mod tests {
             let tile = Tile { k: 1, left, right: data.as_ptr(), right_step: 0, out };
             // SAFETY: nothing is read or written.
             let refused = unsafe { kernel.tile(9, kernel.width, tile) };
-            assert_eq!(refused, Err(Error::internal("tile of a matrix product")), "{}", tier.name());
+            assert_eq!(
+                refused,
+                Err(Error::internal("tile of a matrix product")),
+                "{}",
+                tier.name()
+            );
         }
         assert_eq!(sums, [7.0; 64]);
     }

@@ -1,8 +1,10 @@
-//! The innermost loops of matrix products: a tile of the result in registers, for each kind of vector.
+//! The innermost loops of matrix products: a tile of the result in registers, for each kind of
+//! vector.
 //!
-//! Every element of a tile is one chain of multiplications and additions over k, so it does not depend on the tile that it is in. AVX2,
-//! AVX-512 and NEON fuse each multiplication with its addition and so give the same bits; the baseline of x86-64 has no such
-//! instruction and rounds both.
+//! Every element of a tile is one chain of multiplications and additions over k, so it does not
+//! depend on the tile that it is in. AVX2, AVX-512 and NEON fuse each multiplication with its
+//! addition and so give the same bits; the baseline of x86-64 has no such instruction and rounds
+//! both.
 
 use aleatron_cpu::Tier;
 
@@ -41,7 +43,8 @@ pub(super) struct Kernel {
     /// Rows and vectors across of a whole tile.
     pub(super) rows: usize,
     vectors: usize,
-    /// Whether there was a copy of the code for the rows and vectors; without one nothing is written.
+    /// Whether there was a copy of the code for the rows and vectors; without one nothing is
+    /// written.
     tile: unsafe fn(usize, usize, Tile) -> bool,
     pub(super) row: unsafe fn(RowProduct, *mut f32, Into),
     /// Whether multiplications are fused with additions.
@@ -50,8 +53,8 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for it first; here it means the
-    /// baseline.
+    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
+    /// it first; here it means the baseline.
     pub(super) fn current() -> Self {
         Tier::current().map_or(Self::BASELINE, Self::of)
     }
@@ -87,8 +90,9 @@ impl Kernel {
     /// Computes a tile of up to as many rows and columns as a whole one has.
     ///
     /// # Safety
-    /// The tile's operands must be valid for `rows` rows and the columns rounded up to whole vectors, and its result for `rows` rows of
-    /// `columns` elements, that nothing else refers to.
+    /// The tile's operands must be valid for `rows` rows and the columns rounded up to whole
+    /// vectors, and its result for `rows` rows of `columns` elements, that nothing else refers
+    /// to.
     ///
     /// # Errors
     /// [`Error::Internal`] for a tile that is larger than a whole one.
@@ -160,7 +164,8 @@ pub(super) trait Vector: Copy {
 unsafe fn compute<V: Vector, const R: usize, const C: usize>(tile: Tile) {
     let Tile { k, left, mut right, right_step, out } = tile;
     let mut x = left.start;
-    // SAFETY: the operands have k rows of R elements and of C vectors, the result R rows of C vectors.
+    // SAFETY: the operands have k rows of R elements and of C vectors, the result R rows of C
+    // vectors.
     unsafe {
         for r in 0..R {
             for c in 0..C {
@@ -270,7 +275,8 @@ mod x86_64 {
             fuses: true,
         };
 
-        /// 6 rows of 16 columns: 12 of 16 registers have sums. As 4 rows of 24 they would leave too few for the operands.
+        /// 6 rows of 16 columns: 12 of 16 registers have sums. As 4 rows of 24 they would leave too
+        /// few for the operands.
         pub(super) const AVX2: Self =
             Self { width: 8, rows: 6, vectors: 2, tile: avx2, row: row::x86_64::fma, fuses: true };
     }
@@ -313,8 +319,24 @@ mod x86_64 {
         };
     }
 
-    vector!(__m512, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps);
-    vector!(__m256, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_add_ps, _mm256_fmadd_ps);
+    vector!(
+        __m512,
+        16,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        _mm512_add_ps,
+        _mm512_fmadd_ps
+    );
+    vector!(
+        __m256,
+        8,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        _mm256_add_ps,
+        _mm256_fmadd_ps
+    );
 
     /// # Safety
     /// As for [`Kernel::tile`], and the machine must have AVX-512F.

@@ -8,16 +8,16 @@ const SQUARE: usize = 4;
 /// Floats that are copied as one.
 const PIECE: usize = 8;
 
-/// Lines whose beginnings are read before their ends: more would drive each other out of the first cache where they are 4 KiB apart, and
-/// fewer would not fill lines of the cache at a time.
+/// Lines whose beginnings are read before their ends: more would drive each other out of the first
+/// cache where they are 4 KiB apart, and fewer would not fill lines of the cache at a time.
 const GROUP: usize = 16;
 
-/// Writes lines of an operand side by side: element i of each, then element i + 1, `width` after the one before. Lanes past the lines
-/// are zeros.
+/// Writes lines of an operand side by side: element i of each, then element i + 1, `width` after
+/// the one before. Lanes past the lines are zeros.
 ///
 /// # Safety
-/// The operand must be valid for the lines and their length, and `to` for `width` times the length; it has at least as many lanes as
-/// there are lines.
+/// The operand must be valid for the lines and their length, and `to` for `width` times the length;
+/// it has at least as many lanes as there are lines.
 pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32, width: usize) {
     // SAFETY: all places read are of the operand, all written below `width` times the length.
     unsafe {

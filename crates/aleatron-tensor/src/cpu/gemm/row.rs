@@ -1,6 +1,7 @@
-//! The product of one row and a matrix whose columns lie along k, as the weights of layers often do: for the tiles of `kernel.rs` they
-//! would have to be copied, and one row does not pay for that. Squares of them are turned in registers instead, so that every element is
-//! the same chain as in a tile.
+//! The product of one row and a matrix whose columns lie along k, as the weights of layers often
+//! do: for the tiles of `kernel.rs` they would have to be copied, and one row does not pay for
+//! that. Squares of them are turned in registers instead, so that every element is the same chain
+//! as in a tile.
 
 use super::Into;
 use super::kernel::{Four, Kernel, MOST_WIDTH, Vector};
@@ -28,7 +29,8 @@ pub(super) trait Columns: Vector {
     /// Adds [`LINE`] products of each of as many columns as the vector has floats.
     ///
     /// # Safety
-    /// `left` and the columns, `step` apart, must be valid for that many floats, and the machine must have the instructions.
+    /// `left` and the columns, `step` apart, must be valid for that many floats, and the machine
+    /// must have the instructions.
     unsafe fn add_lines(self, left: *const f32, right: *const f32, step: isize) -> Self;
 }
 
@@ -47,7 +49,8 @@ impl Kernel {
     /// Computes a row.
     ///
     /// # Safety
-    /// The operands must be valid for k and the columns, and the result for the columns; nothing else may refer to it.
+    /// The operands must be valid for k and the columns, and the result for the columns; nothing
+    /// else may refer to it.
     pub(super) unsafe fn row(self, row: RowProduct, out: *mut f32, into: Into) {
         // SAFETY: as the caller says; the machine has the tier's instructions.
         unsafe { (self.row)(row, out, into) };
@@ -92,7 +95,12 @@ unsafe fn compute<V: Columns>(row: RowProduct, out: *mut f32, into: Into) {
 /// # Safety
 /// As for [`compute`].
 #[inline(always)]
-unsafe fn chains<V: Columns, const G: usize>(row: RowProduct, count: usize, out: *mut f32, into: Into) {
+unsafe fn chains<V: Columns, const G: usize>(
+    row: RowProduct,
+    count: usize,
+    out: *mut f32,
+    into: Into,
+) {
     let RowProduct { k, left, right, column_step: step, .. } = row;
     // SAFETY: all places are of the operands and the result.
     unsafe {

@@ -1,7 +1,9 @@
-//! Products of 16-bit floats through the matrix units of a GPU: the lanes of a subgroup multiply squares of 16 x 16 together.
+//! Products of 16-bit floats through the matrix units of a GPU: the lanes of a subgroup multiply
+//! squares of 16 x 16 together.
 //!
-//! Products are exact, sums have 32 bits and are rounded to 16 once. Squares are added up along the common axis one after another, whatever
-//! the tile, so an element of a result depends on its row and its column alone.
+//! Products are exact, sums have 32 bits and are rounded to 16 once. Squares are added up along the
+//! common axis one after another, whatever the tile, so an element of a result depends on its row
+//! and its column alone.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -20,7 +22,8 @@ const LANES: u32 = 32;
 /// The rows and columns of a square.
 const SQUARE: u32 = 16;
 
-/// Halves by which rows of workgroup memory are longer than they need be: so neighbours begin in different banks.
+/// Halves by which rows of workgroup memory are longer than they need be: so neighbours begin in
+/// different banks.
 const GAP: u32 = 8;
 
 /// The part of the result that a workgroup computes, and how it is shared among its subgroups.
@@ -36,7 +39,8 @@ pub struct CooperativeTile {
     pub subgroup_rows: u32,
     /// The columns of a subgroup.
     pub subgroup_columns: u32,
-    /// The parts of workgroup memory that take turns: with two, one is filled while the other is used.
+    /// The parts of workgroup memory that take turns: with two, one is filled while the other is
+    /// used.
     pub buffers: u32,
     /// How workgroup memory is written.
     pub shared: Shared,
@@ -79,7 +83,15 @@ impl CooperativeTile {
         [subgroup_rows, subgroup_columns]: [u32; 2],
         buffers: u32,
     ) -> Self {
-        Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, shared: Shared::Vectors }
+        Self {
+            rows,
+            columns,
+            depth,
+            subgroup_rows,
+            subgroup_columns,
+            buffers,
+            shared: Shared::Vectors,
+        }
     }
 
     /// The subgroups of a workgroup.
@@ -111,7 +123,8 @@ impl CooperativeTile {
     /// The bytes of workgroup memory that it takes at most, however the operands lie.
     fn shared_bytes(self) -> u32 {
         let halves = |size: u32| size * self.depth + GAP * size.max(self.depth);
-        2 * self.buffers * (halves(self.rows) + halves(self.columns)) + 4 * SQUARE * SQUARE * self.subgroups()
+        2 * self.buffers * (halves(self.rows) + halves(self.columns))
+            + 4 * SQUARE * SQUARE * self.subgroups()
     }
 }
 
@@ -134,8 +147,9 @@ pub(crate) fn is_supported(device: &GpuDevice, tile: CooperativeTile) -> bool {
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not read, 0 stands for them, and they are not
-/// written. Squares lie inside workgroup memory: its rows are those of the tile, and subgroups cut it without a rest.
+/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not
+/// read, 0 stands for them, and they are not written. Squares lie inside workgroup memory: its rows
+/// are those of the tile, and subgroups cut it without a rest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Squares {
     pub(crate) tile: CooperativeTile,
@@ -183,7 +197,8 @@ impl Squares {
         ]
     }
 
-    /// The vectors between rows of workgroup memory, and the rows. Operands stay as they lie in their buffers.
+    /// The vectors between rows of workgroup memory, and the rows. Operands stay as they lie in
+    /// their buffers.
     fn shared_rows(&self, side: &Side) -> (u32, u32) {
         match side.load.along {
             Along::Depth => ((self.tile.depth + GAP) / 4, side.size),
@@ -203,7 +218,8 @@ impl Squares {
         side.size * self.tile.depth / 4 / self.tile.threads()
     }
 
-    /// The item `i` of a tile as its row of workgroup memory, its vector in it, and its place `(x, k)`.
+    /// The item `i` of a tile as its row of workgroup memory, its vector in it, and its place `(x,
+    /// k)`.
     fn item(&self, side: &Side, i: &str) -> [String; 4] {
         let width = match side.load.along {
             Along::Depth => self.tile.depth / 4,
@@ -239,14 +255,17 @@ impl Squares {
             let _ = writeln!(out, "    return {name}_item(base + {offset} + {place});\n}}");
             return;
         }
-        let _ =
-            writeln!(out, "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};");
+        let _ = writeln!(
+            out,
+            "    let at = base + {offset} + x * {step_x} + k * {step_k};\n    var v = {zero};"
+        );
         for (i, c) in ["x", "y", "z", "w"].into_iter().enumerate() {
             let (step, check) = match side.load.along {
                 Along::Depth => (&step_k, format!("x < {limit} && k + {i}u < K")),
                 Along::Side => (&step_x, format!("x + {i}u < {limit} && k < K")),
             };
-            let _ = writeln!(out, "    if ({check}) {{ v.{c} = {name}_item(at + {i}u * {step}); }}");
+            let _ =
+                writeln!(out, "    if ({check}) {{ v.{c} = {name}_item(at + {i}u * {step}); }}");
         }
         let _ = writeln!(out, "    return v;\n}}");
     }
@@ -256,7 +275,10 @@ impl Squares {
             for j in 0..self.items(&side) {
                 let [_, _, x, k] = self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
                 let (name, first) = (side.name, side.first);
-                let _ = writeln!(out, "p{name}{j} = {name}_load(base_{name}, {first} + {x}, {k0} + {k});");
+                let _ = writeln!(
+                    out,
+                    "p{name}{j} = {name}_load(base_{name}, {first} + {x}, {k0} + {k});"
+                );
             }
         }
     }
@@ -265,7 +287,8 @@ impl Squares {
         for side in self.sides() {
             let (pitch, rows) = self.shared_rows(&side);
             for j in 0..self.items(&side) {
-                let [row, vector, ..] = self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
+                let [row, vector, ..] =
+                    self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
                 let (shared, name) = (side.shared, side.name);
                 let place = format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
                 let _ = match self.tile.shared {
@@ -293,7 +316,8 @@ impl Squares {
                 };
                 for i in 0..count {
                     let x = format!("({first} + {}u)", i * SQUARE);
-                    // The left operand has rows of its own in order where they lie along the common axis, the right one otherwise.
+                    // The left operand has rows of its own in order where they lie along the common
+                    // axis, the right one otherwise.
                     let (place, is_by_rows) = match side.load.along {
                         Along::Depth => (format!("{x} * {pitch}u + {}u", k / 4), side.name == "a"),
                         Along::Side => (format!("{k}u * {pitch}u + {x} / 4u"), side.name == "b"),
@@ -319,7 +343,8 @@ impl Squares {
         }
     }
 
-    /// Writes the stores of the result: squares go through workgroup memory, where they are rounded.
+    /// Writes the stores of the result: squares go through workgroup memory, where they are
+    /// rounded.
     fn write_results(&self, out: &mut String) {
         let CooperativeTile { subgroup_rows, subgroup_columns, .. } = self.tile;
         for i in 0..subgroup_rows / SQUARE {
@@ -377,7 +402,11 @@ impl Describe for Squares {
     }
 
     fn operands(&self) -> Vec<(String, Operand)> {
-        vec![("a".to_owned(), self.left.0), ("b".to_owned(), self.right.0), ("out".to_owned(), self.out)]
+        vec![
+            ("a".to_owned(), self.left.0),
+            ("b".to_owned(), self.right.0),
+            ("out".to_owned(), self.out),
+        ]
     }
 
     fn params(&self) -> ParamsShape {
@@ -393,8 +422,9 @@ impl Describe for Squares {
     }
 
     fn body(&self, _: Capabilities) -> String {
-        let CooperativeTile { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } =
-            self.tile;
+        let CooperativeTile {
+            rows, columns, depth, subgroup_rows, subgroup_columns, buffers, ..
+        } = self.tile;
         let word = |i: usize| self.params.word(i);
         let mut text = String::new();
         for side in self.sides() {
@@ -454,9 +484,13 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        // Buffers take turns within one round, so that their places are known when the shader is compiled.
-        let _ =
-            writeln!(text, "workgroupBarrier();\nfor (var k0 = 0u; k0 < K; k0 += {}u) {{", depth * buffers);
+        // Buffers take turns within one round, so that their places are known when the shader is
+        // compiled.
+        let _ = writeln!(
+            text,
+            "workgroupBarrier();\nfor (var k0 = 0u; k0 < K; k0 += {}u) {{",
+            depth * buffers
+        );
         for buffer in 0..buffers {
             if buffer > 0 {
                 let _ = writeln!(text, "if (k0 + {}u >= K) {{ break; }}", depth * buffer);
@@ -491,8 +525,13 @@ mod tests {
     /// Few devices run these kernels; every tile of them must at least be a valid shader.
     #[test]
     fn all_tiles_are_valid_shaders() {
-        let operand =
-            |items, access| Operand { dtype: DType::F16, items, access, windows: 1, window_log2: 0 };
+        let operand = |items, access| Operand {
+            dtype: DType::F16,
+            items,
+            access,
+            windows: 1,
+            window_log2: 0,
+        };
         for tile in CooperativeTile::ALL {
             for items in [Items::Halves, Items::SingleHalves] {
                 for along in [Along::Depth, Along::Side] {
@@ -507,7 +546,8 @@ mod tests {
                             batch_rank: 1,
                             params: ParamsShape { words: WORDS + 3, place: ParamsIn::Immediate },
                         };
-                        let source = aleatron_device::Kernel::source(&Described(squares), Capabilities::ALL);
+                        let source =
+                            aleatron_device::Kernel::source(&Described(squares), Capabilities::ALL);
                         let module = naga::front::wgsl::parse_str(&source)
                             .unwrap_or_else(|error| panic!("{}", error.emit_to_string(&source)));
                         let flags = naga::valid::ValidationFlags::all();

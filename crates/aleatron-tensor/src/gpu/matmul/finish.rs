@@ -1,4 +1,5 @@
-//! The end of a product: slices that were computed apart are added up in order, a bias is added, and sums become elements of the result.
+//! The end of a product: slices that were computed apart are added up in order, a bias is added,
+//! and sums become elements of the result.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -9,9 +10,11 @@ use crate::gpu::elementwise::THREADS;
 use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Operand, ParamsShape};
 
-/// The kernel. Its parameters: vectors, slices, vectors of a slice, elements of a row, rows, and where the bias begins and its step.
+/// The kernel. Its parameters: vectors, slices, vectors of a slice, elements of a row, rows, and
+/// where the bias begins and its step.
 ///
-/// In bounds: as `gpu/mod.rs` says; slices are whole vectors, and rows of the bias are counted modulo their number.
+/// In bounds: as `gpu/mod.rs` says; slices are whole vectors, and rows of the bias are counted
+/// modulo their number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Finish {
     pub(crate) slices: Operand,

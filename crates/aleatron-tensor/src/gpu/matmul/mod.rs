@@ -41,7 +41,8 @@ const MAX_APART: usize = 4096;
 /// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
 const SLICES_IN_TURN: usize = 32;
 
-/// How a product is computed. All plans give the same bits, but for those of matrix units, which give theirs.
+/// How a product is computed. All plans give the same bits, but for those of matrix units, which
+/// give theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MatmulPlan {
     /// By the shape.
@@ -56,18 +57,22 @@ pub enum MatmulPlan {
 }
 
 impl Tensor {
-    /// Like [`Self::matmul`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
+    /// Like [`Self::matmul`], computed by a given plan: for benchmarks and tests. On the CPU all
+    /// plans are one.
     ///
     /// # Errors
-    /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
+    /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands
+    /// do not allow.
     pub fn matmul_as(&self, other: &Self, plan: MatmulPlan) -> Result<Self> {
         self.matmul_by(other, plan)
     }
 
-    /// Like [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all plans are one.
+    /// Like [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all
+    /// plans are one.
     ///
     /// # Errors
-    /// As [`Self::conv2d`], and [`Error::Unsupported`] for a plan that the device or the operands do not allow.
+    /// As [`Self::conv2d`], and [`Error::Unsupported`] for a plan that the device or the operands
+    /// do not allow.
     pub fn conv2d_as(
         &self,
         weight: &Self,
@@ -151,7 +156,8 @@ pub(crate) fn source<'a>(
     batch: &mut [isize],
 ) -> Result<Source<'a, Load>> {
     // Along the axis whose neighbours are closest.
-    let is_step = |(size, step): (usize, isize)| if size > 1 { step.unsigned_abs() } else { usize::MAX };
+    let is_step =
+        |(size, step): (usize, isize)| if size > 1 { step.unsigned_abs() } else { usize::MAX };
     let along = if is_step(depth) <= is_step(side) { Along::Depth } else { Along::Side };
     let (own, other) = match along {
         Along::Depth => (depth, side),
@@ -220,13 +226,16 @@ pub(crate) fn launch(
 /// Records a batch of products that are not empty.
 pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -> Result<GpuData> {
     let Problem { sizes: [m, n, k], dtype, .. } = *problem;
-    for data in
-        [problem.left.data, problem.right.data].into_iter().chain(problem.bias.as_ref().map(|b| b.data))
+    for data in [problem.left.data, problem.right.data]
+        .into_iter()
+        .chain(problem.bias.as_ref().map(|b| b.data))
     {
         device.check_recording(data.recording)?;
     }
-    let batch =
-        product("products of a batch", &problem.batch.iter().map(|axis| axis.count).collect::<Vec<_>>())?;
+    let batch = product(
+        "products of a batch",
+        &problem.batch.iter().map(|axis| axis.count).collect::<Vec<_>>(),
+    )?;
     if let Some(tile) = cooperative_tile(device, problem, batch, plan)? {
         return launch_squares(device, problem, batch, tile);
     }
@@ -252,7 +261,8 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
             Slices::Apart => size("elements of a slice", step)?,
             Slices::InTurn => bias.map_or(0, |bias| bias.offset),
         };
-        sums.recording = launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
+        sums.recording =
+            launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
         first = last;
     }
     if is_direct {
@@ -352,7 +362,8 @@ fn launch_finish(
     device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))
 }
 
-/// The tile of matrix units for a product that they are to compute: where the types and the device allow it, or the plan asks for it.
+/// The tile of matrix units for a product that they are to compute: where the types and the device
+/// allow it, or the plan asks for it.
 fn cooperative_tile(
     device: &GpuDevice,
     problem: &Problem<'_>,
@@ -361,7 +372,8 @@ fn cooperative_tile(
 ) -> Result<Option<CooperativeTile>> {
     let Right::Matrix(_) = problem.right.load else { return Ok(None) };
     let is_half = |data: &GpuData| data.dtype == DType::F16;
-    let is_bound_whole = |data: &GpuData| data.view().bytes() <= device.context().max_binding_bytes();
+    let is_bound_whole =
+        |data: &GpuData| data.view().bytes() <= device.context().max_binding_bytes();
     let [m, n, _] = problem.sizes;
     // The result is rounded four elements at a time.
     let fits = is_half(problem.left.data)
@@ -372,7 +384,9 @@ fn cooperative_tile(
         && is_bound_whole(problem.right.data);
     let can = |tile: CooperativeTile| fits && cooperative::is_supported(device, tile);
     let tiles = |tile: CooperativeTile| {
-        m.div_ceil(tile.rows as usize).saturating_mul(n.div_ceil(tile.columns as usize)).saturating_mul(batch)
+        m.div_ceil(tile.rows as usize)
+            .saturating_mul(n.div_ceil(tile.columns as usize))
+            .saturating_mul(batch)
     };
     match plan {
         MatmulPlan::Cooperative(tile) if can(tile) => Ok(Some(tile)),
@@ -396,7 +410,10 @@ fn launch_squares(
 ) -> Result<GpuData> {
     let Problem { sizes: [m, n, k], dtype, .. } = *problem;
     let Right::Matrix(right_load) = problem.right.load else {
-        return Err(Error::Unsupported { device: device.to_string(), what: "matrix units for patches" });
+        return Err(Error::Unsupported {
+            device: device.to_string(),
+            what: "matrix units for patches",
+        });
     };
     let faults = Faults::of([&problem.left.data.faults, &problem.right.data.faults]);
     let mut out = allocate(device, dtype, product("elements", &[m, n, batch])?, faults)?;
@@ -445,7 +462,9 @@ fn choose(
     let [m, n, _] = problem.sizes;
     let can_be_apart = count > 1
         && count <= MAX_APART
-        && [m, n, batch, 4].iter().fold(count as u128, |bytes, &by| bytes.saturating_mul(by as u128))
+        && [m, n, batch, 4]
+            .iter()
+            .fold(count as u128, |bytes, &by| bytes.saturating_mul(by as u128))
             <= SLICE_BYTES;
     let fits = |tile: &&Tile| tile.fits(device.info(), problem.right.load);
     if let MatmulPlan::InTurn(tile) | MatmulPlan::Apart(tile) = plan {
@@ -465,13 +484,16 @@ fn choose(
         _ => &[Tile::WIDE, Tile::MEDIUM],
     };
     // The last takes the least memory: most devices have it.
-    let candidates: Vec<Tile> = candidates.iter().chain(&[Tile::MEDIUM]).filter(fits).copied().collect();
+    let candidates: Vec<Tile> =
+        candidates.iter().chain(&[Tile::MEDIUM]).filter(fits).copied().collect();
     let Some(&smallest) = candidates.get(candidates.len().saturating_sub(2)) else {
         let what = "room for a tile of a matrix product in a workgroup";
         return Err(Error::Unsupported { device: device.to_string(), what });
     };
     let tiles = |tile: &Tile| {
-        m.div_ceil(tile.rows as usize).saturating_mul(n.div_ceil(tile.columns as usize)).saturating_mul(batch)
+        m.div_ceil(tile.rows as usize)
+            .saturating_mul(n.div_ceil(tile.columns as usize))
+            .saturating_mul(batch)
     };
     let own = &candidates[..candidates.len().saturating_sub(1).max(1)];
     if let Some(tile) = own.iter().find(|tile| tiles(tile) >= BUSY) {

@@ -1,10 +1,12 @@
-//! The patches of images as the right operand of a product: a convolution is the product of its weights with them, and they are never stored.
+//! The patches of images as the right operand of a product: a convolution is the product of its
+//! weights with them, and they are never stored.
 
 use std::fmt::Write;
 
 use super::tile::{Product, Tile, WORDS};
 
-/// What of a convolution is written into its kernel; the rest are parameters, so that few kernels serve many convolutions.
+/// What of a convolution is written into its kernel; the rest are parameters, so that few kernels
+/// serve many convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Patches {
     /// The height and width of the kernel.
@@ -24,13 +26,15 @@ pub(super) fn declare_registers(tile: Tile, out: &mut String) {
     }
 }
 
-/// Declares the function that loads an element: row `k` of the place whose first row and column in the image are `y0` and `x0`.
+/// Declares the function that loads an element: row `k` of the place whose first row and column in
+/// the image are `y0` and `x0`.
 pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String) {
     let first = WORDS + 3 * product.batch_rank;
     let word = |i: usize| product.params.word(first + i);
     let Patches { kernel: [height, width], spread: [sy, sx] } = patches;
-    let spread =
-        |name: &str, by: u32| if by > 1 { format!(" && {name} % {by}u == 0u") } else { String::new() };
+    let spread = |name: &str, by: u32| {
+        if by > 1 { format!(" && {name} % {by}u == 0u") } else { String::new() }
+    };
     let _ = writeln!(
         out,
         "fn b_load(base: u32, y0: u32, x0: u32, k: u32) -> f32 {{

@@ -1,10 +1,12 @@
-//! The kernel of matrix products: a workgroup computes a tile of the result, a thread a part of it in registers.
+//! The kernel of matrix products: a workgroup computes a tile of the result, a thread a part of it
+//! in registers.
 //!
 //! # The order of sums
 //!
-//! The common axis is cut into slices of [`SLICE`] elements. Within a slice products are added one after another by fused
-//! multiply-adds, and slices are added one after another. Every tile and every way to share slices out keeps this order, so an element of
-//! a result depends on its row and its column alone, not on the shape of the product.
+//! The common axis is cut into slices of [`SLICE`] elements. Within a slice products are added one
+//! after another by fused multiply-adds, and slices are added one after another. Every tile and
+//! every way to share slices out keeps this order, so an element of a result depends on its row and
+//! its column alone, not on the shape of the product.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -50,11 +52,18 @@ impl Tile {
     /// For few columns.
     pub const NARROW: Self = Self::new(64, 16, 32, 4, 4);
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::LOW, Self::ROW, Self::NARROW];
+    pub const ALL: [Self; 6] =
+        [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::LOW, Self::ROW, Self::NARROW];
 
     /// A tile.
     #[must_use]
-    pub const fn new(rows: u32, columns: u32, depth: u32, thread_rows: u32, thread_columns: u32) -> Self {
+    pub const fn new(
+        rows: u32,
+        columns: u32,
+        depth: u32,
+        thread_rows: u32,
+        thread_columns: u32,
+    ) -> Self {
         Self { rows, columns, depth, thread_rows, thread_columns }
     }
 
@@ -68,10 +77,12 @@ impl Tile {
         }
     }
 
-    /// Whether threads share the tile without a rest, in groups of four, and slices are whole tiles.
+    /// Whether threads share the tile without a rest, in groups of four, and slices are whole
+    /// tiles.
     const fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, thread_rows, thread_columns } = self;
-        let has_sizes = rows > 0 && columns > 0 && depth > 0 && thread_rows > 0 && thread_columns > 0;
+        let has_sizes =
+            rows > 0 && columns > 0 && depth > 0 && thread_rows > 0 && thread_columns > 0;
         let is_small = rows <= 1024 && columns <= 1024 && thread_rows <= 32 && thread_columns <= 32;
         has_sizes
             && is_small
@@ -93,7 +104,10 @@ impl Tile {
             // Each thread loads elements of one column.
             Right::Patches(_) => threads > 0 && threads.is_multiple_of(self.columns),
         };
-        threads > 0 && threads <= info.max_workgroup_threads && bytes <= info.workgroup_bytes && suits
+        threads > 0
+            && threads <= info.max_workgroup_threads
+            && bytes <= info.workgroup_bytes
+            && suits
     }
 }
 
@@ -114,12 +128,14 @@ pub(crate) struct Load {
     pub(crate) items: Items,
 }
 
-/// Where the right operand comes from. Of patches, the words of steps are the distances of the elements that the kernel meets.
+/// Where the right operand comes from. Of patches, the words of steps are the distances of the
+/// elements that the kernel meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Right {
     /// A matrix.
     Matrix(Load),
-    /// The patches of images that a convolution sees: a row for each element of its kernel, a column for each place.
+    /// The patches of images that a convolution sees: a row for each element of its kernel, a
+    /// column for each place.
     Patches(Patches),
 }
 
@@ -143,9 +159,10 @@ pub(crate) enum Slices {
 
 /// The kernel of a product.
 ///
-/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not read, 0 stands for them, and they are not
-/// written; vectors are used only along axes that are whole vectors. Indices into workgroup memory are below its size by the way items
-/// are numbered: item `i` of `count` is at `i / width`, `i % width`, and those past `count` are left out.
+/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not
+/// read, 0 stands for them, and they are not written; vectors are used only along axes that are
+/// whole vectors. Indices into workgroup memory are below its size by the way items are numbered:
+/// item `i` of `count` is at `i / width`, `i % width`, and those past `count` are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Product {
     pub(crate) tile: Tile,
@@ -206,8 +223,8 @@ impl Product {
         self.edges == Edges::Ragged
     }
 
-    /// The floats between rows of workgroup memory. Stores along the depth go to several rows at once: with a gap they meet fewer others in
-    /// one bank.
+    /// The floats between rows of workgroup memory. Stores along the depth go to several rows at
+    /// once: with a gap they meet fewer others in one bank.
     fn pitch(size: u32, load: Option<Load>) -> u32 {
         match load {
             Some(Load { along: Along::Depth, .. }) => size + 4,
@@ -238,12 +255,17 @@ impl Product {
     fn declare_load(&self, side: &Side, load: Load, out: &mut String) {
         let [offset, step_x, step_k] = [0, 1, 2].map(|i| self.params.word(side.words + i));
         let (name, limit) = (side.name, side.limit);
-        let _ = writeln!(out, "fn {name}_load(base: u32, x: u32, k: u32, K_end: u32) -> vec4<f32> {{");
-        let _ = writeln!(out, "    let M = {}; let N = {};", self.params.word(0), self.params.word(1));
+        let _ =
+            writeln!(out, "fn {name}_load(base: u32, x: u32, k: u32, K_end: u32) -> vec4<f32> {{");
+        let _ =
+            writeln!(out, "    let M = {}; let N = {};", self.params.word(0), self.params.word(1));
         match (load.items, load.along) {
             (Items::Vectors, along) => {
                 if self.is_ragged() {
-                    let _ = writeln!(out, "    if (x >= {limit} || k >= K_end) {{ return vec4<f32>(0.0); }}");
+                    let _ = writeln!(
+                        out,
+                        "    if (x >= {limit} || k >= K_end) {{ return vec4<f32>(0.0); }}"
+                    );
                 }
                 let place = match along {
                     Along::Depth => format!("x * {step_x} + k / 4u"),
@@ -282,7 +304,9 @@ impl Product {
         let depth = self.tile.depth / 4;
         match load.along {
             Along::Depth => (format!("{i} / {depth}u"), format!("({i} % {depth}u) * 4u")),
-            Along::Side => (format!("({i} % {}u) * 4u", side.size / 4), format!("{i} / {}u", side.size / 4)),
+            Along::Side => {
+                (format!("({i} % {}u) * 4u", side.size / 4), format!("{i} / {}u", side.size / 4))
+            }
         }
     }
 
@@ -294,8 +318,10 @@ impl Product {
             let i = format!("(t + {}u)", j * threads);
             let (x, k) = self.item_place(side, load, &i);
             let is_last = j + 1 == items.per_thread;
-            let load =
-                format!("p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);", side.first);
+            let load = format!(
+                "p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);",
+                side.first
+            );
             let _ = if is_last && !items.is_even {
                 writeln!(out, "if {i} < {}u {{ {load} }}", items.count)
             } else {
@@ -313,7 +339,9 @@ impl Product {
             let i = format!("(t + {}u)", j * threads);
             let (x, k) = self.item_place(side, load, &i);
             let store = match load.along {
-                Along::Side => format!("{shared}[({k}) * {}u + ({x}) / 4u] = p{name}{j};", pitch / 4),
+                Along::Side => {
+                    format!("{shared}[({k}) * {}u + ({x}) / 4u] = p{name}{j};", pitch / 4)
+                }
                 Along::Depth => {
                     let store = |(c, part): (u32, &str)| {
                         format!("{shared}[at + {}u] = p{name}{j}.{part};", c * pitch)
@@ -331,11 +359,14 @@ impl Product {
         }
     }
 
-    /// The expression of four floats of workgroup memory, from float `x`, a multiple of 4, of row `k` on.
+    /// The expression of four floats of workgroup memory, from float `x`, a multiple of 4, of row
+    /// `k` on.
     fn shared_vec(&self, side: &Side, load: Option<Load>, x: &str) -> String {
         let (shared, pitch) = (side.shared, Self::pitch(side.size, load));
         match load {
-            Some(Load { along: Along::Side, .. }) => format!("{shared}[k * {}u + ({x}) / 4u]", pitch / 4),
+            Some(Load { along: Along::Side, .. }) => {
+                format!("{shared}[k * {}u + ({x}) / 4u]", pitch / 4)
+            }
             _ => format!(
                 "vec4<f32>({shared}[k * {pitch}u + {x}], {shared}[k * {pitch}u + {x} + 1u], {shared}[k * {pitch}u + {x} + 2u], {shared}[k * {pitch}u + {x} + 3u])"
             ),
@@ -372,7 +403,9 @@ impl Product {
                 let (pitch, x) = (Self::pitch(left.size, Some(self.left.1)), self.row_of(row));
                 let value = match self.left.1.along {
                     Along::Depth => format!("sa[k * {pitch}u + {x}]"),
-                    Along::Side => format!("sa[(k * {pitch}u + {x}) / 4u][(k * {pitch}u + {x}) % 4u]"),
+                    Along::Side => {
+                        format!("sa[(k * {pitch}u + {x}) / 4u][(k * {pitch}u + {x}) % 4u]")
+                    }
                 };
                 let _ = writeln!(out, "let x{row} = {value};");
             }
@@ -387,7 +420,10 @@ impl Product {
         }
         for row in 0..thread_rows {
             for group in 0..thread_columns / 4 {
-                let _ = writeln!(out, "c{row}_{group} = fma(vec4<f32>(x{row}), y{group}, c{row}_{group});");
+                let _ = writeln!(
+                    out,
+                    "c{row}_{group} = fma(vec4<f32>(x{row}), y{group}, c{row}_{group});"
+                );
             }
         }
         let _ = writeln!(out, "}}");
@@ -432,8 +468,11 @@ impl Product {
                     let _ = writeln!(out, "out_put_vec(at / 4u, v); }}");
                 } else {
                     for (i, part) in ["x", "y", "z", "w"].into_iter().enumerate() {
-                        let check =
-                            if self.is_ragged() { format!("if (col + {i}u < N) ") } else { String::new() };
+                        let check = if self.is_ragged() {
+                            format!("if (col + {i}u < N) ")
+                        } else {
+                            String::new()
+                        };
                         let _ = writeln!(out, "{check}{{ var v = {value}.{part};");
                         if adds {
                             let _ = writeln!(out, "if (s > 0u) {{ v = out_at(at + {i}u) + v; }}");
@@ -488,7 +527,8 @@ impl Product {
             );
         }
         if let Some(_bias) = self.bias {
-            // The bias has a value for each row, and rows of its own for each part of the batch's last axis.
+            // The bias has a value for each row, and rows of its own for each part of the batch's
+            // last axis.
             let groups = if rank > 0 { word(rank - 1) } else { "1u".to_owned() };
             let _ = writeln!(
                 out,
@@ -594,7 +634,10 @@ let k_first = s * {SLICE}u; let k_end = min(K, k_first + {SLICE}u);"
             Right::Matrix(load) => self.write_stores(&right, load, &mut text),
             Right::Patches(_) => patches::write_stores(self.tile, &mut text),
         }
-        let _ = writeln!(text, "workgroupBarrier();\nif (k0 + {depth}u < k_end) {{\nlet k1 = k0 + {depth}u;");
+        let _ = writeln!(
+            text,
+            "workgroupBarrier();\nif (k0 + {depth}u < k_end) {{\nlet k1 = k0 + {depth}u;"
+        );
         self.write_all_loads("k1", &mut text);
         let _ = writeln!(text, "}}");
         self.write_products(&mut text);

@@ -39,8 +39,12 @@ fn products_through_streams_are_those_of_the_engine() {
         let settings = streams(&model.config, generator);
         let model = model.with_streams(settings.clone()).unwrap();
         let files = TensorFiles::open_model(&ModelSource::Embedded, &model.config).unwrap();
-        let loader =
-            Loader { config: &model.config, source: &files, precision: Precision::F32, merged: None };
+        let loader = Loader {
+            config: &model.config,
+            source: &files,
+            precision: Precision::F32,
+            merged: None,
+        };
         let engine = CpuForwardPass::new(&loader).unwrap();
         let run = |linear: LinearId, x: &Tensor| {
             let [m, n] = linear.shape(&model.config);
@@ -49,8 +53,10 @@ fn products_through_streams_are_those_of_the_engine() {
             let layer = settings.streams.settings;
             let device = &settings.streams.device;
             let product =
-                StreamProduct::new(&weights, n, SCALE, &layer, 7, index, device, Cancel::NEVER).unwrap();
-            let (values, saturated) = product.run(&x.to_vec::<f32>().unwrap(), SampleSeed::new(7)).unwrap();
+                StreamProduct::new(&weights, n, SCALE, &layer, 7, index, device, Cancel::NEVER)
+                    .unwrap();
+            let (values, saturated) =
+                product.run(&x.to_vec::<f32>().unwrap(), SampleSeed::new(7)).unwrap();
             assert!(saturated > 0);
             (values.into_iter().map(|value| value as f32).collect::<Vec<f32>>(), m)
         };
@@ -58,14 +64,18 @@ fn products_through_streams_are_those_of_the_engine() {
         let pass = model.pass(1, 3, options).unwrap();
         let layer = &model.layers[1];
         let own = model.corrections.iter().filter(|own| own.layer == 1);
-        let tensors: Vec<Tensor> = own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
+        let tensors: Vec<Tensor> =
+            own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
         let slots = {
             let of = |slot: Slot| inputs(3, slot.shape(&model.config)[1]);
             let h = model.config.hidden;
-            let [q, k, v] =
-                layer.product(Slot::Qkv, [Query, Key, Value], &of(Slot::Qkv), &tensors, &pass).unwrap();
-            let [o] = layer.product(Slot::Output, [Output], &of(Slot::Output), &tensors, &pass).unwrap();
-            let [g, u] = layer.product(Slot::Up, [Gate, Up], &of(Slot::Up), &tensors, &pass).unwrap();
+            let [q, k, v] = layer
+                .product(Slot::Qkv, [Query, Key, Value], &of(Slot::Qkv), &tensors, &pass)
+                .unwrap();
+            let [o] =
+                layer.product(Slot::Output, [Output], &of(Slot::Output), &tensors, &pass).unwrap();
+            let [g, u] =
+                layer.product(Slot::Up, [Gate, Up], &of(Slot::Up), &tensors, &pass).unwrap();
             let [d] = layer.product(Slot::Down, [Down], &of(Slot::Down), &tensors, &pass).unwrap();
             let inner = model.config.inner;
             let odd = |first: usize| (0..inner).map(|k| 2 * k + first).collect::<Vec<_>>();

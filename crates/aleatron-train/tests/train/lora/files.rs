@@ -27,7 +27,8 @@ fn text_is_cut_into_sequences() {
     let tokens = tokenizer.encode(text).unwrap();
     // A rest of one token has nothing to predict.
     let length = (2..).find(|length| tokens.len() % length == 1).unwrap();
-    let corpus = Reader { config: &config, tokenizer: Some(&tokenizer), length }.read(&path).unwrap();
+    let corpus =
+        Reader { config: &config, tokenizer: Some(&tokenizer), length }.read(&path).unwrap();
     let read: Vec<u32> = corpus.sequences.iter().flat_map(|s| s.tokens()).copied().collect();
     assert_eq!(read, tokens[..tokens.len() - 1]);
     assert!(corpus.sequences.iter().all(|sequence| sequence.tokens().len() == length));
@@ -45,7 +46,8 @@ fn lines_become_sequences_with_labels() {
 {"tokens": [5, 6]}
 "#;
     let path = write(&folder, "data.jsonl", lines);
-    let corpus = Reader { config: &config, tokenizer: Some(&tokenizer), length: 64 }.read(&path).unwrap();
+    let corpus =
+        Reader { config: &config, tokenizer: Some(&tokenizer), length: 64 }.read(&path).unwrap();
     let [text, pair, masked, plain] = &corpus.sequences[..] else { unreachable!() };
     let own = tokenizer.encode("the cat").unwrap();
     assert_eq!(text.tokens(), [&own[..], &[2]].concat());

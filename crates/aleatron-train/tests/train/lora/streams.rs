@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use aleatron_engine::network::StreamConfig;
 use aleatron_tensor::Device;
 use aleatron_train::AdamOptions;
-use aleatron_train::lora::{Activations, FinetuneOptions, LoraModel, LoraStreams, Sequence, finetune};
+use aleatron_train::lora::{
+    Activations, FinetuneOptions, LoraModel, LoraStreams, Sequence, finetune,
+};
 use aleatron_transformer::lora::targets;
 use aleatron_transformer::{
-    Adapter, AdapterOptions, DeviceChoice, LinearId, LinearProduct, LinearProducts, LoadOptions, ModelSource,
-    ProductOutcome, Transformer,
+    Adapter, AdapterOptions, DeviceChoice, LinearId, LinearProduct, LinearProducts, LoadOptions,
+    ModelSource, ProductOutcome, Transformer,
 };
 
 /// The largest inputs of all products.
@@ -31,7 +33,8 @@ impl LinearProducts for Largest {
 
 /// Sequences of 48 tokens.
 fn sequences() -> Vec<Sequence> {
-    let tokens: Vec<u32> = ModelSource::EMBEDDED_TEXT.bytes().take(16 * 48).map(u32::from).collect();
+    let tokens: Vec<u32> =
+        ModelSource::EMBEDDED_TEXT.bytes().take(16 * 48).map(u32::from).collect();
     tokens.chunks(48).map(|tokens| Sequence::of_tokens(tokens.to_vec()).unwrap()).collect()
 }
 
@@ -50,7 +53,8 @@ fn scales(sequences: &[Sequence]) -> Vec<f64> {
 fn adapter(dropout: f64) -> Adapter {
     let config = ModelSource::Embedded.config().unwrap();
     let targets = targets(&config, &["all"]).unwrap();
-    let options = AdapterOptions { rank: 4, alpha: 8.0, dropout, targets, ..AdapterOptions::default() };
+    let options =
+        AdapterOptions { rank: 4, alpha: 8.0, dropout, targets, ..AdapterOptions::default() };
     Adapter::create(&config, &options, 1).unwrap()
 }
 
@@ -88,11 +92,16 @@ fn training_through_streams_reduces_their_loss() {
         let steps = finetune(&trained, &sequences, &options).unwrap();
         let after = loss(&trained);
         let in_float = loss(&model(Some(streams.clone()), float.adapter().unwrap()));
-        let text = format!("{generator}: {before} to {after}, in floating point {float_loss}, {in_float}");
-        assert!(before - after > 0.25 * (before - float_loss) && before > float_loss + 0.2, "{text}");
+        let text =
+            format!("{generator}: {before} to {after}, in floating point {float_loss}, {in_float}");
+        assert!(
+            before - after > 0.25 * (before - float_loss) && before > float_loss + 0.2,
+            "{text}"
+        );
         assert!(after < in_float, "{text}");
 
-        let few = FinetuneOptions { steps: 3, activations: Activations::Recomputed, ..options.clone() };
+        let few =
+            FinetuneOptions { steps: 3, activations: Activations::Recomputed, ..options.clone() };
         let again = finetune(&new(), &sequences, &few).unwrap();
         let retained = FinetuneOptions { activations: Activations::Retained, ..few };
         assert_eq!(finetune(&new(), &sequences, &retained).unwrap(), again);

@@ -37,7 +37,8 @@ pub(crate) fn unpack(words: &[u64], out: &mut [u8]) {
     let bit = vreinterpretq_u8_u64(vdupq_n_u64(BITS));
     let one = vdupq_n_u8(1);
     // Byte k of quarter q gets byte 2 q + k / 8 of the word, and keeps bit k % 8 of it.
-    let sources: [[u8; 16]; 4] = std::array::from_fn(|q| std::array::from_fn(|k| (2 * q + k / 8) as u8));
+    let sources: [[u8; 16]; 4] =
+        std::array::from_fn(|q| std::array::from_fn(|k| (2 * q + k / 8) as u8));
     let mut source = [bit; 4];
     for (register, bytes) in source.iter_mut().zip(&sources) {
         *register = load_u8(bytes);

@@ -29,7 +29,8 @@ pub(crate) fn read(words: &[u64]) -> u64 {
 /// Registers of a trial before its 16-bit sums could overflow.
 const ROUND: usize = u16::MAX as usize / 16;
 
-/// ANDs, counts and adds registers that are never loaded: sixteen sums, as in a tile of four by four.
+/// ANDs, counts and adds registers that are never loaded: sixteen sums, as in a tile of four by
+/// four.
 #[target_feature(enable = "neon")]
 pub(crate) fn count(words: usize) -> u64 {
     let mut rows = [vdupq_n_u64(0x5555_5555_5555_5555); 4];
@@ -49,7 +50,8 @@ pub(crate) fn count(words: usize) -> u64 {
             }
         }
         left -= left.min(ROUND);
-        total += sums.as_flattened().iter().fold(0, |total, sum| total + u64::from(vaddlvq_u16(*sum)));
+        total +=
+            sums.as_flattened().iter().fold(0, |total, sum| total + u64::from(vaddlvq_u16(*sum)));
     }
     total
 }
@@ -59,5 +61,7 @@ pub(crate) fn count(words: usize) -> u64 {
 #[target_feature(enable = "neon")]
 fn forget(register: &mut uint64x2_t) {
     // SAFETY: the assembly is empty.
-    unsafe { asm!("/* {0:v} */", inout(vreg) * register, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("/* {0:v} */", inout(vreg) * register, options(nomem, nostack, preserves_flags))
+    };
 }

@@ -1,7 +1,8 @@
 //! Counting ones in registers of 128 bits.
 //!
-//! The processor counts the ones of each byte, and adds pairs of bytes to sums of 16 bits: two instructions for a register.
-//! Carry-save adders, which pay where counting is costly, would take three.
+//! The processor counts the ones of each byte, and adds pairs of bytes to sums of 16 bits: two
+//! instructions for a register. Carry-save adders, which pay where counting is costly, would take
+//! three.
 
 use crate::arch::aarch64::memory::load_u64;
 use crate::arch::portable::count as portable;
@@ -10,10 +11,12 @@ use std::arch::aarch64::{
     vreinterpretq_u8_u64,
 };
 
-/// Words counted in one sum: 2048 registers, each of which adds at most 16 to each of its 16-bit lanes.
+/// Words counted in one sum: 2048 registers, each of which adds at most 16 to each of its 16-bit
+/// lanes.
 const SUM_WORDS: usize = 1 << 12;
 
-/// Registers counted in an iteration of the loop, in four sums, so that no addition waits for the one before it.
+/// Registers counted in an iteration of the loop, in four sums, so that no addition waits for the
+/// one before it.
 const UNROLLED: usize = 16;
 
 /// Iterations after which four sums are full.
@@ -55,10 +58,13 @@ pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
     total
 }
 
-/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay in registers, so a loaded
-/// register serves `N` or `S` products.
+/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay
+/// in registers, so a loaded register serves `N` or `S` products.
 #[target_feature(enable = "neon")]
-pub(crate) fn tile<const N: usize, const S: usize>(rows: [&[u64]; N], others: [&[u64]; S]) -> [[u64; S]; N] {
+pub(crate) fn tile<const N: usize, const S: usize>(
+    rows: [&[u64]; N],
+    others: [&[u64]; S],
+) -> [[u64; S]; N] {
     // Few sums leave registers for an unrolled loop, which loads pairs of them.
     if N * S <= 4 { tile_by::<N, S, 16>(rows, others) } else { tile_by::<N, S, 2>(rows, others) }
 }

@@ -1,4 +1,5 @@
-//! Bernoulli encoding, four 32-bit stream words at a time. See [`encode`](crate::arch::vector::encode).
+//! Bernoulli encoding, four 32-bit stream words at a time. See
+//! [`encode`](crate::arch::vector::encode).
 
 use super::simd::Neon;
 

@@ -1,16 +1,17 @@
 //! Many neurons side by side, in lanes of 16 bits, which stay in registers from step to step.
 //!
-//! A potential has 16 bits, and so has everything that is added to it: only the product that leaks needs 32 bits before it
-//! is shifted.
+//! A potential has 16 bits, and so has everything that is added to it: only the product that leaks
+//! needs 32 bits before it is shifted.
 
 use super::transpose::Registers;
 use crate::arch::aarch64::memory::{load_i16, store_i16, store_u8};
 use crate::arch::portable::lif::{self as portable, BLOCK, LANES, Narrow};
 use aleatron_core::lif::{LifDrive, LifParams};
 use std::arch::aarch64::{
-    int16x8_t, int32x4_t, uint16x8_t, vaddq_s16, vandq_u8, vbicq_u16, vbslq_s16, vbslq_u16, vcgeq_s16,
-    vdupq_n_s16, vdupq_n_s32, vdupq_n_u8, vdupq_n_u16, vget_low_s16, vmlsl_high_s16, vmlsl_s16, vqsubq_u16,
-    vreinterpretq_s16_s32, vreinterpretq_u8_u16, vshlq_s16, vshlq_s32, vtstq_u16, vuzp1q_s16, vuzp1q_u8,
+    int16x8_t, int32x4_t, uint16x8_t, vaddq_s16, vandq_u8, vbicq_u16, vbslq_s16, vbslq_u16,
+    vcgeq_s16, vdupq_n_s16, vdupq_n_s32, vdupq_n_u8, vdupq_n_u16, vget_low_s16, vmlsl_high_s16,
+    vmlsl_s16, vqsubq_u16, vreinterpretq_s16_s32, vreinterpretq_u8_u16, vshlq_s16, vshlq_s32,
+    vtstq_u16, vuzp1q_s16, vuzp1q_u8,
 };
 
 /// Registers of lanes.
@@ -28,7 +29,9 @@ pub(crate) fn run_lanes(
 ) {
     let period = u16::try_from(params.refractory_period());
     let (true, Ok(period)) = (portable::is_narrow(params), period) else {
-        return portable::run_lanes::<Registers>(params, drive, currents, n_steps, spikes, voltages);
+        return portable::run_lanes::<Registers>(
+            params, drive, currents, n_steps, spikes, voltages,
+        );
     };
     let step = Step::new(params, drive, period);
     let inputs = portable::inputs::<Narrow>(params, drive, currents).map(|input| input as i16);
@@ -47,7 +50,14 @@ pub(crate) fn run_lanes(
         for (spikes, v) in block_spikes.iter_mut().zip(&mut block_v).take(steps) {
             step.run(&mut lanes, spikes, v);
         }
-        portable::write_block::<Registers>(&block_spikes, &block_v, first, n_steps, spikes, voltages);
+        portable::write_block::<Registers>(
+            &block_spikes,
+            &block_v,
+            first,
+            n_steps,
+            spikes,
+            voltages,
+        );
     }
 }
 

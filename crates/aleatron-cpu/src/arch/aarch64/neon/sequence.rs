@@ -3,12 +3,13 @@
 use crate::arch::aarch64::memory::load_u32;
 use crate::arch::portable::sequence as portable;
 use std::arch::aarch64::{
-    uint8x16_t, uint16x8_t, uint32x4_t, vandq_u8, vcltq_u32, vdupq_n_u32, vdupq_n_u64, vgetq_lane_u64,
-    vpaddq_u8, vreinterpretq_u8_u16, vreinterpretq_u8_u64, vreinterpretq_u16_u32, vreinterpretq_u64_u8,
-    vuzp1q_u8, vuzp1q_u16,
+    uint8x16_t, uint16x8_t, uint32x4_t, vandq_u8, vcltq_u32, vdupq_n_u32, vdupq_n_u64,
+    vgetq_lane_u64, vpaddq_u8, vreinterpretq_u8_u16, vreinterpretq_u8_u64, vreinterpretq_u16_u32,
+    vreinterpretq_u64_u8, vuzp1q_u8, vuzp1q_u16,
 };
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds `values.len().div_ceil(64)` words.
+/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// `values.len().div_ceil(64)` words.
 #[target_feature(enable = "neon")]
 pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {
     let thresholds = vdupq_n_u32(threshold);

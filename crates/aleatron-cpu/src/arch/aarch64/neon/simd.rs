@@ -7,9 +7,10 @@
 use crate::arch::aarch64::memory::{load_u8, load_u32, load_u64, store_u32, store_u64};
 use crate::arch::vector::simd::{Lanes, Simd};
 use std::arch::aarch64::{
-    uint32x4_t, uint64x2_t, vaddq_u32, vaddvq_u32, vandq_u32, vbicq_u32, vbslq_u32, vdupq_n_u32, veorq_u32,
-    vget_low_u32, vmull_high_u32, vmull_u32, vqtbl1q_u8, vreinterpretq_u8_u32, vreinterpretq_u32_u8,
-    vreinterpretq_u32_u64, vreinterpretq_u64_u32, vshlq_n_u32, vtstq_u32, vuzp1q_u32, vuzp2q_u32,
+    uint32x4_t, uint64x2_t, vaddq_u32, vaddvq_u32, vandq_u32, vbicq_u32, vbslq_u32, vdupq_n_u32,
+    veorq_u32, vget_low_u32, vmull_high_u32, vmull_u32, vqtbl1q_u8, vreinterpretq_u8_u32,
+    vreinterpretq_u32_u8, vreinterpretq_u32_u64, vreinterpretq_u64_u32, vshlq_n_u32, vtstq_u32,
+    vuzp1q_u32, vuzp2q_u32,
 };
 
 /// Proof that the machine has NEON.
@@ -165,7 +166,10 @@ impl Lanes for Neon {
     #[inline(always)]
     fn multiply(self, counters: uint32x4_t, factors: uint32x4_t) -> [uint64x2_t; 2] {
         unsafe {
-            [vmull_u32(vget_low_u32(counters), vget_low_u32(factors)), vmull_high_u32(counters, factors)]
+            [
+                vmull_u32(vget_low_u32(counters), vget_low_u32(factors)),
+                vmull_high_u32(counters, factors),
+            ]
         }
     }
 

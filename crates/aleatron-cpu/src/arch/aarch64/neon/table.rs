@@ -1,15 +1,16 @@
 //! Looking counts up in a row that is held in registers.
 //!
-//! A row for 8-bit thresholds has 256 entries of 16 bits, and one more for the stream of ones. Their low bytes fill sixteen
-//! registers, and so do their high bytes; four table look-ups of 64 bytes each find sixteen of either. Sums of four counts fit
-//! 16 bits, so the high bytes are below 64.
+//! A row for 8-bit thresholds has 256 entries of 16 bits, and one more for the stream of ones.
+//! Their low bytes fill sixteen registers, and so do their high bytes; four table look-ups of 64
+//! bytes each find sixteen of either. Sums of four counts fit 16 bits, so the high bytes are below
+//! 64.
 
 use crate::arch::aarch64::memory::{load_u8_x4, load_u16, load_u32, store_u8, store_u16};
 use crate::arch::portable::table as portable;
 use std::arch::aarch64::{
-    uint8x16_t, uint8x16x4_t, uint16x8_t, vaddw_high_u8, vaddw_u8, vdupq_n_u8, vget_low_u8, vmlal_high_u8,
-    vmlal_u8, vmlaq_u8, vqtbl4q_u8, vqtbx4q_u8, vreinterpretq_u8_u16, vreinterpretq_u16_u32, vshlq_n_u8,
-    vsubq_u8, vuzp1q_u8, vuzp1q_u16, vuzp2q_u8,
+    uint8x16_t, uint8x16x4_t, uint16x8_t, vaddw_high_u8, vaddw_u8, vdupq_n_u8, vget_low_u8,
+    vmlal_high_u8, vmlal_u8, vmlaq_u8, vqtbl4q_u8, vqtbx4q_u8, vreinterpretq_u8_u16,
+    vreinterpretq_u16_u32, vshlq_n_u8, vsubq_u8, vuzp1q_u8, vuzp1q_u16, vuzp2q_u8,
 };
 
 /// The entries of a row: one for each 8-bit threshold, and one for 2^8.
@@ -42,7 +43,11 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
 /// Adds what thresholds look up in a row to their sums. Entries are below 2^15.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn add_row(row: &[u32; ENTRIES], thresholds: &[[u16; UNROLLED]], sums: &mut [[u16; UNROLLED]]) {
+pub(super) fn add_row(
+    row: &[u32; ENTRIES],
+    thresholds: &[[u16; UNROLLED]],
+    sums: &mut [[u16; UNROLLED]],
+) {
     let [low, high] = bytes(row);
     let last = row[ENTRIES - 1];
     add(&Plane::new(&low, last as u8), thresholds, sums, |sums, bytes| {
@@ -67,7 +72,8 @@ fn bytes(row: &[u32; ENTRIES]) -> [[u8; 256]; 2] {
     let outs = low.as_chunks_mut::<16>().0.iter_mut().zip(high.as_chunks_mut::<16>().0);
     for (entries, (low, high)) in row.as_chunks::<4>().0.as_chunks::<4>().0.iter().zip(outs) {
         let half = |i: usize| {
-            let [a, b] = [load_u32(&entries[i]), load_u32(&entries[i + 1])].map(|v| vreinterpretq_u16_u32(v));
+            let [a, b] = [load_u32(&entries[i]), load_u32(&entries[i + 1])]
+                .map(|v| vreinterpretq_u16_u32(v));
             vreinterpretq_u8_u16(vuzp1q_u16(a, b))
         };
         let (first, second) = (half(0), half(2));
@@ -89,8 +95,12 @@ impl Plane {
     #[target_feature(enable = "neon")]
     fn new(bytes: &[u8; 256], last: u8) -> Self {
         let (tables, _) = bytes.as_chunks::<64>();
-        let tables =
-            [load_u8_x4(&tables[0]), load_u8_x4(&tables[1]), load_u8_x4(&tables[2]), load_u8_x4(&tables[3])];
+        let tables = [
+            load_u8_x4(&tables[0]),
+            load_u8_x4(&tables[1]),
+            load_u8_x4(&tables[2]),
+            load_u8_x4(&tables[3]),
+        ];
         Self { tables, last: vdupq_n_u8(last.wrapping_sub(bytes[0])) }
     }
 
@@ -123,7 +133,8 @@ fn add(
     add: impl Fn([uint16x8_t; 2], uint8x16_t) -> [uint16x8_t; 2],
 ) {
     for (sums, thresholds) in sums.iter_mut().zip(thresholds) {
-        let halves = sums.as_chunks_mut::<LANES>().0.iter_mut().zip(thresholds.as_chunks::<LANES>().0);
+        let halves =
+            sums.as_chunks_mut::<LANES>().0.iter_mut().zip(thresholds.as_chunks::<LANES>().0);
         for (sums, thresholds) in halves {
             let bytes = plane.look_up(thresholds);
             let (registers, _) = sums.as_chunks_mut::<8>();

@@ -1,4 +1,5 @@
-//! The functions of a tier, compiled for its instructions: all that is written above is inlined into these.
+//! The functions of a tier, compiled for its instructions: all that is written above is inlined
+//! into these.
 
 /// The encoder of the instruction set that `$simd` proves, with the features it needs.
 macro_rules! encoder {
@@ -9,7 +10,8 @@ macro_rules! encoder {
         use crate::draws::Draws;
         use aleatron_core::{Length, StreamAddress, Threshold};
 
-        /// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds their words.
+        /// Encodes the streams of `thresholds` at consecutive units from `address` on; `out` holds
+        /// their words.
         #[target_feature(enable = $features)]
         pub(crate) fn encode(
             thresholds: &[Threshold],
@@ -43,7 +45,12 @@ macro_rules! encoder {
             ) {
                 #[inline(never)]
                 #[target_feature(enable = $features)]
-                fn settle(undecided: &mut Undecided, philox: &Philox<$simd>, job: &mut Job<'_>, draw: usize) {
+                fn settle(
+                    undecided: &mut Undecided,
+                    philox: &Philox<$simd>,
+                    job: &mut Job<'_>,
+                    draw: usize,
+                ) {
                     undecided.settle($simd::new(), philox, job, draw);
                 }
                 // SAFETY: whoever has this proof is on a machine with the instructions.

@@ -15,7 +15,8 @@ pub(in crate::arch) struct Grid {
 }
 
 impl Grid {
-    /// The grid that leaves the fewest of `lanes` 32-bit lanes idle; of several, the one with the longest runs of words.
+    /// The grid that leaves the fewest of `lanes` 32-bit lanes idle; of several, the one with the
+    /// longest runs of words.
     pub(in crate::arch) fn new(lanes: usize, n_streams: usize, length: Length) -> Self {
         let n_words = length.words();
         let mut best = Self { streams: lanes / 2, words: 1, n_streams, n_words, columns: n_words };
@@ -39,7 +40,8 @@ impl Grid {
         self.registers().saturating_mul(FIRST_DIGITS * lanes / 2)
     }
 
-    /// Whether the registers of a row lie in the output one after another, without a gap or an idle lane.
+    /// Whether the registers of a row lie in the output one after another, without a gap or an idle
+    /// lane.
     #[inline(always)]
     pub(super) fn is_whole(&self, row: usize) -> bool {
         let in_one_piece = self.streams == 1 || self.words == self.n_words;

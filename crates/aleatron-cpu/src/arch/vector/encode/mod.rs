@@ -1,9 +1,10 @@
 //! Bernoulli encoding with vector registers, the same for all widths.
 //!
-//! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of how many streams, so that
-//! short streams fill it as well as long ones. Eight planes (two draws) decide all but one slot in eight; those are put on
-//! a list and drawn further together, so a few slow bits never hold up a whole register. Draws that are cached cost little,
-//! so there are three of them, which leave one slot in a hundred and thirty.
+//! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of
+//! how many streams, so that short streams fill it as well as long ones. Eight planes (two draws)
+//! decide all but one slot in eight; those are put on a list and drawn further together, so a few
+//! slow bits never hold up a whole register. Draws that are cached cost little, so there are three
+//! of them, which leave one slot in a hundred and thirty.
 
 mod entry;
 mod grid;
@@ -39,7 +40,13 @@ const MAX_LANES: usize = 16;
 /// An instruction set, and the part of encoding that is not to be inlined.
 pub(in crate::arch) trait Encoder: Lanes {
     /// [`Undecided::settle`], compiled for the instruction set.
-    fn settle(self, undecided: &mut Undecided, philox: &Philox<Self>, job: &mut Job<'_>, draw: usize);
+    fn settle(
+        self,
+        undecided: &mut Undecided,
+        philox: &Philox<Self>,
+        job: &mut Job<'_>,
+        draw: usize,
+    );
 }
 
 /// Streams to encode, at consecutive units from `address` on, and where their words go.
@@ -66,7 +73,9 @@ impl Job<'_> {
         if mask == u64::MAX && !self.thresholds.contains(&Threshold::ONE) {
             return;
         }
-        for (stream, &threshold) in self.out.chunks_exact_mut(self.length.words()).zip(self.thresholds) {
+        for (stream, &threshold) in
+            self.out.chunks_exact_mut(self.length.words()).zip(self.thresholds)
+        {
             if threshold == Threshold::ONE {
                 stream.fill(u64::MAX);
             }
@@ -178,7 +187,8 @@ struct Encoding<'a, S: Encoder> {
     undecided: Undecided,
 }
 
-/// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know of them.
+/// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know
+/// of them.
 struct Columns<V, C, const N: usize> {
     first: usize,
     len: usize,
@@ -190,7 +200,13 @@ impl<'a, S: Encoder> Encoding<'a, S> {
     #[inline(always)]
     fn new(simd: S, job: Job<'a>) -> Self {
         let grid = Grid::new(S::LANES, job.thresholds.len(), job.length);
-        Self { simd, grid, philox: Philox::new(simd, job.address), undecided: Undecided::new(), job }
+        Self {
+            simd,
+            grid,
+            philox: Philox::new(simd, job.address),
+            undecided: Undecided::new(),
+            job,
+        }
     }
 
     /// Encodes with the first `N` draws from a source.
@@ -209,9 +225,12 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 let units = simd.add(simd.splat(first_unit), lane_streams);
                 let compared = Compared::new::<N>(simd, thresholds, &grid);
                 match compared.digits {
-                    // Nothing to draw. Once for each group of columns, which is seldom more than one.
+                    // Nothing to draw. Once for each group of columns, which is seldom more than
+                    // one.
                     0 if !D::ALL => grid.output(row, self.job.out).fill(0),
-                    0..=PLANES_PER_DRAW => self.fill::<N, 1>(row, units, &columns, &compared, &mut source),
+                    0..=PLANES_PER_DRAW => {
+                        self.fill::<N, 1>(row, units, &columns, &compared, &mut source)
+                    }
                     _ => self.fill::<N, N>(row, units, &columns, &compared, &mut source),
                 }
             }
@@ -251,7 +270,8 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         source: &mut impl Source<S, N>,
     ) {
         let (simd, grid) = (self.simd, self.grid);
-        // Both halves of a word of output belong to one stream, so lanes have the same unit in pairs.
+        // Both halves of a word of output belong to one stream, so lanes have the same unit in
+        // pairs.
         let unit_part = self.philox.unit_part(simd.pairs_to_counters(units));
         let is_whole = grid.is_whole(row);
         for i in 0..columns.len {
@@ -338,11 +358,17 @@ static DIGITS: [[u32; 8]; 256] = {
     table
 };
 
-/// The numbers below others, and those equal to them, as far as `planes` go, the most significant first.
+/// The numbers below others, and those equal to them, as far as `planes` go, the most significant
+/// first.
 #[inline(always)]
-fn compare<S: Lanes, const N: usize>(simd: S, planes: &[Planes<S::V>], digits: [S::V; N]) -> (S::V, S::V) {
+fn compare<S: Lanes, const N: usize>(
+    simd: S,
+    planes: &[Planes<S::V>],
+    digits: [S::V; N],
+) -> (S::V, S::V) {
     let (mut below, mut equal) = (simd.zero(), simd.splat(u32::MAX));
-    // From the last plane up: a number is below if this plane says so, or it is equal here and below further down.
+    // From the last plane up: a number is below if this plane says so, or it is equal here and
+    // below further down.
     for (&plane, &digit) in planes.as_flattened().iter().zip(&digits).rev() {
         below = simd.less(plane, below, digit);
         equal = simd.same(equal, plane, digit);

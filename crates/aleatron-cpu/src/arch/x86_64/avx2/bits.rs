@@ -27,7 +27,8 @@ pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
 #[target_feature(enable = "avx2")]
 pub(crate) fn unpack(words: &[u64], out: &mut [u8]) {
     // Byte k of a register gets byte k / 8 of the 32 bits, and keeps bit k % 8 of it.
-    let source = _mm256_setr_epi64x(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
+    let source =
+        _mm256_setr_epi64x(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
     let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
     let one = _mm256_set1_epi8(1);
     let (blocks, rest) = out.as_chunks_mut::<64>();

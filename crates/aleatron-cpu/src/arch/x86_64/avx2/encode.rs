@@ -1,4 +1,5 @@
-//! Bernoulli encoding, eight 32-bit stream words at a time. See [`encode`](crate::arch::vector::encode).
+//! Bernoulli encoding, eight 32-bit stream words at a time. See
+//! [`encode`](crate::arch::vector::encode).
 
 use super::simd::Avx2;
 

@@ -1,9 +1,11 @@
-//! What complemented streams add to counts, in registers of 256 bits: two of them for 32 weight rows.
+//! What complemented streams add to counts, in registers of 256 bits: two of them for 32 weight
+//! rows.
 
 use crate::arch::portable::signed::LANES;
 use crate::arch::x86_64::memory::{load256, store256};
 use std::arch::x86_64::{
-    __m256i, _mm256_add_epi16, _mm256_and_si256, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_srai_epi16,
+    __m256i, _mm256_add_epi16, _mm256_and_si256, _mm256_set1_epi16, _mm256_setzero_si256,
+    _mm256_srai_epi16,
 };
 
 /// Lanes of a register.

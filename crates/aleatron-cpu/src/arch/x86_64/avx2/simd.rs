@@ -8,10 +8,11 @@ use crate::arch::vector::simd::{Lanes, Simd};
 use crate::arch::x86_64::harley_seal::CountOnes;
 use crate::arch::x86_64::memory::{load256, store256};
 use std::arch::x86_64::{
-    __m256i, _mm_cvtsi32_si128, _mm256_add_epi8, _mm256_add_epi32, _mm256_add_epi64, _mm256_and_si256,
-    _mm256_andnot_si256, _mm256_blend_epi32, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_movemask_ps,
-    _mm256_mul_epu32, _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_sad_epu8, _mm256_set1_epi8,
-    _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_sll_epi32,
+    __m256i, _mm_cvtsi32_si128, _mm256_add_epi8, _mm256_add_epi32, _mm256_add_epi64,
+    _mm256_and_si256, _mm256_andnot_si256, _mm256_blend_epi32, _mm256_castsi256_ps,
+    _mm256_cmpeq_epi32, _mm256_movemask_ps, _mm256_mul_epu32, _mm256_or_si256,
+    _mm256_permutevar8x32_epi32, _mm256_sad_epu8, _mm256_set1_epi8, _mm256_set1_epi32,
+    _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_sll_epi32,
     _mm256_slli_epi32, _mm256_slli_epi64, _mm256_srai_epi32, _mm256_srli_epi16, _mm256_srli_epi64,
     _mm256_xor_si256,
 };
@@ -119,7 +120,8 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn less(self, plane: __m256i, below: __m256i, digit: __m256i) -> __m256i {
-        let (either, both) = unsafe { (_mm256_or_si256(below, digit), _mm256_and_si256(below, digit)) };
+        let (either, both) =
+            unsafe { (_mm256_or_si256(below, digit), _mm256_and_si256(below, digit)) };
         unsafe { _mm256_or_si256(_mm256_andnot_si256(plane, either), both) }
     }
 
@@ -166,7 +168,9 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn multiply(self, counters: [__m256i; 2], factors: [__m256i; 2]) -> [__m256i; 2] {
-        unsafe { [_mm256_mul_epu32(counters[0], factors[0]), _mm256_mul_epu32(counters[1], factors[1])] }
+        unsafe {
+            [_mm256_mul_epu32(counters[0], factors[0]), _mm256_mul_epu32(counters[1], factors[1])]
+        }
     }
 
     #[inline(always)]
@@ -205,12 +209,13 @@ impl CountOnes for Avx2 {
     fn popcount(self, v: __m256i) -> __m256i {
         unsafe {
             let counts = _mm256_setr_epi8(
-                0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3,
-                4,
+                0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3,
+                2, 3, 3, 4,
             );
             let nibble = _mm256_set1_epi8(0x0f);
             let low = _mm256_shuffle_epi8(counts, _mm256_and_si256(v, nibble));
-            let high = _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble));
+            let high =
+                _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble));
             _mm256_sad_epu8(_mm256_add_epi8(low, high), _mm256_setzero_si256())
         }
     }

@@ -13,7 +13,8 @@ use std::arch::x86_64::{
 const REGISTERS: usize = 8;
 const REST: usize = portable::LANES / LANES;
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has its highest bit set.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
+/// its highest bit set.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     for (row, map) in rows.iter().zip(maps.chunks_exact_mut(thresholds.len())) {
@@ -22,16 +23,21 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
             continue;
         };
         let row = Row::from_narrow(row);
-        let blocks = map.as_chunks_mut::<LANES>().0.iter_mut().zip(thresholds.as_chunks::<LANES>().0);
+        let blocks =
+            map.as_chunks_mut::<LANES>().0.iter_mut().zip(thresholds.as_chunks::<LANES>().0);
         for (map, thresholds) in blocks {
             let thresholds = load512(thresholds);
             let (entries, negative) = (row.look_up(thresholds), _mm512_movepi16_mask(thresholds));
-            store512(map, _mm512_mask_sub_epi16(entries, negative, _mm512_setzero_si512(), entries));
+            store512(
+                map,
+                _mm512_mask_sub_epi16(entries, negative, _mm512_setzero_si512(), entries),
+            );
         }
     }
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is added to one sum fits 16 bits with a sign.
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is
+/// added to one sum fits 16 bits with a sign.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn add(maps: &[u16], len: usize, plus: &[MapTap], minus: &[MapTap], sums: &mut [u32]) {
     let (blocks, rest) = sums.as_chunks_mut::<{ REGISTERS * LANES }>();

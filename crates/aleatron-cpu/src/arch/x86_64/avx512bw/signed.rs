@@ -18,7 +18,8 @@ pub(crate) fn ones_of_negative<const S: usize>(
     for i in 0..values.len() {
         let negative = _mm512_movepi16_mask(load512(&values[i]));
         for s in 0..S {
-            sums[s] = _mm512_mask_add_epi16(sums[s], negative, sums[s], _mm512_set1_epi16(ones[s][i]));
+            sums[s] =
+                _mm512_mask_add_epi16(sums[s], negative, sums[s], _mm512_set1_epi16(ones[s][i]));
         }
     }
     stored(sums)

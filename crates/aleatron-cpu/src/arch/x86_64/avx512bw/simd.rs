@@ -8,9 +8,10 @@ use crate::arch::vector::simd::Simd;
 use crate::arch::x86_64::harley_seal::CountOnes;
 use crate::arch::x86_64::memory::{load512, store512};
 use std::arch::x86_64::{
-    __m512i, _mm_setr_epi8, _mm512_add_epi8, _mm512_add_epi64, _mm512_and_si512, _mm512_broadcast_i32x4,
-    _mm512_reduce_add_epi64, _mm512_sad_epu8, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_srli_epi16, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    __m512i, _mm_setr_epi8, _mm512_add_epi8, _mm512_add_epi64, _mm512_and_si512,
+    _mm512_broadcast_i32x4, _mm512_reduce_add_epi64, _mm512_sad_epu8, _mm512_set1_epi8,
+    _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_ternarylogic_epi64,
+    _mm512_xor_si512,
 };
 
 /// Proof that the machine has AVX-512F, AVX-512BW and POPCNT.
@@ -61,22 +62,26 @@ impl Simd for Avx512bw {
 }
 
 impl CountOnes for Avx512bw {
-    /// Two truth tables: the parity and the majority of three bits. The instruction overwrites its first operand, which is
-    /// therefore the running sum.
+    /// Two truth tables: the parity and the majority of three bits. The instruction overwrites its
+    /// first operand, which is therefore the running sum.
     #[inline(always)]
     fn carry_save(self, a: __m512i, b: __m512i, c: __m512i) -> (__m512i, __m512i) {
-        unsafe { (_mm512_ternarylogic_epi64::<0x96>(c, a, b), _mm512_ternarylogic_epi64::<0xe8>(c, a, b)) }
+        unsafe {
+            (_mm512_ternarylogic_epi64::<0x96>(c, a, b), _mm512_ternarylogic_epi64::<0xe8>(c, a, b))
+        }
     }
 
     /// By looking up the counts of nibbles.
     #[inline(always)]
     fn popcount(self, v: __m512i) -> __m512i {
         unsafe {
-            let counts =
-                _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+            let counts = _mm512_broadcast_i32x4(_mm_setr_epi8(
+                0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+            ));
             let nibble = _mm512_set1_epi8(0x0f);
             let low = _mm512_shuffle_epi8(counts, _mm512_and_si512(v, nibble));
-            let high = _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16::<4>(v), nibble));
+            let high =
+                _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi16::<4>(v), nibble));
             _mm512_sad_epu8(_mm512_add_epi8(low, high), _mm512_setzero_si512())
         }
     }

@@ -1,7 +1,8 @@
 //! Looking counts up in a row that is held in registers.
 //!
-//! A row for 8-bit thresholds has 256 entries of 16 bits, eight registers, and one more for the stream of ones. A permutation of
-//! two registers looks 32 thresholds up by their low six bits; the bits above choose among the four answers.
+//! A row for 8-bit thresholds has 256 entries of 16 bits, eight registers, and one more for the
+//! stream of ones. A permutation of two registers looks 32 thresholds up by their low six bits; the
+//! bits above choose among the four answers.
 
 use crate::arch::portable::table as portable;
 use crate::arch::x86_64::memory::{load512, store512};
@@ -52,7 +53,11 @@ pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &
             store512(sums, _mm512_mask_sub_epi16(sum, negative, sum, entry));
         }
     }
-    portable::look_up_signed(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
+    portable::look_up_signed(
+        rows,
+        thresholds.map(|thresholds| &thresholds[whole..]),
+        &mut sums[whole..],
+    );
 }
 
 /// The rows as registers hold them; `None` for those of wider or narrower sequences.
@@ -72,8 +77,11 @@ impl Row {
     #[target_feature(enable = "avx512f,avx512bw")]
     fn new(row: &[u32; ENTRIES]) -> Self {
         let mut entries = [_mm512_setzero_si512(); 8];
-        for (entries, [low, high]) in entries.iter_mut().zip(row.as_chunks::<16>().0.as_chunks::<2>().0) {
-            let (low, high) = (_mm512_cvtepi32_epi16(load512(low)), _mm512_cvtepi32_epi16(load512(high)));
+        for (entries, [low, high]) in
+            entries.iter_mut().zip(row.as_chunks::<16>().0.as_chunks::<2>().0)
+        {
+            let (low, high) =
+                (_mm512_cvtepi32_epi16(load512(low)), _mm512_cvtepi32_epi16(load512(high)));
             *entries = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
         }
         Self { entries, last: _mm512_set1_epi16(row[ENTRIES - 1] as i16) }
@@ -93,8 +101,9 @@ impl Row {
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn look_up(&self, thresholds: __m512i) -> __m512i {
         let bit = |value: i16| _mm512_test_epi16_mask(thresholds, _mm512_set1_epi16(value));
-        let of =
-            |k: usize| _mm512_permutex2var_epi16(self.entries[2 * k], thresholds, self.entries[2 * k + 1]);
+        let of = |k: usize| {
+            _mm512_permutex2var_epi16(self.entries[2 * k], thresholds, self.entries[2 * k + 1])
+        };
         let (sixth, seventh, eighth) = (bit(1 << 6), bit(1 << 7), bit(1 << 8));
         let low = _mm512_mask_blend_epi16(sixth, of(0), of(1));
         let high = _mm512_mask_blend_epi16(sixth, of(2), of(3));

@@ -1,12 +1,18 @@
 //! Integers between layers: the portable loops, compiled for registers of 512 bits.
 
 use crate::arch::portable::arithmetic::{
-    self as portable, DecodeLanes, DecodeRows, LevelLanes, PoolLanes, QuantizeLanes, Saturation, SumLanes,
+    self as portable, DecodeLanes, DecodeRows, LevelLanes, PoolLanes, QuantizeLanes, Saturation,
+    SumLanes,
 };
 
 /// Makes thresholds of counts; how many saturated.
 #[target_feature(enable = "avx512f")]
-pub(crate) fn requantize(sum: SumLanes, level: LevelLanes, offsets: &[f64], counts: &mut [u64]) -> u64 {
+pub(crate) fn requantize(
+    sum: SumLanes,
+    level: LevelLanes,
+    offsets: &[f64],
+    counts: &mut [u64],
+) -> u64 {
     portable::requantize(sum, level, offsets, counts)
 }
 

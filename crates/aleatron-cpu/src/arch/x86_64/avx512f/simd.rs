@@ -8,9 +8,9 @@ use crate::arch::vector::simd::{Lanes, Simd};
 use crate::arch::x86_64::memory::{load512, store512};
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi32_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_mask_shuffle_epi32,
-    _mm512_maskz_compress_epi32, _mm512_mul_epu32, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_sll_epi32,
-    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi64, _mm512_ternarylogic_epi32,
-    _mm512_test_epi32_mask, _mm512_xor_si512,
+    _mm512_maskz_compress_epi32, _mm512_mul_epu32, _mm512_set1_epi32, _mm512_setzero_si512,
+    _mm512_sll_epi32, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi64,
+    _mm512_ternarylogic_epi32, _mm512_test_epi32_mask, _mm512_xor_si512,
 };
 
 /// Proof that the machine has AVX-512F and POPCNT.
@@ -147,7 +147,9 @@ impl Lanes for Avx512f {
 
     #[inline(always)]
     fn multiply(self, counters: [__m512i; 2], factors: [__m512i; 2]) -> [__m512i; 2] {
-        unsafe { [_mm512_mul_epu32(counters[0], factors[0]), _mm512_mul_epu32(counters[1], factors[1])] }
+        unsafe {
+            [_mm512_mul_epu32(counters[0], factors[0]), _mm512_mul_epu32(counters[1], factors[1])]
+        }
     }
 
     #[inline(always)]

@@ -2,9 +2,12 @@
 
 use super::count::add_shared;
 use std::arch::asm;
-use std::arch::x86_64::{__m512i, _mm512_reduce_add_epi64, _mm512_set1_epi64, _mm512_setzero_si512};
+use std::arch::x86_64::{
+    __m512i, _mm512_reduce_add_epi64, _mm512_set1_epi64, _mm512_setzero_si512,
+};
 
-/// ANDs, counts and adds registers that are never loaded: sixteen sums, as in a tile of four by four.
+/// ANDs, counts and adds registers that are never loaded: sixteen sums, as in a tile of four by
+/// four.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn count(words: usize) -> u64 {
     let mut rows = [_mm512_set1_epi64(0x5555_5555_5555_5555); 4];
@@ -33,5 +36,7 @@ pub(crate) fn count(words: usize) -> u64 {
 #[target_feature(enable = "avx512f")]
 fn forget(register: &mut __m512i) {
     // SAFETY: the assembly is empty.
-    unsafe { asm!("/* {0} */", inout(zmm_reg) * register, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("/* {0} */", inout(zmm_reg) * register, options(nomem, nostack, preserves_flags))
+    };
 }

@@ -7,8 +7,8 @@ use std::arch::x86_64::{
     _mm512_setzero_si512,
 };
 
-/// The ones of `words`, in four sums so that no addition waits for the one before it. Prefetching the next lines gains some percent beyond
-/// the second-level cache.
+/// The ones of `words`, in four sums so that no addition waits for the one before it. Prefetching
+/// the next lines gains some percent beyond the second-level cache.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn ones(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<8>();
@@ -20,7 +20,8 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
             *sum = _mm512_add_epi64(*sum, _mm512_popcnt_epi64(load512(block)));
         }
     }
-    let mut sum = _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
+    let mut sum =
+        _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
     for block in blocks {
         sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(load512(block)));
     }
@@ -40,10 +41,13 @@ pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
     tile([a], [b])[0][0]
 }
 
-/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay in registers, so
-/// a loaded block serves `N` or `S` products.
+/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay
+/// in registers, so a loaded block serves `N` or `S` products.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-pub(crate) fn tile<const N: usize, const S: usize>(rows: [&[u64]; N], others: [&[u64]; S]) -> [[u64; S]; N] {
+pub(crate) fn tile<const N: usize, const S: usize>(
+    rows: [&[u64]; N],
+    others: [&[u64]; S],
+) -> [[u64; S]; N] {
     let len = rows[0].len();
     let (blocks, tail) = (len / 8, len - len % 8);
     let (mut row_blocks, mut other_blocks) = ([&[][..]; N], [&[][..]; S]);

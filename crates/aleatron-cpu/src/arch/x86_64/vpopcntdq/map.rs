@@ -1,15 +1,17 @@
-//! Filling maps of counts with permutations of bytes, which every processor has that counts 64-bit lanes and has lanes of bytes.
+//! Filling maps of counts with permutations of bytes, which every processor has that counts 64-bit
+//! lanes and has lanes of bytes.
 //!
-//! A row for 8-bit thresholds has 256 entries and one more for the stream of ones. Their low bytes fill four registers, and so do their
-//! high bytes; a permutation of two registers looks 64 thresholds up by their low seven bits, and the eighth chooses among two answers.
+//! A row for 8-bit thresholds has 256 entries and one more for the stream of ones. Their low bytes
+//! fill four registers, and so do their high bytes; a permutation of two registers looks 64
+//! thresholds up by their low seven bits, and the eighth chooses among two answers.
 
 use crate::arch::portable::map::{self as portable, LANES};
 use crate::arch::x86_64::memory::{load512, store512};
 use std::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_mask_blend_epi8, _mm512_mask_mov_epi16, _mm512_mask_sub_epi16,
-    _mm512_movepi8_mask, _mm512_movepi16_mask, _mm512_packus_epi16, _mm512_permutex2var_epi8,
-    _mm512_set1_epi16, _mm512_setzero_si512, _mm512_test_epi16_mask, _mm512_unpackhi_epi8,
-    _mm512_unpacklo_epi8,
+    __m512i, _mm512_and_si512, _mm512_mask_blend_epi8, _mm512_mask_mov_epi16,
+    _mm512_mask_sub_epi16, _mm512_movepi8_mask, _mm512_movepi16_mask, _mm512_packus_epi16,
+    _mm512_permutex2var_epi8, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_test_epi16_mask,
+    _mm512_unpackhi_epi8, _mm512_unpacklo_epi8,
 };
 
 /// The entries of a row: one for each 8-bit threshold, and one for 2^8.
@@ -30,7 +32,8 @@ const BYTES: [[u8; LANES]; 2] = {
     bytes
 };
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has its highest bit set.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
+/// its highest bit set.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     let (blocks, _) = thresholds.as_chunks::<LANES>();
@@ -62,7 +65,8 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
 struct Thresholds {
     /// Their low bytes, in the order in which the bytes of two registers of entries are unpacked.
     bytes: __m512i,
-    /// Which of them are in the upper half of the row, and of the first and the second 32, which are 2^8 and which have the highest bit.
+    /// Which of them are in the upper half of the row, and of the first and the second 32, which
+    /// are 2^8 and which have the highest bit.
     upper: u64,
     ones: [u32; 2],
     negative: [u32; 2],
@@ -75,7 +79,8 @@ impl Thresholds {
         let (halves, _) = block.as_chunks::<32>();
         let (first, second) = (load512(&halves[0]), load512(&halves[1]));
         let (low, one) = (_mm512_set1_epi16(0xff), _mm512_set1_epi16(0x100));
-        let bytes = _mm512_packus_epi16(_mm512_and_si512(first, low), _mm512_and_si512(second, low));
+        let bytes =
+            _mm512_packus_epi16(_mm512_and_si512(first, low), _mm512_and_si512(second, low));
         Self {
             bytes,
             upper: _mm512_movepi8_mask(bytes),
@@ -98,7 +103,9 @@ impl Row {
         let mut planes = [[_mm512_setzero_si512(); 4]; 2];
         for (plane, bytes) in planes.iter_mut().zip(&BYTES) {
             let bytes = load512(bytes);
-            for (plane, [first, second]) in plane.iter_mut().zip(row.as_chunks::<32>().0.as_chunks::<2>().0) {
+            for (plane, [first, second]) in
+                plane.iter_mut().zip(row.as_chunks::<32>().0.as_chunks::<2>().0)
+            {
                 *plane = _mm512_permutex2var_epi8(load512(first), bytes, load512(second));
             }
         }
