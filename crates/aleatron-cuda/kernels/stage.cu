@@ -217,6 +217,47 @@ KERNEL(stage_gather, GatherElementsParams, 256) {
     }
 }
 
+// What is found about the values that become thresholds.
+struct Found {
+    // The index of the first value that is refused, or the greatest number.
+    u64 refused;
+};
+
+// Turns floats into the thresholds of a layer.
+struct FloatsToThresholds {
+    // A `Found`.
+    u64 found;
+    // Where the number of values outside the interval is added; 0 where it is not counted.
+    u64 saturated;
+    // The least and the greatest value, after dividing, that is not refused.
+    double least;
+    double most;
+    Quantizer quantizer;
+};
+
+DEVICE u64 threshold_of_float(const FloatsToThresholds& t, u64 index, double x, bool* is_outside) {
+    const double value = x / t.quantizer.scale;
+    if (!(t.least <= value && value <= t.most)) {
+        atomicMin(&((Found*)t.found)->refused, index);
+    }
+    return quantized(t.quantizer, value, is_outside);
+}
+
+// Turns integers into the thresholds of a layer.
+struct IntegersToThresholds {
+    Keys keys;
+    // Of `Requantizer`.
+    u64 table;
+    u64 saturated;
+    u32 has_signs;
+    u32 padding;
+};
+
+DEVICE u64 threshold_of_integer(const IntegersToThresholds& t, u32 element, i64 value, bool* is_outside) {
+    const Requantizer& q = ((const Requantizer*)t.table)[key_of(t.keys, element)];
+    return requantized(q, value, t.has_signs, is_outside);
+}
+
 struct PoolParams {
     // Of the output.
     Elements elements;
@@ -236,19 +277,19 @@ struct PoolParams {
     u32 rest;
 };
 
-KERNEL(stage_pool, PoolParams, 256) {
-    u64 index;
-    u32 element;
-    if (!element_of(p.elements, &index, &element)) {
-        return;
-    }
+// A pooled element: of floats the first, of integers the second.
+struct Pooled {
+    double value;
+    i64 integer;
+};
+
+DEVICE Pooled pooled(const PoolParams& p, u64 index) {
     const u32 column = (u32)(index % p.windows[1]);
     const u64 rest = index / p.windows[1];
     const u32 row = (u32)(rest % p.windows[0]);
     // Images follow each other over channels and samples.
     const u64 image = rest / p.windows[0] * p.size[0] * p.size[1];
-    double sum = 0.0, best = 0.0;
-    i64 integer_sum = 0, integer_best = 0;
+    Pooled sum = {0.0, 0}, best = {0.0, 0};
     u32 n = 0;
     for (u32 r = 0; r < p.window[0]; ++r) {
         const u32 y = row * p.stride[0] + r - p.padding[0];
@@ -263,47 +304,67 @@ KERNEL(stage_pool, PoolParams, 256) {
             const u64 at = image + (u64)y * p.size[1] + x;
             if (p.is_float) {
                 const double value = ((const double*)p.in)[at];
-                sum += value;
-                best = n == 0 || value > best ? value : best;
+                sum.value += value;
+                best.value = n == 0 || value > best.value ? value : best.value;
             } else {
                 const i64 value = ((const i64*)p.in)[at];
-                integer_sum += value;
-                integer_best = n == 0 || value > integer_best ? value : integer_best;
+                sum.integer += value;
+                best.integer = n == 0 || value > best.integer ? value : best.integer;
             }
             ++n;
         }
     }
+    if (!p.averages) {
+        return best;
+    }
     const u32 count = p.counts_padding ? p.window[0] * p.window[1] : n;
     if (p.is_float) {
-        ((double*)p.out)[index] = p.averages ? sum / (double)count : best;
-    } else if (p.averages) {
-        // The nearest integer, and of two the greater: a quotient that is rounded down.
-        const i64 above = 2 * integer_sum + count, below = 2 * (i64)count;
-        const i64 quotient = above / below;
-        ((i64*)p.out)[index] = quotient - (above % below < 0 ? 1 : 0);
+        sum.value /= (double)count;
     } else {
-        ((i64*)p.out)[index] = integer_best;
+        // The nearest integer, and of two the greater: a quotient that is rounded down.
+        const i64 above = 2 * sum.integer + count, below = 2 * (i64)count;
+        sum.integer = above / below - (above % below < 0 ? 1 : 0);
+    }
+    return sum;
+}
+
+KERNEL(stage_pool, PoolParams, 256) {
+    u64 index;
+    u32 element;
+    if (element_of(p.elements, &index, &element)) {
+        const Pooled result = pooled(p, index);
+        ((u64*)p.out)[index] = p.is_float ? float_bits(result.value) : (u64)result.integer;
     }
 }
 
-// What is found about the values that become thresholds.
-struct Found {
-    // The index of the first value that is refused, or the greatest number.
-    u64 refused;
+// A pool and the step behind it that turns its results into thresholds.
+struct PoolThresholdsParams {
+    PoolParams pool;
+    // The one of the type that is pooled; the other is not read.
+    FloatsToThresholds floats;
+    IntegersToThresholds integers;
 };
+
+KERNEL(stage_pool_thresholds, PoolThresholdsParams, 256) {
+    u64 index;
+    u32 element;
+    bool is_outside = false;
+    if (element_of(p.pool.elements, &index, &element)) {
+        const Pooled result = pooled(p.pool, index);
+        ((u64*)p.pool.out)[index] = p.pool.is_float ? threshold_of_float(p.floats, index, result.value, &is_outside)
+                                                    : threshold_of_integer(p.integers, element, result.integer, &is_outside);
+    }
+    const u64 saturated = p.pool.is_float ? p.floats.saturated : p.integers.saturated;
+    if (saturated != 0) {
+        count_in_block((u64*)saturated, is_outside);
+    }
+}
 
 struct QuantizeParams {
     Elements elements;
     u64 in;
     u64 out;
-    // A `Found`.
-    u64 found;
-    // Where the number of values outside the interval is added; 0 where it is not counted.
-    u64 saturated;
-    // The least and the greatest value, after dividing, that is not refused.
-    double least;
-    double most;
-    Quantizer quantizer;
+    FloatsToThresholds thresholds;
 };
 
 KERNEL(stage_quantize, QuantizeParams, 256) {
@@ -311,27 +372,18 @@ KERNEL(stage_quantize, QuantizeParams, 256) {
     u32 element;
     bool is_outside = false;
     if (element_of(p.elements, &index, &element)) {
-        const double value = ((const double*)p.in)[index] / p.quantizer.scale;
-        if (!(p.least <= value && value <= p.most)) {
-            atomicMin(&((Found*)p.found)->refused, index);
-        }
-        ((u64*)p.out)[index] = quantized(p.quantizer, value, &is_outside);
+        ((u64*)p.out)[index] = threshold_of_float(p.thresholds, index, ((const double*)p.in)[index], &is_outside);
     }
-    if (p.saturated != 0) {
-        count_in_block((u64*)p.saturated, is_outside);
+    if (p.thresholds.saturated != 0) {
+        count_in_block((u64*)p.thresholds.saturated, is_outside);
     }
 }
 
 struct RequantizeParams {
     Elements elements;
-    Keys keys;
     u64 in;
     u64 out;
-    // Of `Requantizer`.
-    u64 table;
-    u64 saturated;
-    u32 has_signs;
-    u32 padding;
+    IntegersToThresholds thresholds;
 };
 
 KERNEL(stage_requantize, RequantizeParams, 256) {
@@ -339,10 +391,9 @@ KERNEL(stage_requantize, RequantizeParams, 256) {
     u32 element;
     bool is_outside = false;
     if (element_of(p.elements, &index, &element)) {
-        const Requantizer& q = ((const Requantizer*)p.table)[key_of(p.keys, element)];
-        ((u64*)p.out)[index] = requantized(q, ((const i64*)p.in)[index], p.has_signs, &is_outside);
+        ((u64*)p.out)[index] = threshold_of_integer(p.thresholds, element, ((const i64*)p.in)[index], &is_outside);
     }
-    if (p.saturated != 0) {
-        count_in_block((u64*)p.saturated, is_outside);
+    if (p.thresholds.saturated != 0) {
+        count_in_block((u64*)p.thresholds.saturated, is_outside);
     }
 }

@@ -5,9 +5,14 @@ mod common;
 
 use std::sync::Arc;
 
-use aleatron_core::arithmetic::{Activation, FloatStage, Pool, PoolKind, PoolShape};
+use aleatron_core::arithmetic::{
+    Accumulator, Activation, FloatStage, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer,
+};
 use aleatron_core::backend::{Batch, PrepareOptions};
-use aleatron_core::program::{Program, ProgramBatch, ProgramBuilder, SlotId, ValueRange, plain};
+use aleatron_core::generator::Width;
+use aleatron_core::program::{
+    Pattern, Program, ProgramBatch, ProgramBuilder, SlotId, ValueRange, plain,
+};
 use aleatron_core::{
     Backend, Cancel, ConvShape, Convolution, Encoding, LayerIndex, LayerSpec, Length, Polarity,
     SampleSeed, Topology, Weights,
@@ -64,7 +69,7 @@ fn network(polarity: Polarity, bits: usize) -> Arc<Program> {
     let pool =
         PoolShape::new(Pool::new(PoolKind::Max, [2, 2]).with_stride([1, 1]), [3, 9, 8]).unwrap();
     let mut value = program.pool(image, pool).unwrap();
-    for (index, n_neurons) in [(1, 20), (2, 5)] {
+    for (index, n_neurons, scale) in [(1, 20, 0.1), (2, 5, 4.0)] {
         let n_inputs = program.slot(value).unwrap().len;
         let dense =
             layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
@@ -72,20 +77,61 @@ fn network(polarity: Polarity, bits: usize) -> Arc<Program> {
             // Behind a rectifier.
             program.set_non_negative(dense).unwrap();
         }
-        let thresholds = program.quantize(dense, value, 4.0, None, ValueRange::Saturate).unwrap();
+        let thresholds = program.quantize(dense, value, scale, None, ValueRange::Saturate).unwrap();
         value = decoded(&mut program, dense, thresholds);
     }
     Arc::new(program.finish(vec![value]).unwrap())
 }
 
+/// The same in integers: accumulators, a mean whose kernel also requantizes with a requantizer for
+/// each channel, and a dense layer.
+fn integer_network(polarity: Polarity, bits: usize) -> Arc<Program> {
+    let mut program = ProgramBuilder::default();
+    let shape =
+        ConvShape::new(Convolution::conv2d([2, 9, 8], 3, [3, 3]).with_padding([1, 1])).unwrap();
+    let features = program.input(shape.n_inputs()).unwrap();
+    let conv = layer(&mut program, Topology::Conv(shape), 0, polarity, bits);
+    let thresholds = program.quantize(conv, features, 1.0, None, ValueRange::Saturate).unwrap();
+    let counts = program.product(conv, thresholds).unwrap();
+    let held = Accumulator::new(20, vec![5, -3, 0], IntegerActivation::Identity).unwrap();
+    let image = program.accumulate(conv, counts, held).unwrap();
+    let pool = PoolShape::new(Pool::new(PoolKind::Average, [2, 3]).with_stride([2, 2]), [3, 9, 8])
+        .unwrap();
+    let pooled = program.pool(image, pool).unwrap();
+    let n_inputs = program.slot(pooled).unwrap().len;
+    let topology = Topology::Dense { n_inputs, n_neurons: 20 };
+    let dense = layer(&mut program, topology, 1, polarity, bits);
+    let width = program.layer_at(dense).unwrap().spec.encoding().input_width();
+    // Some integers are past the ends, so that saturated ones are counted.
+    let multiplier = match polarity {
+        Polarity::Unipolar => 200,
+        Polarity::Bipolar => 1000,
+        Polarity::Signed => 12_000,
+    };
+    let comparator = Width::new(width.bits().min(12)).unwrap();
+    let requantizers: Vec<_> = (0..3_u64)
+        .map(|k| Requantizer::new(multiplier + 77 * k, 20, 4, comparator, polarity).unwrap())
+        .collect();
+    let requantizers = Pattern::per_row(&requantizers, n_inputs / 3).unwrap();
+    let thresholds = program.requantize(dense, pooled, requantizers).unwrap();
+    let counts = program.product(dense, thresholds).unwrap();
+    let held = Accumulator::new(20, vec![1; 20], IntegerActivation::Identity).unwrap();
+    let scores = program.accumulate(dense, counts, held).unwrap();
+    Arc::new(program.finish(vec![scores]).unwrap())
+}
+
 #[test]
 fn networks_of_few_and_many_samples_equal_the_plain_steps() {
     let (cuda, cpu) = (CudaBackend::on(context()), CpuBackend::default());
-    for (polarity, bits, samples) in [
+    let networks: [fn(Polarity, usize) -> Arc<Program>; 2] = [network, integer_network];
+    let cases = [
         (Polarity::Unipolar, 64, &[1, 4][..]),
         (Polarity::Bipolar, 100, &[1, 4]),
         (Polarity::Signed, 64, &[1, 4, 9]),
-    ] {
+    ];
+    for (network, (polarity, bits, samples)) in
+        networks.into_iter().flat_map(|network| cases.map(|case| (network, case)))
+    {
         let program = network(polarity, bits);
         let options = PrepareOptions::default();
         let layers =
@@ -102,6 +148,10 @@ fn networks_of_few_and_many_samples_equal_the_plain_steps() {
                     layers[layer].counts(&Batch::thresholds(thresholds, seed), Cancel::NEVER)
                 });
             let expected = expected.unwrap();
+            assert_ne!(
+                expected.saturated[1], 0,
+                "{polarity:?}, {bits} bits: no pooled value is outside"
+            );
             // The third run is a recorded one.
             for _ in 0..if n_samples == 1 { 3 } else { 1 } {
                 let output = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap();

@@ -281,7 +281,7 @@ pub(crate) mod kernels {
     use crate::plan::few::FewKernel;
     use crate::program::params::{
         AccumulateParams, CombineParams, DecodeParams, GatherElementsParams, MapParams, PoolParams,
-        QuantizeParams, RequantizeParams,
+        PoolThresholdsParams, QuantizeParams, RequantizeParams,
     };
 
     macro_rules! kernels {
@@ -324,6 +324,7 @@ pub(crate) mod kernels {
         STAGE_COMBINE = "stage_combine"(CombineParams), 256;
         STAGE_GATHER = "stage_gather"(GatherElementsParams), 256;
         STAGE_POOL = "stage_pool"(PoolParams), 256;
+        STAGE_POOL_THRESHOLDS = "stage_pool_thresholds"(PoolThresholdsParams), 256;
         STAGE_QUANTIZE = "stage_quantize"(QuantizeParams), 256;
         STAGE_REQUANTIZE = "stage_requantize"(RequantizeParams), 256;
     }

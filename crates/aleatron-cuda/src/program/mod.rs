@@ -40,7 +40,21 @@ enum CardStep {
         /// The steps behind the layer that run with it if nothing else needs what is between them.
         fused: Option<Fused>,
     },
-    Stage(StageStep),
+    Stage {
+        stage: StageStep,
+        /// The steps behind it that run in the same launch: 0 or 1.
+        n_fused: usize,
+    },
+}
+
+impl CardStep {
+    /// Returns the number of steps that run in the launch of this step, without it.
+    fn n_fused(&self) -> usize {
+        match self {
+            Self::Product { fused, .. } => fused.as_ref().map_or(0, |fused| fused.n_steps),
+            Self::Stage { n_fused, .. } => *n_fused,
+        }
+    }
 }
 
 /// Steps that run with the layer before them.
@@ -86,7 +100,16 @@ impl CudaProgram {
                 continue;
             }
             match StageStep::new(context, &stream, program, step, &magnitudes, &mut n_quantized)? {
-                Some(step) => steps.push(CardStep::Stage(step)),
+                Some(stage) => {
+                    if let Some(CardStep::Stage { stage: before, n_fused }) = steps.last_mut()
+                        && *n_fused == 0
+                        && is_only_use(program, k - 1)
+                        && before.fuses_with(&stage)
+                    {
+                        *n_fused = 1;
+                    }
+                    steps.push(CardStep::Stage { stage, n_fused: 0 });
+                }
                 None => return Ok(None),
             }
         }
@@ -193,6 +216,15 @@ impl CudaProgram {
     }
 }
 
+/// Returns whether the next step, and nothing else, uses the output of a step.
+fn is_only_use(program: &Program, step: usize) -> bool {
+    let steps = program.steps();
+    let slot = steps[step].output();
+    let users = steps.iter().filter(|step| step.inputs().contains(&slot)).count();
+    let is_next = steps.get(step + 1).is_some_and(|step| step.inputs() == [slot]);
+    users == 1 && is_next && !program.outputs().contains(&slot)
+}
+
 /// Returns the steps that can run with the layer at a step: those that alone use what the one
 /// before computes.
 fn fused(
@@ -203,17 +235,10 @@ fn fused(
     magnitudes: &[u128],
 ) -> Result<Option<Fused>> {
     let steps = program.steps();
-    let only_user = |slot: SlotId, k: usize| {
-        let users = steps.iter().filter(|step| step.inputs().contains(&slot)).count();
-        let is_next = steps.get(k).is_some_and(|step| step.inputs() == [slot]);
-        users == 1 && is_next && !program.outputs().contains(&slot)
-    };
-    let Some(first) =
-        steps.get(product + 1).filter(|_| only_user(steps[product].output(), product + 1))
-    else {
+    let Some(first) = steps.get(product + 1).filter(|_| is_only_use(program, product)) else {
         return Ok(None);
     };
-    let second = steps.get(product + 2).filter(|_| only_user(first.output(), product + 2));
+    let second = steps.get(product + 2).filter(|_| is_only_use(program, product + 1));
     for (second, n_steps) in [(second, 2), (None, 1)] {
         if n_steps == 2 && second.is_none() {
             continue;

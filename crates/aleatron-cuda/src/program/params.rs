@@ -142,17 +142,24 @@ pub(crate) struct QuantizeEntry {
     pub(crate) has_signs: u32,
 }
 
+/// Turns floats into the thresholds of a layer.
+#[derive(Debug, Clone, Copy, bytemuck::Zeroable)]
+#[repr(C)]
+pub(crate) struct FloatsToThresholds {
+    pub(crate) found: u64,
+    pub(crate) saturated: u64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) quantizer: QuantizeEntry,
+}
+
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct QuantizeParams {
     pub(crate) elements: Elements,
     pub(crate) input: u64,
     pub(crate) out: u64,
-    pub(crate) found: u64,
-    pub(crate) saturated: u64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-    pub(crate) quantizer: QuantizeEntry,
+    pub(crate) thresholds: FloatsToThresholds,
 }
 
 /// A requantizer.
@@ -199,15 +206,31 @@ pub(crate) struct FinishStage {
     pub(crate) saturated: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Turns integers into the thresholds of a layer.
+#[derive(Debug, Clone, Copy, bytemuck::Zeroable)]
 #[repr(C)]
-pub(crate) struct RequantizeParams {
-    pub(crate) elements: Elements,
+pub(crate) struct IntegersToThresholds {
     pub(crate) keys: Keys,
-    pub(crate) input: u64,
-    pub(crate) out: u64,
     pub(crate) table: u64,
     pub(crate) saturated: u64,
     pub(crate) has_signs: u32,
     pub(crate) padding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RequantizeParams {
+    pub(crate) elements: Elements,
+    pub(crate) input: u64,
+    pub(crate) out: u64,
+    pub(crate) thresholds: IntegersToThresholds,
+}
+
+/// A pool and the step behind it that turns its results into thresholds.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct PoolThresholdsParams {
+    pub(crate) pool: PoolParams,
+    pub(crate) floats: FloatsToThresholds,
+    pub(crate) integers: IntegersToThresholds,
 }

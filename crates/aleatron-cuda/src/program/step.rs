@@ -8,11 +8,13 @@ use aleatron_core::program::{
     Bounds, ConstantOp, Pattern, Program, Sign, SlotKind, Step, StepKind, ValueRange,
 };
 use aleatron_core::{Error as CoreError, LayerSpec, Polarity};
+use bytemuck::Zeroable;
 
 use super::params::{
     AccumulateParams, CombineParams, DecodeParams, Elements, FinishKind, FinishStage,
-    GatherElementsParams, Keys, LayerCounts, MAX_SOURCES, MapKind, MapParams, PoolParams,
-    QuantizeEntry, QuantizeParams, RequantizeEntry, RequantizeParams,
+    FloatsToThresholds, GatherElementsParams, IntegersToThresholds, Keys, LayerCounts, MAX_SOURCES,
+    MapKind, MapParams, PoolParams, PoolThresholdsParams, QuantizeEntry, QuantizeParams,
+    RequantizeEntry, RequantizeParams,
 };
 use crate::driver::{CudaContext, DeviceBuffer, Grid, Stream, View, kernels};
 use crate::error::{Error, Result};
@@ -66,7 +68,14 @@ enum Op {
     Gather { map: DeviceBuffer<u32> },
     Pool { shape: PoolShape, is_float: bool },
     Quantize(Box<QuantizeOp>),
-    Requantize { layer: usize, table: Table, has_signs: bool },
+    Requantize(RequantizeOp),
+}
+
+#[derive(Debug)]
+struct RequantizeOp {
+    layer: usize,
+    table: Table,
+    has_signs: bool,
 }
 
 #[derive(Debug)]
@@ -222,11 +231,8 @@ impl StageStep {
                 else {
                     return Ok(None);
                 };
-                Op::Requantize {
-                    layer: *layer,
-                    table,
-                    has_signs: spec.polarity() == Polarity::Signed,
-                }
+                let has_signs = spec.polarity() == Polarity::Signed;
+                Op::Requantize(RequantizeOp { layer: *layer, table, has_signs })
             }
             _ => return Ok(None),
         };
@@ -336,56 +342,116 @@ impl StageStep {
                 queue.launch(&kernels::STAGE_GATHER, grid, 0, &params, 24 * n)
             }
             Op::Pool { shape, is_float } => {
-                let pair = |of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> {
-                    Ok([size_u32(of(0), "size of a pool")?, size_u32(of(1), "size of a pool")?])
-                };
-                let (pool, windows) = (shape.pool(), shape.windows());
-                let params = PoolParams {
-                    elements,
-                    input: input(0)?,
-                    out,
-                    size: pair(&|k| windows[k].axis().size)?,
-                    windows: pair(&|k| windows[k].len())?,
-                    window: pair(&|k| pool.window[k])?,
-                    stride: pair(&|k| pool.stride[k])?,
-                    padding: pair(&|k| pool.padding[k][0])?,
-                    is_float: (*is_float).into(),
-                    averages: (pool.kind == PoolKind::Average).into(),
-                    counts_padding: (pool.border == Border::Zeros).into(),
-                    rest: 0,
-                };
+                let params = pool_params(elements, input(0)?, out, shape, *is_float)?;
                 queue.launch(&kernels::STAGE_POOL, grid, 0, &params, 16 * n)
             }
             Op::Quantize(op) => {
-                let saturated = views.saturated.from(8 * op.layer as u64)?.check(8)?;
-                let params = QuantizeParams {
-                    elements,
-                    input: input(0)?,
-                    out,
-                    found: views.found.from(8 * op.index as u64)?.check(8)?,
-                    saturated: if op.counts_saturated { saturated } else { 0 },
-                    least: op.allowed[0],
-                    most: op.allowed[1],
-                    quantizer: op.quantizer,
-                };
+                let (input, thresholds) = (input(0)?, op.params(views)?);
+                let params = QuantizeParams { elements, input, out, thresholds };
                 queue.launch(&kernels::STAGE_QUANTIZE, grid, COUNTER_BYTES, &params, 16 * n)
             }
-            Op::Requantize { layer, table, has_signs } => {
-                let entry = size_of::<RequantizeEntry>() as u128;
-                let params = RequantizeParams {
-                    elements,
-                    keys: table.params(self.len)?,
-                    input: input(0)?,
-                    out,
-                    table: table.entries.view().check(entry * table.n_entries as u128)?,
-                    saturated: views.saturated.from(8 * *layer as u64)?.check(8)?,
-                    has_signs: (*has_signs).into(),
-                    padding: 0,
-                };
+            Op::Requantize(op) => {
+                let (input, thresholds) = (input(0)?, op.params(self.len, views)?);
+                let params = RequantizeParams { elements, input, out, thresholds };
                 queue.launch(&kernels::STAGE_REQUANTIZE, grid, COUNTER_BYTES, &params, 16 * n)
             }
         }
     }
+
+    /// Returns whether one launch can run this step and `next`, which alone uses its output: a pool
+    /// whose results become thresholds.
+    pub(super) fn fuses_with(&self, next: &Self) -> bool {
+        matches!((&self.op, &next.op), (Op::Pool { .. }, Op::Quantize(_) | Op::Requantize(_)))
+            && self.len == next.len
+    }
+
+    /// Gives this step and the one behind it, for which [`Self::fuses_with`] is true, to a queue as
+    /// one launch. `views` has the inputs of this step and the output of `next`.
+    pub(super) fn give_with(
+        &self,
+        next: &Self,
+        queue: &Queue<'_>,
+        n_samples: usize,
+        views: &StepViews<'_>,
+    ) -> Result<()> {
+        let place = "cuda::program::StageStep::give_with";
+        let (Op::Pool { shape, is_float }, [view], [len]) =
+            (&self.op, &views.inputs[..], &self.input_lens[..])
+        else {
+            return Err(CoreError::Internal { place }.into());
+        };
+        let n = n_samples as u64 * self.len as u64;
+        let elements = Elements { n, len: size_u32(self.len, "elements of a sample")?, padding: 0 };
+        let (input, out) = (
+            view.check(8 * n_samples as u128 * *len as u128)?,
+            views.output.check(8 * u128::from(n))?,
+        );
+        let pool = pool_params(elements, input, out, shape, *is_float)?;
+        let (mut floats, mut integers) =
+            (FloatsToThresholds::zeroed(), IntegersToThresholds::zeroed());
+        match &next.op {
+            Op::Quantize(op) if *is_float => floats = op.params(views)?,
+            Op::Requantize(op) if !is_float => integers = op.params(self.len, views)?,
+            _ => return Err(CoreError::Internal { place }.into()),
+        }
+        let params = PoolThresholdsParams { pool, floats, integers };
+        let (kernel, grid) = (&kernels::STAGE_POOL_THRESHOLDS, Grid::row(n.div_ceil(THREADS))?);
+        queue.launch(kernel, grid, COUNTER_BYTES, &params, 16 * n)
+    }
+}
+
+impl QuantizeOp {
+    fn params(&self, views: &StepViews<'_>) -> Result<FloatsToThresholds> {
+        let saturated = views.saturated.from(8 * self.layer as u64)?.check(8)?;
+        Ok(FloatsToThresholds {
+            found: views.found.from(8 * self.index as u64)?.check(8)?,
+            saturated: if self.counts_saturated { saturated } else { 0 },
+            least: self.allowed[0],
+            most: self.allowed[1],
+            quantizer: self.quantizer,
+        })
+    }
+}
+
+impl RequantizeOp {
+    fn params(&self, len: usize, views: &StepViews<'_>) -> Result<IntegersToThresholds> {
+        let entry = size_of::<RequantizeEntry>() as u128;
+        Ok(IntegersToThresholds {
+            keys: self.table.params(len)?,
+            table: self.table.entries.view().check(entry * self.table.n_entries as u128)?,
+            saturated: views.saturated.from(8 * self.layer as u64)?.check(8)?,
+            has_signs: self.has_signs.into(),
+            padding: 0,
+        })
+    }
+}
+
+/// Returns the parameters of a pool; `elements` are those of its output.
+fn pool_params(
+    elements: Elements,
+    input: u64,
+    out: u64,
+    shape: &PoolShape,
+    is_float: bool,
+) -> Result<PoolParams> {
+    let pair = |of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> {
+        Ok([size_u32(of(0), "size of a pool")?, size_u32(of(1), "size of a pool")?])
+    };
+    let (pool, windows) = (shape.pool(), shape.windows());
+    Ok(PoolParams {
+        elements,
+        input,
+        out,
+        size: pair(&|k| windows[k].axis().size)?,
+        windows: pair(&|k| windows[k].len())?,
+        window: pair(&|k| pool.window[k])?,
+        stride: pair(&|k| pool.stride[k])?,
+        padding: pair(&|k| pool.padding[k][0])?,
+        is_float: is_float.into(),
+        averages: (pool.kind == PoolKind::Average).into(),
+        counts_padding: (pool.border == Border::Zeros).into(),
+        rest: 0,
+    })
 }
 
 /// Returns the conversion of floats to the thresholds of a layer's inputs.

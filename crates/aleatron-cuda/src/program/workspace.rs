@@ -343,21 +343,33 @@ impl Workspace {
                         &options,
                     )?;
                 }
-                CardStep::Stage(stage) => {
+                CardStep::Stage { stage, n_fused } => {
+                    let last = match self.layout {
+                        Layout::Separate => k,
+                        Layout::Shared => k + n_fused,
+                    };
+                    let output = program.steps()[last].output();
                     let views = StepViews {
                         inputs: step
                             .inputs()
                             .iter()
                             .map(|&id| self.memory().view(program, id, n))
                             .collect::<Result<_>>()?,
-                        output: self.memory().view(program, step.output(), n)?,
+                        output: self.memory().view(program, output, n)?,
                         found: self.exchange.view().from(8 * sizes.outputs as u64)?,
                         saturated: self
                             .exchange
                             .view()
                             .from(8 * (sizes.outputs + owner.n_quantized) as u64)?,
                     };
-                    stage.give(&Queue { stream: &stream, profiler }, n, &views)?;
+                    let queue = Queue { stream: &stream, profiler };
+                    match owner.steps.get(last) {
+                        Some(CardStep::Stage { stage: next, .. }) if last > k => {
+                            stage.give_with(next, &queue, n, &views)?;
+                        }
+                        _ => stage.give(&queue, n, &views)?,
+                    }
+                    skipped = last + 1;
                 }
             }
         }
@@ -391,7 +403,7 @@ impl Workspace {
     ) -> Option<CoreError> {
         let quantized =
             owner.steps.iter().zip(owner.program.steps()).filter_map(|(card, step)| match card {
-                CardStep::Stage(stage) => Some((stage.quantized()?, step)),
+                CardStep::Stage { stage, .. } => Some((stage.quantized()?, step)),
                 CardStep::Product { .. } => None,
             });
         let state = self.state(owner, slots, batch.n_samples);
@@ -447,12 +459,10 @@ fn share(owner: &CudaProgram) -> (Vec<usize>, Vec<usize>) {
     let program = &owner.program;
     let mut last_uses = program.last_uses();
     for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
-        // One launch may read the thresholds of a layer in some blocks while others write what the
-        // fused steps compute.
-        if let CardStep::Product { fused: Some(fused), .. } = card {
-            let last = &mut last_uses[step.input().index()];
-            *last = Some(last.unwrap_or(k).max(k + fused.n_steps));
-        }
+        // One launch may read the input of its first step in some blocks while others write the
+        // output of its last one.
+        let last = &mut last_uses[step.input().index()];
+        *last = Some(last.unwrap_or(k).max(k + card.n_fused()));
     }
     let end = program.steps().len();
     for id in program.outputs() {
