@@ -15,13 +15,18 @@ DEVICE void finish(const FinishParams& p) {
     }
     if (index < (u64)p.finish.n_neurons * p.finish.n_samples) {
         Count* counted = (Count*)p.counted + index;
-        finish_one(p.finish, index, *counted);
+        finish_one(p.finish, index, (u64)(i64)*counted);
         *counted = 0;
     }
 }
 
 KERNEL(finish_32, FinishParams, 256) {
     finish<u32>(p);
+}
+
+// Sums that may be less than 0.
+KERNEL(finish_signed_32, FinishParams, 256) {
+    finish<int>(p);
 }
 
 KERNEL(finish_64, FinishParams, 256) {

@@ -5,6 +5,7 @@
 #include "encode.cu"
 #include "few.cu"
 #include "finish.cu"
+#include "signed.cu"
 #include "sparse.cu"
 #include "stage.cu"
 #include "table.cu"

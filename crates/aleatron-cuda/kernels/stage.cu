@@ -277,6 +277,21 @@ struct PoolParams {
     u32 rest;
 };
 
+struct ReportParams {
+    u64 from;
+    // Memory of the host.
+    u64 to;
+    u64 n;
+};
+
+// Writes results to the host, each word whole: the host may look for any of them.
+KERNEL(stage_report, ReportParams, 256) {
+    const u64 index = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (index < p.n) {
+        store_alone_for_host((u64*)p.to + index, ((const u64*)p.from)[index]);
+    }
+}
+
 // A pooled element: of floats the first, of integers the second.
 struct Pooled {
     double value;

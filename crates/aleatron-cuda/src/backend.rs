@@ -10,7 +10,7 @@ use aleatron_core::{Backend, Cancel, LayerSpec, Weights};
 use crate::driver::{self, CudaContext};
 use crate::error::{Error, Result};
 use crate::gates::{self, GateKind, PairKind};
-use crate::layer::CudaLayer;
+use crate::layer::{CudaLayer, LayerUse};
 use crate::program::CudaProgram;
 use crate::queue::Profiler;
 
@@ -80,7 +80,14 @@ impl CudaBackend {
         options: &PrepareOptions<'_>,
     ) -> Result<CudaLayer> {
         options.cancel.check()?;
-        let layer = CudaLayer::new(&self.context()?, spec, weights, InputSign::Any, options)?;
+        let layer = CudaLayer::new(
+            &self.context()?,
+            spec,
+            weights,
+            InputSign::Any,
+            LayerUse::Calls,
+            options,
+        )?;
         layer.reserve()?;
         Ok(layer)
     }

@@ -27,7 +27,7 @@ pub(crate) const HEAD: usize = 8;
 
 /// What stands in the place of a report or a count that is yet to come; no index of a value and no
 /// count is so large.
-const PENDING: u64 = u64::MAX - 1;
+pub(crate) const PENDING: u64 = u64::MAX - 1;
 
 /// The bit of the reports of one sample's neurons that says that the rest is the index of a value
 /// outside its interval.
@@ -41,7 +41,7 @@ const STATE_IN_HEAD: usize = 2;
 
 /// How long a report is looked for before the driver is asked: longer than any call for which it
 /// matters.
-const LOOK_TIME: Duration = Duration::from_micros(200);
+pub(crate) const LOOK_TIME: Duration = Duration::from_micros(200);
 
 /// Sets that are kept idle at most: more were in use at a time, and will rarely be again.
 const MAX_IDLE: usize = 8;

@@ -1,4 +1,5 @@
-//! Convolutions on a card, and signed dense layers, which are convolutions of one position.
+//! Convolutions on a card, and small signed dense layers of programs, which are convolutions of one
+//! position.
 //!
 //! A chunk of a call is: values up and the streams of all inputs; then, for some positions at a
 //! time, the streams under the kernel gathered as rows of a dense layer, tiles of products with the
@@ -8,6 +9,8 @@
 //! swapped, for the others.
 
 mod direct;
+
+pub(crate) use direct::runs_in_one_launch;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -140,7 +143,7 @@ impl CudaConv {
         };
         let base_len = if product == Product::Xnor { shape.n_outputs() } else { 0 };
         let fixed = 8 * (shape.n_positions() as u128 + base_len as u128);
-        let mut maker = WeightMaker::new(context, spec, weights, product)?;
+        let mut maker = WeightMaker::new(context, spec, weights, product, product.row_streams())?;
         let plan = PatchPlan::new(&sizes, max_batch, fixed, context.free_bytes()?)?;
         let stream = Stream::new(context)?;
         let totals: Vec<u64> = shape

@@ -13,7 +13,7 @@ use aleatron_core::{Cancel, DenseShape, LayerSpec, Quantity, StreamAddress, Weig
 
 use crate::buffers::{BufferSet, BufferSets, ChunkRun, CountOptions, GraphKey, HEAD, SetSizes};
 use crate::driver::{CudaContext, DeviceBuffer, Stream, View};
-use crate::encode::{Encoder, OnesWidth, call_seed, count_row_ones, row_of};
+use crate::encode::{Encoder, OnesWidth, RowStreams, call_seed, count_row_ones, row_of};
 use crate::error::{Error, Result};
 use crate::inputs::{InputStage, Source};
 use crate::kernels::{CallSeed, ResultKind, ValueKind};
@@ -24,6 +24,7 @@ use crate::plan::rows::{Part, StreamWords};
 use crate::plan::tiles::TileShape;
 use crate::product::Product;
 use crate::results::{CardResults, CountWidth, Output, Recipe, Turn, check_values};
+use crate::signed::{SignTerms, complement};
 use crate::size::host_size;
 use crate::weights::{SignFilter, WeightMaker};
 
@@ -32,6 +33,9 @@ const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
 
 /// Bytes of results that a kernel writes where the host reads them.
 const IN_PLACE_RESULT_BYTES: usize = 64 << 10;
+
+/// Bytes that are kept of the ones and the sign of an operand.
+const SIGNED_ONES_BYTES: u128 = 4;
 
 /// Bytes of values up to which a call is recorded and repeated, and not given piece by piece.
 pub(crate) const RECORDED_VALUE_BYTES: usize = 512 << 10;
@@ -74,13 +78,16 @@ pub(crate) struct CudaDense {
     parts: Vec<Part>,
     chunk: usize,
     store: Store,
+    /// The signs of weights and the ones of their streams; `None` of a layer without signs.
+    signed_ones: Option<DeviceBuffer<u32>>,
     stage: InputStage,
     recipe: Recipe,
     sets: BufferSets,
 }
 
 impl CudaDense {
-    /// A layer, with `encoder` for its inputs.
+    /// A layer, with `encoder` for its inputs; gives the encoder back if the streams of a signed
+    /// layer do not fit the card, or counts do not fit 32 bits.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -89,18 +96,23 @@ impl CudaDense {
         encoder: Encoder,
         max_batch: usize,
         cancel: Cancel<'_>,
-    ) -> Result<Self> {
+    ) -> Result<std::result::Result<Self, Encoder>> {
         if max_batch == 0 {
             return Err(aleatron_core::Error::Zero(Quantity::Samples).into());
         }
         let (n, m, length) = (shape.n_inputs(), shape.n_neurons(), shape.length());
         let product = Product::of(shape.polarity(), InputSign::Any);
+        let streams_are = RowStreams::Magnitudes;
+        let mut maker = WeightMaker::new(context, spec, weights, product, streams_are)?;
+        let operand_bytes = if product.is_signed() { SIGNED_ONES_BYTES } else { 0 };
+        let (stream, free) = (StreamWords::of(length), context.free_bytes()?);
+        let plan = MemoryPlan::dense(n, m, stream, max_batch, operand_bytes, free)?;
         if product.is_signed() {
-            return Err(unsupported("signed layers in kernels of unsigned ones"));
+            if plan.parts.len() != 1 || plan.residency != Residency::Kept {
+                return Ok(Err(encoder));
+            }
+            maker.complement_negative()?;
         }
-        let mut maker = WeightMaker::new(context, spec, weights, product)?;
-        let plan =
-            MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
         let ones = match product {
             Product::And | Product::SignedAnd | Product::SplitAnd => None,
             Product::Xnor => {
@@ -120,7 +132,7 @@ impl CudaDense {
                 count_row_ones(&queue, rows, part.stride, neurons.len(), ones, OnesWidth::Bits64)
             }
         };
-        let store = match plan.residency {
+        let (store, signed_ones) = match plan.residency {
             Residency::Kept => {
                 let mut blocks = Vec::new();
                 for (k, part) in plan.parts.iter().enumerate() {
@@ -131,7 +143,7 @@ impl CudaDense {
                     blocks.push(Block { part: k, neurons, rows });
                 }
                 maker.stream().synchronize()?;
-                Store::Kept(blocks)
+                (Store::Kept(blocks), maker.take_signed_ones())
             }
             Residency::Made { rows: at_once } => {
                 let rows = DeviceBuffer::new(context, host_size(plan.widest() * at_once as u64))?;
@@ -151,14 +163,16 @@ impl CudaDense {
                     }
                 }
                 maker.stream().synchronize()?;
-                Store::Made(Box::new(Mutex::new((maker, rows))), at_once)
+                (Store::Made(Box::new(Mutex::new((maker, rows))), at_once), None)
             }
         };
+        let (all, stream) = (n as u64 * length.bits() as u64, Stream::new(context)?);
         let base = match ones {
+            None if product.is_signed() => {
+                Some(DeviceBuffer::with(context, &vec![all; m], &stream)?)
+            }
             None => None,
             Some(ones) => {
-                let stream = Stream::new(context)?;
-                let all = n as u64 * length.bits() as u64;
                 let base: Vec<u64> =
                     ones.read(&stream)?.into_iter().map(|ones| all.wrapping_sub(ones)).collect();
                 Some(DeviceBuffer::with(context, &base, &stream)?)
@@ -172,6 +186,7 @@ impl CudaDense {
             parts: plan.parts,
             chunk: plan.chunk,
             store,
+            signed_ones,
             stage: InputStage {
                 context: Arc::clone(context),
                 n_units: n,
@@ -182,7 +197,7 @@ impl CudaDense {
             recipe: Recipe::dense(m, n, length, product, base),
             sets: BufferSets::default(),
         };
-        Ok(layer)
+        Ok(Ok(layer))
     }
 
     /// The same layer with another choice of kernel. Counts do not depend on it.
@@ -211,7 +226,8 @@ impl CudaDense {
         let stride = stride.ok_or(Error::Internal { place })?;
         Ok(SetSizes {
             values: self.chunk * n,
-            work: self.chunk * stride,
+            // Streams, and then what is kept of their signs.
+            work: self.chunk * (stride + if self.signed_ones.is_some() { n } else { 0 }),
             // Of one sample, they have twice the width.
             counts: self.chunk.max(2) * m,
             results: self.chunk * m,
@@ -263,7 +279,8 @@ impl CudaDense {
     /// Whether a chunk is one launch.
     fn is_few(&self, n_samples: usize) -> bool {
         let one_block = matches!(&self.store, Store::Kept(blocks) if blocks.len() == 1);
-        self.choice == KernelChoice::Auto && one_block && n_samples <= MAX_SAMPLES
+        let has_signs = self.signed_ones.is_some();
+        self.choice == KernelChoice::Auto && one_block && n_samples <= MAX_SAMPLES && !has_signs
     }
 }
 
@@ -373,12 +390,14 @@ impl DenseRun<'_, '_> {
             let (rows, ones) = (set.work.view(), set.row_ones.view());
             count_row_ones(&queue, rows, at.stride, n_samples, ones, OnesWidth::Bits32)?;
         }
-        let mut target = Target {
-            counts: set.counts.view(),
-            n_neurons: layer.shape.n_neurons(),
-            first_neuron: 0,
-            n_samples,
-        };
+        let (n, m) = (layer.shape.n_inputs(), layer.shape.n_neurons());
+        let input_ones = set.work.view().from(n_samples as u64 * at.bytes())?;
+        if layer.signed_ones.is_some() {
+            let part = at.of_rows(n, StreamWords::of(layer.shape.length()))?;
+            complement(&queue, part, n_samples, set.values()?, set.work.view(), input_ones)?;
+        }
+        let mut target =
+            Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         match &layer.store {
             Store::Kept(blocks) => {
                 for block in blocks.iter().filter(|block| block.part == part) {
@@ -407,15 +426,16 @@ impl DenseRun<'_, '_> {
                 }
             }
         }
+        let mut width = CountWidth::Bits32;
+        if let Some(weight_ones) = &layer.signed_ones {
+            let (counts, length) = (set.counts.view(), layer.shape.length().bits());
+            let (n_inputs, n_neurons) = (n, m);
+            SignTerms { weight_ones, input_ones, counts, n_inputs, n_neurons, n_samples, length }
+                .give(&queue)?;
+            width = CountWidth::Signed32;
+        }
         let turn = Turn { first: part == 0, last: part == last };
-        layer.recipe.give(
-            set,
-            options,
-            n_samples,
-            self.card_output(samples)?,
-            CountWidth::Bits32,
-            turn,
-        )
+        layer.recipe.give(set, options, n_samples, self.card_output(samples)?, width, turn)
     }
 
     /// Whether a chunk is recorded: all on the card, one part, and values that go up at once.
@@ -466,6 +486,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         for (k, part) in layer.parts.iter().enumerate() {
             if is_packed {
                 stage.send_streams(set, source, &samples, part)?;
+                stage.send_signs(set, source, &samples)?;
             } else if layer.parts.len() > 1 {
                 stage.encode(set, options, part, 0..samples.len())?;
             }

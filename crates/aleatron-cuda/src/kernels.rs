@@ -179,6 +179,31 @@ pub(crate) struct RowOnesParams {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
+pub(crate) struct ComplementParams {
+    pub(crate) part: RowPart,
+    pub(crate) thresholds: u64,
+    pub(crate) streams: u64,
+    pub(crate) ones: u64,
+    pub(crate) n_rows: u32,
+    pub(crate) lanes: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct SignTermsParams {
+    pub(crate) weight_ones: u64,
+    pub(crate) input_ones: u64,
+    pub(crate) counts: u64,
+    pub(crate) n_inputs: u32,
+    pub(crate) n_neurons: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) length: u32,
+    pub(crate) neuron_tiles: u32,
+    pub(crate) slice: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct FewParams {
     pub(crate) part: RowPart,
     pub(crate) finish: Finish,

@@ -10,7 +10,7 @@ use aleatron_core::program::InputSign;
 use aleatron_core::{Cancel, Encoding, InputSource, LayerSpec, SampleSeed, Topology, Weights};
 
 use crate::buffers::{BufferSet, BufferSets, CountOptions, SetSizes};
-use crate::conv::CudaConv;
+use crate::conv::{CudaConv, runs_in_one_launch};
 use crate::dense::{CudaDense, KernelChoice, unsupported};
 use crate::driver::{CudaContext, Event, Stream, View};
 use crate::encode::{Encoder, Sequences, check_address};
@@ -30,9 +30,18 @@ pub struct CudaLayer {
     kind: Kind,
 }
 
+/// Where a layer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LayerUse {
+    /// By itself.
+    Calls,
+    /// As a step of programs.
+    Program,
+}
+
 enum Kind {
     Dense(Box<CudaDense>),
-    /// Convolutions, and signed dense layers.
+    /// Convolutions, and signed dense layers that run in one launch or do not fit the card.
     Conv(Box<CudaConv>),
     Sparse(Box<CudaSparse>),
     Tabled(Box<CudaTabled>),
@@ -54,6 +63,7 @@ impl CudaLayer {
         spec: &LayerSpec,
         weights: &Weights,
         inputs: InputSign,
+        layer_use: LayerUse,
         options: &PrepareOptions<'_>,
     ) -> Result<Self> {
         let product = Product::of(spec.polarity(), inputs);
@@ -68,6 +78,8 @@ impl CudaLayer {
                 Encoder::Sequences(Sequences::of_inputs(context, &stream, &shared, n, length)?)
             }
         };
+        let is_one_launch =
+            product.is_signed() && layer_use == LayerUse::Program && runs_in_one_launch(spec);
         let kind = match (options.method.resolve(spec)?, spec.encoding(), spec.topology()) {
             (CountMethod::Tables, Encoding::Sequences(pairing), _) => Kind::Tabled(Box::new(
                 CudaTabled::new(context, spec, weights, pairing, encoder, max_batch)?,
@@ -84,11 +96,14 @@ impl CudaLayer {
                 )?;
                 Kind::Sparse(Box::new(layer))
             }
-            (_, _, Topology::Dense { .. }) if !product.is_signed() => {
+            (_, _, Topology::Dense { .. }) if !is_one_launch => {
                 let shape = spec.dense_shape().ok_or_else(|| unsupported("layers of this kind"))?;
-                let layer =
-                    CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)?;
-                Kind::Dense(Box::new(layer))
+                match CudaDense::new(context, spec, shape, weights, encoder, max_batch, cancel)? {
+                    Ok(layer) => Kind::Dense(Box::new(layer)),
+                    Err(encoder) => Kind::Conv(Box::new(CudaConv::new(
+                        context, spec, weights, encoder, inputs, max_batch, cancel,
+                    )?)),
+                }
             }
             (_, _, Topology::Dense { .. } | Topology::Conv(_)) => {
                 let layer =

@@ -33,6 +33,7 @@ mod product;
 mod program;
 mod queue;
 mod results;
+mod signed;
 mod size;
 mod sparse;
 mod table;

@@ -187,12 +187,14 @@ impl Recipe {
         };
         let finish = self.finish(set, n_samples, out, set.results.view(), turn)?;
         let n = n_samples * self.n_neurons;
-        let element: u64 = if width == CountWidth::Bits32 { 4 } else { 8 };
+        let (element, kernel): (u64, _) = match width {
+            CountWidth::Bits32 => (4, &kernels::FINISH_32),
+            CountWidth::Signed32 => (4, &kernels::FINISH_SIGNED_32),
+            CountWidth::Bits64 => (8, &kernels::FINISH_64),
+        };
         let counted = set.counts.view().check(u128::from(element) * n as u128)?;
         let params = FinishParams { finish, counted };
         let grid = Grid::row((n as u64).div_ceil(THREADS))?;
-        let kernel =
-            if width == CountWidth::Bits32 { &kernels::FINISH_32 } else { &kernels::FINISH_64 };
         set.queue(options).launch(kernel, grid, 0, &params, (2 * element + 8) * n as u64)?;
         if self.takes_row_ones {
             set.row_ones.fill(0, &set.stream)?;
@@ -209,5 +211,7 @@ impl Recipe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountWidth {
     Bits32,
+    /// 32 bits in two's complement.
+    Signed32,
     Bits64,
 }

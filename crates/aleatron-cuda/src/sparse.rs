@@ -90,7 +90,8 @@ impl CudaSparse {
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::<u64>::new(context, weight_len)?;
         if !connections.is_empty() {
-            let mut maker = WeightMaker::new(context, spec, weights, product)?;
+            let mut maker =
+                WeightMaker::new(context, spec, weights, product, product.row_streams())?;
             // Pieces whose words a kernel can count.
             let at_once = (host_size(MAX_PART_WORDS) / (2 * length.words())).max(1);
             for start in (0..connections.len()).step_by(at_once) {

@@ -16,6 +16,7 @@ use crate::kernels::{RowPart, ValueKind};
 use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 use crate::queue::Queue;
+use crate::signed::complement;
 use crate::size::{host_size, size_u32};
 
 /// Values converted at a time.
@@ -56,6 +57,9 @@ pub(crate) struct WeightMaker {
     per_row: usize,
     /// What the rows are made of.
     row_streams: RowStreams,
+    /// The ones of each weight stream, less than 0 where it was complemented, where streams of
+    /// negative weights are.
+    signed_ones: Option<DeviceBuffer<u32>>,
     stream: Stream,
     staged: PinnedBuffer<u64>,
     values: DeviceBuffer<u64>,
@@ -79,6 +83,7 @@ impl WeightMaker {
         spec: &LayerSpec,
         weights: &Weights,
         product: Product,
+        row_streams: RowStreams,
     ) -> Result<Self> {
         let stream = Stream::new(context)?;
         let length = spec.length();
@@ -118,7 +123,8 @@ impl WeightMaker {
             weights: weights.clone(),
             kind: product.value_kind(),
             per_row: n,
-            row_streams: product.row_streams(),
+            row_streams,
+            signed_ones: None,
             staged: PinnedBuffer::new(context, piece)?,
             values: DeviceBuffer::new(context, piece)?,
             seed: DeviceBuffer::with(context, &seed.words(), &stream)?,
@@ -126,6 +132,19 @@ impl WeightMaker {
             stream,
             source,
         })
+    }
+
+    /// Complements the streams of negative weights in rows that are made from now on, and keeps the
+    /// ones of all. Rows must be whole.
+    pub(crate) fn complement_negative(&mut self) -> Result<()> {
+        let ones = DeviceBuffer::new(&self.context, self.spec.n_weights())?;
+        self.signed_ones = Some(ones);
+        Ok(())
+    }
+
+    /// Returns the ones of each weight stream, less than 0 where it was complemented.
+    pub(crate) fn take_signed_ones(&mut self) -> Option<DeviceBuffer<u32>> {
+        self.signed_ones.take()
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -192,6 +211,11 @@ impl WeightMaker {
                     let sequence = |unit: usize| shared.weight(neuron, unit, n);
                     self.make_per_stream(&row_part, streams_are, &sequence, to)?;
                 }
+            }
+            if let Some(ones) = &self.signed_ones {
+                let (queue, ones) = (Queue::new(&self.stream), ones.view());
+                let ones = ones.from(4 * (start * n) as u64)?;
+                complement(&queue, row_part, end - start, self.values.view(), to, ones)?;
             }
             self.stream.synchronize()?;
         }

@@ -287,8 +287,8 @@ fn kernels_are_timed() {
         assert!(names.iter().any(|name| name.starts_with("tile_")), "{names:?}");
     }
     // Two rows of one sample, and sixteen of eight.
-    let dense = Topology::Dense { n_inputs: 13, n_neurons: 9 };
-    let layer = Layer::new(dense, 100, Polarity::Signed, None);
+    let one = ConvShape::new(Convolution::conv2d([13, 1, 1], 9, [1, 1])).unwrap();
+    let layer = Layer::new(Topology::Conv(one), 100, Polarity::Signed, None);
     let on_card = layer.on(&backend, 8);
     for (n_samples, kernel) in [(1, "few_"), (4, "few_"), (5, "tile_"), (8, "tile_")] {
         let (profiler, x) = (Profiler::default(), layer.values(n_samples, 37));
@@ -297,6 +297,16 @@ fn kernels_are_timed() {
         assert_eq!(found, layer.expected(&x));
         let times = profiler.times().unwrap();
         assert!(times.iter().any(|time| time.name.starts_with(kernel)), "{n_samples}: {times:?}");
+    }
+    // A dense layer of the same operands multiplies complemented streams once.
+    let dense =
+        Layer::new(Topology::Dense { n_inputs: 13, n_neurons: 9 }, 100, Polarity::Signed, None);
+    let (on_card, profiler, x) = (dense.on(&backend, 8), Profiler::default(), dense.values(3, 37));
+    let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler));
+    assert_eq!(found.unwrap(), dense.expected(&x));
+    let times = profiler.times().unwrap();
+    for name in ["complement", "sign_terms", "finish_signed_32"] {
+        assert!(times.iter().any(|time| time.name == name), "{times:?}");
     }
 }
 

@@ -120,6 +120,20 @@ fn integer_network(polarity: Polarity, bits: usize) -> Arc<Program> {
     Arc::new(program.finish(vec![scores]).unwrap())
 }
 
+/// A dense layer whose inputs are too many for one launch, with another one behind it.
+fn wide_network(polarity: Polarity, bits: usize) -> Arc<Program> {
+    let mut program = ProgramBuilder::default();
+    let mut value = program.input(2 * 9 * 8).unwrap();
+    for (index, n_neurons, scale) in [(0, 7, 1.0), (1, 3, 0.2)] {
+        let n_inputs = program.slot(value).unwrap().len;
+        let dense =
+            layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
+        let thresholds = program.quantize(dense, value, scale, None, ValueRange::Saturate).unwrap();
+        value = decoded(&mut program, dense, thresholds);
+    }
+    Arc::new(program.finish(vec![value]).unwrap())
+}
+
 #[test]
 fn networks_of_few_and_many_samples_equal_the_plain_steps() {
     let (cuda, cpu) = (CudaBackend::on(context()), CpuBackend::default());
@@ -129,9 +143,10 @@ fn networks_of_few_and_many_samples_equal_the_plain_steps() {
         (Polarity::Bipolar, 100, &[1, 4]),
         (Polarity::Signed, 64, &[1, 4, 9]),
     ];
-    for (network, (polarity, bits, samples)) in
-        networks.into_iter().flat_map(|network| cases.map(|case| (network, case)))
-    {
+    let small = networks.into_iter().flat_map(|network| cases.map(|case| (network, case)));
+    let wide: (fn(Polarity, usize) -> Arc<Program>, _) =
+        (wide_network, (Polarity::Signed, 1000, &[1, 3][..]));
+    for (network, (polarity, bits, samples)) in small.chain([wide]) {
         let program = network(polarity, bits);
         let options = PrepareOptions::default();
         let layers =
@@ -150,7 +165,7 @@ fn networks_of_few_and_many_samples_equal_the_plain_steps() {
             let expected = expected.unwrap();
             assert_ne!(
                 expected.saturated[1], 0,
-                "{polarity:?}, {bits} bits: no pooled value is outside"
+                "{polarity:?}, {bits} bits: no value of layer 1 is outside"
             );
             // The third run is a recorded one.
             for _ in 0..if n_samples == 1 { 3 } else { 1 } {

@@ -1,7 +1,7 @@
 //! Small layers of compiled networks in one launch: streams of inputs in shared memory, counts and
 //! results.
 
-use aleatron_core::Length;
+use aleatron_core::{LayerSpec, Length};
 
 use super::{ConvRun, Product, Store, THREADS, rows_per_channel};
 use crate::buffers::{BufferSet, ProgramCall};
@@ -21,6 +21,17 @@ const MAX_INPUT_WORDS: u32 = 4096;
 /// Words that are multiplied for a sample at most: beyond them, tensor cores win back the launches
 /// that they need.
 const MAX_PRODUCT_WORDS: u128 = 1 << 22;
+
+/// The same for dense layers, whose products of batches are a quarter of the work as
+/// [complemented streams](crate::signed).
+const MAX_DENSE_WORDS: u128 = MAX_PRODUCT_WORDS / 4;
+
+/// Returns whether a dense layer is small enough to run in one launch in programs.
+pub(crate) fn runs_in_one_launch(spec: &LayerSpec) -> bool {
+    let words = u128::from(stream_words(spec.length()));
+    spec.n_inputs() as u128 * words <= u128::from(MAX_INPUT_WORDS)
+        && spec.n_weights() as u128 * words <= MAX_DENSE_WORDS
+}
 
 /// Threads that fill a card: fewer wait for memory, more encode the inputs once more for little.
 const WANTED_THREADS: u64 = 1 << 15;

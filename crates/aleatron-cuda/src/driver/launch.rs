@@ -274,14 +274,15 @@ pub(crate) mod kernels {
     use super::{Cow, Kernel, Module, PhantomData};
     use crate::encode::ENCODE_THREADS;
     use crate::kernels::{
-        ConvTableParams, DirectParams, EncodeParams, FewParams, FinishParams, FinishPatchesParams,
-        GateParams, GatherParams, OnesParams, RowOnesParams, SequenceParams, SparseParams,
-        TableCountsParams, TableRowsParams, ThresholdParams, TileParams, WgmmaParams,
+        ComplementParams, ConvTableParams, DirectParams, EncodeParams, FewParams, FinishParams,
+        FinishPatchesParams, GateParams, GatherParams, OnesParams, RowOnesParams, SequenceParams,
+        SignTermsParams, SparseParams, TableCountsParams, TableRowsParams, ThresholdParams,
+        TileParams, WgmmaParams,
     };
     use crate::plan::few::FewKernel;
     use crate::program::params::{
         AccumulateParams, CombineParams, DecodeParams, GatherElementsParams, MapParams, PoolParams,
-        PoolThresholdsParams, QuantizeParams, RequantizeParams,
+        PoolThresholdsParams, QuantizeParams, ReportParams, RequantizeParams,
     };
 
     macro_rules! kernels {
@@ -305,6 +306,7 @@ pub(crate) mod kernels {
         ENCODE_BOTH_SIGNS = "encode_both_signs"(EncodeParams), ENCODE_THREADS;
         ENCODE_SEQUENCE = "encode_sequence"(SequenceParams), 256;
         FINISH_32 = "finish_32"(FinishParams), 256;
+        FINISH_SIGNED_32 = "finish_signed_32"(FinishParams), 256;
         FINISH_64 = "finish_64"(FinishParams), 256;
         ROW_ONES_32 = "row_ones_32"(RowOnesParams), 256;
         ROW_ONES_64 = "row_ones_64"(RowOnesParams), 256;
@@ -316,6 +318,8 @@ pub(crate) mod kernels {
         GATHER_4 = "gather_4"(GatherParams), 256;
         FINISH_PATCHES = "finish_patches"(FinishPatchesParams), 256;
         DIRECT = "direct"(DirectParams), 256;
+        COMPLEMENT = "complement"(ComplementParams), 256;
+        SIGN_TERMS = "sign_terms"(SignTermsParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
         STAGE_DECODE = "stage_decode"(DecodeParams), 256;
@@ -325,6 +329,7 @@ pub(crate) mod kernels {
         STAGE_GATHER = "stage_gather"(GatherElementsParams), 256;
         STAGE_POOL = "stage_pool"(PoolParams), 256;
         STAGE_POOL_THRESHOLDS = "stage_pool_thresholds"(PoolThresholdsParams), 256;
+        STAGE_REPORT = "stage_report"(ReportParams), 256;
         STAGE_QUANTIZE = "stage_quantize"(QuantizeParams), 256;
         STAGE_REQUANTIZE = "stage_requantize"(RequantizeParams), 256;
     }

@@ -61,12 +61,14 @@ pub(crate) struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The plan for a layer of `n_units` inputs and `n_neurons` neurons, with `free` bytes.
+    /// The plan for a layer of `n_units` inputs and `n_neurons` neurons, with `free` bytes;
+    /// `operand_bytes` are kept for each weight and each input beside its stream.
     pub(crate) fn dense(
         n_units: usize,
         n_neurons: usize,
         stream: StreamWords,
         max_batch: usize,
+        operand_bytes: u128,
         free: u64,
     ) -> Result<Self> {
         let all = free;
@@ -76,10 +78,11 @@ impl MemoryPlan {
         let widest =
             |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).max().unwrap_or(0);
         // Values, and counts both as they are counted and as results.
-        let rest = 8 * n_units as u128 + (4 + 8) * n_neurons as u128 + 4;
+        let rest = (8 + operand_bytes) * n_units as u128 + (4 + 8) * n_neurons as u128 + 4;
         let whole = parts(n_units, stream, MAX_PART_WORDS)?;
         let sample_bytes = widest(&whole) + rest;
-        let weight_bytes = row_bytes(&whole) * n_neurons as u128;
+        let row_bytes = row_bytes(&whole) + operand_bytes * n_units as u128;
+        let weight_bytes = row_bytes * n_neurons as u128;
         let left = free.saturating_sub(weight_bytes) / (SETS * sample_bytes);
         if left >= 1 {
             let chunk = bounded_chunk(max_batch, sample_bytes, left);
@@ -116,7 +119,8 @@ mod tests {
     use aleatron_core::Length;
 
     fn plan(n: usize, m: usize, bits: usize, max_batch: usize, free: u64) -> Result<MemoryPlan> {
-        MemoryPlan::dense(n, m, StreamWords::of(Length::new(bits).unwrap()), max_batch, free)
+        let stream = StreamWords::of(Length::new(bits).unwrap());
+        MemoryPlan::dense(n, m, stream, max_batch, 0, free)
     }
 
     #[test]

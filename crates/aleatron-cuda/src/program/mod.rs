@@ -18,7 +18,7 @@ use aleatron_core::{Cancel, Quantity, memory};
 use crate::backend::name_of;
 use crate::driver::{CudaContext, Stream};
 use crate::error::Result;
-use crate::layer::CudaLayer;
+use crate::layer::{CudaLayer, LayerUse};
 use crate::queue::Profiler;
 use step::{FusedStage, LIMIT, StageStep};
 use workspace::{Layout, RunOptions, Workspace};
@@ -122,8 +122,14 @@ impl CudaProgram {
             options.cancel.check()?;
             let options =
                 PrepareOptions { max_batch: chunk.saturating_mul(layer.rows), ..*options };
-            let prepared =
-                CudaLayer::new(context, &layer.spec, &layer.weights, layer.input_sign, &options)?;
+            let prepared = CudaLayer::new(
+                context,
+                &layer.spec,
+                &layer.weights,
+                layer.input_sign,
+                LayerUse::Program,
+                &options,
+            )?;
             // Layers run in the buffers of the program.
             prepared.release();
             let samples = prepared.chunk() / layer.rows;

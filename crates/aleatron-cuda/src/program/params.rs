@@ -226,6 +226,15 @@ pub(crate) struct RequantizeParams {
     pub(crate) thresholds: IntegersToThresholds,
 }
 
+/// Results and where they go on the host.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ReportParams {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) n: u64,
+}
+
 /// A pool and the step behind it that turns its results into thresholds.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
