@@ -124,7 +124,7 @@ fn integer_network(polarity: Polarity, bits: usize) -> Arc<Program> {
 fn wide_network(polarity: Polarity, bits: usize) -> Arc<Program> {
     let mut program = ProgramBuilder::default();
     let mut value = program.input(2 * 9 * 8).unwrap();
-    for (index, n_neurons, scale) in [(0, 7, 1.0), (1, 3, 0.05)] {
+    for (index, n_neurons, scale) in [(0, 30, 1.0), (1, 3, 0.5)] {
         let n_inputs = program.slot(value).unwrap().len;
         let dense =
             layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
