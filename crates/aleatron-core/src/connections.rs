@@ -1,4 +1,4 @@
-//! Which inputs each neuron of a sparse layer sees, as compressed rows.
+//! The connections of sparse layers as compressed rows.
 
 use crate::error::{Error, Quantity, Result};
 
@@ -21,7 +21,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// The connections where `mask`, row-major of neurons by inputs, is true.
+    /// Creates connections where `mask`, row-major of neurons by inputs, is true.
     ///
     /// # Errors
     /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole
@@ -43,7 +43,7 @@ impl Connections {
         )
     }
 
-    /// The connections listed for each neuron.
+    /// Creates connections from a list of inputs per neuron.
     ///
     /// # Errors
     /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does
@@ -106,13 +106,14 @@ impl Connections {
         self.inputs.len()
     }
 
-    /// Whether there is no connection at all.
+    /// Returns whether there are no connections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// Where each neuron's connections start in [`Self::inputs`], and where the last one's end.
+    /// Returns the offset of each neuron's connections in [`Self::inputs`], and the end of the last
+    /// neuron's.
     #[must_use]
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
@@ -124,7 +125,7 @@ impl Connections {
         &self.inputs
     }
 
-    /// The inputs of one neuron; none for a neuron that is not there.
+    /// Returns the inputs of one neuron; empty if the neuron does not exist.
     #[must_use]
     pub fn inputs_of(&self, neuron: usize) -> &[u32] {
         match self.offsets.get(neuron..) {

@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FaultSites {
-    /// Bit k is set if site number k is one of them; there is at least one.
+    /// Bit k is set if the set contains site number k; the set is not empty.
     bits: u16,
 }
 
