@@ -75,7 +75,7 @@ impl LayerIndex {
         }
     }
 
-    /// The index.
+    /// Returns the index.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -111,7 +111,7 @@ impl StreamAddress {
         Self { seed, domain: Domain::Weight, layer: LayerIndex::ALONE, row, unit }
     }
 
-    /// The same stream in the layer at `layer`.
+    /// Returns the same stream in the layer at `layer`.
     #[must_use]
     pub const fn in_layer(self, layer: LayerIndex) -> Self {
         Self { layer, ..self }
@@ -135,13 +135,13 @@ impl StreamAddress {
         self.domain as u32 | self.layer.get() << 4
     }
 
-    /// The counter of `draw` for 32-bit stream word `word`.
+    /// Returns the counter of `draw` for 32-bit stream word `word`.
     #[must_use]
     pub const fn counter(self, word: u32, draw: u32) -> [u32; 4] {
         [word << 3 | draw, self.unit, self.row, self.tag()]
     }
 
-    /// The Philox key.
+    /// Returns the Philox key.
     #[must_use]
     pub const fn key(self) -> [u32; 2] {
         philox::key(self.seed)

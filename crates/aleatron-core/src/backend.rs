@@ -43,7 +43,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// prepared one by one, and the steps between them run on the host.
     ///
     /// # Errors
-    /// As [`Self::prepare`].
+    /// As for [`Self::prepare`].
     fn prepare_program(
         &self,
         _: &Arc<Program>,
@@ -138,7 +138,7 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
     /// measure them.
     ///
     /// # Errors
-    /// As [`Self::counts`].
+    /// As for [`Self::counts`].
     fn profile(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<KernelTime>> {
         self.counts(batch, cancel).map(|_| Vec::new())
     }
@@ -254,8 +254,8 @@ impl<'a> Batch<'a> {
     /// As for [`Self::n_samples`]; [`Error::OutOfRange`] for a threshold above that of the stream
     /// of ones, [`Error::DirtyTail`] for a stream with ones beyond its length, [`Error::Mismatch`]
     /// for a wrong number of signs or for signs of an unsigned layer, [`Error::TooLarge`] for more
-    /// samples than a counter can address.
-    /// [`Error::TooLarge`] for more samples than a counter can name.
+    /// samples than a counter can address. [`Error::TooLarge`] for more samples than a counter can
+    /// address.
     pub fn check(&self, spec: &LayerSpec) -> Result<usize> {
         let n_samples = self.n_samples(spec)?;
         match self.inputs {

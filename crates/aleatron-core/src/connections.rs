@@ -24,8 +24,8 @@ impl Connections {
     /// Creates connections where `mask`, row-major of neurons by inputs, is true.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole
-    /// rows, [`Error::TooLarge`] past 2^32 inputs.
+    /// Returns [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] if the mask is not
+    /// whole rows, [`Error::TooLarge`] above 2^32 inputs.
     pub fn from_mask(mask: &[bool], n_inputs: usize) -> Result<Self> {
         if n_inputs == 0 {
             return Err(Error::Zero(Quantity::Inputs));
@@ -46,9 +46,9 @@ impl Connections {
     /// Creates connections from a list of inputs per neuron.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does
-    /// not strictly increase, [`Error::UnknownInput`] where it names an input at or past
-    /// `n_inputs`, [`Error::TooLarge`] past 2^32 inputs or neurons.
+    /// Returns [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] if a list
+    /// does not strictly increase, [`Error::UnknownInput`] if it names an input at or past
+    /// `n_inputs`, [`Error::TooLarge`] above 2^32 inputs or neurons.
     pub fn from_rows<Row>(rows: impl IntoIterator<Item = Row>, n_inputs: usize) -> Result<Self>
     where
         Row: IntoIterator<Item = usize>,
@@ -88,19 +88,19 @@ impl Connections {
         Ok(connections)
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inputs.len()
@@ -119,7 +119,7 @@ impl Connections {
         &self.offsets
     }
 
-    /// The inputs of all connections, neuron after neuron.
+    /// Returns the inputs of all connections, neuron after neuron.
     #[must_use]
     pub fn inputs(&self) -> &[u32] {
         &self.inputs

@@ -95,9 +95,9 @@ impl ConvShape {
     /// Creates a whole convolution.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size, stride, dilation or number of groups of 0, [`Error::Ragged`]
-    /// where the groups do not divide the channels of the input or of the result,
-    /// [`Error::TooLarge`] for a kernel larger than the padded image and past 2^32 inputs or
+    /// Returns [`Error::Zero`] for a size, stride, dilation or number of groups of 0,
+    /// [`Error::Ragged`] if the groups do not divide the channels of the input or of the result,
+    /// [`Error::TooLarge`] for a kernel larger than the padded image and above 2^32 inputs or
     /// outputs.
     pub fn new(convolution: Convolution) -> Result<Self> {
         let Convolution { input: [channels, ..], out_channels, groups, .. } = convolution;
@@ -141,7 +141,7 @@ impl ConvShape {
     /// Restricts the convolution to some of its output channels.
     ///
     /// # Errors
-    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end.
+    /// Returns [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end.
     pub fn channels(&self, range: Range<usize>) -> Result<Self> {
         let (what, limit) = (Quantity::Channels, self.n_channels as u128);
         if range.end > self.n_channels {
@@ -163,7 +163,7 @@ impl ConvShape {
         &self.convolution
     }
 
-    /// The positions of the kernel along the rows and along the columns.
+    /// Returns the positions of the kernel along the rows and along the columns.
     #[must_use]
     pub const fn windows(&self) -> &[Windows; 2] {
         &self.windows
@@ -181,7 +181,7 @@ impl ConvShape {
         self.n_channels
     }
 
-    /// The channels, rows and columns of the result.
+    /// Returns the channels, rows and columns of the result.
     #[must_use]
     pub const fn output(&self) -> [usize; 3] {
         [self.n_channels, self.windows[0].len(), self.windows[1].len()]
@@ -265,7 +265,7 @@ impl ConvShape {
         Some(((first_input_channel + channel) * rows + row) * columns + column)
     }
 
-    /// The products of an output at a position: the taps that do not lie in the padding.
+    /// Returns the products of an output at a position: the taps that do not lie in the padding.
     #[must_use]
     pub fn fan_in(&self, position: usize) -> usize {
         let [over_rows, over_columns] = &self.windows;

@@ -49,7 +49,7 @@ impl Overlap {
     /// Computes the overlap of two streams of one length.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the lengths differ.
+    /// Returns [`Error::Mismatch`] if the lengths differ.
     pub fn of(x: &BitStream, y: &BitStream) -> Result<Self> {
         Self::new(x.length(), [x.ones(), y.ones()], gates::and(x, y)?.ones())
     }

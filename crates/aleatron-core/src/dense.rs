@@ -26,8 +26,8 @@ impl DenseShape {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either,
-    /// [`Error::Memory`] where the weights' size overflows an address.
+    /// Returns [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] above 2^32 of either,
+    /// [`Error::Memory`] if the weights' size overflows an address.
     pub fn new(
         n_inputs: usize,
         n_neurons: usize,
@@ -50,25 +50,25 @@ impl DenseShape {
         Ok(shape)
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub const fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub const fn n_neurons(&self) -> usize {
         self.n_neurons
     }
 
-    /// The stream length.
+    /// Returns the stream length.
     #[must_use]
     pub const fn length(&self) -> Length {
         self.length
     }
 
-    /// The polarity.
+    /// Returns the polarity.
     #[must_use]
     pub const fn polarity(&self) -> Polarity {
         self.polarity
@@ -105,10 +105,10 @@ impl DenseShape {
         self.polarity.decode(count, self.n_inputs, self.length)
     }
 
-    /// The number of samples in `values` inputs.
+    /// Returns the number of samples in `values` inputs.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where they are not whole samples.
+    /// Returns [`Error::Ragged`] if they are not whole samples.
     pub fn samples_in(&self, values: usize) -> Result<usize> {
         if values.is_multiple_of(self.n_inputs) {
             Ok(values / self.n_inputs)

@@ -41,7 +41,7 @@ impl Gate {
 /// Applies a gate to two streams of one length.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn gate(gate: Gate, a: &BitStream, b: &BitStream) -> Result<BitStream> {
     same_length(a, b)?;
     Ok(BitStream::from_fn(a.length(), |i| gate.apply(a.words()[i], b.words()[i])))
@@ -50,7 +50,7 @@ pub fn gate(gate: Gate, a: &BitStream, b: &BitStream) -> Result<BitStream> {
 /// Computes [`Gate::And`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn and(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::And, a, b)
 }
@@ -58,7 +58,7 @@ pub fn and(a: &BitStream, b: &BitStream) -> Result<BitStream> {
 /// Computes [`Gate::Or`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn or(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Or, a, b)
 }
@@ -66,7 +66,7 @@ pub fn or(a: &BitStream, b: &BitStream) -> Result<BitStream> {
 /// Computes [`Gate::Xor`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn xor(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Xor, a, b)
 }
@@ -74,12 +74,12 @@ pub fn xor(a: &BitStream, b: &BitStream) -> Result<BitStream> {
 /// Computes [`Gate::Xnor`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn xnor(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Xnor, a, b)
 }
 
-/// The complement of a stream.
+/// Returns the complement of a stream.
 #[must_use]
 pub fn not(a: &BitStream) -> BitStream {
     BitStream::from_fn(a.length(), |i| !a.words()[i])
@@ -88,7 +88,7 @@ pub fn not(a: &BitStream) -> BitStream {
 /// Selects `a` where `select` is 1 and `b` where it is 0.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn mux(select: &BitStream, a: &BitStream, b: &BitStream) -> Result<BitStream> {
     same_length(select, a)?;
     same_length(select, b)?;
@@ -98,10 +98,10 @@ pub fn mux(select: &BitStream, a: &BitStream, b: &BitStream) -> Result<BitStream
     }))
 }
 
-/// The number of positions where two streams differ.
+/// Returns the number of positions where two streams differ.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn hamming_distance(a: &BitStream, b: &BitStream) -> Result<u64> {
     Ok(xor(a, b)?.ones())
 }

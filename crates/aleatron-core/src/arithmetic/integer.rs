@@ -170,7 +170,7 @@ impl Accumulator {
         Self::new(width, bias, activation)?.with_fraction(fraction)
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
@@ -189,13 +189,13 @@ impl Accumulator {
         scale / length.bits() as f64 / 2f64.powi(self.fraction as i32)
     }
 
-    /// The biases, one per row of weights: per neuron, or per output channel.
+    /// Returns the biases, one per row of weights: per neuron, or per output channel.
     #[must_use]
     pub fn bias(&self) -> &[i64] {
         &self.bias
     }
 
-    /// The activation.
+    /// Returns the activation.
     #[must_use]
     pub const fn activation(&self) -> IntegerActivation {
         self.activation
@@ -326,7 +326,7 @@ impl Requantizer {
     /// # Errors
     /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62,
     /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift above 125.
-    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift past 125.
+    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift above 125.
     pub fn new(
         multiplier: u64,
         multiplier_width: u32,
@@ -367,7 +367,7 @@ impl Requantizer {
     /// inputs by `next_scale`, with the closest multiplier of at least `multiplier_width` bits.
     ///
     /// # Errors
-    /// As [`Self::calibrated`].
+    /// As for [`Self::calibrated`].
     pub fn of_unit(
         unit: f64,
         next_scale: f64,
@@ -384,25 +384,25 @@ impl Requantizer {
         Self::new(multiplier, width, shift, comparator, polarity)
     }
 
-    /// The multiplier.
+    /// Returns the multiplier.
     #[must_use]
     pub const fn multiplier(&self) -> u64 {
         self.multiplier
     }
 
-    /// The width of the multiplier in bits.
+    /// Returns the width of the multiplier in bits.
     #[must_use]
     pub const fn multiplier_width(&self) -> u32 {
         self.multiplier_width
     }
 
-    /// The right shift.
+    /// Returns the right shift.
     #[must_use]
     pub const fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// The width of the comparator.
+    /// Returns the width of the comparator.
     #[must_use]
     pub const fn comparator(&self) -> Width {
         self.comparator
@@ -434,7 +434,7 @@ impl Requantizer {
         !(least..=one).contains(&self.level(value))
     }
 
-    /// The threshold of value 0.
+    /// Returns the threshold of value 0.
     #[inline]
     fn middle(&self) -> u64 {
         match self.polarity {
@@ -541,19 +541,19 @@ impl Rescaler {
         Factor::new(unit / finer, multiplier_width).map(Self)
     }
 
-    /// The multiplier.
+    /// Returns the multiplier.
     #[must_use]
     pub const fn multiplier(&self) -> u64 {
         self.0.multiplier
     }
 
-    /// The width of the multiplier in bits.
+    /// Returns the width of the multiplier in bits.
     #[must_use]
     pub const fn multiplier_width(&self) -> u32 {
         self.0.width
     }
 
-    /// The right shift.
+    /// Returns the right shift.
     #[must_use]
     pub const fn shift(&self) -> u32 {
         self.0.shift

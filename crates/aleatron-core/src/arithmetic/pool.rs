@@ -147,7 +147,7 @@ impl PoolShape {
         channels * rows * columns
     }
 
-    /// The channels, rows and columns of the result.
+    /// Returns the channels, rows and columns of the result.
     #[must_use]
     pub const fn output(&self) -> [usize; 3] {
         [self.channels, self.windows[0].len(), self.windows[1].len()]

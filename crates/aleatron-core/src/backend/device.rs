@@ -69,25 +69,25 @@ impl DeviceArray<'_> {
         Self { address, len, element, memory: PhantomData }
     }
 
-    /// The address of the first element.
+    /// Returns the address of the first element.
     #[must_use]
     pub const fn address(&self) -> u64 {
         self.address
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub const fn element(&self) -> DeviceElement {
         self.element
@@ -148,7 +148,7 @@ impl DeviceStream<'_> {
         Self { handle, stream: PhantomData }
     }
 
-    /// The handle.
+    /// Returns the handle.
     #[must_use]
     pub const fn handle(&self) -> u64 {
         self.handle

@@ -186,7 +186,7 @@ impl Digest {
         words.for_each(|word| self.word(word));
     }
 
-    /// The hash.
+    /// Returns the hash.
     #[must_use]
     pub fn finish(self) -> u64 {
         let [a, b, ..] = philox::philox4x32([self.0 as u32, (self.0 >> 32) as u32, 0, 0], [0; 2]);

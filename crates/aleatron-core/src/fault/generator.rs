@@ -9,7 +9,7 @@ use crate::stream::{BitStream, Length, WORD_BITS};
 /// defined.
 ///
 /// # Errors
-/// [`Error::Syntax`] with the sequence that has no state.
+/// Returns [`Error::Syntax`] with the sequence that has no state.
 pub fn check_generators(spec: &LayerSpec) -> Result<()> {
     let inputs = match spec.encoding().input_source() {
         InputSource::Bernoulli => None,
@@ -64,7 +64,7 @@ pub const fn sequence_of_weight(
 /// Encodes a threshold with a sequence whose first state has the bits of `mask` flipped.
 ///
 /// # Errors
-/// [`Error::Syntax`] for a sequence without a state; see [`check_generators`].
+/// Returns [`Error::Syntax`] for a sequence without a state; see [`check_generators`].
 pub fn encode_faulty(
     sequence: &Sequence,
     mask: u32,

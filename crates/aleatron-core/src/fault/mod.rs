@@ -178,7 +178,7 @@ impl Fault {
     /// Creates a fault.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or
+    /// Returns [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or
     /// [`Error::TooLarge`] for the cycles of a burst.
     pub fn new(site: FaultSite, kind: FaultKind, rate: FaultRate) -> Result<Self> {
         let reason = match (site, kind) {
@@ -255,7 +255,7 @@ impl Faults {
     /// Creates faults under a seed. Faults with a rate of 0 are dropped.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for two faults of one site and kind.
+    /// Returns [`Error::Syntax`] for two faults of one site and kind.
     pub fn new(seed: u64, mut faults: Vec<Fault>) -> Result<Self> {
         faults.sort_by_key(|fault| (fault.site, fault.kind.number()));
         let same = |pair: &&[Fault]| {
@@ -359,7 +359,7 @@ impl FaultMask {
 /// Returns the width of a layer's counters: the bits of its greatest count.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than 63 bits.
+/// Returns [`Error::TooLarge`] for more than 63 bits.
 pub fn counter_width(spec: &LayerSpec) -> Result<u32> {
     let width = spec.max_count().checked_ilog2().map_or(1, |highest| highest + 1);
     match width {

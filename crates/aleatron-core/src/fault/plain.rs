@@ -56,7 +56,7 @@ fn number(
 /// Returns the thresholds of a layer's weights after faults of memory and stuck generators.
 ///
 /// # Errors
-/// None for the thresholds of the layer.
+/// Never fails for the thresholds of the layer.
 pub fn weight_thresholds(
     spec: &LayerSpec,
     faults: &Faults,
@@ -79,7 +79,7 @@ pub fn weight_thresholds(
 /// generators.
 ///
 /// # Errors
-/// [`Error::TooLarge`] past the 2^32 samples that a counter can name.
+/// Returns [`Error::TooLarge`] above the 2^32 samples that a counter can address.
 pub fn input_thresholds(
     spec: &LayerSpec,
     faults: &Faults,
@@ -125,7 +125,7 @@ fn stuck(
 /// and inputs.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for counters of more than 63 bits.
+/// Returns [`Error::TooLarge`] for counters of more than 63 bits.
 pub fn counts(
     spec: &LayerSpec,
     faults: &Faults,

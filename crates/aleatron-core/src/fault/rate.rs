@@ -34,7 +34,7 @@ impl FaultRate {
     /// Creates a rate.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for NaN and for a number that is neither 0 nor in [1e-9, 0.5].
+    /// Returns [`Error::Syntax`] for NaN and for a number that is neither 0 nor in [1e-9, 0.5].
     pub fn new(rate: f64) -> Result<Self> {
         if rate == 0.0 {
             return Ok(Self::ZERO);

@@ -23,7 +23,7 @@ impl Digit {
     /// over.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for another digit and for a width past [`Self::MAX_WIDTH`].
+    /// Returns [`Error::TooLarge`] for another digit and for a width above [`Self::MAX_WIDTH`].
     pub fn new(digit: u32, width: Width) -> Result<Self> {
         if digit > 1 {
             return Err(Error::TooLarge {

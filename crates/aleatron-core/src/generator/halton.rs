@@ -35,10 +35,10 @@ impl Halton {
     /// The largest base.
     pub const MAX_BASE: u32 = 1 << 16;
 
-    /// The sequence in `base`, at least 2.
+    /// Returns the sequence in `base`, at least 2.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for the base.
+    /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for the base.
     pub fn new(base: u32, width: Width) -> Result<Self> {
         let (what, actual) = (Quantity::HaltonBase, base.into());
         match base {
@@ -48,25 +48,25 @@ impl Halton {
         }
     }
 
-    /// The van der Corput sequence, which is base 2.
+    /// Returns the van der Corput sequence, which is base 2.
     #[must_use]
     pub const fn van_der_corput(width: Width) -> Self {
         Self { base: 2, width }
     }
 
-    /// The base.
+    /// Returns the base.
     #[must_use]
     pub const fn base(&self) -> u32 {
         self.base
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
-    /// The integer at index `k`.
+    /// Returns the integer at index `k`.
     #[must_use]
     pub fn at(&self, mut k: u64) -> u32 {
         let base = u128::from(self.base);
@@ -98,7 +98,7 @@ impl Halton {
         }
     }
 
-    /// The sequence in `base`.
+    /// Returns the sequence in `base`.
     pub(super) fn from_parameter(base: u32, width: Width) -> Result<Self> {
         Self::new(base, width)
     }

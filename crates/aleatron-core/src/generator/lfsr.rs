@@ -78,7 +78,7 @@ impl Lfsr {
     /// the width, otherwise states would be lost. The caller chooses taps with the longest cycle.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`],
+    /// Returns [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`],
     /// [`Error::RepeatedTap`] or [`Error::MissingTap`] for the taps; [`Error::Zero`] or
     /// [`Error::TooLarge`] for the seed.
     pub fn with_taps(width: Width, taps: &[u32], seed: u32) -> Result<Self> {
@@ -113,25 +113,25 @@ impl Lfsr {
         }
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
-    /// The first state.
+    /// Returns the first state.
     #[must_use]
     pub const fn seed(&self) -> u32 {
         self.seed
     }
 
-    /// The taps, highest first.
+    /// Returns the taps, highest first.
     pub fn taps(&self) -> impl Iterator<Item = u32> + use<> {
         let mask = self.mask;
         (1..=Width::MAX).rev().filter(move |tap| mask >> (tap - 1) & 1 == 1)
     }
 
-    /// The state after `state`.
+    /// Returns the state after `state`.
     #[inline]
     const fn step(&self, state: u32) -> u32 {
         let full = (self.width.one() - 1) as u32;

@@ -54,7 +54,7 @@ impl Width {
     /// Creates a width of `bits`.
     ///
     /// # Errors
-    /// [`Error::Zero`] for 0, [`Error::TooLarge`] past [`Self::MAX`].
+    /// Returns [`Error::Zero`] for 0, [`Error::TooLarge`] above [`Self::MAX`].
     pub fn new(bits: u32) -> Result<Self> {
         match bits {
             0 => Err(Error::Zero(Quantity::Width)),
@@ -67,13 +67,13 @@ impl Width {
         }
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The threshold of the stream of ones, `2^W`.
+    /// Returns the threshold of the stream of ones, `2^W`.
     #[must_use]
     pub const fn one(self) -> u64 {
         1 << self.0
@@ -162,7 +162,7 @@ macro_rules! sequences {
         }
 
         impl Sequence {
-            /// The width of its integers.
+            /// Returns the width of its integers.
             #[must_use]
             pub const fn width(&self) -> Width {
                 match self { $(Self::$kind(sequence) => sequence.width(),)+ }
@@ -234,7 +234,7 @@ macro_rules! sequences {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Its name.
+            /// Returns the name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
@@ -311,7 +311,7 @@ impl Siblings {
     /// Returns the same sequence as [`Sequence::nth`] of the first.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no more sequences.
+    /// Returns [`Error::TooLarge`] if the generator has no more sequences.
     pub fn nth(&self, index: usize) -> Result<Sequence> {
         match &self.powers {
             Some(powers) => Ok(Sequence::Lfsr(powers.nth(index))),

@@ -38,7 +38,7 @@ impl SequenceName {
         }
     }
 
-    /// The kind.
+    /// Returns the kind.
     #[must_use]
     pub const fn kind(&self) -> SequenceKind {
         self.kind
@@ -183,7 +183,7 @@ impl IntegerBits {
     /// Creates integers of `bits` bits, including the sign.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for fewer than [`Self::MIN`] or more than [`Self::MAX`].
+    /// Returns [`Error::Syntax`] for fewer than [`Self::MIN`] or more than [`Self::MAX`].
     pub fn new(bits: u32) -> Result<Self> {
         match bits {
             Self::MIN..=Self::MAX => Ok(Self(bits)),
@@ -224,7 +224,7 @@ impl IntegerBits {
     /// magnitude.
     ///
     /// # Errors
-    /// None for the bits of integers.
+    /// Never fails for the bits of integers.
     pub fn length(self) -> Result<Length> {
         Length::new((self.greatest() * self.greatest()) as usize)
     }
@@ -325,7 +325,7 @@ impl GeneratorName {
     /// networks and in searches for lengths.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for integers.
+    /// Returns [`Error::Syntax`] for integers.
     pub fn check_streams(&self) -> Result<()> {
         match self.integer_bits() {
             None => Ok(()),

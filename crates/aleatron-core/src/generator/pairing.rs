@@ -25,7 +25,7 @@ impl Sharing {
     /// All sharings.
     pub const ALL: [Self; 3] = [Self::OneForAll, Self::OnePerInput, Self::OnePerStream];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ pub struct OperandSequences {
 }
 
 impl OperandSequences {
-    /// The width of the sequences.
+    /// Returns the width of the sequences.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.first.width()
@@ -73,7 +73,7 @@ impl OperandSequences {
     /// Returns the sequence of an input, if the operand is the inputs.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn input(&self, input: usize) -> Result<Sequence> {
         match self.sharing {
             Sharing::OneForAll => Ok(self.first),
@@ -85,7 +85,7 @@ impl OperandSequences {
     /// in a layer of `n_inputs`; or of a tap at an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
         match self.sharing {
             Sharing::OneForAll => Ok(self.first),
@@ -100,7 +100,8 @@ impl OperandSequences {
     /// `n_inputs` one after the other: stream r has number `r % period`.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole samples.
+    /// Returns [`Error::Zero`] without inputs, [`Error::Ragged`] if the streams are not whole
+    /// samples.
     pub fn input_period(&self, n_streams: usize, n_inputs: usize) -> Result<usize> {
         if n_inputs == 0 {
             return Err(Error::Zero(Quantity::Inputs));
@@ -159,31 +160,31 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// The sequences of the inputs.
+    /// Returns the sequences of the inputs.
     #[must_use]
     pub const fn of_inputs(&self) -> OperandSequences {
         OperandSequences { first: self.inputs, sharing: self.sharing }
     }
 
-    /// The sequences of the weights.
+    /// Returns the sequences of the weights.
     #[must_use]
     pub const fn of_weights(&self) -> OperandSequences {
         OperandSequences { first: self.weights, sharing: self.sharing }
     }
 
-    /// The sequence of an input.
+    /// Returns the sequence of an input.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn input(&self, input: usize) -> Result<Sequence> {
         self.of_inputs().input(input)
     }
 
-    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at
-    /// an output channel, with kernels of `n_inputs` taps.
+    /// Returns the sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of
+    /// a tap at an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
         self.of_weights().weight(neuron, input, n_inputs)
     }
@@ -193,7 +194,7 @@ impl Pairing {
     /// are known not to be.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn warnings(&self, n_inputs: usize, n_neurons: usize) -> Result<Vec<Warning>> {
         // With one sequence for all, or one per input, every product pairs sequences as far apart
         // as the first two.
@@ -218,7 +219,7 @@ impl Pairing {
     /// `n_channels` kernels of `n_taps` taps, where any input may meet any weight.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn conv_warnings(
         &self,
         n_inputs: usize,

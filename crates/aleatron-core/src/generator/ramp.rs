@@ -17,7 +17,7 @@ impl Ramp {
         Self { width }
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width

@@ -31,7 +31,7 @@ impl Sobol {
     /// Creates dimension `dimension`, counted from 1.
     ///
     /// # Errors
-    /// [`Error::Zero`] for dimension 0, [`Error::TooLarge`] past [`Self::DIMENSIONS`].
+    /// Returns [`Error::Zero`] for dimension 0, [`Error::TooLarge`] above [`Self::DIMENSIONS`].
     pub fn new(dimension: u32, width: Width) -> Result<Self> {
         let what = Quantity::SobolDimension;
         match dimension {
@@ -45,13 +45,13 @@ impl Sobol {
         }
     }
 
-    /// The dimension, counted from 1.
+    /// Returns the dimension, counted from 1.
     #[must_use]
     pub const fn dimension(&self) -> u32 {
         self.dimension
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
@@ -112,8 +112,8 @@ impl fmt::Display for Sobol {
     }
 }
 
-/// The direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with the
-/// point before bit 63.
+/// Returns the direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with
+/// the point before bit 63.
 fn directions(dimension: u32) -> [u64; DIRECTIONS] {
     let mut v: [u64; DIRECTIONS] = std::array::from_fn(|i| 1 << (63 - i));
     // Dimension 1 has no polynomial, and all its m are 1.

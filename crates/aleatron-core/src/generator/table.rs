@@ -47,8 +47,8 @@ impl PrefixCounts {
     /// Prepares a pair of sequences for streams of `length`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
-    /// [`Self::MAX_LENGTH`], [`Error::Memory`] where the sequences do not fit.
+    /// Returns [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length above
+    /// [`Self::MAX_LENGTH`], [`Error::Memory`] if the sequences do not fit.
     pub fn new(
         inputs: &Sequence,
         weights: &Sequence,
@@ -98,7 +98,7 @@ impl PrefixCounts {
         Ok(Self { length, polarity, weights: ordered, input_ones, weight_ones })
     }
 
-    /// The number of entries of a row, one per weight threshold: `2^W + 1`.
+    /// Returns the number of entries of a row, one per weight threshold: `2^W + 1`.
     #[must_use]
     pub fn row_len(&self) -> usize {
         self.weight_ones.len()
@@ -148,9 +148,8 @@ impl CountTable {
     /// Counts every pair of thresholds of two sequences.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
-    /// [`PrefixCounts::MAX_LENGTH`],
-    /// [`Error::Memory`] where it does not fit.
+    /// Returns [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length above
+    /// [`PrefixCounts::MAX_LENGTH`], [`Error::Memory`] if it does not fit.
     pub fn new(
         inputs: &Sequence,
         weights: &Sequence,
@@ -165,7 +164,7 @@ impl CountTable {
     /// Computes all rows of prepared sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit.
+    /// Returns [`Error::Memory`] if they do not fit.
     pub fn from_prefixes(prefixes: &PrefixCounts) -> Result<Self> {
         let (row_len, n_rows) = (prefixes.row_len(), prefixes.input_ones.len());
         let mut counts =
@@ -178,14 +177,14 @@ impl CountTable {
     /// operands with different signs.
     ///
     /// # Errors
-    /// [`Error::Memory`] where it does not fit.
+    /// Returns [`Error::Memory`] if it does not fit.
     pub fn negative(&self) -> Result<Self> {
         let mut counts = memory::with_capacity(self.counts.len() as u128, Quantity::CountTable)?;
         counts.extend(self.counts.iter().map(|count| count.wrapping_neg()));
         Ok(Self { row_len: self.row_len, counts })
     }
 
-    /// All counts, row by row.
+    /// Returns all counts, row by row.
     #[must_use]
     pub fn counts(&self) -> &[u32] {
         &self.counts
@@ -201,7 +200,7 @@ impl CountTable {
         &self.counts[first..first + self.row_len]
     }
 
-    /// The count of one pair of thresholds.
+    /// Returns the count of one pair of thresholds.
     #[inline]
     #[must_use]
     pub fn get(&self, input: u64, weight: u64) -> u64 {
