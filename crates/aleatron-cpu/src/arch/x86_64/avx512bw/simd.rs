@@ -1,7 +1,7 @@
 //! 512-bit registers of bytes.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: whoever has an `Avx512bw` is on a machine with the instructions"
+    reason = "an `Avx512bw` proves that the machine has the instructions"
 )]
 
 use crate::arch::vector::simd::Simd;
@@ -71,7 +71,7 @@ impl CountOnes for Avx512bw {
         }
     }
 
-    /// By looking up the counts of nibbles.
+    /// Looks up the counts of nibbles.
     #[inline(always)]
     fn popcount(self, v: __m512i) -> __m512i {
         unsafe {
