@@ -1,9 +1,9 @@
-//! Dense layers on a card: weights stay there, values go in, integer counts come out.
+//! Dense layers on a GPU: weights are resident, values are uploaded, integer counts are returned.
 //!
-//! A chunk of a call is: values up, thresholds, streams, tiles of products, results, results down.
-//! Up to eight samples of a layer whose weights are all on the card are one launch instead, which
-//! reads values and writes results where the host has them. Which kernel and how many blocks is in
-//! `plan/`.
+//! A chunk of a call is: upload of values, thresholds, streams, tiles of products, results,
+//! download. Up to eight samples of a layer with resident weights are one launch instead, which
+//! reads values and writes results in host memory. `plan/` chooses the kernel and the number of
+//! blocks.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,30 +25,31 @@ use crate::plan::tiles::TileShape;
 use crate::product::Product;
 use crate::results::{CardResults, CountWidth, Output, Recipe, Turn, check_values};
 use crate::size::host_size;
-use crate::weights::{SignFilter, WeightMaker};
+use crate::weights::{SignFilter, WeightEncoder};
 
-/// Bytes of values that a kernel reads where the host put them: more are copied first.
+/// The largest size of values that a kernel reads in host memory: larger ones are copied first.
 const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
 
-/// Bytes of results that a kernel writes where the host reads them.
+/// The largest size of results that a kernel writes in host memory.
 const IN_PLACE_RESULT_BYTES: usize = 64 << 10;
 
-/// Bytes of values up to which a call is recorded and repeated, and not given piece by piece.
+/// The largest size of values of a call that is recorded and repeated, instead of launched step by
+/// step.
 pub(crate) const RECORDED_VALUE_BYTES: usize = 512 << 10;
 
-/// Which kernel counts.
+/// The counting kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KernelChoice {
-    /// As fits the batch.
+    /// Chosen by the size of the batch.
     #[default]
     Auto,
-    /// Tiles as fit the batch, for few samples too.
+    /// Tiles chosen by the size of the batch, for few samples too.
     Tiles,
     /// Tiles of this shape.
     Tile(TileShape),
 }
 
-/// Weights of some neurons and a part of their columns.
+/// The weights of some neurons and a part of their columns.
 #[derive(Debug)]
 struct Block {
     part: usize,
@@ -59,9 +60,9 @@ struct Block {
 #[derive(Debug)]
 enum Store {
     /// All weights.
-    Kept(Vec<Block>),
-    /// Room for some neurons, and what makes them.
-    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
+    Resident(Vec<Block>),
+    /// Room for some neurons, and the encoder of their weights.
+    Regenerated(Box<Mutex<(WeightEncoder, DeviceBuffer<u32>)>>, usize),
 }
 
 /// A dense layer on a card.
@@ -80,7 +81,7 @@ pub(crate) struct CudaDense {
 }
 
 impl CudaDense {
-    /// A layer, with `encoder` for its inputs.
+    /// Creates a layer, with `encoder` for its inputs.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -98,7 +99,7 @@ impl CudaDense {
         if product.is_signed() {
             return Err(unsupported("signed layers in kernels of unsigned ones"));
         }
-        let mut maker = WeightMaker::new(context, spec, weights, product)?;
+        let mut maker = WeightEncoder::new(context, spec, weights, product)?;
         let plan =
             MemoryPlan::dense(n, m, StreamWords::of(length), max_batch, context.free_bytes()?)?;
         let ones = match product {
@@ -109,7 +110,7 @@ impl CudaDense {
                 Some(ones)
             }
         };
-        let count_ones = |maker: &WeightMaker,
+        let count_ones = |maker: &WeightEncoder,
                           part: &Part,
                           neurons: &Range<usize>,
                           rows: View<'_>| match &ones {
@@ -121,25 +122,31 @@ impl CudaDense {
             }
         };
         let store = match plan.residency {
-            Residency::Kept => {
+            Residency::Resident => {
                 let mut blocks = Vec::new();
                 for (k, part) in plan.parts.iter().enumerate() {
                     let (neurons, words) = (0..m, m * part.stride as usize);
                     let rows = DeviceBuffer::new(context, words)?;
-                    maker.make_rows(neurons.clone(), SignFilter::All, part, rows.view(), cancel)?;
+                    maker.encode_rows(
+                        neurons.clone(),
+                        SignFilter::All,
+                        part,
+                        rows.view(),
+                        cancel,
+                    )?;
                     count_ones(&maker, part, &neurons, rows.view())?;
                     blocks.push(Block { part: k, neurons, rows });
                 }
                 maker.stream().synchronize()?;
-                Store::Kept(blocks)
+                Store::Resident(blocks)
             }
-            Residency::Made { rows: at_once } => {
+            Residency::Regenerated { rows: at_once } => {
                 let rows = DeviceBuffer::new(context, host_size(plan.widest() * at_once as u64))?;
                 if ones.is_some() {
                     for part in &plan.parts {
                         for start in (0..m).step_by(at_once) {
                             let neurons = start..m.min(start + at_once);
-                            maker.make_rows(
+                            maker.encode_rows(
                                 neurons.clone(),
                                 SignFilter::All,
                                 part,
@@ -151,7 +158,7 @@ impl CudaDense {
                     }
                 }
                 maker.stream().synchronize()?;
-                Store::Made(Box::new(Mutex::new((maker, rows))), at_once)
+                Store::Regenerated(Box::new(Mutex::new((maker, rows))), at_once)
             }
         };
         let base = match ones {
@@ -185,7 +192,7 @@ impl CudaDense {
         Ok(layer)
     }
 
-    /// The same layer with another choice of kernel. Counts do not depend on it.
+    /// Returns the same layer with another choice of kernel. Counts do not depend on it.
     pub(crate) fn with_kernel(mut self, choice: KernelChoice) -> Self {
         self.choice = choice;
         self
@@ -195,9 +202,9 @@ impl CudaDense {
         &self.context
     }
 
-    /// Whether all weights are on the card.
+    /// Returns whether all weights are resident.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.store, Store::Kept(_))
+        matches!(self.store, Store::Resident(_))
     }
 
     pub(crate) fn chunk(&self) -> usize {
@@ -206,13 +213,13 @@ impl CudaDense {
 
     pub(crate) fn sizes(&self) -> Result<SetSizes> {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
-        let place = "dense::CudaDense::sizes, rows without words";
+        let location = "dense::CudaDense::sizes, rows without words";
         let stride = self.parts.iter().map(|part| part.stride as usize).max();
-        let stride = stride.ok_or(Error::Internal { place })?;
+        let stride = stride.ok_or(Error::Internal { place: location })?;
         Ok(SetSizes {
             values: self.chunk * n,
             work: self.chunk * stride,
-            // Of one sample, they have twice the width.
+            // For one sample, they have twice the width.
             counts: self.chunk.max(2) * m,
             results: self.chunk * m,
             samples: self.chunk,
@@ -227,7 +234,7 @@ impl CudaDense {
         BufferSet::new(&self.context, self.sizes()?)
     }
 
-    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    /// Enqueues the counting of a chunk on the stream of a set, without waiting for it.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -241,7 +248,7 @@ impl CudaDense {
             .submit(set, 0..n_samples)
     }
 
-    /// The counts of a batch whose first stream is drawn at `first`.
+    /// Counts a batch whose first stream is drawn at `first`.
     pub(crate) fn counts(
         &self,
         source: Source<'_>,
@@ -260,14 +267,14 @@ impl CudaDense {
         Ok(run.output.into_counts())
     }
 
-    /// Whether a chunk is one launch.
+    /// Returns whether a chunk is one launch.
     fn is_few(&self, n_samples: usize) -> bool {
-        let one_block = matches!(&self.store, Store::Kept(blocks) if blocks.len() == 1);
+        let one_block = matches!(&self.store, Store::Resident(blocks) if blocks.len() == 1);
         self.choice == KernelChoice::Auto && one_block && n_samples <= MAX_SAMPLES
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct DenseRun<'l, 'i> {
     layer: &'l CudaDense,
     source: Source<'i>,
@@ -277,12 +284,12 @@ struct DenseRun<'l, 'i> {
 }
 
 impl DenseRun<'_, '_> {
-    /// The seed of a chunk.
+    /// Returns the seed of a chunk.
     fn seed(&self, samples: &Range<usize>) -> Result<CallSeed> {
         Ok(CallSeed { first_row: row_of(self.seed, samples.start)?, ..self.seed })
     }
 
-    /// Where results of a chunk go on the card, where they go there.
+    /// Returns the destination of a chunk's results in device memory, if they are resident.
     fn card_output(&self, samples: &Range<usize>) -> Result<Option<CardResults<'_>>> {
         match &self.output {
             Output::Counts(_) => Ok(None),
@@ -293,18 +300,18 @@ impl DenseRun<'_, '_> {
         }
     }
 
-    /// A chunk as one launch.
+    /// Submits a chunk as one launch.
     fn submit_few(&self, set: &mut BufferSet, samples: &Range<usize>) -> Result<()> {
         let DenseRun { layer, source, options, .. } = self;
         let (n, m, n_samples) = (layer.shape.n_inputs(), layer.shape.n_neurons(), samples.len());
-        let place = "dense::DenseRun::submit_few, weights in several blocks";
-        let (Store::Kept(blocks), [part]) = (&layer.store, &layer.parts[..]) else {
-            return Err(Error::Internal { place });
+        let location = "dense::DenseRun::submit_few, weights in several blocks";
+        let (Store::Resident(blocks), [part]) = (&layer.store, &layer.parts[..]) else {
+            return Err(Error::Internal { place: location });
         };
-        let [block] = &blocks[..] else { return Err(Error::Internal { place }) };
+        let [block] = &blocks[..] else { return Err(Error::Internal { place: location }) };
         let (stage, seed) = (&layer.stage, self.seed(samples)?);
         let mut kind = source.kind(layer.product);
-        // What the kernel cannot make by itself is made before.
+        // Rows that the kernel cannot encode itself are encoded before.
         if kind == ValueKind::PackedStreams {
             stage.send_streams(set, source, samples, part)?;
         } else if let Encoder::Sequences(_) = stage.encoder {
@@ -364,8 +371,8 @@ impl DenseRun<'_, '_> {
         Ok(())
     }
 
-    /// Gives the counting of the streams of a part to the queue, and the making of results.
-    fn give_counts(&self, set: &BufferSet, samples: &Range<usize>, part: usize) -> Result<()> {
+    /// Enqueues the counting of the streams of a part, and the computation of results.
+    fn enqueue_counts(&self, set: &BufferSet, samples: &Range<usize>, part: usize) -> Result<()> {
         let DenseRun { layer, options, .. } = self;
         let (queue, n_samples) = (set.queue(options), samples.len());
         let (last, at) = (layer.parts.len() - 1, &layer.parts[part]);
@@ -380,19 +387,19 @@ impl DenseRun<'_, '_> {
             n_samples,
         };
         match &layer.store {
-            Store::Kept(blocks) => {
+            Store::Resident(blocks) => {
                 for block in blocks.iter().filter(|block| block.part == part) {
                     target.first_neuron = block.neurons.start;
                     let rows = (block.rows.view(), block.neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
                 }
             }
-            Store::Made(made, at_once) => {
-                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                let (maker, buffer) = &mut *made;
+            Store::Regenerated(regenerated, at_once) => {
+                let mut regenerated = regenerated.lock().unwrap_or_else(PoisonError::into_inner);
+                let (maker, buffer) = &mut *regenerated;
                 for start in (0..layer.shape.n_neurons()).step_by(*at_once) {
                     let neurons = start..layer.shape.n_neurons().min(start + at_once);
-                    maker.make_rows(
+                    maker.encode_rows(
                         neurons.clone(),
                         SignFilter::All,
                         at,
@@ -402,7 +409,7 @@ impl DenseRun<'_, '_> {
                     target.first_neuron = start;
                     let rows = (buffer.view(), neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
-                    // The next neurons take the place of these.
+                    // The next neurons reuse the buffer.
                     set.stream.synchronize()?;
                 }
             }
@@ -418,7 +425,8 @@ impl DenseRun<'_, '_> {
         )
     }
 
-    /// Whether a chunk is recorded: all on the card, one part, and values that go up at once.
+    /// Returns whether a chunk is recorded: if all weights are resident in one part and values are
+    /// uploaded at once.
     fn is_recorded(&self, n_samples: usize) -> bool {
         let layer = self.layer;
         let values = 8 * n_samples * layer.shape.n_inputs();
@@ -434,15 +442,15 @@ impl DenseRun<'_, '_> {
         let (layer, n_samples) = (self.layer, samples.len());
         let (stage, part) = (&layer.stage, &layer.parts[0]);
         let kind = self.source.kind(layer.product);
-        let place = "dense::DenseRun::submit_recorded, inputs that are not values";
-        let words = self.source.words().ok_or(Error::Internal { place })?;
+        let location = "dense::DenseRun::submit_recorded, inputs that are not values";
+        let words = self.source.words().ok_or(Error::Internal { place: location })?;
         stage.fill(set, words, samples, &(0..n_samples))?;
         set.set_seed(self.seed(samples)?);
         set.repeat(GraphKey { n_samples, kind }, |set| {
             let n_words = HEAD + n_samples * stage.n_units;
             set.upload.send(0, n_words, &set.inputs, 0, &set.stream)?;
             stage.take_values(set, self.options, kind, set.values()?, 0..n_samples, Some(part))?;
-            self.give_counts(set, samples, 0)
+            self.enqueue_counts(set, samples, 0)
         })
     }
 }
@@ -459,7 +467,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         let (stage, seed) = (&layer.stage, self.seed(&samples)?);
         let is_packed = source.kind(layer.product) == ValueKind::PackedStreams;
         if !is_packed {
-            // The streams of the only part are made as soon as their values are there.
+            // The streams of the only part are encoded as soon as their values arrive.
             let part = if let [part] = &layer.parts[..] { Some(part) } else { None };
             stage.send(set, options, source, &samples, seed, part)?;
         }
@@ -469,7 +477,7 @@ impl ChunkRun for DenseRun<'_, '_> {
             } else if layer.parts.len() > 1 {
                 stage.encode(set, options, part, 0..samples.len())?;
             }
-            self.give_counts(set, &samples, k)?;
+            self.enqueue_counts(set, &samples, k)?;
         }
         Ok(())
     }
@@ -489,7 +497,7 @@ impl ChunkRun for DenseRun<'_, '_> {
     }
 }
 
-/// An error for what is not on this card.
+/// Creates the error of an unsupported operation.
 pub(crate) fn unsupported(what: &str) -> Error {
     aleatron_core::Error::unsupported("cuda", what).into()
 }

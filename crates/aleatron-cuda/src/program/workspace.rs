@@ -1,4 +1,4 @@
-//! The memory of a run of a program: slots, and what layers need.
+//! The memory of a run of a program: slots, and the buffers of layers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::program::params::FinishStage;
 use crate::queue::{Profiler, Queue};
 use crate::results::CardResults;
 
-/// Samples up to which a run is recorded and repeated.
+/// The largest number of samples of a run that is recorded and repeated.
 const RECORDED_SAMPLES: usize = 16;
 
-/// The words of the constants of steps that run with a layer.
+/// Number of words of the constants of steps that run with a layer.
 const STAGE_WORDS: usize = size_of::<FinishStage>() / 8;
 
-/// Recorded runs that are kept at most.
+/// The largest number of recorded runs.
 const MAX_GRAPHS: usize = 8;
 
-/// How a run is made; nothing here changes a result.
+/// Options of a run; they never change a result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunOptions<'a> {
-    /// Asked before each layer.
+    /// The cancellation token, polled before each layer.
     pub(super) cancel: Cancel<'a>,
     /// Times the kernels.
     pub(super) profiler: Option<&'a Profiler>,
@@ -50,7 +50,7 @@ pub(super) enum Layout {
     Separate,
 }
 
-/// What a recorded run depends on.
+/// The key of a recorded run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct RunKey {
     n_samples: usize,
@@ -61,23 +61,22 @@ struct RunKey {
 /// The memory of a run of one chunk.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    // Dropped in this order: graphs use everything that follows.
+    // Dropped in this order: graphs use all following fields.
     graphs: HashMap<RunKey, Option<Graph>>,
     set: BufferSet,
     buffers: Vec<DeviceBuffer<u64>>,
     /// The buffer of each slot.
     buffer_of: Vec<usize>,
-    /// What goes up, on the host: the state of the run, the seeds of the layers, and then the
-    /// inputs.
+    /// The upload, on the host: the state of the run, the seeds of the layers, and then the inputs.
     upload: PinnedBuffer<u64>,
-    /// The same on the card, behind the outputs: what comes down are the last outputs and the
-    /// state, in one copy.
+    /// The same on the GPU, after the outputs: the last outputs and the state are downloaded in one
+    /// copy.
     exchange: DeviceBuffer<u64>,
-    /// The constants of steps that run with the layer before them, by layer.
+    /// The constants of steps that run with the preceding layer, by layer.
     stages: DeviceBuffer<u64>,
     layout: Layout,
     sizes: ExchangeSizes,
-    /// The slots that were asked for, and then the state.
+    /// The requested slots, and then the state.
     download: PinnedBuffer<u64>,
     stream: Arc<Stream>,
 }
@@ -85,12 +84,12 @@ pub(super) struct Workspace {
 /// The words that a run exchanges with the host.
 #[derive(Debug, Clone, Copy)]
 struct ExchangeSizes {
-    /// All outputs of a chunk, if they lie in front of the state; otherwise 0.
+    /// All outputs of a chunk, if they precede the state; otherwise 0.
     outputs: usize,
-    /// The first refused value of each step that quantizes, then the saturated inputs of each
+    /// The first rejected value of each step that quantizes, then the saturated inputs of each
     /// layer.
     state: usize,
-    /// Two for each layer.
+    /// Two words for each layer.
     seeds: usize,
     /// All inputs of a chunk.
     inputs: usize,
@@ -100,7 +99,7 @@ impl ExchangeSizes {
     fn new(owner: &CudaProgram, layout: Layout) -> Self {
         let (program, outputs) = (&owner.program, owner.program.outputs());
         let of_chunk = |slots: &[SlotId]| wanted_words(program, slots, owner.chunk);
-        // An input or a slot that is an output twice has one position only.
+        // An input or a slot that is an output twice has only one position.
         let is_apart = outputs
             .iter()
             .enumerate()
@@ -113,17 +112,17 @@ impl ExchangeSizes {
         }
     }
 
-    /// Returns the words that go up at most.
+    /// Returns the largest number of uploaded words.
     fn upload(&self) -> usize {
         self.state + self.seeds + self.inputs
     }
 
-    /// Returns where the seeds begin on the card.
+    /// Returns the offset of the seeds on the GPU.
     fn seeds_start(&self) -> usize {
         self.outputs + self.state
     }
 
-    /// Returns where an input begins on the card, for `n` samples.
+    /// Returns the offset of an input on the GPU, for `n` samples.
     fn input_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let before = program.inputs().iter().take_while(|input| **input != id);
         self.seeds_start()
@@ -131,8 +130,7 @@ impl ExchangeSizes {
             + before.map(|&input| n * program.slot(input).len).sum::<usize>()
     }
 
-    /// Returns where an output begins on the card, for `n` samples: outputs end where the state
-    /// begins.
+    /// Returns the offset of an output on the GPU, for `n` samples: outputs end at the state.
     fn output_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let from = program.outputs().iter().skip_while(|output| **output != id);
         self.outputs - from.map(|&output| n * program.slot(output).len).sum::<usize>()
@@ -188,7 +186,7 @@ impl Workspace {
         SlotMemory { exchange, buffers, buffer_of, sizes: *sizes }
     }
 
-    /// Gives a chunk to the stream.
+    /// Enqueues a chunk.
     pub(super) fn submit(
         &mut self,
         owner: &CudaProgram,
@@ -197,7 +195,7 @@ impl Workspace {
         options: &RunOptions<'_>,
     ) -> Result<()> {
         let (program, n, sizes) = (&owner.program, batch.n_samples, self.sizes);
-        // No refused value, and no saturated input.
+        // No rejected value, and no saturated input.
         self.upload.as_mut_slice()[..sizes.state].fill(0);
         self.upload.as_mut_slice()[..owner.n_quantized].fill(u64::MAX);
         let mut seeds = Vec::with_capacity(owner.layers.len());
@@ -222,7 +220,7 @@ impl Workspace {
         self.give(owner, batch, &seeds, slots, options)
     }
 
-    /// Waits for the chunk and adds its results to those before.
+    /// Waits for the chunk and adds its results to the previous ones.
     pub(super) fn receive(
         &mut self,
         owner: &CudaProgram,
@@ -249,7 +247,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Gives a run to the stream: as recorded, if it was made before.
+    /// Enqueues a run, from its recording if there is one.
     fn give(
         &mut self,
         owner: &CudaProgram,
@@ -282,7 +280,7 @@ impl Workspace {
                 if self.graphs.len() >= MAX_GRAPHS {
                     self.graphs.clear();
                 }
-                // Recording does not pay for a run that is made once.
+                // Recording does not pay off for a single run.
                 self.graphs.insert(key, None);
                 self.give_steps(owner, batch.n_samples, seeds, slots, options)?;
             }
@@ -376,13 +374,13 @@ impl Workspace {
         self.download.receive(wanted, sizes.state, &self.exchange, sizes.outputs, &stream)
     }
 
-    /// Returns the state of the run as it came down behind the slots.
+    /// Returns the state of the run, downloaded after the slots.
     fn state(&self, owner: &CudaProgram, slots: &[SlotId], n: usize) -> &[u64] {
         let first = wanted_words(&owner.program, slots, n);
         &self.download.as_slice()[first..first + self.sizes.state]
     }
 
-    /// Returns the error of the first refused value of the chunk that was run.
+    /// Returns the error of the first rejected value of the chunk.
     pub(super) fn refused(
         &self,
         owner: &CudaProgram,
@@ -397,8 +395,8 @@ impl Workspace {
         let state = self.state(owner, slots, batch.n_samples);
         let is_refused = |index: usize| state[index] != u64::MAX;
         quantized.into_iter().find(|(index, _)| is_refused(*index))?;
-        // The plain steps name the value. They need no counts: values are refused before the first
-        // layer that depends on them.
+        // The reference steps report the value. They need no counts: values are rejected before the
+        // first layer that depends on them.
         let refusal = plain::run(&owner.program, batch, &[], |layer, thresholds, _| {
             let spec = &owner.program.layers()[layer].spec;
             Ok(vec![0; thresholds.len() / spec.n_inputs() * spec.n_neurons()])
@@ -418,7 +416,7 @@ struct SlotMemory<'a> {
 }
 
 impl<'a> SlotMemory<'a> {
-    /// Returns the buffer of a slot, and where `n` samples of it begin there.
+    /// Returns the buffer of a slot, and the offset of `n` samples of it.
     fn slot(&self, program: &Program, id: SlotId, n: usize) -> (&'a DeviceBuffer<u64>, usize) {
         if program.inputs().contains(&id) {
             return (self.exchange, self.sizes.input_start(program, id, n));
@@ -441,14 +439,14 @@ fn wanted_words(program: &Program, slots: &[SlotId], n: usize) -> usize {
     n * slots.iter().map(|&id| program.slot(id).len).sum::<usize>()
 }
 
-/// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and
-/// the elements of each buffer.
+/// Assigns each slot a buffer that no slot in use at the same time has. Returns the buffer of each
+/// slot, and the number of elements of each buffer.
 fn share(owner: &CudaProgram) -> (Vec<usize>, Vec<usize>) {
     let program = &owner.program;
     let mut last_uses = program.last_uses();
     for (k, (step, card)) in program.steps().iter().zip(&owner.steps).enumerate() {
-        // One launch may read the thresholds of a layer in some blocks while others write what the
-        // fused steps compute.
+        // One launch may read the thresholds of a layer in some blocks while others write the
+        // output of the fused steps.
         if let CardStep::Product { fused: Some(fused), .. } = card {
             let last = &mut last_uses[step.input().index()];
             *last = Some(last.unwrap_or(k).max(k + fused.n_steps));
