@@ -137,7 +137,7 @@ impl Cpu {
             self.pool.try_for_each(items.into_iter(), cost, |(blocks, counts)| {
                 offset(rows.shape, counts);
                 let rows = terms.rows(0..1, rows.shape.n_inputs());
-                table.take_away(self.tier, rows, blocks, CountLayout::ByInputRow, counts)
+                table.subtract(self.tier, rows, blocks, CountLayout::ByInputRow, counts)
             })?;
             return Ok(counts);
         }
@@ -298,7 +298,7 @@ impl Cpu {
                 let terms = terms.ok_or(Error::Internal { place: location })?;
                 offset(shape, counts);
                 let rows = terms.rows(samples, shape.n_inputs());
-                table.take_away(
+                table.subtract(
                     self.tier,
                     rows,
                     0..table.n_blocks(),

@@ -198,7 +198,7 @@ impl ConvWeights {
                     let inputs = self.shape.group_inputs();
                     starts.iter_mut().for_each(|start| *start *= inputs);
                     let rows = terms.rows(self.length, &panel, &region, inputs, starts)?;
-                    signs.take_away(
+                    signs.subtract(
                         cpu.tier,
                         rows,
                         0..signs.n_blocks(),
