@@ -191,7 +191,6 @@ pub enum Inputs<'a> {
     Thresholds(&'a [u64]),
     /// Packed streams of the layer's length, each starting at a word boundary. They are counted as
     /// they are, whatever the layer's encoding. A signed layer takes [`Self::SignedStreams`].
-    /// [`Self::SignedStreams`].
     Streams(&'a [u64]),
     /// Packed streams as above, of the magnitudes of a signed layer's inputs.
     SignedStreams {
@@ -254,8 +253,7 @@ impl<'a> Batch<'a> {
     /// As for [`Self::n_samples`]; [`Error::OutOfRange`] for a threshold above that of the stream
     /// of ones, [`Error::DirtyTail`] for a stream with ones beyond its length, [`Error::Mismatch`]
     /// for a wrong number of signs or for signs of an unsigned layer, [`Error::TooLarge`] for more
-    /// samples than a counter can address. [`Error::TooLarge`] for more samples than a counter can
-    /// address.
+    /// samples than a counter can address.
     pub fn check(&self, spec: &LayerSpec) -> Result<usize> {
         let n_samples = self.n_samples(spec)?;
         match self.inputs {

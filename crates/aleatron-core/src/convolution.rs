@@ -265,7 +265,7 @@ impl ConvShape {
         Some(((first_input_channel + channel) * rows + row) * columns + column)
     }
 
-    /// Returns the products of an output at a position: the taps that do not lie in the padding.
+    /// Returns the number of products of an output at a position: the taps outside the padding.
     #[must_use]
     pub fn fan_in(&self, position: usize) -> usize {
         let [over_rows, over_columns] = &self.windows;

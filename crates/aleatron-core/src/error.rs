@@ -262,7 +262,7 @@ pub enum Error {
         divisor: usize,
     },
     /// A size exceeds the limit of the specification or of its type.
-    #[error("{what} is {actual}, the limit is {limit}")]
+    #[error("{what} is {actual}, the maximum is {limit}")]
     TooLarge {
         /// The quantity.
         what: Quantity,
@@ -271,8 +271,8 @@ pub enum Error {
         /// The largest allowed size.
         limit: u128,
     },
-    /// A size is below what is allowed.
-    #[error("{what} is {actual}, the least is {limit}")]
+    /// A size is below its minimum.
+    #[error("{what} is {actual}, the minimum is {limit}")]
     TooSmall {
         /// The quantity.
         what: Quantity,
@@ -332,7 +332,7 @@ pub enum Error {
         what: Quantity,
         /// The given text.
         text: String,
-        /// What is wrong with it, or the alternatives.
+        /// What is wrong with the text, or the alternatives.
         reason: String,
     },
     /// Numbers changed while they were read.
@@ -390,7 +390,7 @@ impl Error {
     /// Creates the error of a backend that does not support an operation.
     pub fn unsupported(backend: impl Into<String>, operation: impl fmt::Display) -> Self {
         let (fault, message) =
-            (BackendFault::Unsupported, format!("{operation} are not supported here"));
+            (BackendFault::Unsupported, format!("{operation} are not supported"));
         Self::Backend { backend: backend.into(), fault, message }
     }
 

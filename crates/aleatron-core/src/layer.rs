@@ -53,7 +53,7 @@ impl Topology {
         }
     }
 
-    /// Returns the rows of weights: one for each neuron, or for each output channel.
+    /// Returns the number of rows of weights: one for each neuron, or for each output channel.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl Topology {
         }
     }
 
-    /// Returns the products that all neurons together sum for a sample.
+    /// Returns the number of products of all neurons for a sample.
     #[must_use]
     pub fn n_products(&self) -> usize {
         match self {
@@ -249,8 +249,7 @@ impl LayerSpec {
     /// # Errors
     /// Returns [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] above 2^32 of either,
     /// if a generator has too few sequences and if signed counts could exceed 64 bits, and
-    /// [`Error::Memory`] if the size of the weight streams overflows an address. [`Error::Memory`]
-    /// if the size of the weight streams overflows an address.
+    /// [`Error::Memory`] if the size of the weight streams overflows an address.
     pub fn new(
         topology: Topology,
         length: Length,
@@ -394,7 +393,6 @@ impl LayerSpec {
     /// # Errors
     /// Returns [`Error::Zero`] for an empty range, [`Error::TooLarge`] for a range past the end,
     /// [`Error::Ragged`] for a range that begins or ends within an output channel.
-    /// [`Error::Ragged`] for one that begins or ends within an output channel.
     pub fn neurons(&self, range: Range<usize>) -> Result<Self> {
         let n = self.n_neurons();
         if range.end > n {

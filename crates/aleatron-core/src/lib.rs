@@ -6,8 +6,6 @@
 //! has no kernels: [`reference`](mod@reference) computes each operation one bit at a time and is
 //! never optimized, and [`conformance`] is the suite of cases that compares every faster backend
 //! with it.
-//! [`reference`](mod@reference), one bit at a time and never optimised, and [`conformance`] is the
-//! one suite of cases that every faster backend is compared with.
 //!
 //! Random sources that streams share, as in hardware, are in [`generator`]; [`correlation`]
 //! measures two streams.

@@ -260,7 +260,6 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
 
 /// Returns the threshold for an accumulated value, by divisions that round down; see
 /// [`crate::threshold::NEGATIVE`] for signed streams.
-/// [`crate::threshold::NEGATIVE`] for those of signed streams.
 #[must_use]
 pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let product = i128::from(value) * i128::from(requantizer.multiplier());

@@ -133,8 +133,7 @@ impl BitStream {
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] if the number of words is not that of the length, and
-    /// [`Error::DirtyTail`] if a bit beyond the length is set. [`Error::DirtyTail`] if a bit past
-    /// the length is set.
+    /// [`Error::DirtyTail`] if a bit beyond the length is set.
     pub fn from_words(words: Vec<u64>, length: Length) -> Result<Self> {
         check_words(&words, 1, length)?;
         Ok(Self { length, words })
@@ -211,7 +210,6 @@ impl StreamMatrix {
     /// # Errors
     /// Returns [`Error::Mismatch`] if the number of words is not `rows` times that of the length,
     /// and [`Error::DirtyTail`] with the first row that has a bit beyond the length set.
-    /// [`Error::DirtyTail`] with the first row that has a bit past the length set.
     pub fn from_words(words: Vec<u64>, rows: usize, length: Length) -> Result<Self> {
         check_words(&words, rows, length)?;
         Ok(Self { rows, length, words })

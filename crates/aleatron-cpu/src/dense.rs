@@ -44,7 +44,7 @@ pub(crate) struct WeightRows<'a> {
 pub(crate) enum Correction<'a> {
     /// No correction: the counts of a unipolar layer are the ones that rows share.
     Nothing,
-    /// The ones of each row, which make matches of them.
+    /// The ones of each row, for the matches of a bipolar layer.
     Ones(&'a [u64]),
     /// The signs, which make the sums of a signed layer of them. The streams of negative weights
     /// The signs, for the sums of a signed layer. The streams of negative weights are complemented.
@@ -80,12 +80,10 @@ impl Cpu {
     /// [`Self::row_ones`] of the weights. Bits beyond the length must be zero; they are not
     /// checked, because checking all weights would cost as much as counting.
     ///
+    /// # Errors
     /// Returns [`Error::Mismatch`] if the weights are not those of the shape or need signs,
     /// [`Error::Ragged`] unless the inputs are whole samples, [`Error::Memory`] if the counts do
     /// not fit.
-    /// [`Error::Mismatch`] where the weights are not those of the shape or need signs,
-    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::Memory`] where the
-    /// counts do not fit.
     pub fn dense_counts(
         &self,
         shape: &DenseShape,

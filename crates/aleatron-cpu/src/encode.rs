@@ -72,7 +72,7 @@ impl Cpu {
     ///
     /// # Errors
     /// As for [`Self::encode`], [`Error::Ragged`] unless the thresholds are whole rows,
-    /// [`Error::TooLarge`] if the rows exceed 2^32. [`Error::TooLarge`] if the rows pass 2^32.
+    /// [`Error::TooLarge`] if the rows exceed 2^32.
     pub fn encode_rows(
         &self,
         thresholds: &[Threshold],

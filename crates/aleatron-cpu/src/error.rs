@@ -10,9 +10,9 @@ pub enum Error {
     /// No tier has this name.
     #[error("unknown tier \"{name}\"; the tiers are {}", known.join(", "))]
     UnknownTier {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Every name there is.
+        /// All known names.
         known: Vec<&'static str>,
     },
     /// This machine does not have the tier.
@@ -20,7 +20,7 @@ pub enum Error {
     UnavailableTier {
         /// The requested tier.
         name: &'static str,
-        /// The tiers this machine has.
+        /// The tiers of this machine.
         available: Vec<&'static str>,
     },
     /// The system could not start the threads.

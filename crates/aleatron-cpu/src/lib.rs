@@ -1,12 +1,9 @@
 //! Aleatron's operations at the speed of the CPU, bit-exact with [`aleatron_core::reference`].
-//! [`aleatron_core::reference`].
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever
 //! changes a result. Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`],
 //! [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`], [`Cpu::lif_run`], [`Cpu::encode_sequences`],
 //! [`Cpu::table_counts`] and their variants; [`CpuProgram`] runs compiled networks.
-//! [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`], [`Cpu::lif_run`], [`Cpu::encode_sequences`],
-//! [`Cpu::table_counts`] and their relatives; [`CpuProgram`] runs compiled networks.
 //!
 //! Reading order: [`tier`] detects instruction sets, `dispatch.rs` selects the kernel in
 //! `arch/<set>/<operation>.rs`, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs`,
@@ -75,7 +72,6 @@ pub struct Cpu {
 
 impl Cpu {
     /// Returns the current tier and pool of this process; see [`Tier::current`] and
-    /// [`set_num_threads`].
     /// [`set_num_threads`].
     ///
     /// # Errors

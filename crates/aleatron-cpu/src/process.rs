@@ -45,7 +45,6 @@ pub(crate) fn generation() -> usize {
 
 /// Resets the state in the child of a fork. Must be called before anything else of this crate: see
 /// [`crate::threads::forget_after_fork`].
-/// [`crate::threads::forget_after_fork`].
 pub(crate) fn forget_after_fork() {
     let (old, mut new) = (shared(), Shared::new());
     // A cache whose lock is free was not being modified and can still be used.

@@ -135,7 +135,7 @@ impl Cpu {
     /// # Errors
     /// Returns [`Error::Zero`] without inputs, [`Error::Ragged`] unless the thresholds are whole
     /// samples, [`Error::TooLarge`] if the generator has too few sequences, [`Error::Memory`] if
-    /// the streams do not fit. [`Error::Memory`] if the streams do not fit.
+    /// the streams do not fit.
     pub fn encode_shared_inputs(
         &self,
         sequences: &OperandSequences,
@@ -154,8 +154,7 @@ impl Cpu {
     /// # Errors
     /// Returns [`Error::Mismatch`] unless `out` has exactly the words of the streams,
     /// [`Error::TooLarge`] if the generator has too few sequences, [`Error::Memory`] if temporary
-    /// data do not fit. [`Error::TooLarge`] if the generator has too few sequences,
-    /// [`Error::Memory`] if what is made on the way does not fit.
+    /// data do not fit.
     pub fn encode_shared_weights(
         &self,
         spec: &LayerSpec,

@@ -59,8 +59,6 @@ pub(crate) struct SignTable {
 /// The ones of each weight stream before it was complemented, negated if it was: by block of
 /// [`LANES`] rows, then by stream. A negative weight whose stream has no ones is not complemented:
 /// it counts neither up nor down.
-/// [`LANES`] rows, then by stream. A negative weight whose stream has no ones is left as it is: it
-/// counts neither up nor down.
 #[derive(Debug, Clone)]
 enum Values {
     Narrow(Vec<[i16; LANES]>),

@@ -121,7 +121,6 @@ impl Cpu {
 
     /// Encodes and counts inputs: `inputs` are thresholds of samples by inputs, and input 0 of the
     /// first sample is drawn at `address`. Other arguments are as for [`Self::sparse_counts`].
-    /// [`Self::sparse_counts`].
     ///
     /// # Errors
     /// As for [`Self::sparse_counts`] and [`Self::encode_rows`].

@@ -21,7 +21,6 @@ const GROUP: usize = 64;
 pub(crate) const MAX_NARROW_SUM: usize = i16::MAX as usize;
 
 /// The weights of a dense layer with shared sequences, prepared for [`Cpu::table_counts`].
-/// [`Cpu::table_counts`].
 #[derive(Debug, Clone)]
 pub struct TabledWeights {
     shape: DenseShape,

@@ -100,7 +100,7 @@ pub enum Error {
         message: String,
     },
     /// A size exceeds a limit of kernels and cannot be split.
-    #[error("{what}: {actual}, the most is {limit}")]
+    #[error("{what}: {actual}, the maximum is {limit}")]
     TooLarge {
         /// The limit.
         what: Limit,

@@ -37,9 +37,7 @@ const THREADS: u64 = 256;
 /// # Errors
 /// Returns [`Error::TooLarge`](crate::Error::TooLarge) if a counter cannot address a stream,
 /// [`aleatron_core::Error::Memory`] and [`Error::OutOfMemory`](crate::Error::OutOfMemory) if they
-/// do not fit, and errors of the driver. [`aleatron_core::Error::Memory`] and
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if they do not fit, or what the driver
-/// reports.
+/// do not fit, and errors of the driver.
 pub fn encode(
     context: &Arc<CudaContext>,
     thresholds: &[Threshold],

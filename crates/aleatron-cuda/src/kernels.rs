@@ -2,7 +2,6 @@
 //!
 //! Addresses are plain numbers; code that fills in a structure takes them from
 //! [`View::check`](crate::driver::View::check), with the bytes that the kernel accesses from there.
-//! [`View::check`](crate::driver::View::check), with the bytes that the kernel reaches from there.
 
 use crate::driver::TensorMap;
 

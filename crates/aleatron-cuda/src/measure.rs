@@ -2,7 +2,6 @@
 //!
 //! Streams are encoded on the GPU. Results are compared with the host's before they are timed:
 //! [`TileTrial::check`] and [`FewTrial::check`].
-//! [`TileTrial::check`] and [`FewTrial::check`].
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -145,7 +145,7 @@ fn little_memory_does_not_change_counts() {
                 }
             }
         }
-        assert!(regenerated > 0, "the weights of {:?} were never regenerated anew", layer.spec);
+        assert!(regenerated > 0, "the weights of {:?} were never regenerated", layer.spec);
     }
 }
 

@@ -92,7 +92,6 @@ pub struct AdapterInfo {
     pub capabilities: Capabilities,
     /// The supported products of subgroups; none without
     /// [`cooperative_matrices`](Capabilities::cooperative_matrices).
-    /// [`cooperative_matrices`](Capabilities::cooperative_matrices).
     pub cooperative_matrices: Vec<CooperativeMatrix>,
 }
 

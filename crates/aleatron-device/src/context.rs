@@ -250,7 +250,6 @@ impl GpuContext {
 
     /// Returns the alignment of the byte offsets of bound views; see
     /// [`BufferView::aligned`](crate::BufferView::aligned).
-    /// [`BufferView::aligned`](crate::BufferView::aligned).
     #[must_use]
     pub fn binding_alignment(&self) -> u64 {
         u64::from(self.info.binding_alignment).max(4)

@@ -162,7 +162,7 @@ pub enum Error {
         source: DriverError,
     },
     /// The device has finished its work, but a mapping did not complete.
-    #[error("{adapter}: the device finished without answering")]
+    #[error("{adapter}: the device finished without completing a mapping")]
     Unanswered {
         /// The adapter.
         adapter: String,
@@ -174,7 +174,7 @@ pub enum Error {
         reason: String,
     },
     /// A size exceeds a limit of the device.
-    #[error("{what}: {actual}, the device's most is {limit}")]
+    #[error("{what}: {actual}, the device's maximum is {limit}")]
     TooLarge {
         /// The limit.
         what: Limit,
@@ -184,11 +184,11 @@ pub enum Error {
         limit: u64,
     },
     /// A buffer, a pipeline, a profiler or a handle belongs to another device or another batch.
-    #[error("{what} of {owner} used with {user}")]
+    #[error("{what} of {owner} cannot be used with {user}")]
     Foreign {
-        /// What it is.
+        /// The kind of the object.
         what: &'static str,
-        /// Whose it is.
+        /// The owner.
         owner: Owner,
         /// The user.
         user: Owner,
@@ -197,7 +197,7 @@ pub enum Error {
     #[error("the commands this read belongs to were not submitted")]
     NotSubmitted,
     /// A range or a copy exceeds a buffer.
-    #[error("elements {start}..{end} of a buffer of {len}")]
+    #[error("elements {start}..{end} are out of bounds for a buffer of {len} elements")]
     OutOfBounds {
         /// The first element.
         start: usize,
@@ -207,7 +207,6 @@ pub enum Error {
         len: usize,
     },
     /// A view begins at an offset that the device cannot bind; see
-    /// [`BufferView::aligned`](crate::BufferView::aligned).
     /// [`BufferView::aligned`](crate::BufferView::aligned).
     #[error(
         "a view at byte {offset} cannot be used here: offsets must be multiples of {alignment}"

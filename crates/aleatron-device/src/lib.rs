@@ -58,8 +58,6 @@
 //! All of it is in `trusted.rs`, with its safety argument: compiling modules of kernels that
 //! declare [`BoundsChecks::Removed`], and the token with which wgpu enables cooperative matrices.
 //! The promise behind such kernels, [`BoundsProof::assume`], is made by their author.
-//! [`BoundsChecks::Removed`], and the token with which wgpu gives out cooperative matrices. The
-//! promise behind such kernels, [`BoundsProof::assume`], is the author's to make.
 #![deny(unsafe_code)]
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 

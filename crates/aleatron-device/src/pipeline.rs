@@ -221,11 +221,7 @@ impl GpuContext {
     /// [`Error::Foreign`] for a buffer of another device, [`Error::EmptyBinding`] for a view
     /// without elements, [`Error::Unaligned`] for a view that does not begin at a multiple of
     /// [`Self::binding_alignment`], [`Error::TooLarge`] above the largest binding,
-    /// [`Error::Aliased`] if a buffer is bound both for reading and for writing. [`Error::Foreign`]
-    /// for a buffer of another device, [`Error::EmptyBinding`] for a view without elements,
-    /// [`Error::Unaligned`] for one that begins between multiples of [`Self::binding_alignment`],
-    /// [`Error::TooLarge`] past the largest binding, [`Error::Aliased`] if a buffer is bound both
-    /// to be read and to be written.
+    /// [`Error::Aliased`] if a buffer is bound both for reading and for writing.
     pub fn bind(&self, pipeline: &Arc<Pipeline>, buffers: &[BufferView<'_>]) -> Result<Bound> {
         self.check_bindings(pipeline, buffers)?;
         let key: BindKey =
@@ -341,10 +337,7 @@ impl BindGroups {
 pub struct Bound {
     pipeline: Arc<Pipeline>,
     group: wgpu::BindGroup,
-    #[expect(
-        dead_code,
-        reason = "buffers_in_use, not read: nobody else may get this memory meanwhile"
-    )]
+    #[expect(dead_code, reason = "held, not read: the memory must not be reused meanwhile")]
     buffers: Arc<[Arc<RawBuffer>]>,
 }
 

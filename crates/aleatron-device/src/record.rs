@@ -116,8 +116,6 @@ impl Recorder<'_> {
     /// Returns [`Error::Arguments`] unless the parameters have the size that the kernel declares,
     /// [`Error::TooLarge`] for a grid above the device's limit, [`Error::Foreign`] for a kernel
     /// bound on another device.
-    /// [`Error::TooLarge`] for a grid past the device's limit, [`Error::Foreign`] for a kernel
-    /// bound on another device.
     pub fn dispatch<P: Pod>(
         &mut self,
         bound: &Bound,

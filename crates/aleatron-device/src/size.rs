@@ -2,7 +2,6 @@
 //!
 //! Kernels count with 32 bits. Every size, count, offset and divisor for a kernel passes
 //! [`size_u32`]; a value that does not fit is an error with its name.
-//! [`size_u32`]; one that does not fit is an error with its name.
 
 use crate::error::{Error, Limit, Result};
 
@@ -12,7 +11,7 @@ use crate::error::{Error, Limit, Result};
 /// use aleatron_device::size_u32;
 /// assert_eq!(size_u32(7usize, "rows")?, 7);
 /// let error = size_u32(1u64 << 32, "rows").unwrap_err();
-/// assert_eq!(error.to_string(), "rows: 4294967296, the device's most is 4294967295");
+/// assert_eq!(error.to_string(), "rows: 4294967296, the device's maximum is 4294967295");
 /// # Ok::<(), aleatron_device::Error>(())
 /// ```
 ///

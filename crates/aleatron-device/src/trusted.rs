@@ -8,10 +8,6 @@
 //! author, for every launch. The argument is documented next to each kernel, from the checks of its
 //! host code before each launch, and tests compare both kinds of module on the same inputs.
 //! [`Checks::Always`](crate::Checks::Always) enables the guards for every kernel of a context.
-//! [`BoundsChecks::Removed`], whose [`BoundsProof`](crate::BoundsProof) is an unsafe promise of its
-//! author, for every launch. The argument is written beside each kernel, from what its host code
-//! checks before each launch, and tests compare both kinds of module on the same inputs.
-//! [`Checks::Always`](crate::Checks::Always) keeps the guards for every kernel of a context.
 //!
 //! **Experimental features.** wgpu offers cooperative matrices to callers who accept that its
 //! support for them may still be unsound. Only a shader with `enable wgpu_cooperative_matrix;`

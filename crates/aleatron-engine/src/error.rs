@@ -44,7 +44,7 @@ pub enum Error {
     Format {
         /// The name of the file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
 
@@ -104,7 +104,7 @@ pub enum Error {
     Setting {
         /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
     /// Faults are at a site of streams in a layer that multiplies integers.
@@ -143,7 +143,7 @@ pub enum Error {
     },
     /// A graph takes a fixed number of samples that cannot run separately.
     #[error(
-        "the graph takes {batch} samples at a time, which cannot run apart: give a multiple of {batch} samples, not {samples}"
+        "the graph takes {batch} samples at a time, which cannot run separately: give a multiple of {batch} samples, not {samples}"
     )]
     PartialBatch {
         /// The number of given samples.
@@ -170,7 +170,7 @@ pub enum Error {
     RaggedSamples {
         /// The number of values.
         values: usize,
-        /// The features of a sample.
+        /// The number of features of a sample.
         features: usize,
     },
     /// Tensors are not used by any layer.

@@ -171,7 +171,6 @@ impl StreamLayer {
     /// # Errors
     /// Returns [`CoreError::Mismatch`] unless there is one value per input, and errors as for
     /// [`Self::counts_batch`].
-    /// [`Self::counts_batch`].
     pub fn counts(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.n_inputs(), values.len());
         if expected != actual {
@@ -215,7 +214,6 @@ impl StreamLayer {
     }
 
     /// Counts encoded streams, row-major of samples by neurons; see [`encode_inputs`].
-    /// [`encode_inputs`].
     ///
     /// # Errors
     /// Returns [`CoreError::Mismatch`] if the streams have another length, [`CoreError::Ragged`]
@@ -318,9 +316,7 @@ impl StreamLayer {
     /// # Errors
     /// Returns [`CoreError::Mismatch`] for a wrong number of weights, [`CoreError::OutOfRange`]
     /// with the first weight outside the interval of the polarity, [`CoreError::Memory`] and
-    /// [`CoreError::Backend`] if memory is exhausted. [`CoreError::OutOfRange`] with the first one
-    /// outside the interval of the polarity, [`CoreError::Memory`] and [`CoreError::Backend`] if
-    /// there is no room.
+    /// [`CoreError::Backend`] if memory is exhausted.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         let weights = Weights::new(&self.spec, weights.to_vec())?;
         let options = PrepareOptions {
@@ -642,7 +638,6 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
 /// # Errors
 /// Returns [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the
 /// interval of `polarity`, [`CoreError::Ragged`] unless the values are whole samples,
-/// [`CoreError::TooLarge`] above 2^32 samples, [`CoreError::Memory`] if the streams do not fit.
 /// [`CoreError::TooLarge`] above 2^32 samples, [`CoreError::Memory`] if the streams do not fit.
 pub fn encode_inputs(
     values: &[f64],

@@ -306,7 +306,6 @@ impl GpuConv {
     /// Returns [`CoreError::Ragged`] unless the inputs are whole samples, [`CoreError::Mismatch`]
     /// unless there is one sign for each, [`Error::TooLarge`] if a counter cannot address a row,
     /// [`CoreError::Cancelled`], and errors of the device.
-    /// [`CoreError::Cancelled`], or what the device reports.
     pub fn counts_with(
         &self,
         inputs: Inputs<'_>,

@@ -226,8 +226,7 @@ pub fn encode(
 ///
 /// # Errors
 /// As for [`encode`], [`Error::TooLarge`] unless one dispatch encodes all streams, and
-/// [`Error::Device`] if the device cannot time kernels. [`Error::Device`] if the device cannot time
-/// kernels.
+/// [`Error::Device`] if the device cannot time kernels.
 pub fn encode_timed(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],

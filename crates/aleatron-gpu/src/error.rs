@@ -58,7 +58,7 @@ pub enum Error {
         place: &'static str,
     },
     /// A size exceeds a limit of the device and cannot be split.
-    #[error("{what}: {actual}, the device's most is {limit}")]
+    #[error("{what}: {actual}, the device's maximum is {limit}")]
     TooLarge {
         /// The limit.
         what: Limit,

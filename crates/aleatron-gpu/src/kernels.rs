@@ -212,7 +212,7 @@ impl Kernel for StreamKernel {
         // launched for no rows, samples, segments or inputs. Loops count up in steps of at least 1
         // to a size that is at most 2^30, so they end and do not wrap. Products of sizes are
         // elements of a binding, of which there are fewer than 2^30 words.
-        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        #[allow(unsafe_code, reason = "the only promise for the kernels of this crate")]
         // SAFETY: no other crate can name a kernel, and each is launched by the function that its
         // argument below names.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });

@@ -37,8 +37,7 @@ const MOST: u64 = 1 << 32;
 /// Returns [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] unless there are
 /// `length` integers of each, [`CoreError::OutOfRange`] with the index of a threshold above 2^32,
 /// [`CoreError::Memory`] if the streams do not fit, [`Error::TooLarge`] if the device's bindings
-/// are too small, and errors of the device. [`CoreError::Memory`] if the streams do not fit,
-/// [`Error::TooLarge`] if the device can bind next to nothing, or what it reports.
+/// are too small, and errors of the device.
 pub fn encode_sequences(
     context: &Arc<GpuContext>,
     values: &[u32],

@@ -58,7 +58,6 @@ impl GpuSparse {
     /// # Errors
     /// Returns [`aleatron_core::Error`] for words that do not match the connections,
     /// [`Error::TooLarge`] if one sample's streams exceed a binding, and errors of the device.
-    /// [`Error::TooLarge`] if one sample's streams pass a binding, or what the device reports.
     pub fn from_words(
         context: &Arc<GpuContext>,
         connections: Connections,
@@ -273,7 +272,6 @@ impl GpuSparse {
     }
 
     /// Counts `n_samples` samples whose thresholds `fill` appends on demand, as
-    /// [`GpuDense::counts_filled`](crate::GpuDense::counts_filled).
     /// [`GpuDense::counts_filled`](crate::GpuDense::counts_filled).
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub enum Error {
         part: String,
         /// The unsupported property.
         what: String,
-        /// A way to avoid it.
+        /// A remedy.
         remedy: &'static str,
     },
     /// The number of lanes is 0.
@@ -93,7 +93,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, or 0 for the file as a whole.
         line: usize,
-        /// The fault.
+        /// The defect.
         what: String,
     },
     /// A tool is missing.

@@ -326,7 +326,6 @@ impl Requantizer {
     /// # Errors
     /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62,
     /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift above 125.
-    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift above 125.
     pub fn new(
         multiplier: u64,
         multiplier_width: u32,

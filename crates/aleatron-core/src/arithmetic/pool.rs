@@ -20,7 +20,7 @@ pub enum PoolKind {
 pub enum Border {
     /// Padding is excluded: the mean is that of the positions inside the image.
     #[default]
-    LeftOut,
+    Excluded,
     /// Padding is zeros: the mean is that of the whole window.
     Zeros,
 }
@@ -53,7 +53,7 @@ impl Pool {
     /// Creates a pool of adjacent windows of rows and columns.
     #[must_use]
     pub const fn new(kind: PoolKind, window: [usize; 2]) -> Self {
-        Self { kind, window, stride: window, padding: [[0, 0]; 2], border: Border::LeftOut }
+        Self { kind, window, stride: window, padding: [[0, 0]; 2], border: Border::Excluded }
     }
 
     /// Creates a pool with one window over a whole image of rows and columns.
@@ -239,7 +239,7 @@ impl PoolShape {
                 }
                 pooled.extend(reduced.iter().zip(&column_ranges).map(|(&reduced, inside)| {
                     let n = match self.pool.border {
-                        Border::LeftOut => rows.len() * inside.len(),
+                        Border::Excluded => rows.len() * inside.len(),
                         Border::Zeros => self.pool.window[0] * self.pool.window[1],
                     };
                     end(reduced, n)

@@ -5,10 +5,6 @@
 //! unsafe. Everything that takes the arrays is safe. Backends check what their driver can tell
 //! them: that the memory is on their device and as large as the array, and that no array overlaps
 //! another or memory of the backend itself.
-//! [`DeviceArray::from_raw`], [`DeviceArrayMut::from_raw`] and [`DeviceStream::from_raw`] are
-//! unsafe. Everything that takes the arrays is safe. Backends check what their driver can tell
-//! them: that the memory is of their device and as large as the array, and that no array overlaps
-//! another or memory of the backend itself.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -144,7 +144,7 @@ pub enum Case {
         /// Selected where `select` is 0.
         b: BitStream,
     },
-    /// The ones of a stream.
+    /// Counts the ones of a stream.
     Popcount {
         /// The stream.
         a: BitStream,
@@ -226,7 +226,6 @@ pub struct LayerCase {
     pub spec: LayerSpec,
     /// One threshold per weight, as wide as the generator of the weights, with the bit
     /// [`NEGATIVE`](crate::threshold::NEGATIVE) for negative weights of a signed layer.
-    /// [`NEGATIVE`](crate::threshold::NEGATIVE) where a signed one is negative.
     pub weights: Vec<u64>,
     /// One threshold per sample and input, as wide as the generator of the inputs, with signs as
     /// above.

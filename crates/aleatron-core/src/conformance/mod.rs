@@ -24,7 +24,7 @@ use crate::lif::LifTrace;
 use crate::polarity::Polarity;
 use crate::{gates::Gate, philox, reference};
 
-/// Something that can run cases.
+/// A backend under test, which runs cases.
 pub trait Subject {
     /// Answers a case as words; `None` if the operation is not supported.
     ///

@@ -65,7 +65,6 @@ impl Lfsr {
     /// # Errors
     /// Returns [`Error::TooSmall`] for a width below 3, and [`Error::Zero`] or [`Error::TooLarge`]
     /// for the seed.
-    /// [`Error::TooLarge`].
     pub fn new(width: Width, seed: u32) -> Result<Self> {
         let index = width.bits().checked_sub(Self::MIN_WIDTH);
         match index.and_then(|index| MAXIMAL.get(index as usize)) {

@@ -1,11 +1,11 @@
 //! Random sources shared by many streams: deterministic sequences of integers, as in hardware.
 //!
-//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with `T
-//! = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its
-//! parameters. [`Pairing`] says which sequences the inputs and the weights of a layer use,
-//! [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
-//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli
-//! streams, which share nothing, are addressed by [`crate::address`].
+//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 if `U_k < T`, with `T =
+//! floor(p * 2^W + 0.5)`. A sequence is a fixed function of its parameters. [`Pairing`] assigns
+//! sequences to the inputs and the weights of a layer, [`OperandSequences`] to one of the two, and
+//! [`CountTable`] counts their products without generating the bits. [`GeneratorName`] is the
+//! textual form of generators in every language. Bernoulli streams, which share nothing, are
+//! addressed by [`crate::address`].
 //!
 //! To add a generator, write its file, with a type that has the functions of the others, and add
 //! its line to the table `sequences!` below.
@@ -179,9 +179,9 @@ macro_rules! sequences {
             /// two primes, so that a pair that starts at neighbours never meets; an LFSR advances
             /// along its cycle by the golden section, so that phases stay spread.
             ///
+            /// # Errors
             /// Returns [`Error::TooLarge`] if the generator has no more sequences; a ramp has only
             /// one.
-            /// [`Error::TooLarge`] where the generator has no more sequences; a ramp has only one.
             pub fn nth(&self, index: usize) -> Result<Self> {
                 match self { $(Self::$kind(sequence) => sequence.nth(index).map(Self::$kind),)+ }
             }

@@ -160,7 +160,7 @@ pub enum GeneratorName {
         /// The sequence of the inputs.
         inputs: SequenceName,
     },
-    /// Products of signed integers, as binary circuits compute them, in place of streams.
+    /// Products of signed integers, as binary circuits compute them, instead of streams.
     Integer(IntegerBits),
 }
 
@@ -169,7 +169,7 @@ pub enum GeneratorName {
 ///
 /// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits
 /// - 1) - 1` and a sign. They are the counts of the streams of two [digits](super::Digit) of `M^2`
-/// bits, so that everything that counts streams by tables computes them.
+/// bits, so that count tables compute them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntegerBits(u32);
 

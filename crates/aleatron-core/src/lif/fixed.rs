@@ -119,7 +119,7 @@ impl LifParams {
         self.refractory_period
     }
 
-    /// Two's complement of the low `data_width` bits.
+    /// Returns the two's complement of the low `data_width` bits.
     #[inline]
     #[must_use]
     pub const fn wrap(&self, x: i64) -> i16 {

@@ -15,8 +15,7 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
     /// Returns [`Error::Mismatch`] for inputs of the wrong size, [`Error::OutOfRange`] with the
     /// flat index of the first value outside the interval of its layer if it is checked,
     /// [`Error::TooLarge`] above 2^32 rows, [`Error::Memory`] if the slots do not fit,
-    /// [`Error::Cancelled`], and [`Error::Backend`]. [`Error::TooLarge`] above 2^32 rows,
-    /// [`Error::Memory`] if the slots do not fit, [`Error::Cancelled`], and [`Error::Backend`].
+    /// [`Error::Cancelled`], and [`Error::Backend`].
     fn run(
         &self,
         batch: &ProgramBatch<'_>,

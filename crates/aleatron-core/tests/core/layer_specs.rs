@@ -441,7 +441,7 @@ fn errors_of_slices_are_shifted_to_the_whole() {
     assert_eq!(error.shifted(10), shifted);
     assert_eq!(Error::Cancelled.shifted(10), Error::Cancelled);
     let error = Error::unsupported("gpu:0", "tables");
-    assert_eq!(error.to_string(), "gpu:0: tables are not supported here");
+    assert_eq!(error.to_string(), "gpu:0: tables are not supported");
     assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
     assert_eq!(Error::Cancelled.backend_fault(), None);
     let error = Error::unknown_name(Quantity::Polarity, "x", ["one"]).to_string();

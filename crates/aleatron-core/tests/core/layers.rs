@@ -95,7 +95,7 @@ fn pools_have_known_values() {
         let numbers =
             |k: usize| fields[k].split(',').map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
         let kind = if fields[1] == "max" { PoolKind::Max } else { PoolKind::Average };
-        let border = if fields[2] == "zeros" { Border::Zeros } else { Border::LeftOut };
+        let border = if fields[2] == "zeros" { Border::Zeros } else { Border::Excluded };
         let (image, window, stride, padding) = (numbers(3), numbers(4), numbers(5), numbers(6));
         let pool = Pool::new(kind, [window[0], window[1]])
             .with_stride([stride[0], stride[1]])
@@ -465,14 +465,14 @@ fn invalid_pools_are_errors() {
     // A window of padding alone has no maximum.
     let padded = base.with_paddings([[2, 0], [0, 0]], Border::Zeros);
     assert_eq!(error(padded, [1, 4, 4]), large(Quantity::Padding, 2, 1));
-    let after = base.with_paddings([[0, 0], [0, 3]], Border::LeftOut);
+    let after = base.with_paddings([[0, 0], [0, 3]], Border::Excluded);
     assert_eq!(error(after, [1, 4, 5]), large(Quantity::Padding, 3, 1));
     assert_eq!(error(base, [1 << 20, 1 << 10, 1 << 10]), large(Quantity::Inputs, 1 << 40, 1 << 32));
     assert_eq!(error(base, [1 << 43; 3]), large(Quantity::Inputs, u128::MAX, 1 << 32));
     // Much padding makes many windows of a small image.
     let many = Pool::new(PoolKind::Max, [1 << 17; 2])
         .with_stride([1, 1])
-        .with_paddings([[(1 << 17) - 1; 2]; 2], Border::LeftOut);
+        .with_paddings([[(1 << 17) - 1; 2]; 2], Border::Excluded);
     assert_eq!(error(many, [2, 1, 1]), large(Quantity::Neurons, 1 << 35, 1 << 32));
     let shape = PoolShape::new(base, [1, 2, 2]).unwrap();
     let ragged = Error::Ragged { what: Quantity::Inputs, actual: 5, divisor: 4 };

@@ -15,7 +15,7 @@ impl PoolStage {
     pub(super) fn new(shape: &PoolShape) -> Result<Self> {
         let (pool, [rows, columns]) = (shape.pool(), shape.windows());
         let whole = match pool.border {
-            Border::LeftOut => None,
+            Border::Excluded => None,
             Border::Zeros => Some(pool.window[0] * pool.window[1]),
         };
         let (height, width) = (rows.axis().size, columns.axis().size);

@@ -280,7 +280,7 @@ proptest! {
             let kind = if kind == 0 { PoolKind::Max } else { PoolKind::Average };
             let [rows, columns] = [window.0, window.1];
             let padding = if is_padded { [[rows - 1, 0], [0, columns - 1]] } else { [[0; 2]; 2] };
-            let border = if zeros { Border::Zeros } else { Border::LeftOut };
+            let border = if zeros { Border::Zeros } else { Border::Excluded };
             let pool = ImagePool::new(kind, [rows, columns]).with_stride([stride.0, stride.1]);
             // The second of two may have no position.
             if let Ok(shape) = PoolShape::new(pool.with_paddings(padding, border), image) {

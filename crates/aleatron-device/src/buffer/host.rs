@@ -33,7 +33,7 @@ pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
         .map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { FAILED }));
 }
 
-/// Ends a mapping, or cancels its request.
+/// Unmaps a buffer, or cancels its request.
 pub(super) fn end_map(raw: &RawBuffer, signal: &Signal) {
     if matches!(signal.get(), REQUESTED | MAPPED) {
         // wgpu reports an error if the mapping has failed meanwhile, which needs no handling.
@@ -84,8 +84,6 @@ fn map_error(error: wgpu::MapRangeError) -> Error {
 ///
 /// A buffer from [`Self::upload`] is written by the host and read by copies, a buffer from
 /// [`Self::readback`] is written by copies and read by the host. Kernels can bind both if the
-/// device has [`mapped_buffers`](crate::Capabilities::mapped_buffers).
-/// [`Self::readback`] is written by copies and read by the host. Kernels can bind both where the
 /// device has [`mapped_buffers`](crate::Capabilities::mapped_buffers).
 pub struct HostBuffer<T: Pod> {
     raw: Arc<RawBuffer>,
@@ -219,7 +217,7 @@ impl<T: Pod> HostBuffer<T> {
     ///
     /// # Errors
     /// Returns [`Error::OutOfBounds`] past the end, [`Error::Map`] if the buffer is not mapped,
-    /// [`Error::HostMemory`] if they do not fit. [`Error::HostMemory`] if they do not fit.
+    /// [`Error::HostMemory`] if they do not fit.
     pub fn read(&self, len: usize) -> Result<Vec<T>> {
         let mut data = host_vec(len.min(self.len))?;
         self.with(len, |seen| data.copy_from_slice(seen))?;

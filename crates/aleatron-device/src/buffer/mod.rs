@@ -4,8 +4,6 @@
 //! a range of a buffer, for kernels and copies. A [`HostBuffer`] can be mapped by the host, a
 //! [`PendingRead`] is a read in flight. Memory comes from a pool (`pool.rs`) and is not cleared:
 //! kernels must write the memory that they read.
-//! [`PendingRead`] is a read in flight. Memory comes from a pool (`pool.rs`) and is not cleared:
-//! kernels must write what they read.
 //!
 //! The copy commands of devices need 32-bit words at 32-bit offsets. Ranges of smaller elements may
 //! begin and end anywhere: if one shares a word with its neighbours, a kernel merges it into that

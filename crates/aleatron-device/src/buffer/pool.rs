@@ -19,7 +19,6 @@ pub(crate) enum Memory {
     Device,
     /// Written by the host, read by copies, and by kernels if the device has
     /// [`mapped_buffers`](crate::Capabilities::mapped_buffers).
-    /// [`mapped_buffers`](crate::Capabilities::mapped_buffers).
     Upload,
     /// Written by copies (and kernels, likewise), read by the host.
     Readback,
@@ -212,7 +211,7 @@ impl GpuContext {
             return;
         }
         let bytes: u64 = freed.iter().map(|allocation| allocation.buffer.size()).sum();
-        // Bind groups retain_allocation their buffers alive.
+        // Bind groups keep their buffers alive.
         let mut bind_groups = lock(&self.bind_groups);
         freed.iter().for_each(|allocation| bind_groups.evict_buffer(allocation.id));
         drop(bind_groups);

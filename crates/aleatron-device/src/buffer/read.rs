@@ -54,13 +54,9 @@ impl Drop for ReadSlot {
 /// [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
 /// [`Recorder::read`](crate::Recorder::read) or
 /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
-/// [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
-/// [`Recorder::read`](crate::Recorder::read) or
-/// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
 ///
 /// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives the result
 /// of [`Self::wait`].
-/// [`Self::wait`] does.
 ///
 /// ```no_run
 /// # use aleatron_device::{AdapterChoice, GpuContext};

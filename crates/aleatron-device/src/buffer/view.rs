@@ -78,8 +78,6 @@ impl<'a> BufferView<'a> {
     /// element begins, and returns the index of its old first element in it. With
     /// [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
     /// bound to a kernel that takes this index as a parameter.
-    /// [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
-    /// bound to a kernel that takes this index as a parameter.
     ///
     /// ```no_run
     /// # use aleatron_device::{AdapterChoice, GpuContext};

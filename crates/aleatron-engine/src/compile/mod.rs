@@ -1,13 +1,10 @@
 //! Compilation of a network: its graph becomes programs, which run on a backend, and the nodes
 //! between them, which run on tensors.
+//!
 //! [`form`] determines the form of each node. Nodes that run as streams or belong to the
 //! inter-layer arithmetic and do not depend on a tensor node form one [segment](Segment); `emit`
 //! converts a segment into a [`Program`]. Everything is compiled for the shapes of one sample,
 //! unless the samples of a batch cannot run separately.
-//! [`form`] decides how each node runs. Nodes that run as streams or belong to the inter-layer
-//! arithmetic and do not wait for a tensor node form one [segment](Segment); `emit` turns a segment
-//! into a [`Program`]. All of it is done for the shapes of one sample, unless the samples of a
-//! batch cannot run apart.
 
 mod emit;
 mod form;

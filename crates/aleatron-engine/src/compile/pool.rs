@@ -109,7 +109,7 @@ fn windows(
         sizes[first + axis] = [n, kernel, stride, begin, needed];
     }
     let [rows, columns] = sizes;
-    let border = if counts_padding { Border::Zeros } else { Border::LeftOut };
+    let border = if counts_padding { Border::Zeros } else { Border::Excluded };
     let pool = Pool::new(kind, [rows[1], columns[1]])
         .with_stride([rows[2], columns[2]])
         .with_paddings([[rows[3], rows[4]], [columns[3], columns[4]]], border);

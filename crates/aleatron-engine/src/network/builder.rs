@@ -373,12 +373,10 @@ impl Network {
     /// inputs), with its `PREFIX.bias` if there is one, is a dense layer, in the order given;
     /// `hidden` is applied between layers. Features are mapped to `(feature - offset) / scale`.
     ///
+    /// # Errors
     /// Returns [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all
     /// tensors that belong to no layer, [`Error::TensorShape`] with the invalid tensor, and errors
     /// as for [`NetworkBuilder::build`].
-    /// [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all tensors
-    /// that belong to no layer, [`Error::TensorShape`] with the tensor at fault, and as
-    /// [`NetworkBuilder::build`].
     pub fn from_state_dict(
         name: impl Into<String>,
         [offset, scale]: [f64; 2],

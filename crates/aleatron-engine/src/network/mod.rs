@@ -241,8 +241,8 @@ impl Network {
 
     /// Returns the network with one layer as streams or in binary.
     ///
+    /// # Errors
     /// Returns [`Error::UnknownLayer`] for an unknown name.
-    /// [`Error::UnknownLayer`] for a name that no layer has.
     pub fn with_mode(mut self, name: &str, mode: Mode) -> Result<Self> {
         match self.layers.iter_mut().find(|layer| layer.name == name) {
             Some(layer) => layer.mode = mode,

@@ -60,12 +60,10 @@ impl Network {
     /// recomputed: one for all rows of a layer that had a single one, otherwise one for each.
     /// Scales of inputs do not change.
     ///
+    /// # Errors
     /// Returns [`crate::Error::Graph`] for a value that is not a constant, or a tensor of another
     /// shape or type; [`crate::Error::Layer`] for elements that are not finite, and for negative
     /// weights of unipolar streams.
-    /// [`crate::Error::Graph`] for a value that is no constant, or a tensor of another shape or
-    /// type; [`crate::Error::Layer`] for elements that are not finite, and for negative weights
-    /// of unipolar streams.
     pub fn with_parameters(&self, values: &HashMap<ValueId, Tensor>) -> Result<Self> {
         let mut graph = (*self.graph).clone();
         for (&id, tensor) in values {

@@ -311,7 +311,6 @@ impl StreamNetwork {
     /// # Errors
     /// Returns [`Error::UnknownLayer`] for a layer that does not run as streams, and errors as for
     /// [`crate::LayerBuilder::build`].
-    /// [`crate::LayerBuilder::build`].
     pub fn layer_at(&self, layer: usize, length: usize) -> Result<StreamLayer> {
         let layers = self.layers()?;
         let Some((_, found)) = layers.into_iter().find(|(index, _)| *index == layer) else {

@@ -54,7 +54,6 @@ impl StreamNetwork {
     /// Returns [`Error::RaggedSamples`] unless `features` are whole samples, [`Error::Feature`]
     /// with the first feature that a layer cannot encode, [`Error::Layer`] if a layer fails,
     /// [`Error::Graph`] if another node fails.
-    /// [`Error::Graph`] if another node does.
     ///
     /// [`Error::RaggedSamples`]: crate::Error::RaggedSamples
     /// [`Error::Feature`]: crate::Error::Feature

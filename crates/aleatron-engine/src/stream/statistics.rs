@@ -19,9 +19,9 @@ pub struct LayerStats {
     pub mean_count: f64,
     /// The largest |count - exact count|.
     pub worst_count: f64,
-    /// The mean error of the sums that the counts stand for.
+    /// The mean error of the decoded sums.
     pub mean_value: f64,
-    /// The largest error of these sums.
+    /// The largest error of the decoded sums.
     pub worst_value: f64,
     /// The number of inputs outside the interval of the layer's streams, which saturated.
     pub saturated: u64,

@@ -103,13 +103,13 @@ pub struct StreamOutput {
     /// The errors of the counts of each layer of the network, if requested; without counts for
     /// binary layers.
     pub statistics: Vec<LayerStats>,
-    /// Counts and outputs of each layer that runs as streams, if asked for.
+    /// Counts and outputs of each layer that runs as streams, if requested.
     pub layers: Vec<LayerOutput>,
-    /// The inputs of the layer that computes the scores, if asked for and there is one.
+    /// The inputs of the layer that computes the scores, if requested and present.
     pub score_inputs: Option<LayerInputs>,
-    /// The outputs of the layer that computes the scores, if asked for and there is one.
+    /// The outputs of the layer that computes the scores, if requested and present.
     pub score_outputs: Vec<f64>,
-    /// The errors of nodes, if asked for.
+    /// The errors of nodes, if requested.
     pub nodes: NodeErrors,
     /// For each layer of the network, the number of inputs outside the interval of its streams,
     /// which saturated.

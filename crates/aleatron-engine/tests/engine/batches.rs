@@ -271,7 +271,7 @@ fn graph_with_fixed_number_of_dependent_samples_takes_multiples_of_it() {
     }
     assert_eq!(
         message(network.to_streams(&StreamConfig::new(8)).unwrap().forward(&[1.0], 0)),
-        "the graph takes 2 samples at a time, which cannot run apart: give a multiple of 2 samples, not 1"
+        "the graph takes 2 samples at a time, which cannot run separately: give a multiple of 2 samples, not 1"
     );
 }
 

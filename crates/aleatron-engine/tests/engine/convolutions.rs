@@ -187,8 +187,8 @@ fn builder_convolutions_and_pools_match_direct_computation() {
             .with_paddings([[1, 1], [0, 1]], Border::Zeros),
         Pool::new(PoolKind::Average, [2, 2])
             .with_stride([1, 2])
-            .with_paddings([[1, 0], [0, 1]], Border::LeftOut),
-        Pool::new(PoolKind::Max, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::LeftOut),
+            .with_paddings([[1, 0], [0, 1]], Border::Excluded),
+        Pool::new(PoolKind::Max, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::Excluded),
     ];
     let line = Convolution::conv1d([3, 20], 4, 5).with_stride([1, 2]);
     for (convolution, pools) in [(image, &pools[..]), (image, &[]), (line, &[])] {

@@ -130,7 +130,7 @@ fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
                 let conv1 = outputs(&layers[0], &streams[0], x, seed);
                 let relu: Vec<f64> = conv1.iter().map(|v| v.max(0.0)).collect();
                 let pool = Pool::new(PoolKind::Max, [2, 2])
-                    .with_paddings([[0, 0], [0, 1]], aleatron_core::arithmetic::Border::LeftOut);
+                    .with_paddings([[0, 0], [0, 1]], aleatron_core::arithmetic::Border::Excluded);
                 let max = reference::pool_floats(&PoolShape::new(pool, [4, 6, 5]).unwrap(), &relu);
                 let conv2 = outputs(&layers[1], &streams[1], &max, seed);
                 let clip: Vec<f64> = conv2

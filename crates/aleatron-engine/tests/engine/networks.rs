@@ -627,7 +627,7 @@ fn unsupported_configurations_are_errors_before_a_run() {
     let network = Network::digits_noise_aware().unwrap();
     assert_eq!(
         message(network.to_streams(&config(8, "sobol").sharing(Sharing::OnePerStream))),
-        "layer 0 (hidden): Sobol dimension is 8192, the most is 1111"
+        "layer 0 (hidden): Sobol dimension is 8192, the maximum is 1111"
     );
     assert!(matches!(
         dense().to_streams(&StreamConfig::new(0)),
@@ -636,7 +636,7 @@ fn unsupported_configurations_are_errors_before_a_run() {
     let bernoulli = network.to_streams(&StreamConfig::new(8)).unwrap();
     assert!(bernoulli.forward(&[0.0; 64], u32::MAX).is_ok());
     let late = message(bernoulli.forward(&[0.0; 128], u32::MAX));
-    assert!(late.contains("4294967296") && late.contains("the most is 4294967295"), "{late}");
+    assert!(late.contains("4294967296") && late.contains("the maximum is 4294967295"), "{late}");
     assert!(matches!(dense().with_mode("nope", Mode::Binary), Err(Error::UnknownLayer { .. })));
     assert!(dense().with_polarity(Polarity::Unipolar).is_err());
 }

@@ -182,7 +182,7 @@ proptest! {
         let value = program.clip(value, Bounds::Integer(Pattern::per_row(&[[low, high], [i64::MIN, 1 << 58]], len / 2).unwrap())).unwrap();
         let value = program.combine([value, value], Sign::Plus, None).unwrap();
         let [channels, rows, columns] = [2, len / 2 / 3, 3];
-        let (kind, border) = (if average { PoolKind::Average } else { PoolKind::Max }, if zeros { Border::Zeros } else { Border::LeftOut });
+        let (kind, border) = (if average { PoolKind::Average } else { PoolKind::Max }, if zeros { Border::Zeros } else { Border::Excluded });
         let pool = Pool::new(kind, [2, 2]).with_stride([1, 2]).with_paddings([[1, 0], [0, 1]], border);
         let value = program.pool(value, PoolShape::new(pool, [channels, rows, columns]).unwrap()).unwrap();
         let len = program.slot(value).unwrap().len;

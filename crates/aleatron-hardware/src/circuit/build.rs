@@ -30,8 +30,6 @@ impl Circuit {
     /// Returns [`Error::FloatArithmetic`], [`Error::Bernoulli`], [`Error::TensorNodes`] and
     /// [`Error::Unsupported`] for networks without hardware support, [`Error::Engine`] for a
     /// network that cannot run with the configuration.
-    /// [`Error::Unsupported`] for what has no hardware, [`Error::Engine`] for a network that
-    /// cannot run with the configuration.
     pub fn new(network: &Network, config: &StreamConfig, options: &Options) -> Result<Self> {
         if config.arithmetic != Arithmetic::Integer {
             return Err(Error::FloatArithmetic);

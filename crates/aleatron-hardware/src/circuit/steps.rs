@@ -176,7 +176,7 @@ impl Builder<'_> {
         };
         let divisor = match pool.kind {
             PoolKind::Max => None,
-            PoolKind::Average if window.is_padded() && pool.border == Border::LeftOut => {
+            PoolKind::Average if window.is_padded() && pool.border == Border::Excluded => {
                 return Err(Error::Unsupported {
                     part: part.to_owned(),
                     what: "an average that leaves out the padding".to_owned(),

@@ -7,7 +7,7 @@ use crate::{Circuit, Options, Trace};
 
 /// The largest number of words of inputs for the statistics of a layer, unless one sample has more.
 const WORDS: usize = 4096;
-/// Cycles of sequences that are counted, at most.
+/// The largest number of counted cycles of sequences.
 const CYCLES: usize = 1024;
 
 /// Fractions of bits that change: in a cycle of streams, or with a word that arrives.

@@ -8,6 +8,7 @@
 //! - with a Liberty file, half of the capacitance of an input pin times the square of the voltage,
 //!   and the tables of internal power at a typical slope and load;
 //! - without one, an energy in proportion to the area of the generic gate that toggles.
+//!
 //! Flip-flops that share an enable share clock gates: their clock counts only in cycles with the
 //! enable. The energy of wires, of the clock tree and of leakage is not included.
 
@@ -34,7 +35,7 @@ use std::collections::BTreeMap;
 pub struct Energy {
     /// The energy of a sample in nanojoules.
     pub nanojoules: f64,
-    /// The part of it that is the clock of flip-flops and clock gates, in nanojoules.
+    /// The energy of the clock of flip-flops and clock gates in nanojoules.
     pub clock: f64,
     /// The energy of each part of the circuit in nanojoules.
     pub parts: PartValues,

@@ -315,7 +315,7 @@ fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
         let shape = ConvShape::new(Convolution::conv2d([1, 7, 6], 3, [3, 3]).with_padding([1, 1]))?;
         let mut one = draw.network_layer(n, 1, Topology::Conv(shape), [first, second])?;
         // Three rows of windows, the first and the last with padding in them, and three columns.
-        let border = [Border::LeftOut, Border::Zeros][n % 2];
+        let border = [Border::Excluded, Border::Zeros][n % 2];
         let pool = Pool::new(kinds[n % 2], [3, 2]).with_paddings([[1, 1], [0, 0]], border);
         one.pool = Some(PoolShape::new(pool, shape.output())?);
         let [channels, rows, columns] = PoolShape::new(pool, shape.output())?.output();

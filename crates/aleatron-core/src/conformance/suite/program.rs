@@ -261,7 +261,7 @@ impl Drawn<'_> {
     /// Pools windows with padding on one side. All elements of an image have one unit.
     fn pooled(&mut self, value: &Value) -> Result<Value> {
         let kind = [PoolKind::Max, PoolKind::Average][self.n / 2 % 2];
-        let border = [Border::LeftOut, Border::Zeros][self.n % 2];
+        let border = [Border::Excluded, Border::Zeros][self.n % 2];
         let pool =
             Pool::new(kind, [2, 3]).with_stride([2, 2]).with_paddings([[0, 0], [1, 0]], border);
         let shape = PoolShape::new(pool, IMAGE)?;

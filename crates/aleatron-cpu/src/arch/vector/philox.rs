@@ -4,7 +4,6 @@
 //! four words are mixed: before, most products depend on the stream word alone or on the unit
 //! alone. These products are computed once, as a [`WordPart`] for all units and a [`UnitPart`] for
 //! all words, and [`Philox::draw`] continues from there with one product instead of six.
-//! [`Philox::draw`] goes on from there with one product instead of six.
 
 use super::simd::Lanes;
 use aleatron_core::StreamAddress;
