@@ -191,8 +191,8 @@ impl InputStage {
         self.encode_operands(set, options, part, rows, operands)
     }
 
-    /// Uploads the values of a chunk, piece by piece, and converts them to thresholds; with `part`,
-    /// each piece is encoded as soon as it arrives.
+    /// Uploads the values of a chunk, chunk by chunk, and converts them to thresholds; with `part`,
+    /// each chunk is encoded as soon as it arrives.
     pub(crate) fn send(
         &self,
         set: &mut BufferSet,
@@ -217,11 +217,11 @@ impl InputStage {
             _ => {
                 let location = "inputs::InputStage::send, inputs that are not values";
                 let words = source.words().ok_or(Error::Internal { place: location })?;
-                let piece = (CHUNK_VALUES / n).max(1);
-                for start in (0..samples.len()).step_by(piece) {
-                    let rows = start..samples.len().min(start + piece);
+                let step = (CHUNK_VALUES / n).max(1);
+                for start in (0..samples.len()).step_by(step) {
+                    let rows = start..samples.len().min(start + step);
                     self.fill(set, words, samples, &rows)?;
-                    // The seed is uploaded with the first piece.
+                    // The seed is uploaded with the first chunk.
                     let begin = if rows.start == 0 { 0 } else { HEAD + rows.start * n };
                     let len = HEAD + rows.end * n - begin;
                     set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;

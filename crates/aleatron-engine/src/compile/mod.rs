@@ -258,10 +258,10 @@ impl Build<'_> {
                 let reads = |node: &usize| !is_own(*node) && levels[*node].is_some();
                 graph.outputs().contains(id) || links.users(*id).iter().any(reads)
             };
-            let made = nodes
+            let computed = nodes
                 .iter()
                 .flat_map(|&node| graph.nodes()[node].outputs.iter().flatten().copied());
-            let outputs: Vec<ValueId> = made.filter(is_output).collect();
+            let outputs: Vec<ValueId> = computed.filter(is_output).collect();
             let segment = compiled.segments.len();
             if level % 2 == 1 {
                 let is_plain = |id: &ValueId| {
@@ -286,7 +286,7 @@ impl Build<'_> {
             for &node in &nodes {
                 emitter.node(node, &graph.nodes()[node], forms.nodes[node])?;
             }
-            let made = outputs
+            let computed = outputs
                 .iter()
                 .map(|&id| Ok((id, emitter.floats(id)?)))
                 .collect::<Result<Vec<_>>>()?;
@@ -297,17 +297,17 @@ impl Build<'_> {
             // Layers whose outputs nothing reads do not run.
             let shown = shown.values().map(|(slot, _)| *slot).collect::<BTreeSet<_>>();
             let program =
-                program.finish(made.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
+                program.finish(computed.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
             let indices = layers.iter().map(|(index, _)| *index).collect();
             for (index, layer) in layers {
                 compiled.layers[index] = Some(CompiledLayer { segment, ..layer });
             }
-            let slots: BTreeSet<SlotId> = made.iter().map(|(_, slot)| *slot).collect();
+            let slots: BTreeSet<SlotId> = computed.iter().map(|(_, slot)| *slot).collect();
             compiled.segments.push(Segment::Program(ProgramSegment {
                 program: Arc::new(program),
                 inputs,
-                has_own_slots: slots.len() == made.len(),
-                outputs: made,
+                has_own_slots: slots.len() == computed.len(),
+                outputs: computed,
                 layers: indices,
             }));
         }

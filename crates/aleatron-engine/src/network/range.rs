@@ -102,7 +102,7 @@ impl fmt::Display for InputWarning {
 
 /// The observed inputs of one layer.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct ObservedInputs {
     inputs: u64,
     saturated: u64,
     /// The largest magnitude of each input of a sample.
@@ -113,7 +113,7 @@ struct Seen {
 struct Ranges<'a> {
     network: &'a Network,
     layers: Vec<Option<usize>>,
-    seen: Vec<Seen>,
+    seen: Vec<ObservedInputs>,
     /// The number of samples of the run.
     n_samples: usize,
     cancel: Cancel<'a>,
@@ -172,7 +172,8 @@ impl Network {
     /// # Errors
     /// As for [`Self::forward_with`].
     pub fn input_ranges(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<InputRange>> {
-        let (layers, seen) = (self.layers_by_node(), vec![Seen::default(); self.layers.len()]);
+        let (layers, seen) =
+            (self.layers_by_node(), vec![ObservedInputs::default(); self.layers.len()]);
         let mut ranges = Ranges { network: self, layers, seen, n_samples: 0, cancel };
         let n_samples = features.len() / self.n_features();
         for chunk in features.chunks((self.chunk(n_samples) * self.n_features()).max(1)) {

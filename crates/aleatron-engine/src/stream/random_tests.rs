@@ -134,8 +134,8 @@ impl RandomGraph {
 
     fn add(&mut self, op: Op, inputs: &[ValueId], shape: Vec<usize>) {
         let name = format!("{}{}", op.name(), self.values.len());
-        let made = self.graph.add_node(name, op, inputs);
-        self.values.push((made, shape));
+        let built = self.graph.add_node(name, op, inputs);
+        self.values.push((built, shape));
     }
 
     fn constant(&mut self, shape: &[usize], map: impl Fn(f32) -> f32) -> ValueId {
@@ -364,7 +364,7 @@ fn random_networks_match_reference_for_any_split_threads_and_details() {
             let config = config.clone().arithmetic(arithmetic);
             let streams = match network.to_streams(&config) {
                 Err(Error::NoIntegerForm { .. }) if arithmetic == Arithmetic::Integer => continue,
-                made => made.unwrap_or_else(|error| panic!("{what}: {error}")),
+                built => built.unwrap_or_else(|error| panic!("{what}: {error}")),
             };
             ran[usize::from(arithmetic == Arithmetic::Integer)] += 1;
             let whole = bits(&streams.forward(&x, first).unwrap());
@@ -425,8 +425,8 @@ fn random_networks_that_mix_samples_match_reference() {
         for arithmetic in Arithmetic::ALL {
             let streams = match network.to_streams(&config.clone().arithmetic(arithmetic)) {
                 Err(Error::NoIntegerForm { .. }) if arithmetic == Arithmetic::Integer => continue,
-                made => {
-                    made.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}"))
+                built => {
+                    built.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}"))
                 }
             };
             let [scores, plain] = [&streams, &on_plain(&streams)]

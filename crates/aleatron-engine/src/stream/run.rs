@@ -41,7 +41,7 @@ pub(super) struct Chunk<'a> {
 }
 
 /// The slots of a program that a run returns.
-struct Wanted {
+struct RequestedSlots {
     slots: Vec<SlotId>,
     /// Whether the slots are the outputs of the segment, in their order.
     are_outputs: bool,
@@ -144,13 +144,14 @@ impl StreamNetwork {
                     self.run_nodes(compiled, segment, &constants, &chunk, &mut values)?;
                 }
                 Segment::Program(segment) => {
-                    let wanted = wanted(compiled, segment, k, Detail::default(), self.score_layer);
-                    let mut made = self.run_program(
+                    let requested =
+                        requested(compiled, segment, k, Detail::default(), self.score_layer);
+                    let mut computed = self.run_program(
                         &ready,
                         k,
                         segment,
                         &chunk,
-                        &wanted.slots,
+                        &requested.slots,
                         &values,
                         cancel,
                     )?;
@@ -165,7 +166,7 @@ impl StreamNetwork {
                     };
                     let program = prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
                     times.extend(program.profile(&batch, segment.program.outputs(), cancel)?);
-                    pass_outputs(segment, &wanted, &mut made, &mut values)?;
+                    pass_outputs(segment, &requested, &mut computed, &mut values)?;
                 }
             }
         }
@@ -189,17 +190,25 @@ impl StreamNetwork {
         for (k, segment) in ready.compiled.segments.iter().enumerate() {
             match segment {
                 Segment::Program(segment) => {
-                    let wanted = wanted(&ready.compiled, segment, k, detail, self.score_layer);
-                    let mut made =
-                        self.run_program(ready, k, segment, chunk, &wanted.slots, &values, cancel)?;
+                    let requested =
+                        requested(&ready.compiled, segment, k, detail, self.score_layer);
+                    let mut computed = self.run_program(
+                        ready,
+                        k,
+                        segment,
+                        chunk,
+                        &requested.slots,
+                        &values,
+                        cancel,
+                    )?;
                     // The time of instrumentation is not part of the network's.
                     output.elapsed += start.elapsed();
                     self.observe(
                         &ready.compiled,
                         k,
                         segment,
-                        &wanted,
-                        &made,
+                        &requested,
+                        &computed,
                         detail,
                         output,
                         statistics,
@@ -209,23 +218,23 @@ impl StreamNetwork {
                             &ready.compiled,
                             k,
                             segment,
-                            &wanted.slots,
-                            &made,
+                            &requested.slots,
+                            &computed,
                             &mut nodes,
                         )?;
                     }
                     start = Instant::now();
-                    pass_outputs(segment, &wanted, &mut made, &mut values)?;
+                    pass_outputs(segment, &requested, &mut computed, &mut values)?;
                 }
                 Segment::Nodes(segment) => {
                     let constants = match &sized {
                         Some(constants) => constants,
                         None => sized.insert(self.sized(&ready.compiled, chunk.n_runs)?),
                     };
-                    let made =
+                    let computed =
                         self.run_nodes(&ready.compiled, segment, constants, chunk, &mut values)?;
                     if detail.nodes.is_enabled() {
-                        for (node, tensor) in made {
+                        for (node, tensor) in computed {
                             nodes.insert(node, self.by_sample(&ready.compiled, node, &tensor)?);
                         }
                     }
@@ -262,13 +271,13 @@ impl StreamNetwork {
                     )
                 }
                 _ => {
-                    let made = match &tensors {
-                        Some(made) => made,
+                    let computed = match &tensors {
+                        Some(computed) => computed,
                         None => {
                             tensors.insert(input::tensors(inputs, chunk.features, chunk.n_samples)?)
                         }
                     };
-                    Crossing::Tensor(made[k].clone())
+                    Crossing::Tensor(computed[k].clone())
                 }
             };
             values.insert(id, value);
@@ -295,16 +304,16 @@ impl StreamNetwork {
         let batch =
             ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed: chunk.seed, group };
         let run = || prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let made = match run().run(&batch, slots, cancel) {
+        let computed = match run().run(&batch, slots, cancel) {
             Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
                 // The device was lost in this call or before it: the next one may work.
                 let again = self.prepare_program(&segment.program, &segment.layers, cancel)?;
                 *prepared.0.write().unwrap_or_else(PoisonError::into_inner) = again;
                 run().run(&batch, slots, cancel)
             }
-            made => made,
+            computed => computed,
         };
-        made.map_err(|error| self.explained(segment, chunk.features, error))
+        computed.map_err(|error| self.explained(segment, chunk.features, error))
     }
 
     /// Computes values that depend on no feature, but on the number of samples, for `n_runs` runs.
@@ -335,9 +344,12 @@ impl StreamNetwork {
                     }
                 });
             }
-            let made = self.runner.compute_with(node, &inputs)?;
+            let computed = self.runner.compute_with(node, &inputs)?;
             constants.extend(
-                node.outputs.iter().zip(made).filter_map(|(id, made)| Some(((*id)?, made))),
+                node.outputs
+                    .iter()
+                    .zip(computed)
+                    .filter_map(|(id, computed)| Some(((*id)?, computed))),
             );
         }
         Ok(constants)
@@ -414,22 +426,26 @@ impl StreamNetwork {
         compiled: &Compiled,
         index: usize,
         segment: &ProgramSegment,
-        wanted: &Wanted,
-        made: &ProgramOutput,
+        requested: &RequestedSlots,
+        computed: &ProgramOutput,
         detail: Detail,
         output: &mut StreamOutput,
         statistics: &mut Statistics,
     ) -> Result<()> {
         let internal = || CoreError::Internal { place: "engine::StreamNetwork::observe" };
         let of_slot = |slot: SlotId| {
-            wanted.slots.iter().position(|wanted| *wanted == slot).and_then(|k| made.slots.get(k))
+            requested
+                .slots
+                .iter()
+                .position(|requested| *requested == slot)
+                .and_then(|k| computed.slots.get(k))
         };
         let words = |slot: SlotId| match of_slot(slot) {
             Some(SlotData::Words(words)) => Ok(words),
             _ => Err(internal()),
         };
         for (own, &layer) in segment.layers.iter().enumerate() {
-            let saturated = made.saturated.get(own).ok_or_else(internal)?;
+            let saturated = computed.saturated.get(own).ok_or_else(internal)?;
             output.saturated[layer] += saturated;
             let Some(compiled) = compiled.layers[layer].as_ref().filter(|c| c.segment == index)
             else {
@@ -516,22 +532,23 @@ fn inputs<'a>(
 /// Passes the outputs of a program to other segments.
 fn pass_outputs(
     segment: &ProgramSegment,
-    wanted: &Wanted,
-    made: &mut ProgramOutput,
+    requested: &RequestedSlots,
+    computed: &mut ProgramOutput,
     values: &mut Crossings<'_>,
 ) -> Result<()> {
     for (k, (id, slot)) in segment.outputs.iter().enumerate() {
-        let at = if wanted.are_outputs {
+        let at = if requested.are_outputs {
             Some(k)
         } else {
-            wanted.slots.iter().position(|own| own == slot)
+            requested.slots.iter().position(|own| own == slot)
         };
-        let data = at.and_then(|at| made.slots.get_mut(at));
+        let data = at.and_then(|at| computed.slots.get_mut(at));
         let Some(SlotData::Float(elements)) = data else {
             return Err(CoreError::Internal { place: "engine::stream::pass_outputs" }.into());
         };
         // Two values may share a slot, unless each has its own.
-        let elements = if wanted.are_outputs { std::mem::take(elements) } else { elements.clone() };
+        let elements =
+            if requested.are_outputs { std::mem::take(elements) } else { elements.clone() };
         values.insert(*id, Crossing::Floats(Cow::Owned(elements)));
     }
     Ok(())
@@ -568,16 +585,16 @@ pub(super) fn samples_first(elements: Vec<f64>, [before, after]: [usize; 2]) -> 
 }
 
 /// Returns the slots of a program that a run returns.
-fn wanted(
+fn requested(
     compiled: &Compiled,
     segment: &ProgramSegment,
     index: usize,
     detail: Detail,
     score_layer: Option<usize>,
-) -> Wanted {
+) -> RequestedSlots {
     let outputs = segment.outputs.iter().map(|(_, slot)| *slot);
     if detail == Detail::default() && segment.has_own_slots {
-        return Wanted { slots: outputs.collect(), are_outputs: true };
+        return RequestedSlots { slots: outputs.collect(), are_outputs: true };
     }
     let mut slots: Vec<SlotId> = outputs.collect();
     for &layer in &segment.layers {
@@ -604,5 +621,5 @@ fn wanted(
     }
     slots.sort_unstable();
     slots.dedup();
-    Wanted { slots, are_outputs: false }
+    RequestedSlots { slots, are_outputs: false }
 }

@@ -262,15 +262,15 @@ fn inputs_sizes_and_outputs_are_selected_at_loading() {
 /// are excluded.
 #[test]
 fn network_has_the_first_output_of_a_graph() {
-    let mut made = graph(&[3], |graph, x| {
+    let mut built = graph(&[3], |graph, x| {
         let w = constant(graph, "w", &[2, 3], 1);
         graph.add_node("fc", gemm(), &[x, w])
     });
     let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(2)]);
-    let other = made.add_input(Value { name: "other".to_owned(), dtype: Some(DType::F32), shape });
-    let second = made.add_node("second", Op::Unary(Unary::Relu), &[other]);
-    made.add_output(second);
-    let network = Network::new(made).unwrap();
+    let other = built.add_input(Value { name: "other".to_owned(), dtype: Some(DType::F32), shape });
+    let second = built.add_node("second", Op::Unary(Unary::Relu), &[other]);
+    built.add_output(second);
+    let network = Network::new(built).unwrap();
     assert_eq!(
         (network.n_features(), network.n_outputs(), network.graph().nodes().len()),
         (3, 2, 1)

@@ -585,9 +585,9 @@ fn integers_wider_than_63_bits_between_layers_are_errors() {
     };
     let refused = |exponent: i32, add: Add<'_>| {
         let network = one_product(0.0, |graph, value| {
-            let made = large(graph, value, exponent, add);
+            let built = large(graph, value, exponent, add);
             let v = given(graph, "v", &[1.0_f32], &[1, 1]);
-            graph.add_node("behind", gemm(), &[made, v])
+            graph.add_node("behind", gemm(), &[built, v])
         });
         match score(&network, 1.0) {
             Err(Error::NoIntegerForm { nodes }) => (nodes[0].name.clone(), nodes[0].reason.clone()),
@@ -625,13 +625,13 @@ fn integers_wider_than_63_bits_between_layers_are_errors() {
 #[test]
 fn nodes_without_integer_form_after_the_last_layer_run_on_tensors() {
     let with = |add: &dyn Fn(&mut Graph, ValueId) -> ValueId| {
-        let made = crate::support::network(&[6], |graph, x| {
+        let built = crate::support::network(&[6], |graph, x| {
             let (w, b) = (constant(graph, "w", &[6, 6], 1), constant(graph, "b", &[6], 2));
             let first = graph.add_node("first", gemm(), &[x, w, b]);
             add(graph, first)
         });
-        let made = made.calibrated(&features(60, 4), &Calibration::default()).unwrap();
-        made.to_streams(&config(64, "sobol")).unwrap().forward(&features(30, 5), 0).unwrap()
+        let built = built.calibrated(&features(60, 4), &Calibration::default()).unwrap();
+        built.to_streams(&config(64, "sobol")).unwrap().forward(&features(30, 5), 0).unwrap()
     };
     let plain = with(&|_, x| x);
     let negated = with(&|graph, x| {

@@ -27,7 +27,7 @@ const IMAGE: [usize; 3] = [2, 4, 5];
 const FRACTION: u32 = 8;
 
 /// A program during generation.
-struct Drawn<'a> {
+struct ProgramDraft<'a> {
     draw: &'a mut Random,
     program: ProgramBuilder,
     arithmetic: Arithmetic,
@@ -48,20 +48,20 @@ pub(super) fn programs(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for n in 0..9 {
         for arithmetic in Arithmetic::ALL {
-            let drawn = Drawn {
+            let draft = ProgramDraft {
                 draw,
                 program: ProgramBuilder::default(),
                 arithmetic,
                 n,
                 slots: Vec::new(),
             };
-            cases.push(Case::Program(drawn.residual()?));
+            cases.push(Case::Program(draft.residual()?));
         }
     }
     Ok(cases)
 }
 
-impl Drawn<'_> {
+impl ProgramDraft<'_> {
     /// Generates two convolutions whose outputs are combined, clipped, pooled and reordered, and a
     /// dense layer over the rows of the result.
     fn residual(mut self) -> Result<ProgramCase> {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "run by the_fastest_is_measured, in a process of its own"]
+    #[ignore = "run by fastest_backend_is_measured, in a separate process"]
     fn child_measures() {
         let slow = || cpu().taking(SLOW);
         let choice = |layer: &AutoLayer, n_samples: usize| {
