@@ -46,7 +46,6 @@ pub(crate) enum Correction<'a> {
     Nothing,
     /// The ones of each row, for the matches of a bipolar layer.
     Ones(&'a [u64]),
-    /// The signs, which make the sums of a signed layer of them. The streams of negative weights
     /// The signs, for the sums of a signed layer. The streams of negative weights are complemented.
     Signs(&'a SignTable),
 }

@@ -183,7 +183,7 @@ impl Tier {
     /// fn dot(tier: Tier, a: &[f32], b: &[f32]) -> f32 {
     ///     #[cfg(target_arch = "x86_64")]
     ///     if tier.has_avx2() && tier.has_fma() {
-    /// // SAFETY: the tier proves that the machine has both.
+    ///         // SAFETY: the tier proves that the machine has both.
     ///         return unsafe { dot_fma(a, b) };
     ///     }
     ///     a.iter().zip(b).map(|(a, b)| a * b).sum()

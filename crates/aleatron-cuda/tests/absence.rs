@@ -30,6 +30,7 @@ fn fault(error: Error) -> (Option<BackendFault>, String) {
 #[test]
 fn missing_library_is_an_error() {
     // The library of this process, which loads no emulated one.
+    // SAFETY: loading the driver's library runs only its initializers.
     #[allow(unsafe_code, reason = "the library is loaded")]
     let is_there = unsafe { libloading::Library::new("libcuda.so.1") }.is_ok();
     match devices() {

@@ -183,7 +183,7 @@ impl Fault {
     pub fn new(site: FaultSite, kind: FaultKind, rate: FaultRate) -> Result<Self> {
         let reason = match (site, kind) {
             (site, FaultKind::Transient | FaultKind::Burst { .. }) if site.is_lasting() => {
-                Some(format!("faults of {} are permanent; use permanent", site.name()))
+                Some(format!("faults of {} are always permanent; use permanent", site.name()))
             }
             (
                 FaultSite::Counters | FaultSite::Accumulators | FaultSite::Activations,

@@ -113,8 +113,8 @@ fn arithmetic_with_fraction_bits_has_known_answers() {
                 let constants =
                     [next.multiplier() as i64, next.multiplier_width().into(), next.shift().into()];
                 assert_eq!(constants, answers[3..6], "{line}");
-                let accumulator = accumulator.values(&spec, &[number(7) as u64]).unwrap();
-                assert_eq!(next.threshold(accumulator[0]) as i64, answers[6], "{line}");
+                let sums = accumulator.values(&spec, &[number(7) as u64]).unwrap();
+                assert_eq!(next.threshold(sums[0]) as i64, answers[6], "{line}");
             }
             other => panic!("{other}"),
         }
@@ -161,7 +161,7 @@ proptest! {
     /// Calibrated integer arithmetic equals floating point, up to the rounding of its multiplier,
     /// bias and threshold.
     #[test]
-    fn calibration_keeps_the_values(
+    fn calibrated_integers_match_floating_point(
         scale in 0.01f64..100.0, next_scale in 0.01f64..100.0, bias in -50.0f64..50.0,
         length in prop::sample::select(vec![8usize, 64, 1000, 1 << 16]), share in 0.0f64..=1.0,
         polarity in polarities(), relu: bool, fraction in 0u32..=12,
@@ -178,10 +178,10 @@ proptest! {
             prop_assert_eq!(requantizer, whole);
         }
         let count = (share * spec.max_count() as f64) as u64;
-        let accumulator = accumulator.values(&spec, &[count]).unwrap();
+        let sums = accumulator.values(&spec, &[count]).unwrap();
         let [low, high] = accumulator.interval();
-        prop_assert!(accumulator[0] > low && accumulator[0] < high, "saturated");
-        let threshold = requantizer.threshold(accumulator[0]);
+        prop_assert!(sums[0] > low && sums[0] < high, "saturated");
+        let threshold = requantizer.threshold(sums[0]);
         let sign = if threshold & NEGATIVE == 0 { 1.0 } else { -1.0 };
         let mut value = stage.outputs(&spec, &[count]);
         let saturated = saturate(&mut value, next_scale, polarity);

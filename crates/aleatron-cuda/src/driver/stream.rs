@@ -89,6 +89,7 @@ impl Drop for Stream {
         {
             // All memory that the stream uses is dropped after it: no work may be in flight by
             // then.
+            // SAFETY: it was created here, and is not used again.
             unsafe {
                 let _ = (driver.cuStreamSynchronize)(self.raw);
                 let _ = (driver.cuStreamDestroy_v2)(self.raw);

@@ -127,6 +127,7 @@ fn open() -> Result<Symbols> {
     }
     // The version is checked first: a driver that is too old also lacks functions, and this error
     // is clearer.
+    // SAFETY: the function of this name has this type in every version of the driver.
     let version_of =
         unsafe { symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion") }?;
     let mut version = 0;
