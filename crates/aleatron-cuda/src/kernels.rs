@@ -29,7 +29,7 @@ pub(crate) struct CallSeed {
 }
 
 impl CallSeed {
-    /// Returns its memory representation.
+    /// Returns the memory representation.
     pub(crate) fn words(self) -> [u64; 2] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         [pair(self.key[0], self.key[1]), pair(self.first_row, self.first_unit)]

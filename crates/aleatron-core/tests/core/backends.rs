@@ -37,7 +37,7 @@ enum Fault {
     BrokenStreams,
     /// The first word of the first slot of a program is too large by one.
     Program,
-    /// As [`Self::Program`], but only if just the outputs of the program are requested.
+    /// As `Program`, but only if just the outputs of the program are requested.
     ProgramOutputs,
     /// Programs are unsupported.
     NoSteps,

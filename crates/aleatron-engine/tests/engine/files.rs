@@ -153,7 +153,7 @@ fn metadata_of_layers_is_checked() {
     }
 }
 
-/// Two inputs, a symbolic size, and two outputs.
+/// Returns a graph with two inputs, a symbolic size, and two outputs.
 fn with_choices() -> Vec<u8> {
     let mut graph = Graph::new("choices");
     let mut input = |name: &str, dtype: DType, sizes: &[&str]| {

@@ -496,8 +496,8 @@ fn integer_layers_report_comparators_and_accumulators() {
     assert!(float.integer_layers().unwrap().is_empty());
 }
 
-/// One input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one product bit,
-/// which is 256 units, and the bias.
+/// Returns one input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one
+/// product bit, which is 256 units, and the bias.
 fn one_product(bias: f32, add: impl Fn(&mut Graph, ValueId) -> ValueId) -> Network {
     let mut graph = Graph::new("one");
     let x = input(&mut graph, &[1]);

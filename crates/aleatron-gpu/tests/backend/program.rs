@@ -220,7 +220,7 @@ fn integer_programs_of_the_suite_are_resident() {
     assert!(on_device >= 9 && on_host >= 9, "{on_device} on the device, {on_host} on the host");
 }
 
-/// Two layers with a few steps between them.
+/// Returns two layers with a few steps between them.
 fn example(rows: usize) -> (LayerSpec, Program) {
     let spec = spec(2, 100, Polarity::Signed, Encoding::Bernoulli { seed: 9 });
     let (mut program, layer, counts) = counted(&spec, rows, false);

@@ -114,7 +114,7 @@ impl Lanes for Neon {
         unsafe { vtstq_u32(v, vdupq_n_u32((1 << 31) >> m)) }
     }
 
-    /// Returns where the bits differ, the second number's bit decides which is below.
+    /// Returns the lanes that are below: if the bits differ, the second number's bit decides.
     #[inline(always)]
     fn less(self, plane: uint32x4_t, below: uint32x4_t, digit: uint32x4_t) -> uint32x4_t {
         unsafe { vbslq_u32(veorq_u32(plane, digit), digit, below) }

@@ -145,7 +145,8 @@ impl Lanes for Avx2 {
     type Counters = [__m256i; 2];
     type Products = [__m256i; 2];
 
-    /// Even lanes and odd lanes, in the low halves of 64-bit lanes; the high halves are never read.
+    /// Splits even and odd lanes into the low halves of 64-bit lanes; the high halves are never
+    /// read.
     #[inline(always)]
     fn lanes_to_counters(self, lanes: __m256i) -> [__m256i; 2] {
         [lanes, unsafe { _mm256_srli_epi64::<32>(lanes) }]

@@ -62,8 +62,8 @@ impl Simd for Avx512bw {
 }
 
 impl CountOnes for Avx512bw {
-    /// Two truth tables: the parity and the majority of three bits. The instruction overwrites its
-    /// first operand, which is therefore the running sum.
+    /// Computes two truth tables: the parity and the majority of three bits. The instruction
+    /// overwrites its first operand, which is therefore the running sum.
     #[inline(always)]
     fn carry_save(self, a: __m512i, b: __m512i, c: __m512i) -> (__m512i, __m512i) {
         unsafe {

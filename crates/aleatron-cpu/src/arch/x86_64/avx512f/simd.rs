@@ -124,7 +124,8 @@ impl Lanes for Avx512f {
     type Counters = [__m512i; 2];
     type Products = [__m512i; 2];
 
-    /// Even lanes and odd lanes, in the low halves of 64-bit lanes; the high halves are never read.
+    /// Splits even and odd lanes into the low halves of 64-bit lanes; the high halves are never
+    /// read.
     #[inline(always)]
     fn lanes_to_counters(self, lanes: __m512i) -> [__m512i; 2] {
         [lanes, unsafe { _mm512_srli_epi64::<32>(lanes) }]
