@@ -111,7 +111,7 @@ impl Numbers<'_> {
             .activation(Activation::Relu);
         for _ in 0..self.next() % 3 {
             let kind = [PoolKind::Max, PoolKind::Average][self.next() % 2];
-            let border = [Border::LeftOut, Border::Zeros][self.next() % 2];
+            let border = [Border::Excluded, Border::Zeros][self.next() % 2];
             let pool = Pool::new(kind, self.pair()).with_stride(self.pair());
             builder = builder.pool(pool.with_paddings([self.pair(), self.pair()], border));
         }

@@ -291,11 +291,11 @@ fn arguments_that_make_no_sense_are_exit_code_two() {
         (&["eval", "--lengths", "0"], "a length is a whole number of bits from 1 to 17179869184"),
         (&["eval", "--lengths", "-5"], "a length is a whole number of bits"),
         (&["eval", "--lengths", "99999999999"], "a length is a whole number of bits"),
-        (&["eval", "--width", "99"], "generator width is 99, the most is 32"),
+        (&["eval", "--width", "99"], "generator width is 99, the maximum is 32"),
         (&["eval", "--seeds", "0"], "a whole number from 1 on is needed"),
         (
             &["eval", "--seeds", "1000000000000"],
-            "number of seeds is 1000000000000, the most is 1048576",
+            "number of seeds is 1000000000000, the maximum is 1048576",
         ),
         (&["eval", "--sharing", "each"], "use all, input or stream"),
         (&["eval", "--device", "tpu"], "there is no device \"tpu\""),

@@ -369,7 +369,7 @@ fn faults_of_language_models_are_named_with_their_remedy() {
         (&["eval", "--context", "3"], 2, "--context is for language models"),
         (&["eval", MODEL, "--text", &path, "--context", "257"], 2, "1 to 256"),
         (&["eval", MODEL, "--text", &path, "--layer", "lm:length=3"], 2, "\"lm\" is unknown"),
-        (&["eval", MODEL, "--text", &path, "--sharing", "stream"], 2, "the most is 1111"),
+        (&["eval", MODEL, "--text", &path, "--sharing", "stream"], 2, "the maximum is 1111"),
         (&["eval", MODEL, "--text", &empty], 1, "empty"),
         (&["eval", MODEL, "--text", &one], 1, "longer text"),
         (&["eval", MODEL, "--text", &bytes], 1, "UTF-8"),

@@ -36,7 +36,7 @@ fn a_wrong_tier_is_a_clear_error() {
     let output = aleatron(&["info"]).env("ALEATRON_TIER", "mmx").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.contains("there is no tier \"mmx\"") && error.contains("avx2"), "{error}");
+    assert!(error.contains("unknown tier \"mmx\"") && error.contains("avx2"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Which Philox counter draws which bit.
+//! Addresses of random draws: the Philox counter from which each bit is drawn.
 //!
-//! A counter names the thing being drawn and never the order of drawing, so thread count, tile
-//! order, batch splits, devices and ranks cannot change a bit:
+//! A counter identifies the drawn value and never the order of drawing. Thread count, tile order,
+//! batch splits, devices and ranks therefore cannot change a bit:
 //!
 //! | counter word | meaning |
 //! |---|---|
@@ -13,13 +13,15 @@
 use crate::error::{Error, Quantity, Result};
 use crate::philox;
 
-/// Draws per 32-bit stream word: eight of four planes each make the 32 planes of a uniform integer.
+/// Draws per 32-bit stream word: eight draws of four planes make the 32 planes of a uniform
+/// integer.
 pub const DRAWS: u32 = 8;
 
-/// Planes a draw yields.
+/// Bit planes per draw.
 pub const PLANES_PER_DRAW: u32 = 4;
 
-/// What a stream is for. Streams of different domains never share a counter, even under one seed.
+/// The purpose of a stream. Streams of different domains never share a counter, even under one
+/// seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Domain {
@@ -42,26 +44,26 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Every domain of a circuit without faults, in order of its number.
+    /// All domains of a circuit without faults, in the order of their numbers.
     pub const ALL: [Self; 5] =
         [Self::Input, Self::Weight, Self::WeightInit, Self::Select, Self::Noise];
 }
 
-/// The index of a layer in its network; 0 for a layer on its own. Below 2^28.
+/// The index of a layer in its network; 0 for a single layer. Below 2^28.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct LayerIndex(u32);
 
 impl LayerIndex {
-    /// A layer on its own.
+    /// The index of a layer outside of a network.
     pub const ALONE: Self = Self(0);
 
     /// The largest index a counter can hold.
     pub const MAX: u32 = (1 << 28) - 1;
 
-    /// The layer at `index`.
+    /// Returns the index of the layer at `index`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past [`Self::MAX`].
+    /// Returns [`Error::TooLarge`] above [`Self::MAX`].
     pub fn new(index: usize) -> Result<Self> {
         match u32::try_from(index) {
             Ok(index) if index <= Self::MAX => Ok(Self(index)),
@@ -73,73 +75,73 @@ impl LayerIndex {
         }
     }
 
-    /// The index.
+    /// Returns the index.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }
 }
 
-/// Everything but the bit index that decides a stream: one address, one sequence of uniform
-/// integers.
+/// Everything except the bit index that determines a stream: one address identifies one sequence of
+/// uniform integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamAddress {
     /// The 64-bit seed, which is the Philox key.
     pub seed: u64,
-    /// What the stream is for.
+    /// The purpose of the stream.
     pub domain: Domain,
-    /// The layer it belongs to.
+    /// The layer that the stream belongs to.
     pub layer: LayerIndex,
-    /// Sample (input streams) or neuron (weight streams).
+    /// Index of the sample (input streams) or of the neuron (weight streams).
     pub row: u32,
-    /// Input.
+    /// Index of the input.
     pub unit: u32,
 }
 
 impl StreamAddress {
-    /// The stream of input `unit` of sample `row`, for a layer on its own.
+    /// Returns the stream of input `unit` of sample `row`, for a single layer.
     #[must_use]
     pub const fn input(seed: u64, unit: u32, row: u32) -> Self {
         Self { seed, domain: Domain::Input, layer: LayerIndex::ALONE, row, unit }
     }
 
-    /// The stream of the weight of input `unit` at neuron `row`, for a layer on its own.
+    /// Returns the stream of the weight of input `unit` at neuron `row`, for a single layer.
     #[must_use]
     pub const fn weight(seed: u64, unit: u32, row: u32) -> Self {
         Self { seed, domain: Domain::Weight, layer: LayerIndex::ALONE, row, unit }
     }
 
-    /// The same stream in the layer at `layer`.
+    /// Returns the same stream in the layer at `layer`.
     #[must_use]
     pub const fn in_layer(self, layer: LayerIndex) -> Self {
         Self { layer, ..self }
     }
 
-    /// The same stream of another input.
+    /// Returns the same stream for another input.
     #[must_use]
     pub const fn at_unit(self, unit: u32) -> Self {
         Self { unit, ..self }
     }
 
-    /// The same stream of another sample or neuron.
+    /// Returns the same stream for another sample or neuron.
     #[must_use]
     pub const fn at_row(self, row: u32) -> Self {
         Self { row, ..self }
     }
 
-    /// Counter word c3.
+    /// Returns counter word c3.
     #[must_use]
     pub const fn tag(self) -> u32 {
         self.domain as u32 | self.layer.get() << 4
     }
 
-    /// The counter of `draw` for 32-bit stream word `word`.
+    /// Returns the counter of `draw` for 32-bit stream word `word`.
     #[must_use]
     pub const fn counter(self, word: u32, draw: u32) -> [u32; 4] {
         [word << 3 | draw, self.unit, self.row, self.tag()]
     }
 
-    /// The Philox key.
+    /// Returns the Philox key.
     #[must_use]
     pub const fn key(self) -> [u32; 2] {
         philox::key(self.seed)

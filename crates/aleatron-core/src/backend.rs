@@ -1,9 +1,9 @@
-//! The one trait between layers and processors.
+//! The interface between layers and processors.
 //!
-//! A layer knows its [`LayerSpec`] and its [`Weights`]; a [`Backend`] prepares them once, encoded
-//! and wherever it wants them, and the [`PreparedLayer`] answers counts for batches. CPUs, GPUs and
-//! pools of both are backends, and every one of them gives the same counts. A backend without code
-//! for some kind of layer answers [`Error::unsupported`].
+//! A layer is described by its [`LayerSpec`] and its [`Weights`]. A [`Backend`] prepares it once:
+//! it encodes the weights and uploads them. The [`PreparedLayer`] then returns counts for batches.
+//! CPUs, GPUs and pools of both are backends, and all of them give the same counts. A backend
+//! without code for some kind of layer returns [`Error::unsupported`].
 
 mod device;
 
@@ -23,13 +23,14 @@ use std::sync::Arc;
 
 /// A processor that layers run on.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Its name, such as `cpu` or `gpu:0`.
+    /// Returns the name, such as `cpu` or `gpu:0`.
     fn name(&self) -> String;
 
-    /// Prepares a layer: encodes its weights and keeps them.
+    /// Prepares a layer: encodes its weights and stores them on the device.
     ///
     /// # Errors
-    /// [`Error::Memory`] and faults of [`Error::Backend`]: no such device, no memory there, no code for this kind of layer.
+    /// Returns [`Error::Memory`], and [`Error::Backend`] for a missing device, exhausted device
+    /// memory, or an unsupported kind of layer.
     fn prepare(
         &self,
         spec: &LayerSpec,
@@ -37,12 +38,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
         options: &PrepareOptions<'_>,
     ) -> Result<Box<dyn PreparedLayer>>;
 
-    /// Prepares a program to run from inputs to outputs on this backend, all slots resident; `None`
-    /// if the backend has no code for one of its steps. Its layers can then be prepared one by
-    /// one, and the steps between them run on the host.
+    /// Prepares a program to run from inputs to outputs on this backend with all slots resident.
+    /// Returns `None` if the backend does not support one of its steps; its layers can then be
+    /// prepared one by one, and the steps between them run on the host.
     ///
     /// # Errors
-    /// As [`Self::prepare`].
+    /// As for [`Self::prepare`].
     fn prepare_program(
         &self,
         _: &Arc<Program>,
@@ -52,50 +53,50 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
-/// How to prepare a layer. It never changes a count.
+/// Options for the preparation of a layer. They never change a count.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareOptions<'a> {
-    /// How layers with shared sequences count.
+    /// How layers with shared sequences are counted.
     pub method: CountMethod,
-    /// The batch to keep buffers for; larger ones run in more pieces.
+    /// The batch size to allocate buffers for; larger batches run in chunks.
     pub max_batch: usize,
-    /// Whether to go on.
+    /// The cancellation token.
     pub cancel: Cancel<'a>,
 }
 
 impl Default for PrepareOptions<'_> {
-    /// The faster method, batches of 256, to the end.
+    /// Returns the faster method, batches of 256, and no cancellation.
     fn default() -> Self {
         Self { method: CountMethod::Best, max_batch: 256, cancel: Cancel::NEVER }
     }
 }
 
-/// How a layer with shared sequences counts. All give the same counts.
+/// How a layer with shared sequences is counted. All methods give the same counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CountMethod {
-    /// Tables wherever there can be any.
+    /// Tables wherever they are supported.
     #[default]
     Best,
-    /// One lookup per product, whatever the length; for dense layers with sequences of up to 12
-    /// bits shared by the streams of an input, and for convolutions with such sequences shared
-    /// by all.
+    /// One lookup per product, whatever the length: for dense layers with sequences of up to 12
+    /// bits shared by the streams of an input, and for convolutions with such sequences shared by
+    /// all.
     Tables,
-    /// Every bit is made and multiplied; for everything.
+    /// Generates and multiplies every bit; for all layers.
     Bits,
 }
 
 impl CountMethod {
-    /// [`Self::Tables`] or [`Self::Bits`] for a layer.
+    /// Returns [`Self::Tables`] or [`Self::Bits`] for a layer.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for tables of what only bits can count.
+    /// Returns [`Error::TooLarge`] for tables of a layer that only bits can count.
     pub fn resolve(self, spec: &LayerSpec) -> Result<Self> {
         let possible = match (spec.topology(), spec.encoding()) {
             (Topology::Dense { .. }, Encoding::Sequences(pairing)) => {
                 has_table(pairing) && pairing.sharing != Sharing::OnePerStream
             }
-            // An input meets every tap of a kernel, each with a sequence of its own where inputs
-            // have theirs.
+            // An input meets every tap of a kernel, each with its own sequence if inputs have
+            // separate ones.
             (Topology::Conv(_), Encoding::Sequences(pairing)) => {
                 has_table(pairing) && pairing.sharing == Sharing::OneForAll
             }
@@ -122,33 +123,32 @@ fn has_table(pairing: &Pairing) -> bool {
     widest <= CountTable::MAX_WIDTH
 }
 
-/// A layer on a backend.
+/// A layer prepared on a backend.
 pub trait PreparedLayer: fmt::Debug + Send + Sync {
-    /// The counts of a batch, row-major of samples by neurons.
+    /// Returns the counts of a batch, row-major of samples by neurons.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::OutOfRange`] with the
-    /// first input outside its interval, [`Error::DirtyTail`] for streams with ones past their
-    /// length, [`Error::TooLarge`] past 2^32 samples, [`Error::Memory`] where the counts do not
-    /// fit, [`Error::Cancelled`], and faults of [`Error::Backend`].
+    /// Returns [`Error::Ragged`] unless the inputs are whole samples, [`Error::OutOfRange`] with
+    /// the first input outside its interval, [`Error::DirtyTail`] for streams with ones beyond
+    /// their length, [`Error::TooLarge`] above 2^32 samples, [`Error::Memory`] if the counts do not
+    /// fit, [`Error::Cancelled`], and [`Error::Backend`].
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>>;
 
-    /// Counts a batch and returns the time of each kernel; none on a backend that does not time
-    /// them.
+    /// Counts a batch and returns the time of each kernel, or no times if the backend does not
+    /// measure them.
     ///
     /// # Errors
-    /// As [`Self::counts`].
+    /// As for [`Self::counts`].
     fn profile(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<KernelTime>> {
         self.counts(batch, cancel).map(|_| Vec::new())
     }
 
-    /// Counts arrays in the memory of the backend's device, and leaves the results there. All work
-    /// is done when this returns.
+    /// Counts arrays in device memory and leaves the results there. All work is complete on return.
     ///
     /// # Errors
-    /// As [`Self::counts`], and a fault of [`Error::Backend`] for a backend without such arrays,
-    /// for memory that is not of the backend's device or in use by the backend itself, and for
-    /// arrays that overlap or do not fit the layer.
+    /// As for [`Self::counts`], and [`Error::Backend`] if the backend does not support device
+    /// arrays, if the memory belongs to another device or to the backend itself, and if arrays
+    /// overlap or do not fit the layer.
     fn counts_on_device(&self, _: &mut DeviceBatch<'_>, _: Cancel<'_>) -> Result<()> {
         Err(Error::unsupported(
             self.backend_for(1).unwrap_or_else(|| "auto".to_owned()),
@@ -156,16 +156,16 @@ pub trait PreparedLayer: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Whether the device is gone, so that the layer must be prepared again.
+    /// Returns whether the device is lost, so that the layer must be prepared again.
     fn is_lost(&self) -> bool {
         false
     }
 
-    /// The name of the backend that a batch of `n_samples` runs on; `None` where that has yet to be
+    /// Returns the name of the backend that runs a batch of `n_samples`; `None` before it has been
     /// measured.
     fn backend_for(&self, n_samples: usize) -> Option<String>;
 
-    /// What a user should know of how it runs, such as a device that could not be used.
+    /// Returns notes for the user, such as a device that could not be used.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -180,7 +180,7 @@ pub struct Batch<'a> {
     pub seed: SampleSeed,
 }
 
-/// What the inputs of a batch are given as.
+/// The form of a batch's inputs.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Inputs<'a> {
@@ -189,48 +189,47 @@ pub enum Inputs<'a> {
     /// Thresholds of comparators as wide as [`Encoding::input_width`], negative ones of a signed
     /// layer with the bit [`NEGATIVE`](crate::threshold::NEGATIVE).
     Thresholds(&'a [u64]),
-    /// Packed streams of the layer's length, each starting with a word of its own. They are counted
-    /// as they are, whatever the layer's encoding. A signed layer takes
-    /// [`Self::SignedStreams`].
+    /// Packed streams of the layer's length, each starting at a word boundary. They are counted as
+    /// they are, whatever the layer's encoding. A signed layer takes [`Self::SignedStreams`].
     Streams(&'a [u64]),
     /// Packed streams as above, of the magnitudes of a signed layer's inputs.
     SignedStreams {
         /// The streams.
         words: &'a [u64],
-        /// Whether each of them is that of a negative input.
+        /// Whether each stream is that of a negative input.
         negative: &'a [bool],
     },
 }
 
 impl<'a> Batch<'a> {
-    /// Values to encode.
+    /// Creates a batch of values to encode.
     #[must_use]
     pub const fn values(values: &'a [f64], seed: SampleSeed) -> Self {
         Self { inputs: Inputs::Values(values), seed }
     }
 
-    /// Thresholds to encode.
+    /// Creates a batch of thresholds to encode.
     #[must_use]
     pub const fn thresholds(thresholds: &'a [u64], seed: SampleSeed) -> Self {
         Self { inputs: Inputs::Thresholds(thresholds), seed }
     }
 
-    /// Streams that are encoded.
+    /// Creates a batch of encoded streams.
     #[must_use]
     pub const fn streams(words: &'a [u64]) -> Self {
         Self { inputs: Inputs::Streams(words), seed: SampleSeed::new(0) }
     }
 
-    /// Streams of magnitudes that are encoded, and which of them are negative.
+    /// Creates a batch of encoded streams of magnitudes with their signs.
     #[must_use]
     pub const fn signed_streams(words: &'a [u64], negative: &'a [bool]) -> Self {
         Self { inputs: Inputs::SignedStreams { words, negative }, seed: SampleSeed::new(0) }
     }
 
-    /// The number of samples for a layer.
+    /// Returns the number of samples for a layer.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the inputs are not whole samples.
+    /// Returns [`Error::Ragged`] unless the inputs are whole samples.
     pub fn n_samples(&self, spec: &LayerSpec) -> Result<usize> {
         match self.inputs {
             Inputs::Values(values) => spec.samples_in(values.len()),
@@ -247,14 +246,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Checks everything about the inputs but the range of values, which is checked when they are
-    /// converted; the number of samples.
+    /// Checks the inputs, except for the range of values, which is checked by their conversion.
+    /// Returns the number of samples.
     ///
     /// # Errors
-    /// As [`Self::n_samples`], [`Error::OutOfRange`] for a threshold past that of the stream of
-    /// ones, [`Error::DirtyTail`] for a stream with ones past its length, [`Error::Mismatch`]
-    /// for streams with too few signs or with any that the layer's have not,
-    /// [`Error::TooLarge`] for more samples than a counter can name.
+    /// As for [`Self::n_samples`]; [`Error::OutOfRange`] for a threshold above that of the stream
+    /// of ones, [`Error::DirtyTail`] for a stream with ones beyond its length, [`Error::Mismatch`]
+    /// for a wrong number of signs or for signs of an unsigned layer, [`Error::TooLarge`] for more
+    /// samples than a counter can address.
     pub fn check(&self, spec: &LayerSpec) -> Result<usize> {
         let n_samples = self.n_samples(spec)?;
         match self.inputs {
@@ -285,11 +284,11 @@ impl<'a> Batch<'a> {
         Ok(n_samples)
     }
 
-    /// The samples from `start` to `end`.
+    /// Returns the samples from `start` to `end`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where a counter cannot name the first one, or there are not so many
-    /// samples.
+    /// Returns [`Error::TooLarge`] if a counter cannot address the first sample, or if `end` is out
+    /// of bounds.
     pub fn samples(&self, spec: &LayerSpec, start: usize, end: usize) -> Result<Self> {
         fn part<T>(all: &[T], start: usize, end: usize, size: usize) -> Result<&[T]> {
             let range = start.saturating_mul(size)..end.saturating_mul(size);

@@ -1,9 +1,9 @@
-//! Stopping long work: whoever runs it asks between two pieces whether it is still wanted.
+//! Cancellation of long computations, which poll a token between chunks of work.
 
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// A question that long work asks between two pieces: go on?
+/// A cancellation token that long computations poll between chunks of work.
 ///
 /// ```
 /// use aleatron_core::{Cancel, Error};
@@ -20,26 +20,26 @@ use std::fmt;
 pub struct Cancel<'a>(Option<&'a (dyn Fn() -> bool + Sync)>);
 
 impl<'a> Cancel<'a> {
-    /// Work that nobody stops.
+    /// A token that is never cancelled.
     pub const NEVER: Cancel<'static> = Cancel(None);
 
-    /// Work that stops once `cancelled` answers true. It is asked every few tens of milliseconds,
-    /// on the thread that called for the work.
+    /// Creates a token that is cancelled once `cancelled` returns true. It is called every few tens
+    /// of milliseconds, on the thread that started the computation.
     #[must_use]
     pub const fn when(cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self(Some(cancelled))
     }
 
-    /// Whether nobody can stop it, so that there is no need to ask.
+    /// Returns whether the token can never be cancelled, so that there is no need to poll it.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.0.is_none()
     }
 
-    /// Asks whether to go on.
+    /// Checks whether the computation may continue.
     ///
     /// # Errors
-    /// [`Error::Cancelled`] where not.
+    /// Returns [`Error::Cancelled`] if it is cancelled.
     pub fn check(self) -> Result<()> {
         match self.0 {
             Some(cancelled) if cancelled() => Err(Error::Cancelled),

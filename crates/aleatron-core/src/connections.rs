@@ -1,4 +1,4 @@
-//! Which inputs each neuron of a sparse layer sees, as compressed rows.
+//! The connections of sparse layers as compressed rows.
 
 use crate::error::{Error, Quantity, Result};
 
@@ -21,11 +21,11 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// The connections where `mask`, row-major of neurons by inputs, is true.
+    /// Creates connections where `mask`, row-major of neurons by inputs, is true.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] where the mask is not whole
-    /// rows, [`Error::TooLarge`] past 2^32 inputs.
+    /// Returns [`Error::Zero`] without inputs or neurons, [`Error::Ragged`] if the mask is not
+    /// whole rows, [`Error::TooLarge`] above 2^32 inputs.
     pub fn from_mask(mask: &[bool], n_inputs: usize) -> Result<Self> {
         if n_inputs == 0 {
             return Err(Error::Zero(Quantity::Inputs));
@@ -43,12 +43,12 @@ impl Connections {
         )
     }
 
-    /// The connections listed for each neuron.
+    /// Creates connections from a list of inputs per neuron.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] where a list does
-    /// not strictly increase, [`Error::UnknownInput`] where it names an input at or past
-    /// `n_inputs`, [`Error::TooLarge`] past 2^32 inputs or neurons.
+    /// Returns [`Error::Zero`] without inputs or neurons, [`Error::UnsortedConnections`] if a list
+    /// does not strictly increase, [`Error::UnknownInput`] if it names an input at or past
+    /// `n_inputs`, [`Error::TooLarge`] above 2^32 inputs or neurons.
     pub fn from_rows<Row>(rows: impl IntoIterator<Item = Row>, n_inputs: usize) -> Result<Self>
     where
         Row: IntoIterator<Item = usize>,
@@ -88,43 +88,44 @@ impl Connections {
         Ok(connections)
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The number of connections.
+    /// Returns the number of connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Whether there is no connection at all.
+    /// Returns whether there are no connections.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// Where each neuron's connections start in [`Self::inputs`], and where the last one's end.
+    /// Returns the offset of each neuron's connections in [`Self::inputs`], and the end of the last
+    /// neuron's.
     #[must_use]
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
-    /// The inputs of all connections, neuron after neuron.
+    /// Returns the inputs of all connections, neuron after neuron.
     #[must_use]
     pub fn inputs(&self) -> &[u32] {
         &self.inputs
     }
 
-    /// The inputs of one neuron; none for a neuron that is not there.
+    /// Returns the inputs of one neuron; empty if the neuron does not exist.
     #[must_use]
     pub fn inputs_of(&self, neuron: usize) -> &[u32] {
         match self.offsets.get(neuron..) {

@@ -4,7 +4,7 @@ use crate::error::{Error, Quantity, Result};
 use crate::windows::{Axis, Windows};
 use std::ops::Range;
 
-/// A convolution as it is asked for. [`ConvShape::new`] checks it.
+/// The parameters of a convolution, which [`ConvShape::new`] checks.
 ///
 /// ```
 /// use aleatron_core::{ConvShape, Convolution};
@@ -25,61 +25,61 @@ pub struct Convolution {
     pub kernel: [usize; 2],
     /// The rows and columns from one position of the kernel to the next.
     pub stride: [usize; 2],
-    /// The rows before the first one and after the last one that hold nothing, and the columns.
+    /// The rows of padding before and after the image, and the columns.
     pub padding: [[usize; 2]; 2],
     /// The rows and columns from one tap of the kernel to the next.
     pub dilation: [usize; 2],
-    /// The groups of channels that do not see each other.
+    /// The number of groups of channels without connections to each other.
     pub groups: usize,
 }
 
 impl Convolution {
-    /// A kernel of rows and columns at every place of an image, given by its channels, rows and
-    /// columns, where it fits.
+    /// Creates a convolution of an image, given by its channels, rows and columns, with kernels of
+    /// rows and columns.
     #[must_use]
     pub const fn conv2d(input: [usize; 3], out_channels: usize, kernel: [usize; 2]) -> Self {
         let (stride, padding, dilation) = ([1, 1], [[0, 0]; 2], [1, 1]);
         Self { input, out_channels, kernel, stride, padding, dilation, groups: 1 }
     }
 
-    /// A kernel along a sequence, given by its channels and places: an image of one row.
+    /// Creates a convolution of a sequence, given by its channels and length: an image of one row.
     #[must_use]
     pub const fn conv1d([channels, size]: [usize; 2], out_channels: usize, kernel: usize) -> Self {
         Self::conv2d([channels, 1, size], out_channels, [1, kernel])
     }
 
-    /// With this many rows and columns from one position of the kernel to the next.
+    /// Sets the rows and columns from one position of the kernel to the next.
     #[must_use]
     pub const fn with_stride(self, stride: [usize; 2]) -> Self {
         Self { stride, ..self }
     }
 
-    /// With this many rows of padding before and after the image, and columns.
+    /// Sets the rows of padding before and after the image, and the columns.
     #[must_use]
     pub const fn with_padding(self, [rows, columns]: [usize; 2]) -> Self {
         self.with_paddings([[rows, rows], [columns, columns]])
     }
 
-    /// With padding that may differ before and after.
+    /// Sets padding that may differ before and after.
     #[must_use]
     pub const fn with_paddings(self, padding: [[usize; 2]; 2]) -> Self {
         Self { padding, ..self }
     }
 
-    /// With this many rows and columns from one tap of the kernel to the next.
+    /// Sets the rows and columns from one tap of the kernel to the next.
     #[must_use]
     pub const fn with_dilation(self, dilation: [usize; 2]) -> Self {
         Self { dilation, ..self }
     }
 
-    /// With channels in this many groups.
+    /// Sets the number of groups of channels.
     #[must_use]
     pub const fn with_groups(self, groups: usize) -> Self {
         Self { groups, ..self }
     }
 }
 
-/// A convolution, or some of its output channels, with every size checked.
+/// A convolution, or some of its output channels, with checked sizes.
 ///
 /// Inputs and outputs are numbered by channel, row and column, the taps of a kernel by channel of
 /// its group, row and column.
@@ -92,12 +92,12 @@ pub struct ConvShape {
 }
 
 impl ConvShape {
-    /// A whole convolution.
+    /// Creates a whole convolution.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size, stride, dilation or number of groups of 0, [`Error::Ragged`]
-    /// where the groups do not divide the channels of the input or of the result,
-    /// [`Error::TooLarge`] for a kernel larger than the padded image and past 2^32 inputs or
+    /// Returns [`Error::Zero`] for a size, stride, dilation or number of groups of 0,
+    /// [`Error::Ragged`] if the groups do not divide the channels of the input or of the result,
+    /// [`Error::TooLarge`] for a kernel larger than the padded image and above 2^32 inputs or
     /// outputs.
     pub fn new(convolution: Convolution) -> Result<Self> {
         let Convolution { input: [channels, ..], out_channels, groups, .. } = convolution;
@@ -138,10 +138,10 @@ impl ConvShape {
         Ok(Self { convolution, windows, first_channel: 0, n_channels: out_channels })
     }
 
-    /// Some of the output channels.
+    /// Restricts the convolution to some of its output channels.
     ///
     /// # Errors
-    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end.
+    /// Returns [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end.
     pub fn channels(&self, range: Range<usize>) -> Result<Self> {
         let (what, limit) = (Quantity::Channels, self.n_channels as u128);
         if range.end > self.n_channels {
@@ -157,75 +157,75 @@ impl ConvShape {
         })
     }
 
-    /// The whole convolution as it was asked for.
+    /// Returns the parameters of the whole convolution.
     #[must_use]
     pub const fn convolution(&self) -> &Convolution {
         &self.convolution
     }
 
-    /// The positions of the kernel along the rows and along the columns.
+    /// Returns the positions of the kernel along the rows and along the columns.
     #[must_use]
     pub const fn windows(&self) -> &[Windows; 2] {
         &self.windows
     }
 
-    /// The first output channel that is here: 0 but for a part made by [`Self::channels`].
+    /// Returns the first output channel: 0 unless restricted by [`Self::channels`].
     #[must_use]
     pub const fn first_channel(&self) -> usize {
         self.first_channel
     }
 
-    /// The output channels that are here.
+    /// Returns the number of output channels.
     #[must_use]
     pub const fn n_channels(&self) -> usize {
         self.n_channels
     }
 
-    /// The channels, rows and columns of the result.
+    /// Returns the channels, rows and columns of the result.
     #[must_use]
     pub const fn output(&self) -> [usize; 3] {
         [self.n_channels, self.windows[0].len(), self.windows[1].len()]
     }
 
-    /// The inputs of a sample.
+    /// Returns the number of inputs of a sample.
     #[must_use]
     pub const fn n_inputs(&self) -> usize {
         let [channels, rows, columns] = self.convolution.input;
         channels * rows * columns
     }
 
-    /// The positions of the kernel: the outputs of a channel.
+    /// Returns the number of positions of the kernel: the outputs of a channel.
     #[must_use]
     pub const fn n_positions(&self) -> usize {
         self.windows[0].len() * self.windows[1].len()
     }
 
-    /// The outputs of a sample.
+    /// Returns the number of outputs of a sample.
     #[must_use]
     pub const fn n_outputs(&self) -> usize {
         self.n_channels * self.n_positions()
     }
 
-    /// The input channels that an output channel sees.
+    /// Returns the number of input channels of each output channel.
     #[must_use]
     pub const fn group_inputs(&self) -> usize {
         self.convolution.input[0] / self.convolution.groups
     }
 
-    /// The weights of an output channel: the taps of its kernel.
+    /// Returns the number of weights of an output channel: the taps of its kernel.
     #[must_use]
     pub const fn kernel_weights(&self) -> usize {
         self.group_inputs() * self.convolution.kernel[0] * self.convolution.kernel[1]
     }
 
-    /// The weights of all output channels.
+    /// Returns the number of weights of all output channels.
     #[must_use]
     pub const fn n_weights(&self) -> usize {
         self.n_channels * self.kernel_weights()
     }
 
-    /// The output channels, of those that are here, that see one group of inputs, each with the
-    /// first input channel they see.
+    /// Iterates over the groups: the first input channel of each, and its output channels among
+    /// those of this shape.
     pub fn groups(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let per_group = self.convolution.out_channels / self.convolution.groups;
         let end = self.first_channel + self.n_channels;
@@ -237,15 +237,16 @@ impl ConvShape {
         })
     }
 
-    /// The first input channel that an output channel sees, counted among those that are here.
+    /// Returns the first input channel of an output channel, counted from the first output channel
+    /// of this shape.
     #[must_use]
     pub const fn first_input_channel(&self, channel: usize) -> usize {
         let per_group = self.convolution.out_channels / self.convolution.groups;
         (self.first_channel + channel) / per_group * self.group_inputs()
     }
 
-    /// The input under a tap of the kernel at a position, for an output channel that sees input
-    /// channels from `first_input_channel` on; `None` in the padding.
+    /// Returns the input under a tap of the kernel at a position, for an output channel whose input
+    /// channels start at `first_input_channel`; `None` in the padding.
     #[must_use]
     pub fn input_at(
         &self,
@@ -264,7 +265,7 @@ impl ConvShape {
         Some(((first_input_channel + channel) * rows + row) * columns + column)
     }
 
-    /// The products of an output at a position: the taps that do not lie in the padding.
+    /// Returns the number of products of an output at a position: the taps outside the padding.
     #[must_use]
     pub fn fan_in(&self, position: usize) -> usize {
         let [over_rows, over_columns] = &self.windows;
@@ -272,7 +273,7 @@ impl ConvShape {
         self.group_inputs() * over_rows.taps(row).len() * over_columns.taps(column).len()
     }
 
-    /// The products of the outputs at each position.
+    /// Returns the number of products of the outputs at each position.
     #[must_use]
     pub fn fan_ins(&self) -> Vec<usize> {
         let taps = |windows: &Windows| {
@@ -284,7 +285,7 @@ impl ConvShape {
             .collect()
     }
 
-    /// The most products of an output.
+    /// Returns the largest number of products of an output.
     #[must_use]
     pub fn max_fan_in(&self) -> usize {
         let most = |windows: &Windows| {
@@ -293,7 +294,7 @@ impl ConvShape {
         self.group_inputs() * most(&self.windows[0]) * most(&self.windows[1])
     }
 
-    /// The products of a sample.
+    /// Returns the number of products of a sample.
     #[must_use]
     pub fn n_products(&self) -> usize {
         let per_channel =

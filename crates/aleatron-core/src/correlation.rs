@@ -1,10 +1,10 @@
-//! How two streams overlap, and the two measures of correlation made from that.
+//! The overlap of two streams, and the two measures of correlation derived from it.
 
 use crate::error::{Error, Quantity, Result};
 use crate::gates;
 use crate::stream::{BitStream, Length};
 
-/// How many positions of two streams hold 11, 10, 01 and 00.
+/// The numbers of positions of two streams that hold 11, 10, 01 and 00.
 ///
 /// ```
 /// use aleatron_core::{BitStream, Overlap};
@@ -23,10 +23,11 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// The overlap of streams of `length` with `ones` ones, `both` of them at the same positions.
+    /// Creates the overlap of streams of `length` with `ones` ones, `both` of them at the same
+    /// positions.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] or [`Error::TooSmall`] where no two streams have such counts.
+    /// Returns [`Error::TooLarge`] or [`Error::TooSmall`] if no two streams have such counts.
     pub fn new(length: Length, ones: [u64; 2], both: u64) -> Result<Self> {
         let what = Quantity::Counts;
         let [x, y] = ones;
@@ -45,23 +46,24 @@ impl Overlap {
         }
     }
 
-    /// The overlap of two streams of one length.
+    /// Computes the overlap of two streams of one length.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the lengths differ.
+    /// Returns [`Error::Mismatch`] if the lengths differ.
     pub fn of(x: &BitStream, y: &BitStream) -> Result<Self> {
         Self::new(x.length(), [x.ones(), y.ones()], gates::and(x, y)?.ones())
     }
 
-    /// The positions that hold 11, 10, 01 and 00, in that order: a, b, c, d below.
+    /// Returns the numbers of positions that hold 11, 10, 01 and 00, in that order: a, b, c, d
+    /// below.
     #[must_use]
     pub const fn counts(&self) -> [u64; 4] {
         [self.both, self.first, self.second, self.neither]
     }
 
-    /// The stochastic computing correlation of Alaghi and Hayes, in [-1, 1]: `(ad - bc)` over the
-    /// most it could be with these numbers of ones, `N min(a+b, a+c) - (a+b)(a+c)` when
-    /// positive, `(a+b)(a+c) - N max(a-d, 0)` when not; 0 where that is 0.
+    /// Returns the stochastic cross-correlation (SCC) of Alaghi and Hayes, in [-1, 1]: `(ad - bc)`
+    /// over its largest possible magnitude for these numbers of ones, `N min(a+b, a+c) -
+    /// (a+b)(a+c)` if positive, `(a+b)(a+c) - N max(a-d, 0)` otherwise; 0 if that is 0.
     #[must_use]
     pub fn scc(&self) -> f64 {
         let [a, b, c, d] = self.signed();
@@ -71,14 +73,15 @@ impl Overlap {
         if most == 0 { 0.0 } else { excess as f64 / most as f64 }
     }
 
-    /// The zero correlation error: how much further the overlap is from that of independent streams
-    /// than the length makes unavoidable. With `D = a/N - (a+b)(a+c)/N^2` and `D0` the same for
-    /// the integer nearest to `(a+b)(a+c)/N` in place of a, it is `sign(D) (|D| - |D0|)`.
+    /// Returns the zero-correlation error (ZCE): how much further the overlap is from that of
+    /// independent streams than the length makes unavoidable. With `D = a/N - (a+b)(a+c)/N^2` and
+    /// `D0` the same for the integer nearest to `(a+b)(a+c)/N` instead of a, it is `sign(D) (|D| -
+    /// |D0|)`.
     #[must_use]
     pub fn zce(&self) -> f64 {
         let [a, b, c, d] = self.signed();
         let (n, product) = (a + b + c + d, (a + b) * (a + c));
-        // All in units of 1 / N^2, where everything is an integer.
+        // All in units of 1 / N^2, in which every term is an integer.
         let nearest = (2 * product + n) / (2 * n);
         let (distance, unavoidable) = (n * a - product, (n * nearest - product).abs());
         (distance.signum() * (distance.abs() - unavoidable)) as f64 / (n * n) as f64

@@ -1,10 +1,11 @@
-//! The shape of a dense layer and how large its parts are.
+//! The shape of a dense layer and its derived sizes.
 
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
 use crate::stream::Length;
 
-/// Inputs, neurons, length and polarity of a layer: all at least 1, and every derived size checked.
+/// Inputs, neurons, length and polarity of a layer: all at least 1, and with every derived size
+/// checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DenseShape {
     n_inputs: usize,
@@ -14,7 +15,7 @@ pub struct DenseShape {
 }
 
 impl DenseShape {
-    /// A layer of `n_neurons` neurons over `n_inputs` inputs.
+    /// Creates a layer of `n_neurons` neurons over `n_inputs` inputs.
     ///
     /// ```
     /// use aleatron_core::{DenseShape, Length, Polarity};
@@ -25,8 +26,8 @@ impl DenseShape {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either,
-    /// [`Error::Memory`] where the weights' size overflows an address.
+    /// Returns [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] above 2^32 of either,
+    /// [`Error::Memory`] if the weights' size overflows an address.
     pub fn new(
         n_inputs: usize,
         n_neurons: usize,
@@ -49,64 +50,65 @@ impl DenseShape {
         Ok(shape)
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub const fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub const fn n_neurons(&self) -> usize {
         self.n_neurons
     }
 
-    /// The stream length.
+    /// Returns the stream length.
     #[must_use]
     pub const fn length(&self) -> Length {
         self.length
     }
 
-    /// The polarity.
+    /// Returns the polarity.
     #[must_use]
     pub const fn polarity(&self) -> Polarity {
         self.polarity
     }
 
-    /// The weights, one per neuron and input.
+    /// Returns the number of weights, one per neuron and input.
     #[must_use]
     pub const fn n_weights(&self) -> usize {
         self.n_inputs * self.n_neurons
     }
 
-    /// The packed words of one sample's inputs, which is also that of one neuron's weights.
+    /// Returns the number of packed words of one sample's inputs, which is also that of one
+    /// neuron's weights.
     #[must_use]
     pub const fn row_words(&self) -> usize {
         self.n_inputs * self.length.words()
     }
 
-    /// The packed words of all weight streams.
+    /// Returns the number of packed words of all weight streams.
     #[must_use]
     pub const fn weight_words(&self) -> usize {
         self.row_words() * self.n_neurons
     }
 
-    /// The bytes of all weight streams.
+    /// Returns the size of all weight streams in bytes.
     #[must_use]
     pub const fn weight_bytes(&self) -> usize {
         self.weight_words() * 8
     }
 
-    /// The value of one neuron's count.
+    /// Decodes one neuron's count.
     #[must_use]
     pub fn decode(&self, count: u64) -> f64 {
         self.polarity.decode(count, self.n_inputs, self.length)
     }
 
-    /// The number of samples in `values` inputs.
+    /// Returns the number of samples in `values` inputs.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where they are not whole samples.
+    /// Returns [`Error::Ragged`] if they are not whole samples.
     pub fn samples_in(&self, values: usize) -> Result<usize> {
         if values.is_multiple_of(self.n_inputs) {
             Ok(values / self.n_inputs)

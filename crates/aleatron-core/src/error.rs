@@ -1,11 +1,11 @@
-//! The one error of the core: which quantity was wrong, where, and what it was.
+//! The error type of the core: which quantity is wrong, where, and its value.
 
 use std::fmt;
 
 /// The result of every fallible operation of the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What an [`Error`] speaks of.
+/// The quantity that an [`Error`] refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Quantity {
@@ -67,7 +67,7 @@ pub enum Quantity {
     LfsrTap,
     /// The first state of an LFSR.
     LfsrSeed,
-    /// The index among the independent sequences that one generator offers.
+    /// The index of one of the independent sequences of a generator.
     Sequence,
     /// The number of threads of a pool.
     Threads,
@@ -75,15 +75,15 @@ pub enum Quantity {
     CountTable,
     /// The name of a polarity.
     Polarity,
-    /// The name of a way to share sequences.
+    /// The name of a sharing of sequences.
     Sharing,
     /// The name of a generator.
     Generator,
-    /// The name of an arithmetic between layers.
+    /// The name of an inter-layer arithmetic.
     Arithmetic,
-    /// A multiplier of the integer arithmetic between layers.
+    /// A multiplier of the integer inter-layer arithmetic.
     Multiplier,
-    /// A right shift of the integer arithmetic between layers.
+    /// A right shift of the integer inter-layer arithmetic.
     Shift,
     /// The width of an accumulator in bits.
     AccumulatorWidth,
@@ -204,30 +204,30 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What kind of fault a backend reports.
+/// The kind of an error of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendFault {
-    /// There is no such device, driver or build.
+    /// There is no such device, driver or build feature.
     Unavailable,
-    /// The backend has no code for this operation.
+    /// The backend does not support the operation.
     Unsupported,
-    /// The device has no memory left for this.
+    /// Device memory is exhausted.
     OutOfMemory,
-    /// The device is gone. Preparing the layer again opens it anew.
+    /// The device is lost. Preparing the layer again opens it anew.
     Lost,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
-/// What went wrong, with the index and the value at fault.
+/// An error, with the index and the value at fault.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A number is NaN or lies outside its interval.
     #[error("{what} at index {index} is {value}, not in [{low}, {high}]")]
     OutOfRange {
-        /// What the number is.
+        /// The quantity.
         what: Quantity,
         /// Its flat, row-major index in the argument.
         index: usize,
@@ -244,51 +244,51 @@ pub enum Error {
     /// Two sizes that must agree do not.
     #[error("{what}: expected {expected}, got {actual}")]
     Mismatch {
-        /// What has the wrong size.
+        /// The quantity of the wrong size.
         what: Quantity,
-        /// The size it must have.
+        /// The required size.
         expected: usize,
-        /// The size it has.
+        /// The actual size.
         actual: usize,
     },
     /// A number of elements does not divide into rows.
     #[error("{what}: {actual} is not a multiple of {divisor}")]
     Ragged {
-        /// What is ragged.
+        /// The quantity.
         what: Quantity,
         /// The number of elements.
         actual: usize,
         /// The size of a row.
         divisor: usize,
     },
-    /// A size is past what the specification or the type can hold.
-    #[error("{what} is {actual}, the most is {limit}")]
+    /// A size exceeds the limit of the specification or of its type.
+    #[error("{what} is {actual}, the maximum is {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The quantity.
         what: Quantity,
         /// Its size.
         actual: u128,
-        /// The largest size allowed.
+        /// The largest allowed size.
         limit: u128,
     },
-    /// A size is below what is allowed.
-    #[error("{what} is {actual}, the least is {limit}")]
+    /// A size is below its minimum.
+    #[error("{what} is {actual}, the minimum is {limit}")]
     TooSmall {
-        /// What is too small.
+        /// The quantity.
         what: Quantity,
         /// Its size.
         actual: u128,
-        /// The smallest size allowed.
+        /// The smallest allowed size.
         limit: u128,
     },
-    /// Something would not fit into memory; nothing was allocated.
+    /// An allocation does not fit into memory; nothing was allocated.
     #[error("{what} would take {bytes} bytes{}", available_text(.available))]
     Memory {
-        /// What would be allocated.
+        /// The quantity.
         what: Quantity,
-        /// The bytes it would take.
+        /// The size of the allocation in bytes.
         bytes: u128,
-        /// The bytes free at the time, where the system says.
+        /// The free memory in bytes, if known.
         available: Option<u64>,
     },
     /// A neuron's list of connections is not strictly increasing.
@@ -300,20 +300,20 @@ pub enum Error {
         neuron: usize,
         /// The position in its list.
         position: usize,
-        /// The input found there.
+        /// The input at this position.
         input: usize,
     },
-    /// A connection names an input the layer does not have.
+    /// A connection refers to an input that the layer does not have.
     #[error("neuron {neuron} is connected to input {input}, but there are {n_inputs} inputs")]
     UnknownInput {
         /// The neuron.
         neuron: usize,
-        /// The input named.
+        /// The referenced input.
         input: usize,
-        /// The inputs there are.
+        /// The number of inputs.
         n_inputs: usize,
     },
-    /// A tap of an LFSR is named twice.
+    /// A tap of an LFSR is repeated.
     #[error("LFSR tap {tap} is given twice")]
     RepeatedTap {
         /// The tap, counted from 1.
@@ -328,17 +328,17 @@ pub enum Error {
     /// A name or a description cannot be read.
     #[error("\"{text}\" is not {} {what}: {reason}", article(.what))]
     Syntax {
-        /// What it should be.
+        /// The quantity that was expected.
         what: Quantity,
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it, or what there is.
+        /// What is wrong with the text, or the alternatives.
         reason: String,
     },
     /// Numbers changed while they were read.
     #[error("a {what} changed while it was read: another thread writes to the array")]
     Changed {
-        /// What the numbers are.
+        /// The quantity.
         what: Quantity,
     },
     /// A layer of a program cannot be prepared.
@@ -349,29 +349,28 @@ pub enum Error {
         /// The error of the layer.
         source: Box<Error>,
     },
-    /// The work was stopped on request; see [`crate::Cancel`].
+    /// The computation was cancelled; see [`crate::Cancel`].
     #[error("cancelled")]
     Cancelled,
-    /// A backend cannot do what was asked of it.
+    /// A backend cannot do what was requested.
     #[error("{backend}: {message}")]
     Backend {
         /// The backend.
         backend: String,
-        /// What kind of fault it is.
+        /// The kind of failure.
         fault: BackendFault,
-        /// What the backend says.
+        /// The message of the backend.
         message: String,
     },
-    /// A state that a crate of this project rules out was reached: a defect of the crate, not of
-    /// its use.
+    /// A state that should be impossible was reached: a defect of the crate, not of its use.
     #[error(
         "internal error, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
-    /// A packed stream has ones past its length.
+    /// A packed stream has ones beyond its length.
     #[error("stream {stream} has ones past its length of {length} bits")]
     DirtyTail {
         /// The row of the stream.
@@ -382,20 +381,20 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error for a name that is none of those there are.
+    /// Creates the error for an unknown name.
     pub fn unknown_name<const N: usize>(what: Quantity, text: &str, names: [&str; N]) -> Self {
         let reason = format!("use {}", alternatives(&names));
         Self::Syntax { what, text: text.to_owned(), reason }
     }
 
-    /// The error of a backend that has no code for an operation.
+    /// Creates the error of a backend that does not support an operation.
     pub fn unsupported(backend: impl Into<String>, operation: impl fmt::Display) -> Self {
         let (fault, message) =
-            (BackendFault::Unsupported, format!("{operation} are not supported here"));
+            (BackendFault::Unsupported, format!("{operation} are not supported"));
         Self::Backend { backend: backend.into(), fault, message }
     }
 
-    /// The same error for a part of an argument that starts at index `offset` of the whole.
+    /// Shifts indices of an error in a slice that starts at index `offset` of the whole argument.
     #[must_use]
     pub fn shifted(self, offset: usize) -> Self {
         match self {
@@ -406,7 +405,7 @@ impl Error {
         }
     }
 
-    /// The fault of a backend, where this is one.
+    /// Returns the kind of failure if this is a backend error.
     #[must_use]
     pub fn backend_fault(&self) -> Option<BackendFault> {
         match self {
@@ -417,7 +416,7 @@ impl Error {
     }
 }
 
-/// `a, b or c`.
+/// Formats `a, b or c`.
 fn alternatives(names: &[&str]) -> String {
     match names {
         [] => String::new(),

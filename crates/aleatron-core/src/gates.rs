@@ -1,9 +1,8 @@
 //! Gates on packed streams. AND multiplies unipolar values, XNOR bipolar ones, NOT is `1 - v` (or
-//! `-v`), and MUX with a select stream of 1/2 is the scaled sum `(a + b) / 2`. The tail stays clean
-//! through all of them.
+//! `-v`), and MUX with a select stream of 1/2 is the scaled sum `(a + b) / 2`. All of them keep the
+//! bits after the last one at 0.
 //!
-//! These are gates of single streams, a word at a time; backends have them for whole buffers of
-//! streams.
+//! These gates work on single streams, a word at a time; backends work on whole buffers of streams.
 
 use crate::error::{Error, Quantity, Result};
 use crate::stream::BitStream;
@@ -11,13 +10,13 @@ use crate::stream::BitStream;
 /// A gate of two inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// 1 where both are 1: the product of independent unipolar streams.
+    /// 1 if both are 1: the product of independent unipolar streams.
     And,
-    /// 1 where at least one is 1.
+    /// 1 if at least one is 1.
     Or,
-    /// 1 where they differ.
+    /// 1 if they differ.
     Xor,
-    /// 1 where they agree: the product of independent bipolar streams.
+    /// 1 if they agree: the product of independent bipolar streams.
     Xnor,
 }
 
@@ -25,7 +24,8 @@ impl Gate {
     /// Every gate of two inputs.
     pub const ALL: [Self; 4] = [Self::And, Self::Or, Self::Xor, Self::Xnor];
 
-    /// The gate on whole words. XNOR sets bits past a stream's length: mask the last word.
+    /// Applies the gate to whole words. XNOR sets bits beyond a stream's length: mask the last
+    /// word.
     #[inline]
     #[must_use]
     pub const fn apply(self, a: u64, b: u64) -> u64 {
@@ -38,57 +38,57 @@ impl Gate {
     }
 }
 
-/// The gate over two streams of one length.
+/// Applies a gate to two streams of one length.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn gate(gate: Gate, a: &BitStream, b: &BitStream) -> Result<BitStream> {
     same_length(a, b)?;
     Ok(BitStream::from_fn(a.length(), |i| gate.apply(a.words()[i], b.words()[i])))
 }
 
-/// [`Gate::And`] of two streams.
+/// Computes [`Gate::And`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn and(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::And, a, b)
 }
 
-/// [`Gate::Or`] of two streams.
+/// Computes [`Gate::Or`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn or(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Or, a, b)
 }
 
-/// [`Gate::Xor`] of two streams.
+/// Computes [`Gate::Xor`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn xor(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Xor, a, b)
 }
 
-/// [`Gate::Xnor`] of two streams.
+/// Computes [`Gate::Xnor`] of two streams.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn xnor(a: &BitStream, b: &BitStream) -> Result<BitStream> {
     gate(Gate::Xnor, a, b)
 }
 
-/// The complement of a stream.
+/// Returns the complement of a stream.
 #[must_use]
 pub fn not(a: &BitStream) -> BitStream {
     BitStream::from_fn(a.length(), |i| !a.words()[i])
 }
 
-/// Takes `a` where `select` is 1 and `b` where it is 0.
+/// Selects `a` where `select` is 1 and `b` where it is 0.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn mux(select: &BitStream, a: &BitStream, b: &BitStream) -> Result<BitStream> {
     same_length(select, a)?;
     same_length(select, b)?;
@@ -98,10 +98,10 @@ pub fn mux(select: &BitStream, a: &BitStream, b: &BitStream) -> Result<BitStream
     }))
 }
 
-/// The number of positions where two streams differ.
+/// Returns the number of positions where two streams differ.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where the lengths differ.
+/// Returns [`Error::Mismatch`] if the lengths differ.
 pub fn hamming_distance(a: &BitStream, b: &BitStream) -> Result<u64> {
     Ok(xor(a, b)?.ones())
 }

@@ -1,5 +1,5 @@
 //! The known answers of `golden/streams.kat`, and of the layers of `golden/layers.kat` and
-//! `golden/mixed.kat`, parsed: the same text files every backend and language reads.
+//! `golden/mixed.kat`, parsed: every backend and language reads the same text files.
 
 use crate::address::{Domain, LayerIndex, StreamAddress};
 use crate::backend::CountMethod;
@@ -44,7 +44,7 @@ pub enum Answer {
         p: f64,
         /// The length in bits.
         length: usize,
-        /// Where it is drawn.
+        /// The address of the stream.
         address: StreamAddress,
         /// The packed words.
         words: Vec<u64>,
@@ -79,16 +79,16 @@ pub enum Answer {
     },
 }
 
-/// Input `i` of the dense answers.
+/// Returns input `i` of the dense answers.
 #[must_use]
 pub fn dense_input(i: usize) -> f64 {
     ((7 * i + 3) % 11) as f64 / 10.0
 }
 
-/// All known answers; `Err` with the first line that cannot be read.
+/// Parses all known answers.
 ///
 /// # Errors
-/// The line, where the file is not as documented in its head.
+/// Returns the first line that is not as documented in the head of the file.
 pub fn answers() -> Result<Vec<Answer>, &'static str> {
     let lines = TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| parse(line).ok_or(line)).collect()
@@ -150,20 +150,20 @@ pub struct LayerAnswer {
     pub counts: Vec<u64>,
 }
 
-/// The layers of `golden/layers.kat` and of `golden/mixed.kat`.
+/// Parses the layers of `golden/layers.kat` and of `golden/mixed.kat`.
 ///
 /// # Errors
-/// The line, where the file is not as documented in its head.
+/// Returns the first line that is not as documented in the head of the file.
 pub fn layers() -> Result<Vec<LayerAnswer>, &'static str> {
     let lines =
         LAYERS_TEXT.lines().chain(MIXED_TEXT.lines()).filter(|line| line.starts_with("layer "));
     lines.map(|line| layer(line).ok_or(line)).collect()
 }
 
-/// Returns the layers of `golden/faults.kat` with their faults.
+/// Parses the layers of `golden/faults.kat` with their faults.
 ///
 /// # Errors
-/// The line, where the file is not as documented in its head.
+/// Returns the first line that is not as documented in the head of the file.
 pub fn fault_layers() -> Result<Vec<(Faults, LayerAnswer)>, &'static str> {
     let parse = |line: &str| {
         let (question, answer) = line.split_once(" = ")?;

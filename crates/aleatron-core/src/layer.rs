@@ -1,5 +1,5 @@
-//! What decides the counts of a layer, the weights aside: its topology, length, polarity and where
-//! its bits come from.
+//! The specification of a layer: everything except the weights that determines its counts, that is,
+//! topology, length, polarity and encoding.
 
 use crate::address::{LayerIndex, StreamAddress};
 use crate::connections::Connections;
@@ -13,27 +13,27 @@ use crate::weights;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which inputs each neuron sees.
+/// The connections between inputs and neurons.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "a layer has one, and a shape is numbers alone")]
 pub enum Topology {
-    /// Every neuron sees every input.
+    /// Every neuron is connected to every input.
     Dense {
-        /// Inputs.
+        /// The number of inputs.
         n_inputs: usize,
-        /// Neurons.
+        /// The number of neurons.
         n_neurons: usize,
     },
-    /// A neuron sees the inputs it is connected to.
+    /// Each neuron has its own list of inputs.
     Sparse(Arc<Connections>),
-    /// A neuron, one for each output channel and position, sees the inputs under the kernel of its
-    /// channel at its position.
+    /// A convolution with a neuron for each output channel and position, connected to the inputs
+    /// under the kernel of its channel at its position.
     Conv(ConvShape),
 }
 
 impl Topology {
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl Topology {
         }
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
         match self {
@@ -53,7 +53,7 @@ impl Topology {
         }
     }
 
-    /// The rows of weights: one for each neuron, or for each output channel.
+    /// Returns the number of rows of weights: one for each neuron, or for each output channel.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         match self {
@@ -62,7 +62,8 @@ impl Topology {
         }
     }
 
-    /// The neurons that have one row of weights: one, or as many as a kernel has positions.
+    /// Returns the number of neurons that share a row of weights: one, or as many as a kernel has
+    /// positions.
     #[must_use]
     pub fn neurons_per_row(&self) -> usize {
         match self {
@@ -71,8 +72,8 @@ impl Topology {
         }
     }
 
-    /// The number of weights: one per neuron and input, one per connection, or one per tap of each
-    /// kernel.
+    /// Returns the number of weights: one per neuron and input, one per connection, or one per tap
+    /// of each kernel.
     #[must_use]
     pub fn n_weights(&self) -> usize {
         match self {
@@ -82,7 +83,7 @@ impl Topology {
         }
     }
 
-    /// The products that all neurons together sum for a sample.
+    /// Returns the number of products of all neurons for a sample.
     #[must_use]
     pub fn n_products(&self) -> usize {
         match self {
@@ -91,7 +92,7 @@ impl Topology {
         }
     }
 
-    /// The products a neuron sums.
+    /// Returns the number of products of a neuron.
     #[must_use]
     pub fn fan_in(&self, neuron: usize) -> usize {
         match self {
@@ -101,9 +102,8 @@ impl Topology {
         }
     }
 
-    /// The products of neurons 0, 1, …, which come again from the start for those past the last: of
-    /// every neuron of a sparse layer, of the positions of a channel, of any neuron of a dense
-    /// layer.
+    /// Returns the numbers of products of neurons 0, 1, …, over one period: of every neuron of a
+    /// sparse layer, of the positions of a channel, of any neuron of a dense layer.
     #[must_use]
     pub fn fan_ins(&self) -> Vec<usize> {
         match self {
@@ -115,7 +115,7 @@ impl Topology {
         }
     }
 
-    /// The most products a neuron sums.
+    /// Returns the largest number of products of a neuron.
     #[must_use]
     pub fn max_fan_in(&self) -> usize {
         match self {
@@ -126,23 +126,23 @@ impl Topology {
     }
 }
 
-/// Where the bits of a layer's streams come from.
+/// The encoding of a layer's operands: the random sources of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// Every stream has random bits of its own.
+    /// Every stream has independent random bits.
     Bernoulli {
         /// The seed of the weight streams.
         seed: u64,
     },
     /// Streams share sequences.
     Sequences(Pairing),
-    /// Every input stream has random bits of its own, and weight streams share sequences.
+    /// Every input stream has independent random bits, and weight streams share sequences.
     BernoulliInputs {
         /// The sequences of the weights.
         weights: OperandSequences,
     },
-    /// Every weight stream has random bits of its own, and input streams share sequences.
+    /// Every weight stream has independent random bits, and input streams share sequences.
     BernoulliWeights {
         /// The seed of the weight streams.
         seed: u64,
@@ -151,19 +151,19 @@ pub enum Encoding {
     },
 }
 
-/// Where the bits of a layer's input streams come from.
+/// The random source of a layer's input streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InputSource {
-    /// Every stream has random bits of its own; the seed comes with each call.
+    /// Every stream has independent random bits; the seed comes with each call.
     Bernoulli,
     /// Streams share sequences.
     Sequences(OperandSequences),
 }
 
-/// Where the bits of a layer's weight streams come from.
+/// The random source of a layer's weight streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WeightSource {
-    /// Every stream has random bits of its own.
+    /// Every stream has independent random bits.
     Bernoulli {
         /// The seed of the streams.
         seed: u64,
@@ -173,7 +173,7 @@ pub enum WeightSource {
 }
 
 impl Encoding {
-    /// Where the bits of the inputs come from.
+    /// Returns the random source of the inputs.
     #[must_use]
     pub const fn input_source(&self) -> InputSource {
         match self {
@@ -183,7 +183,7 @@ impl Encoding {
         }
     }
 
-    /// Where the bits of the weights come from.
+    /// Returns the random source of the weights.
     ///
     /// ```
     /// use aleatron_core::generator::{GeneratorName, Sharing, Width};
@@ -205,7 +205,7 @@ impl Encoding {
         }
     }
 
-    /// The width of the integers that inputs are compared with.
+    /// Returns the width of the integers that inputs are compared with.
     #[must_use]
     pub const fn input_width(&self) -> Width {
         match self.input_source() {
@@ -214,7 +214,7 @@ impl Encoding {
         }
     }
 
-    /// The width of the integers that weights are compared with.
+    /// Returns the width of the integers that weights are compared with.
     #[must_use]
     pub const fn weight_width(&self) -> Width {
         match self.weight_source() {
@@ -224,7 +224,7 @@ impl Encoding {
     }
 }
 
-/// Everything but the weights that decides a layer's counts.
+/// Everything except the weights that determines a layer's counts.
 ///
 /// ```
 /// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
@@ -244,12 +244,12 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
-    /// A layer on its own.
+    /// Creates a layer outside of a network.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] past 2^32 of either, where a
-    /// generator has too few sequences and where signed counts could pass 64 bits,
-    /// [`Error::Memory`] where the size of the weight streams overflows an address.
+    /// Returns [`Error::Zero`] for no inputs or neurons, [`Error::TooLarge`] above 2^32 of either,
+    /// if a generator has too few sequences and if signed counts could exceed 64 bits, and
+    /// [`Error::Memory`] if the size of the weight streams overflows an address.
     pub fn new(
         topology: Topology,
         length: Length,
@@ -284,8 +284,8 @@ impl LayerSpec {
         Ok(spec)
     }
 
-    /// Checks that the generators have a sequence for the last input and the last weight, and so
-    /// for all.
+    /// Checks that the generators have a sequence for the last input and the last weight, and
+    /// thereby for all.
     fn check_sequences(&self) -> Result<()> {
         if let InputSource::Sequences(inputs) = self.encoding.input_source() {
             inputs.input(self.n_inputs() - 1)?;
@@ -297,8 +297,8 @@ impl LayerSpec {
                 weights.weight(first + n_neurons - 1, n - 1, n)?;
             }
             Topology::Sparse(connections) => {
-                // The last neuron that is connected has the last sequence of those by weight, the
-                // last input of those by input.
+                // The last connected neuron has the largest sequence number of the weights, the
+                // last connected input that of the inputs.
                 let last = |j: &usize| Some((*j, *connections.inputs_of(*j).last()? as usize));
                 if let Some((neuron, input)) =
                     (0..connections.n_neurons()).rev().find_map(|j| last(&j))
@@ -317,10 +317,10 @@ impl LayerSpec {
         Ok(())
     }
 
-    /// A dense layer on its own.
+    /// Creates a dense layer outside of a network.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn dense(
         n_inputs: usize,
         n_neurons: usize,
@@ -331,10 +331,10 @@ impl LayerSpec {
         Self::new(Topology::Dense { n_inputs, n_neurons }, length, polarity, encoding)
     }
 
-    /// A sparse layer on its own.
+    /// Creates a sparse layer outside of a network.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn sparse(
         connections: Connections,
         length: Length,
@@ -344,10 +344,10 @@ impl LayerSpec {
         Self::new(Topology::Sparse(Arc::new(connections)), length, polarity, encoding)
     }
 
-    /// A convolution on its own.
+    /// Creates a convolution outside of a network.
     ///
     /// # Errors
-    /// As [`ConvShape::new`] and [`Self::new`].
+    /// As for [`ConvShape::new`] and [`Self::new`].
     pub fn conv(
         convolution: Convolution,
         length: Length,
@@ -357,30 +357,30 @@ impl LayerSpec {
         Self::new(Topology::Conv(ConvShape::new(convolution)?), length, polarity, encoding)
     }
 
-    /// The same layer at `index` of a network.
+    /// Returns the same layer at `index` of a network.
     #[must_use]
     pub fn at(self, index: LayerIndex) -> Self {
         Self { index, ..self }
     }
 
-    /// The same layer with its first row of weights at another place, as a part of a layer has it.
+    /// Returns the same layer with its first row of weights at another index, as in a shard of a
+    /// layer.
     #[must_use]
     pub fn starting_at(self, first_neuron: u32) -> Self {
         Self { first_neuron, ..self }
     }
 
-    /// The same layer with streams of another length.
+    /// Returns the same layer with streams of another length.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn with_length(&self, length: Length) -> Result<Self> {
         let Self { topology, polarity, encoding, index, first_neuron, .. } = self.clone();
         Ok(Self { index, first_neuron, ..Self::new(topology, length, polarity, encoding)? })
     }
 
-    /// Some of the neurons as a layer of their own: a neuron has the same bits in both. Those of a
-    /// convolution can be taken by whole output channels, [`Self::neurons_per_row`] neurons
-    /// each.
+    /// Returns a layer of some of the neurons, whose bits do not change. Neurons of a convolution
+    /// can be selected by whole output channels, [`Self::neurons_per_row`] neurons each.
     ///
     /// ```
     /// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
@@ -391,8 +391,8 @@ impl LayerSpec {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for an empty range, [`Error::TooLarge`] for one past the end,
-    /// [`Error::Ragged`] for one that begins or ends within an output channel.
+    /// Returns [`Error::Zero`] for an empty range, [`Error::TooLarge`] for a range past the end,
+    /// [`Error::Ragged`] for a range that begins or ends within an output channel.
     pub fn neurons(&self, range: Range<usize>) -> Result<Self> {
         let n = self.n_neurons();
         if range.end > n {
@@ -427,112 +427,113 @@ impl LayerSpec {
         Ok(Self { topology, first_neuron: first_row, ..self.clone() })
     }
 
-    /// Which inputs each neuron sees.
+    /// Returns the connections between inputs and neurons.
     #[must_use]
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The stream length.
+    /// Returns the stream length.
     #[must_use]
     pub const fn length(&self) -> Length {
         self.length
     }
 
-    /// The polarity.
+    /// Returns the polarity.
     #[must_use]
     pub const fn polarity(&self) -> Polarity {
         self.polarity
     }
 
-    /// Where the bits come from.
+    /// Returns the encoding.
     #[must_use]
     pub const fn encoding(&self) -> &Encoding {
         &self.encoding
     }
 
-    /// The layer's place in a network.
+    /// Returns the layer's index in its network.
     #[must_use]
     pub const fn index(&self) -> LayerIndex {
         self.index
     }
 
-    /// The row of the first neuron's weight streams, an output channel of a convolution: 0 but for
-    /// a layer made by [`Self::neurons`].
+    /// Returns the row of the first neuron's weight streams, an output channel of a convolution: 0
+    /// unless selected by [`Self::neurons`].
     #[must_use]
     pub const fn first_neuron(&self) -> u32 {
         self.first_neuron
     }
 
-    /// The number of inputs.
+    /// Returns the number of inputs.
     #[must_use]
     pub fn n_inputs(&self) -> usize {
         self.topology.n_inputs()
     }
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub fn n_neurons(&self) -> usize {
         self.topology.n_neurons()
     }
 
-    /// The rows of weights: one for each neuron, or for each output channel.
+    /// Returns the number of rows of weights: one for each neuron, or for each output channel.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.topology.n_rows()
     }
 
-    /// The neurons that have one row of weights: one, or as many as a kernel has positions.
+    /// Returns the number of neurons that share a row of weights: one, or as many as a kernel has
+    /// positions.
     #[must_use]
     pub fn neurons_per_row(&self) -> usize {
         self.topology.neurons_per_row()
     }
 
-    /// The number of weights: one per neuron and input, one per connection, or one per tap of each
-    /// kernel.
+    /// Returns the number of weights: one per neuron and input, one per connection, or one per tap
+    /// of each kernel.
     #[must_use]
     pub fn n_weights(&self) -> usize {
         self.topology.n_weights()
     }
 
-    /// The products a neuron sums.
+    /// Returns the number of products of a neuron.
     #[must_use]
     pub fn fan_in(&self, neuron: usize) -> usize {
         self.topology.fan_in(neuron)
     }
 
-    /// The most products a neuron sums.
+    /// Returns the largest number of products of a neuron.
     #[must_use]
     pub fn max_fan_in(&self) -> usize {
         self.topology.max_fan_in()
     }
 
-    /// The greatest count there can be.
+    /// Returns the greatest possible count.
     #[must_use]
     pub fn max_count(&self) -> u128 {
         let products = self.max_fan_in() as u128 * self.length.bits() as u128;
         if self.polarity == Polarity::Signed { 2 * products } else { products }
     }
 
-    /// The pairs of packed words that all neurons together multiply for a sample.
+    /// Returns the number of pairs of packed words that all neurons together multiply for a sample.
     #[must_use]
     pub fn product_words(&self) -> usize {
         self.topology.n_products().saturating_mul(self.length.words())
     }
 
-    /// The packed words of one sample's inputs.
+    /// Returns the number of packed words of one sample's inputs.
     #[must_use]
     pub fn sample_words(&self) -> usize {
         self.n_inputs() * self.length.words()
     }
 
-    /// The packed words of all weight streams.
+    /// Returns the number of packed words of all weight streams.
     #[must_use]
     pub fn weight_words(&self) -> usize {
         self.n_weights() * self.length.words()
     }
 
-    /// The shape of a dense layer; `None` for another topology.
+    /// Returns the shape of a dense layer; `None` for another topology.
     #[must_use]
     pub fn dense_shape(&self) -> Option<DenseShape> {
         match self.topology {
@@ -549,22 +550,22 @@ impl LayerSpec {
         IntegerBits::of(&self.encoding, self.length)
     }
 
-    /// The value of one neuron's count.
+    /// Decodes one neuron's count.
     #[must_use]
     pub fn decode(&self, neuron: usize, count: u64) -> f64 {
         self.polarity.decode(count, self.fan_in(neuron), self.length)
     }
 
-    /// The values of counts, row-major of samples by neurons.
+    /// Decodes counts, row-major of samples by neurons.
     #[must_use]
     pub fn decode_all(&self, counts: &[u64]) -> Vec<f64> {
         self.polarity.decode_rows(counts, &self.topology.fan_ins(), self.length)
     }
 
-    /// The number of samples in `n` inputs.
+    /// Returns the number of samples in `n` inputs.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where they are not whole samples.
+    /// Returns [`Error::Ragged`] if they are not whole samples.
     pub fn samples_in(&self, n: usize) -> Result<usize> {
         let divisor = self.n_inputs();
         if n.is_multiple_of(divisor) {
@@ -573,48 +574,48 @@ impl LayerSpec {
         Err(Error::Ragged { what: Quantity::Inputs, actual: n, divisor })
     }
 
-    /// The thresholds of inputs, as wide as [`Encoding::input_width`]; see [`Width::thresholds`]
-    /// for those of signed ones.
+    /// Returns the thresholds of inputs, as wide as [`Encoding::input_width`]; see
+    /// [`Width::thresholds`] for signed inputs.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the first value outside the interval of the polarity.
+    /// Returns [`Error::OutOfRange`] with the first value outside the interval of the polarity.
     pub fn input_thresholds(&self, values: &[f64]) -> Result<Vec<u64>> {
         self.encoding.input_width().thresholds(values, self.polarity, Quantity::Value)
     }
 
-    /// The thresholds of weights, as wide as [`Encoding::weight_width`]; see [`Width::thresholds`]
-    /// for those of signed ones.
+    /// Returns the thresholds of weights, as wide as [`Encoding::weight_width`]; see
+    /// [`Width::thresholds`] for signed weights.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the first one outside the interval of the polarity.
+    /// Returns [`Error::OutOfRange`] with the first weight outside the interval of the polarity.
     pub fn weight_thresholds(&self, weights: &Weights) -> Result<Vec<u64>> {
         self.encoding.weight_width().thresholds(weights.values(), self.polarity, Quantity::Weight)
     }
 
-    /// Where the Bernoulli stream of input 0 at the first neuron is drawn.
+    /// Returns the address of the Bernoulli stream of input 0 at the first neuron.
     #[must_use]
     pub const fn weight_address(&self, seed: u64) -> StreamAddress {
         StreamAddress::weight(seed, 0, self.first_neuron).in_layer(self.index)
     }
 
-    /// Where the Bernoulli stream of input 0 of a sample is drawn.
+    /// Returns the address of the Bernoulli stream of input 0 of a sample.
     #[must_use]
     pub const fn input_address(&self, seed: SampleSeed) -> StreamAddress {
         StreamAddress::input(seed.seed, 0, seed.first_sample).in_layer(self.index)
     }
 }
 
-/// The weights of a layer: as many as it has, each in the interval of its polarity. Cheap to clone.
+/// The weights of a layer, with their number and interval checked. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights(Arc<Vec<f64>>);
 
 impl Weights {
-    /// Weights of a layer, row-major of neurons by inputs, of output channels by taps, or one per
-    /// connection.
+    /// Creates the weights of a layer, row-major of neurons by inputs, of output channels by taps,
+    /// or one per connection.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there are not as many as the layer has, [`Error::OutOfRange`] with
-    /// the first one outside the interval of the polarity.
+    /// Returns [`Error::Mismatch`] for a wrong number of weights, and [`Error::OutOfRange`] with
+    /// the first weight outside the interval of the polarity.
     pub fn new(spec: &LayerSpec, values: Vec<f64>) -> Result<Self> {
         let (expected, actual) = (spec.n_weights(), values.len());
         if expected != actual {
@@ -624,10 +625,10 @@ impl Weights {
         Ok(Self(Arc::new(values)))
     }
 
-    /// The random weights of a seed; see [`weights`](mod@weights).
+    /// Draws the random weights of a seed; see [`weights`](mod@weights).
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit.
+    /// Returns [`Error::Memory`] if they do not fit.
     pub fn random(spec: &LayerSpec, seed: u64) -> Result<Self> {
         let mut values = crate::memory::zeros(spec.n_weights() as u128, Quantity::Weights)?;
         match &spec.topology {
@@ -651,14 +652,14 @@ impl Weights {
         Ok(Self(Arc::new(values)))
     }
 
-    /// The weights, row-major of neurons by inputs, of output channels by taps, or one per
+    /// Returns the weights, row-major of neurons by inputs, of output channels by taps, or one per
     /// connection.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.0
     }
 
-    /// The weights of some neurons, for the layer that [`LayerSpec::neurons`] makes of them.
+    /// Returns the weights of some neurons, for the layer of [`LayerSpec::neurons`].
     #[must_use]
     pub fn neurons(&self, spec: &LayerSpec, range: Range<usize>) -> Self {
         let ends = match &spec.topology {
@@ -678,8 +679,8 @@ impl Weights {
 
 /// The seed of a call's input streams, and the global index of its first sample.
 ///
-/// A sample's streams depend on its own global index, never on the batch it came in, so splitting a
-/// batch changes no bit.
+/// A sample's streams depend on its global index, never on its batch, so splitting a batch changes
+/// no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SampleSeed {
     /// The seed.
@@ -689,25 +690,25 @@ pub struct SampleSeed {
 }
 
 impl SampleSeed {
-    /// The seed where none is given.
+    /// The default seed.
     pub const DEFAULT: u64 = 44257;
 
-    /// A seed for samples 0, 1, ….
+    /// Creates a seed for samples 0, 1, ….
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { seed, first_sample: 0 }
     }
 
-    /// The same seed for samples from `first_sample` on.
+    /// Returns the same seed for samples from `first_sample` on.
     #[must_use]
     pub const fn starting_at(self, first_sample: u32) -> Self {
         Self { first_sample, ..self }
     }
 
-    /// The same seed `n` samples further on.
+    /// Returns the same seed `n` samples further on.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past the 2^32 samples that a counter can name.
+    /// Returns [`Error::TooLarge`] above the 2^32 samples that a counter can address.
     pub fn advanced(self, n: usize) -> Result<Self> {
         let actual = u128::from(self.first_sample) + n as u128;
         match u32::try_from(actual) {

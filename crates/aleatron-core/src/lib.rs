@@ -1,14 +1,14 @@
-//! What the bits of Aleatron mean.
+//! The specification of Aleatron's bits, as code.
 //!
-//! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers
-//! that hold them ([`stream`]), the gates that combine them ([`gates`]), what a layer counts,
-//! dense, sparse or a convolution ([`layer`], [`connections`], [`ConvShape`]) and how a fixed-point
-//! neuron steps ([`lif`]). It holds no kernels: beside each operation stands a plain version in
-//! [`reference`](mod@reference), one bit at a time and never optimised, and [`conformance`] is the
-//! one suite of cases that every faster backend is compared with.
+//! This crate defines every stream bit ([`philox`], [`address`], [`threshold`]), the containers of
+//! streams ([`stream`]), gates ([`gates`]), the counts of dense, sparse and convolutional layers
+//! ([`layer`], [`connections`], [`ConvShape`]) and the steps of fixed-point neurons ([`lif`]). It
+//! has no kernels: [`reference`](mod@reference) computes each operation one bit at a time and is
+//! never optimized, and [`conformance`] is the suite of cases that compares every faster backend
+//! with it.
 //!
-//! Sequences that streams share, as hardware does, are in [`generator`]; [`correlation`] measures
-//! two streams.
+//! Random sources that streams share, as in hardware, are in [`generator`]; [`correlation`]
+//! measures two streams.
 //!
 //! Start with [`stream`], then [`address`]; the specification in prose is `docs/streams.md`.
 //!

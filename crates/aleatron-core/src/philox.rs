@@ -1,8 +1,8 @@
-//! Philox 4x32-10, the counter-based generator of Salmon et al. (SC '11), exactly as Random123
-//! publishes it.
+//! Philox 4x32-10, the counter-based generator of Salmon et al. (SC '11), exactly as published with
+//! Random123.
 //!
-//! A counter-based generator has no state: the words for a counter are a pure function of (counter,
-//! key), so any thread, device or rank can draw any word in any order and gets the same one.
+//! A counter-based generator has no state: the words of a counter are a pure function of (counter,
+//! key), so any thread, device or rank can draw any word in any order and gets the same word.
 
 /// Multipliers of the two products of a round.
 pub const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
@@ -10,17 +10,17 @@ pub const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 /// Weyl increments of the two key words between rounds.
 pub const KEY_INCREMENTS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// Rounds.
+/// The number of rounds.
 pub const ROUNDS: usize = 10;
 
-/// The key a 64-bit seed stands for: low word first.
+/// Returns the key of a 64-bit seed: low word first.
 #[inline]
 #[must_use]
 pub const fn key(seed: u64) -> [u32; 2] {
     [seed as u32, (seed >> 32) as u32]
 }
 
-/// The four words of a counter under a key.
+/// Returns the four words of a counter under a key.
 ///
 /// ```
 /// use aleatron_core::philox::philox4x32;

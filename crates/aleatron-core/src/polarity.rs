@@ -1,5 +1,5 @@
-//! How a stream's share of ones is read: the interval of values, the product, and what a count
-//! means.
+//! Encodings of values as fractions of ones: the interval of values, the product, and the value of
+//! a count.
 
 use crate::arithmetic::divide;
 use crate::error::{Error, Quantity, Result};
@@ -7,7 +7,7 @@ use crate::stream::Length;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a stream's share of ones is read. As text: `unipolar`, `bipolar` or `signed`.
+/// The encoding of a value as a fraction of ones. As text: `unipolar`, `bipolar` or `signed`.
 ///
 /// ```
 /// use aleatron_core::Polarity;
@@ -18,21 +18,21 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Polarity {
-    /// Values in [0, 1], the share of ones; AND multiplies.
+    /// Values in [0, 1], the fraction of ones; AND multiplies.
     #[default]
     Unipolar,
-    /// Values in [-1, 1], twice the share of ones less one; XNOR multiplies.
+    /// Values in [-1, 1], twice the fraction of ones minus one; XNOR multiplies.
     Bipolar,
-    /// Values in [-1, 1], a sign and the share of ones; AND multiplies, and products count up or
+    /// Values in [-1, 1], a sign and the fraction of ones; AND multiplies, and products count up or
     /// down by the product of their signs.
     Signed,
 }
 
 impl Polarity {
-    /// Every polarity.
+    /// All polarities.
     pub const ALL: [Self; 3] = [Self::Unipolar, Self::Bipolar, Self::Signed];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Polarity {
         }
     }
 
-    /// The least and the greatest value.
+    /// Returns the least and the greatest value.
     #[must_use]
     pub const fn interval(self) -> [f64; 2] {
         match self {
@@ -51,7 +51,7 @@ impl Polarity {
         }
     }
 
-    /// The greatest variance of a product of two independent stream bits.
+    /// Returns the greatest variance of a product of two independent stream bits.
     #[must_use]
     pub const fn product_variance(self) -> f64 {
         match self {
@@ -61,15 +61,16 @@ impl Polarity {
         }
     }
 
-    /// Checks that all `values`, called `what`, lie in the interval.
+    /// Checks that all `values`, named `what`, lie in the interval.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the index and value of the first one that is NaN or outside.
+    /// Returns [`Error::OutOfRange`] with the index and value of the first value that is NaN or
+    /// outside.
     pub fn check(self, values: &[f64], what: Quantity) -> Result<()> {
         let [low, high] = self.interval();
         let inside = |value: f64| (low <= value) & (value <= high);
-        // Without a branch, so that the compiler uses vector registers; the index is looked for
-        // only after a failure.
+        // Without a branch, so that the compiler uses vector registers; the index is searched only
+        // after a failure.
         if values.iter().fold(true, |all, &value| all & inside(value)) {
             return Ok(());
         }
@@ -79,7 +80,8 @@ impl Polarity {
         }
     }
 
-    /// The share of ones that stands for `value`, or for its magnitude where it has a sign.
+    /// Returns the fraction of ones that encodes `value`, or its magnitude if the polarity has
+    /// signs.
     #[inline]
     #[must_use]
     pub fn probability(self, value: f64) -> f64 {
@@ -90,8 +92,8 @@ impl Polarity {
         }
     }
 
-    /// The value at a `share` of the interval; of unipolar and bipolar streams, what that share of
-    /// ones stands for.
+    /// Returns the value at a `share` of the interval; for unipolar and bipolar streams, the value
+    /// of that fraction of ones.
     #[inline]
     #[must_use]
     pub fn value_of(self, share: f64) -> f64 {
@@ -101,30 +103,31 @@ impl Polarity {
         }
     }
 
-    /// Whether an operand with this value counts down: where operands have signs, a value below 0.
-    /// Zero, of either sign, does not.
+    /// Returns whether an operand with this value counts down: a value below 0 of a polarity with
+    /// signs. Zero, of either sign, does not.
     #[inline]
     #[must_use]
     pub fn is_negative(self, value: f64) -> bool {
         self == Self::Signed && value < 0.0
     }
 
-    /// The integer that `count` of `n` products of streams of `length` stands for, in units of `1 /
-    /// length`: `count` ones, `2 count - n L` for matches, `count - n L` for a count up and
-    /// down that begins with `n L`.
+    /// Returns the sum of `n` products of streams of `length` with `count` ones, in units of `1 /
+    /// length`: `count` for ones, `2 count - n L` for matches, `count - n L` for an up-down count
+    /// that begins with `n L`.
     #[inline]
     #[must_use]
     pub const fn sum(self, count: u64, n: usize, length: Length) -> i128 {
         match self {
             Self::Unipolar => count as i128,
-            // i128: n * L may pass 2^63 before a layer stops fitting into memory.
+            // i128: n * L may exceed 2^63 before a layer stops fitting into memory.
             Self::Bipolar => 2 * count as i128 - n as i128 * length.bits() as i128,
             Self::Signed => count as i128 - n as i128 * length.bits() as i128,
         }
     }
 
-    /// The value of a `count` summed over `n` products of streams of `length`: [`Self::sum`] over
-    /// the length. Everything before is integer, so this is the one place where a layer rounds.
+    /// Returns the value of a `count` summed over `n` products of streams of `length`:
+    /// [`Self::sum`] over the length. All preceding arithmetic is integer, so this is the only
+    /// rounding of a layer.
     #[inline]
     #[must_use]
     pub fn decode(self, count: u64, n: usize, length: Length) -> f64 {
@@ -136,17 +139,17 @@ impl Polarity {
         }
     }
 
-    /// [`Self::decode`] of many counts of neurons with `n` products each.
+    /// Applies [`Self::decode`] to many counts of neurons with `n` products each.
     #[must_use]
     pub fn decode_all(self, counts: &[u64], n: usize, length: Length) -> Vec<f64> {
         self.decode_rows(counts, &[n], length)
     }
 
-    /// [`Self::decode`] of many counts, rows of one for each of the products in `fan_ins`.
+    /// Applies [`Self::decode`] to rows of counts, one for each of the products in `fan_ins`.
     #[must_use]
     pub fn decode_rows(self, counts: &[u64], fan_ins: &[usize], length: Length) -> Vec<f64> {
-        // Below 2^52 every integer on the way is exact in f64, and the conversion is done in vector
-        // registers: in the low bits of a number from 2^52 on, an integer stands as it is.
+        // Below 2^52 every intermediate integer is exact in f64, and the conversion uses vector
+        // registers: the low bits of an f64 from 2^52 on are the integer.
         const SHIFT: f64 = (1u64 << 52) as f64;
         let products = fan_ins.iter().max().map_or(0, |&n| n as u128 * length.bits() as u128);
         let largest = counts.iter().fold(0, |all, &count| all | count);

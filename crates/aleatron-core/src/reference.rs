@@ -1,7 +1,7 @@
-//! Every operation in its plainest form: one bit at a time, straight from the specification, never
-//! optimised.
+//! The reference implementation: every operation one bit at a time, as in the specification, never
+//! optimized.
 //!
-//! This is the oracle. A backend is right when it gives what these functions give, with `==`.
+//! A backend is correct if it gives the results of these functions, compared with `==`.
 
 use crate::address::{PLANES_PER_DRAW, StreamAddress};
 use crate::arithmetic::{
@@ -16,7 +16,7 @@ use crate::polarity::Polarity;
 use crate::stream::{BitStream, Length, StreamMatrix};
 use crate::threshold::{NEGATIVE, Threshold, magnitude};
 
-/// The uniform integer behind bit `k` of a stream.
+/// Returns the uniform integer of bit `k` of a stream.
 #[must_use]
 pub fn uniform(address: StreamAddress, k: usize) -> u32 {
     let (word, j) = ((k / 32) as u32, k % 32);
@@ -29,14 +29,14 @@ pub fn uniform(address: StreamAddress, k: usize) -> u32 {
     u
 }
 
-/// The Bernoulli stream of a threshold.
+/// Encodes a threshold as a Bernoulli stream.
 #[must_use]
 pub fn encode(threshold: Threshold, length: Length, address: StreamAddress) -> BitStream {
     let bit = |k| u64::from(uniform(address, k)) < threshold.get();
     from_bits(length, bit)
 }
 
-/// The stream of `bit(k)` for every `k`.
+/// Creates the stream with `bit(k)` at every position `k`.
 fn from_bits(length: Length, bit: impl Fn(usize) -> bool) -> BitStream {
     BitStream::from_fn(length, |word| {
         let bits = (word * 64..length.bits()).take(64);
@@ -48,7 +48,7 @@ fn bit(stream: &BitStream, k: usize) -> bool {
     stream.get(k).unwrap_or(false)
 }
 
-/// A gate, bit by bit; the streams have one length.
+/// Applies a gate to streams of one length, bit by bit.
 #[must_use]
 pub fn gate(gate: Gate, a: &BitStream, b: &BitStream) -> BitStream {
     from_bits(a.length(), |k| match gate {
@@ -59,31 +59,31 @@ pub fn gate(gate: Gate, a: &BitStream, b: &BitStream) -> BitStream {
     })
 }
 
-/// The complement, bit by bit.
+/// Computes the complement, bit by bit.
 #[must_use]
 pub fn not(a: &BitStream) -> BitStream {
     from_bits(a.length(), |k| !bit(a, k))
 }
 
-/// The multiplexer, bit by bit; the streams have one length.
+/// Multiplexes streams of one length, bit by bit.
 #[must_use]
 pub fn mux(select: &BitStream, a: &BitStream, b: &BitStream) -> BitStream {
     from_bits(a.length(), |k| if bit(select, k) { bit(a, k) } else { bit(b, k) })
 }
 
-/// The number of ones, bit by bit.
+/// Counts the ones, bit by bit.
 #[must_use]
 pub fn popcount(a: &BitStream) -> u64 {
     (0..a.length().bits()).map(|k| u64::from(bit(a, k))).sum()
 }
 
-/// The number of differing positions, bit by bit; the streams have one length.
+/// Counts the differing positions of streams of one length, bit by bit.
 #[must_use]
 pub fn hamming_distance(a: &BitStream, b: &BitStream) -> u64 {
     (0..a.length().bits()).map(|k| u64::from(bit(a, k) != bit(b, k))).sum()
 }
 
-/// The row and unit of each weight of a layer, in order.
+/// Returns the row and unit of each weight of a layer, in order.
 pub(crate) fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
     let rows = 0..spec.n_rows();
     match spec.topology() {
@@ -101,7 +101,7 @@ pub(crate) fn weights(spec: &LayerSpec) -> Vec<(usize, usize)> {
     }
 }
 
-/// The products of a neuron: the weight of each, by its place among all weights, and the input.
+/// Returns the products of a neuron: the index of the weight among all weights, and the input.
 pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
     match spec.topology() {
         Topology::Dense { n_inputs: n, .. } => (0..*n).map(|i| (neuron * n + i, i)).collect(),
@@ -122,7 +122,7 @@ pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
             for channel in group * (input[0] / groups)..(group + 1) * (input[0] / groups) {
                 for tap_row in 0..kernel[0] {
                     for tap_column in 0..kernel[1] {
-                        // In the padded image, which begins that much before the image.
+                        // The position in the padded image, minus the padding before the image.
                         let row = out_row * stride[0] + tap_row * dilation[0];
                         let column = out_column * stride[1] + tap_column * dilation[1];
                         let inside = (padding[0][0]..padding[0][0] + input[1]).contains(&row)
@@ -140,8 +140,8 @@ pub(crate) fn products(spec: &LayerSpec, neuron: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// The weight streams of a layer, one per weight in their order, of the given thresholds. A stream
-/// that a generator has no sequence for is all zeros.
+/// Encodes the weight streams of a layer, one per weight in their order, from the given thresholds.
+/// A stream without a sequence is all zeros.
 #[must_use]
 pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
     let n = match spec.topology() {
@@ -165,8 +165,8 @@ pub fn weight_streams(spec: &LayerSpec, thresholds: &[u64]) -> StreamMatrix {
     matrix(streams, spec.length())
 }
 
-/// The input streams of a batch, rows of samples by inputs, of the given thresholds. A stream that
-/// a generator has no sequence for is all zeros.
+/// Encodes the input streams of a batch, rows of samples by inputs, from the given thresholds. A
+/// stream without a sequence is all zeros.
 #[must_use]
 pub fn input_streams(spec: &LayerSpec, thresholds: &[u64], seed: SampleSeed) -> StreamMatrix {
     let n = spec.n_inputs();
@@ -192,16 +192,16 @@ fn matrix(streams: impl Iterator<Item = BitStream>, length: Length) -> StreamMat
     StreamMatrix::from_clean_words(words, rows, length)
 }
 
-/// The counts of a layer, row-major of samples by neurons: one weight stream per weight in their
-/// order, input streams rows of samples by inputs. All operands of a signed layer are taken to be
+/// Counts a layer, row-major of samples by neurons: one weight stream per weight in their order,
+/// input streams in rows of samples by inputs. Operands of a signed layer are assumed to be
 /// positive; see [`signed_counts`].
 #[must_use]
 pub fn counts(spec: &LayerSpec, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
     signed_counts(spec, [weights, inputs], [&[], &[]])
 }
 
-/// The counts of a layer as [`counts`] gives them, of weight and input streams; of a signed layer,
-/// those of their magnitudes, with which of them are negative.
+/// Counts a layer as [`counts`] does, from weight and input streams; for a signed layer, from the
+/// streams of magnitudes and the signs.
 #[must_use]
 pub fn signed_counts(
     spec: &LayerSpec,
@@ -225,7 +225,7 @@ pub fn signed_counts(
                 *count += match spec.polarity() {
                     Polarity::Unipolar => popcount(&gate(Gate::And, &w, &x)),
                     Polarity::Bipolar => popcount(&gate(Gate::Xnor, &w, &x)),
-                    // Up or down from the length.
+                    // Counts up or down from the length.
                     Polarity::Signed if is_negative(0, weight) != is_negative(1, input) => {
                         bits - popcount(&gate(Gate::And, &w, &x))
                     }
@@ -237,7 +237,7 @@ pub fn signed_counts(
     counts
 }
 
-/// What an accumulator holds for the count of a neuron, step by step.
+/// Accumulates the count of a neuron, step by step.
 #[must_use]
 pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, count: u64) -> i64 {
     let products = spec.fan_in(neuron) as i128 * spec.length().bits() as i128;
@@ -250,16 +250,16 @@ pub fn accumulate(accumulator: &Accumulator, spec: &LayerSpec, neuron: usize, co
     let biased = sum * 2i128.pow(accumulator.fraction())
         + i128::from(accumulator.bias().get(row).copied().unwrap_or(0));
     let most = 2i128.pow(accumulator.width() - 1) - 1;
-    let held = biased.min(most).max(-most - 1) as i64;
+    let saturated = biased.min(most).max(-most - 1) as i64;
     match accumulator.activation() {
-        IntegerActivation::Identity => held,
-        IntegerActivation::Relu => held.max(0),
-        IntegerActivation::Clamp { low, high } => held.max(low).min(high),
+        IntegerActivation::Identity => saturated,
+        IntegerActivation::Relu => saturated.max(0),
+        IntegerActivation::Clamp { low, high } => saturated.max(low).min(high),
     }
 }
 
-/// The threshold for what an accumulator holds, by divisions that round down; see
-/// [`crate::threshold::NEGATIVE`] for those of signed streams.
+/// Returns the threshold for an accumulated value, by divisions that round down; see
+/// [`crate::threshold::NEGATIVE`] for signed streams.
 #[must_use]
 pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     let product = i128::from(value) * i128::from(requantizer.multiplier());
@@ -277,7 +277,7 @@ pub fn requantize(requantizer: &Requantizer, value: i64) -> u64 {
     level.max(0).min(one) as u64
 }
 
-/// A value in a finer unit, by a division that rounds down.
+/// Converts a value to a finer unit, by a division that rounds down.
 #[must_use]
 pub fn rescale(rescaler: &Rescaler, value: i64) -> i64 {
     let product = i128::from(value) * i128::from(rescaler.multiplier());
@@ -288,8 +288,8 @@ pub fn rescale(rescaler: &Rescaler, value: i64) -> i64 {
     scaled.min(i64::MAX.into()).max(i64::MIN.into()) as i64
 }
 
-/// The windows of an image that a pool reduces: the values inside of each, row by row, and whether
-/// it averages over all of its places.
+/// Returns the windows of an image that a pool reduces: the values inside each window, row by row,
+/// and the number of values that it averages over.
 fn pool_windows<T: Copy>(shape: &PoolShape, values: &[T]) -> Vec<(Vec<T>, usize)> {
     let Pool { window, stride, padding, border, .. } = shape.pool();
     let [_, out_rows, out_columns] = shape.output();
@@ -317,7 +317,7 @@ fn pool_windows<T: Copy>(shape: &PoolShape, values: &[T]) -> Vec<(Vec<T>, usize)
     windows
 }
 
-/// Images pooled in f64, value by value.
+/// Pools images in f64, value by value.
 #[must_use]
 pub fn pool_floats(shape: &PoolShape, values: &[f64]) -> Vec<f64> {
     let reduce = |(inside, n): (Vec<f64>, usize)| {
@@ -335,13 +335,13 @@ pub fn pool_floats(shape: &PoolShape, values: &[f64]) -> Vec<f64> {
     pool_windows(shape, values).into_iter().map(reduce).collect()
 }
 
-/// Images pooled in integers, value by value.
+/// Pools images in integers, value by value.
 #[must_use]
 pub fn pool_integers(shape: &PoolShape, values: &[i64]) -> Vec<i64> {
     let reduce = |(inside, n): (Vec<i64>, usize)| match shape.pool().kind {
         PoolKind::Average => {
             let (sum, n) = (inside.iter().map(|&value| i128::from(value)).sum::<i128>(), n as i128);
-            // The nearest integer, and of two the greater.
+            // The nearest integer, and the greater one of two.
             let below = sum.div_euclid(n);
             (if 2 * (sum - below * n) >= n { below + 1 } else { below }) as i64
         }
@@ -350,7 +350,7 @@ pub fn pool_integers(shape: &PoolShape, values: &[i64]) -> Vec<i64> {
     pool_windows(shape, values).into_iter().map(reduce).collect()
 }
 
-/// One neuron from rest through `drives`, step by step.
+/// Runs one neuron from rest through `drives`, step by step.
 #[must_use]
 pub fn lif_run(params: LifParams, drives: impl IntoIterator<Item = LifDrive>) -> LifTrace {
     let mut neuron = FixedPointLif::new(params);

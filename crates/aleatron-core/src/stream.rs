@@ -1,5 +1,5 @@
-//! Packed streams: bit `k` lives in word `k / 64` at position `k % 64`, least significant first,
-//! and the bits past the length are zero, always. That is `numpy.packbits(bits, bitorder="little")`
+//! Packed streams: bit `k` is in word `k / 64` at position `k % 64`, least significant first, and
+//! the bits beyond the length are always zero. That is `numpy.packbits(bits, bitorder="little")`
 //! viewed as `<u8`.
 
 use crate::error::{Error, Quantity, Result};
@@ -14,13 +14,13 @@ pub const WORD_BITS: usize = 64;
 pub struct Length(usize);
 
 impl Length {
-    /// The longest stream a counter can address.
+    /// The longest stream that a counter can address.
     pub const MAX: u64 = 1 << 34;
 
-    /// A length of `bits`.
+    /// Creates a length of `bits`.
     ///
     /// # Errors
-    /// [`Error::Zero`] for 0, [`Error::TooLarge`] past [`Self::MAX`].
+    /// Returns [`Error::Zero`] for 0, [`Error::TooLarge`] above [`Self::MAX`].
     pub fn new(bits: usize) -> Result<Self> {
         match bits {
             0 => Err(Error::Zero(Quantity::Length)),
@@ -33,28 +33,28 @@ impl Length {
         }
     }
 
-    /// The length in bits.
+    /// Returns the length in bits.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> usize {
         self.0
     }
 
-    /// The 64-bit words a stream of this length takes.
+    /// Returns the number of 64-bit words of a stream of this length.
     #[inline]
     #[must_use]
     pub const fn words(self) -> usize {
         self.0.div_ceil(WORD_BITS)
     }
 
-    /// The 32-bit words a stream of this length draws.
+    /// Returns the number of 32-bit words drawn for a stream of this length.
     #[inline]
     #[must_use]
     pub const fn draw_words(self) -> usize {
         self.0.div_ceil(32)
     }
 
-    /// The bits of the last word that belong to the stream.
+    /// Returns the mask of the bits of the last word that belong to the stream.
     #[inline]
     #[must_use]
     pub const fn tail_mask(self) -> u64 {
@@ -62,19 +62,19 @@ impl Length {
     }
 }
 
-/// How the bits of a stream lie in 32-bit words, which GPUs count with.
+/// The layout of a stream in 32-bit words, which GPUs count with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamWords {
-    /// Words stored: two for each packed word.
+    /// Stored words: two for each packed word.
     pub stored: u32,
-    /// Words wholly inside the length.
+    /// Words entirely inside the length.
     pub full: u32,
-    /// The bits of the word after those.
+    /// The mask of the bits of the word after the full ones.
     pub tail_mask: u32,
 }
 
 impl StreamWords {
-    /// Those of streams of a length.
+    /// Returns the layout of streams of a length.
     ///
     /// ```
     /// use aleatron_core::Length;
@@ -92,7 +92,7 @@ impl StreamWords {
     }
 }
 
-/// One packed stream.
+/// A packed stream.
 ///
 /// ```
 /// use aleatron_core::{BitStream, gates};
@@ -110,16 +110,16 @@ pub struct BitStream {
 }
 
 impl BitStream {
-    /// The stream of zeros.
+    /// Creates the stream of zeros.
     #[must_use]
     pub fn zeros(length: Length) -> Self {
         Self { length, words: vec![0; length.words()] }
     }
 
-    /// The stream of the given bits; any byte other than 0 is a 1.
+    /// Creates the stream of the given bits; any byte other than 0 is a 1.
     ///
     /// # Errors
-    /// [`Error::Zero`] without bits.
+    /// Returns [`Error::Zero`] without bits.
     pub fn from_bits(bits: &[u8]) -> Result<Self> {
         let mut stream = Self::zeros(Length::new(bits.len())?);
         for (word, bits) in stream.words.iter_mut().zip(bits.chunks(WORD_BITS)) {
@@ -129,17 +129,17 @@ impl BitStream {
         Ok(stream)
     }
 
-    /// A stream of packed words.
+    /// Creates a stream from packed words.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the number of words is not that of the length,
-    /// [`Error::DirtyTail`] where a bit past the length is set.
+    /// Returns [`Error::Mismatch`] if the number of words is not that of the length, and
+    /// [`Error::DirtyTail`] if a bit beyond the length is set.
     pub fn from_words(words: Vec<u64>, length: Length) -> Result<Self> {
         check_words(&words, 1, length)?;
         Ok(Self { length, words })
     }
 
-    /// The stream of words made by `word(index)`; bits past the length are cleared.
+    /// Creates the stream of words `word(index)`; bits beyond the length are cleared.
     pub(crate) fn from_fn(length: Length, word: impl FnMut(usize) -> u64) -> Self {
         let mut words: Vec<u64> = (0..length.words()).map(word).collect();
         if let Some(last) = words.last_mut() {
@@ -148,31 +148,31 @@ impl BitStream {
         Self { length, words }
     }
 
-    /// The length.
+    /// Returns the length.
     #[must_use]
     pub fn length(&self) -> Length {
         self.length
     }
 
-    /// The packed words.
+    /// Returns the packed words.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The packed words, by value.
+    /// Returns the packed words by value.
     #[must_use]
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
 
-    /// Bit `k`; `None` past the end.
+    /// Returns bit `k`; `None` past the end.
     #[must_use]
     pub fn get(&self, k: usize) -> Option<bool> {
         (k < self.length.bits()).then(|| self.words[k / WORD_BITS] >> (k % WORD_BITS) & 1 == 1)
     }
 
-    /// The bits, one byte each.
+    /// Returns the bits, one byte each.
     #[must_use]
     pub fn to_bits(&self) -> Vec<u8> {
         (0..self.length.bits())
@@ -180,14 +180,14 @@ impl BitStream {
             .collect()
     }
 
-    /// The number of ones.
+    /// Returns the number of ones.
     #[must_use]
     pub fn ones(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 }
 
-/// Many packed streams of one length, one after the other.
+/// Packed streams of one length, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StreamMatrix {
     rows: usize,
@@ -196,62 +196,64 @@ pub struct StreamMatrix {
 }
 
 impl StreamMatrix {
-    /// `rows` streams of zeros.
+    /// Creates `rows` streams of zeros.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit.
+    /// Returns [`Error::Memory`] if they do not fit.
     pub fn zeros(rows: usize, length: Length) -> Result<Self> {
         let words = memory::zeros(rows as u128 * length.words() as u128, Quantity::Streams)?;
         Ok(Self { rows, length, words })
     }
 
-    /// Streams of packed words, row after row.
+    /// Creates streams from packed words, row after row.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the number of words is not `rows` times that of the length,
-    /// [`Error::DirtyTail`] with the first row that has a bit past the length set.
+    /// Returns [`Error::Mismatch`] if the number of words is not `rows` times that of the length,
+    /// and [`Error::DirtyTail`] with the first row that has a bit beyond the length set.
     pub fn from_words(words: Vec<u64>, rows: usize, length: Length) -> Result<Self> {
         check_words(&words, rows, length)?;
         Ok(Self { rows, length, words })
     }
 
-    /// Streams of words this crate has made itself: as many as there must be, tails clean.
+    /// Creates streams from words of this crate, which have the right number and zeros beyond the
+    /// length.
     pub(crate) fn from_clean_words(words: Vec<u64>, rows: usize, length: Length) -> Self {
         debug_assert!(check_words(&words, rows, length).is_ok());
         Self { rows, length, words }
     }
 
-    /// The number of streams.
+    /// Returns the number of streams.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Their length.
+    /// Returns the length of the streams.
     #[must_use]
     pub fn length(&self) -> Length {
         self.length
     }
 
-    /// All packed words.
+    /// Returns all packed words.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// All packed words, to be written. The bits past the length of each stream must stay zero.
+    /// Returns all packed words for writing. The bits beyond the length of each stream must stay
+    /// zero.
     #[must_use]
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// All packed words, by value.
+    /// Returns all packed words by value.
     #[must_use]
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
 
-    /// The stream at `row`; `None` past the end.
+    /// Returns the stream at `row`; `None` past the end.
     #[must_use]
     pub fn stream(&self, row: usize) -> Option<BitStream> {
         let n = self.length.words();
@@ -260,10 +262,10 @@ impl StreamMatrix {
     }
 }
 
-/// Checks packed words from outside: their number, and the clean tail every operation relies on.
+/// Checks packed words of a caller: their number, and that the bits beyond the length are zero.
 ///
 /// # Errors
-/// [`Error::Mismatch`] or [`Error::DirtyTail`].
+/// Returns [`Error::Mismatch`] or [`Error::DirtyTail`].
 pub fn check_words(words: &[u64], rows: usize, length: Length) -> Result<()> {
     let n = length.words();
     if rows.checked_mul(n) != Some(words.len()) {

@@ -1,25 +1,24 @@
 //! Probabilities as integer thresholds: a stream bit is 1 when its uniform integer is below the
 //! threshold.
 //!
-//! The operands of signed layers have a sign beside the threshold of their magnitude. Where both
-//! travel as one integer, the sign is its highest bit, [`NEGATIVE`]; a [`Threshold`] is that of a
-//! magnitude alone.
+//! The operands of signed layers have a sign next to the threshold of their magnitude. In a single
+//! integer, the sign is the highest bit, [`NEGATIVE`]; a [`Threshold`] is that of a magnitude
+//! alone.
 
 use crate::error::{Error, Quantity, Result};
 use crate::polarity::Polarity;
 
-/// The bit of a threshold that says that the operand is negative, in layers whose operands have
-/// signs.
+/// The bit of a threshold that marks a negative operand, in layers whose operands have signs.
 pub const NEGATIVE: u64 = 1 << 63;
 
-/// A threshold without its sign.
+/// Returns a threshold without its sign.
 #[inline]
 #[must_use]
 pub const fn magnitude(threshold: u64) -> u64 {
     threshold & !NEGATIVE
 }
 
-/// Whether a threshold is that of a negative operand.
+/// Returns whether a threshold is that of a negative operand.
 #[inline]
 #[must_use]
 pub const fn is_negative(threshold: u64) -> bool {
@@ -31,13 +30,13 @@ pub const fn is_negative(threshold: u64) -> bool {
 pub struct Threshold(u64);
 
 impl Threshold {
-    /// The stream of zeros.
+    /// The threshold of the stream of zeros.
     pub const ZERO: Self = Self(0);
 
-    /// The stream of ones, `2^32`.
+    /// The threshold of the stream of ones, `2^32`.
     pub const ONE: Self = Self(1 << 32);
 
-    /// The threshold of a probability in [0, 1].
+    /// Returns the threshold of a probability in [0, 1].
     ///
     /// ```
     /// use aleatron_core::Threshold;
@@ -47,7 +46,7 @@ impl Threshold {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for NaN and anything outside [0, 1].
+    /// Returns [`Error::OutOfRange`] for NaN and anything outside [0, 1].
     pub fn from_probability(p: f64) -> Result<Self> {
         if (0.0..=1.0).contains(&p) {
             Ok(Self(rounded(p * Self::ONE.0 as f64)))
@@ -62,25 +61,25 @@ impl Threshold {
         }
     }
 
-    /// The threshold `threshold` without its sign; past `2^32` the stream of ones.
+    /// Creates a threshold without its sign; values above `2^32` give the stream of ones.
     #[must_use]
     pub const fn saturating(threshold: u64) -> Self {
         let threshold = magnitude(threshold);
         if threshold < Self::ONE.0 { Self(threshold) } else { Self::ONE }
     }
 
-    /// The threshold as an integer in `0..=2^32`.
+    /// Returns the threshold as an integer in `0..=2^32`.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// The thresholds of `values`, each of which must lie in the interval of `polarity`; of signed
-/// ones, those of their magnitudes.
+/// Returns the thresholds of `values`, each of which must lie in the interval of `polarity`; for
+/// signed values, those of their magnitudes.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
+/// Returns [`Error::OutOfRange`] with the index and value of the first value outside, named `what`.
 pub fn thresholds(values: &[f64], polarity: Polarity, what: Quantity) -> Result<Vec<Threshold>> {
     let mut out = Vec::new();
     extend_thresholds(values, polarity, what, &mut out)?;
@@ -89,12 +88,12 @@ pub fn thresholds(values: &[f64], polarity: Polarity, what: Quantity) -> Result<
 
 /// Appends the thresholds of `values` to `out`, or nothing on an error.
 ///
-/// Each value is read once, so that what is checked is what is converted, and a threshold is one
-/// whatever bits were read: others may be writing to the memory of an array that was handed over.
+/// Each value is read only once, so that the checked value is the converted one, and a threshold is
+/// valid whatever bits were read: another thread may write to the array of the caller.
 ///
 /// # Errors
-/// As [`thresholds`], and [`Error::Changed`] where values were seen outside the interval and are no
-/// longer.
+/// As for [`thresholds`], and [`Error::Changed`] if a value was outside the interval and no longer
+/// is.
 pub fn extend_thresholds(
     values: &[f64],
     polarity: Polarity,
@@ -105,7 +104,7 @@ pub fn extend_thresholds(
 }
 
 /// Appends the thresholds of `values` for comparators that have `one` as the stream of ones, a
-/// power of two up to 2^32: `threshold` makes them of the integer and the value.
+/// power of two up to 2^32; `threshold` creates each from the integer and the value.
 pub(crate) fn convert<T>(
     values: &[f64],
     polarity: Polarity,
@@ -115,7 +114,7 @@ pub(crate) fn convert<T>(
     threshold: impl Fn(u64, f64) -> T,
 ) -> Result<()> {
     let before = out.len();
-    // A loop for each polarity, so that the compiler uses vector registers.
+    // One loop per polarity, so that the compiler uses vector registers.
     let outside = match polarity {
         Polarity::Unipolar => extend_with(Polarity::Unipolar, values, one, out, threshold),
         Polarity::Bipolar => extend_with(Polarity::Bipolar, values, one, out, threshold),
@@ -128,8 +127,8 @@ pub(crate) fn convert<T>(
     polarity.check(values, what).and(Err(Error::Changed { what }))
 }
 
-/// Appends thresholds, those of the nearest ends for values outside the interval; not 0 where there
-/// were such.
+/// Appends thresholds, clamping values outside the interval to its ends. Returns a value other than
+/// 0 if any was outside.
 #[inline(always)]
 fn extend_with<T>(
     polarity: Polarity,
@@ -150,12 +149,11 @@ fn extend_with<T>(
     outside
 }
 
-/// `floor(x + 0.5)` of a number in 0..=2^32.
+/// Returns `floor(x + 0.5)` of a number in 0..=2^32.
 #[inline]
 fn rounded(x: f64) -> u64 {
-    // `floor` and the conversion to an integer, in additions alone, so that slices of values are
-    // converted in vector registers: adding 2^52 rounds to the nearest integer and leaves it in
-    // the low bits.
+    // Floor and integer conversion by additions alone, so that slices are converted in vector
+    // registers: adding 2^52 rounds to the nearest integer and leaves it in the low bits.
     const SHIFT: f64 = (1u64 << 52) as f64;
     let x = x + 0.5;
     let nearest = (x + SHIFT) - SHIFT;
@@ -168,15 +166,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounding_is_the_floor_of_the_specification() {
+    fn rounding_matches_floor_of_specification() {
         let plain = |p: f64| (p * 4_294_967_296.0 + 0.5).floor() as u64;
         let threshold = |p: f64| Threshold::from_probability(p).map(Threshold::get);
         let unit = 1.0 / 4_294_967_296.0;
         let mut p = 0.37;
         for i in 0..200_000u32 {
             p = (p * 1.000_371 + f64::from(i) * unit) % 1.0;
-            // Half-way points and their neighbours, where rounding could go either way, and the
-            // point itself.
+            // Half-way points and their neighbours, where rounding could go either way, and
+            // integers.
             let half = (f64::from(i * 21_473) + 0.5) * unit;
             for p in [
                 p,

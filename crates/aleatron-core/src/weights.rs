@@ -1,12 +1,12 @@
-//! Random weights, drawn from the same counters everywhere.
+//! Random weights, drawn from the same counters on every platform.
 
 use crate::address::{Domain, LayerIndex};
 use crate::philox;
 use crate::polarity::Polarity;
 
-/// The weight of `input` at `neuron` (of a tap, at an output channel): word `input % 4` of Philox
-/// at (input / 4, 0, neuron, weight initialisation), divided by 2^32. A bipolar or signed layer
-/// spreads the same number over [-1, 1).
+/// Returns the weight of `input` at `neuron` (of a tap, at an output channel): word `input % 4` of
+/// Philox at (input / 4, 0, neuron, weight initialization), divided by 2^32. A bipolar or signed
+/// layer scales the same number to [-1, 1).
 ///
 /// ```
 /// use aleatron_core::{LayerIndex, Polarity, weights};
@@ -18,7 +18,7 @@ pub fn random(seed: u64, layer: LayerIndex, neuron: u32, input: u32, polarity: P
     polarity.value_of(four(seed, layer, neuron, input / 4)[input as usize % 4])
 }
 
-/// The weights of one neuron for inputs 0, 1, ….
+/// Fills `row` with the weights of one neuron for inputs 0, 1, ….
 pub fn fill_row(seed: u64, layer: LayerIndex, neuron: u32, polarity: Polarity, row: &mut [f64]) {
     for (quad, weights) in (0u32..).zip(row.chunks_mut(4)) {
         let words = four(seed, layer, neuron, quad);

@@ -1,12 +1,11 @@
-//! Windows that slide along one axis of an image: where each begins, and which of its taps lie
-//! inside.
+//! Windows that slide along one axis of an image: their positions, and their taps inside the image.
 //!
-//! Convolutions and pools have one of these for the rows and one for the columns.
+//! Convolutions and pools have windows for the rows and for the columns.
 
 use crate::error::{Error, Quantity, Result};
 use std::ops::Range;
 
-/// The windows along one axis: all sizes at least 1, and none longer than the padded axis.
+/// The windows along one axis: all sizes at least 1, and no window longer than the padded axis.
 ///
 /// ```
 /// use aleatron_core::windows::{Axis, Windows};
@@ -22,23 +21,23 @@ pub struct Windows {
     len: usize,
 }
 
-/// One axis of an image and what slides along it.
+/// One axis of an image and the geometry of its windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Axis {
-    /// The places of the image.
+    /// The number of positions of the image.
     pub size: usize,
-    /// The taps of a window.
+    /// The number of taps of a window.
     pub kernel: usize,
-    /// The places from one window to the next.
+    /// The distance between windows.
     pub stride: usize,
-    /// The places before the first one and after the last one that hold nothing.
+    /// The number of positions of padding before and after the image.
     pub padding: [usize; 2],
-    /// The places from one tap to the next.
+    /// The distance between taps.
     pub dilation: usize,
 }
 
 impl Axis {
-    /// Windows of `kernel` taps beside each other, one at every place where they fit.
+    /// Creates adjacent windows of `kernel` taps at every position where they fit.
     #[must_use]
     pub const fn new(size: usize, kernel: usize) -> Self {
         Self { size, kernel, stride: 1, padding: [0, 0], dilation: 1 }
@@ -46,14 +45,14 @@ impl Axis {
 }
 
 impl Windows {
-    /// The longest padded axis: kernels on devices count its places in 31 bits.
+    /// The longest padded axis: kernels on devices index it with 31 bits.
     pub const MAX_SIZE: u128 = (1 << 31) - 1;
 
-    /// The windows along an axis.
+    /// Creates the windows along an axis.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size, kernel, stride or dilation of 0, [`Error::TooLarge`] for a
-    /// padded axis past [`Self::MAX_SIZE`] and for a kernel that is longer, dilated, than the
+    /// Returns [`Error::Zero`] for a size, kernel, stride or dilation of 0, and [`Error::TooLarge`]
+    /// for a padded axis longer than [`Self::MAX_SIZE`] and for a dilated kernel longer than the
     /// padded axis.
     pub fn new(axis: Axis) -> Result<Self> {
         for (what, n) in [
@@ -83,59 +82,60 @@ impl Windows {
             });
         }
         let len = ((padded - reach) / axis.stride as u128 + 1) as usize;
-        // A step that is never made may be of any size; as 1, it cannot overflow where one is
-        // counted too many.
+        // An unused step may have any size; as 1, it cannot overflow in loops that compute one step
+        // too many.
         let stride = if len == 1 { 1 } else { axis.stride };
         let dilation = if axis.kernel == 1 { 1 } else { axis.dilation };
         Ok(Self { axis: Axis { stride, dilation, ..axis }, len })
     }
 
-    /// The axis. The stride of a single window is 1 here, and so is the dilation of a single tap.
+    /// Returns the axis. The stride of a single window is normalized to 1, and so is the dilation
+    /// of a single tap.
     #[must_use]
     pub const fn axis(&self) -> &Axis {
         &self.axis
     }
 
-    /// The number of windows, at least one.
+    /// Returns the number of windows, at least one.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// The place of a window's first tap, which may lie in the padding: below 0, or at the size or
-    /// after it.
+    /// Returns the position of a window's first tap, which may lie in the padding: below 0, or at
+    /// the size or after it.
     #[must_use]
     pub const fn begin(&self, window: usize) -> i64 {
         // The padded axis is below 2^31, and windows begin on it.
         (window * self.axis.stride) as i64 - self.axis.padding[0] as i64
     }
 
-    /// The taps of a window that lie inside the image.
+    /// Returns the taps of a window inside the image.
     #[must_use]
     pub fn taps(&self, window: usize) -> Range<usize> {
         let (begin, step) = (self.begin(window), self.axis.dilation as i64);
-        // The taps before the place: as many as fit into the distance, rounded up.
-        let before = |place: i64| {
-            ((place - begin).max(0) as usize).div_ceil(step as usize).min(self.axis.kernel)
+        // The taps before the position: as many as fit into the distance, rounded up.
+        let before = |position: i64| {
+            ((position - begin).max(0) as usize).div_ceil(step as usize).min(self.axis.kernel)
         };
         before(0)..before(self.axis.size as i64)
     }
 
-    /// The place of a window's tap; `None` in the padding.
+    /// Returns the position of a window's tap; `None` in the padding.
     #[must_use]
     pub fn at(&self, window: usize, tap: usize) -> Option<usize> {
-        let place = self.begin(window) + (tap * self.axis.dilation) as i64;
-        usize::try_from(place).ok().filter(|&place| place < self.axis.size)
+        let position = self.begin(window) + (tap * self.axis.dilation) as i64;
+        usize::try_from(position).ok().filter(|&position| position < self.axis.size)
     }
 
-    /// The taps inside the image, of all windows together.
+    /// Returns the number of taps inside the image of all windows.
     #[must_use]
     pub fn total_taps(&self) -> usize {
         (0..self.len).map(|window| self.taps(window).len()).sum()
     }
 
-    /// The windows in runs of those that have the same taps inside the image.
+    /// Iterates over runs of windows that have the same taps inside the image.
     pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn taps_are_those_inside(
+        fn taps_match_positions_inside_image(
             size in 1usize..12, kernel in 1usize..6, stride in 1usize..5, before in 0usize..8, after in 0usize..8,
             dilation in 1usize..4,
         ) {
@@ -171,10 +171,10 @@ mod tests {
             let mut total = 0;
             for window in 0..windows.len() {
                 let inside: Vec<usize> = (0..kernel).filter(|&tap| {
-                    let place = (window * stride + tap * dilation) as i64 - before as i64;
+                    let position = (window * stride + tap * dilation) as i64 - before as i64;
                     let at = windows.at(window, tap);
-                    assert_eq!(at.is_some(), (0..size as i64).contains(&place));
-                    assert!(at.is_none_or(|at| at as i64 == place));
+                    assert_eq!(at.is_some(), (0..size as i64).contains(&position));
+                    assert!(at.is_none_or(|at| at as i64 == position));
                     at.is_some()
                 }).collect();
                 total += inside.len();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_cannot_be_are_errors() {
+    fn invalid_windows_are_rejected() {
         let zero = |what| Err(Error::Zero(what));
         assert_eq!(Windows::new(Axis::new(0, 1)), zero(Quantity::ImageSize));
         assert_eq!(Windows::new(Axis::new(1, 0)), zero(Quantity::KernelSize));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_are_never_made_do_not_overflow() {
+    fn unused_steps_do_not_overflow() {
         let most = usize::MAX;
         let axis = Axis { stride: most, dilation: most, padding: [2, 0], ..Axis::new(1, 1) };
         let windows = Windows::new(Axis { stride: 1, ..axis }).unwrap();

@@ -1,8 +1,8 @@
-//! One operation on one tier, as often as asked, for tools that count instructions: `instructions
-//! TIER OPERATION REPEATS`.
+//! Runs one operation on one tier repeatedly, for tools that count instructions: `instructions TIER
+//! OPERATION REPEATS`.
 //!
-//! Everything is prepared before the first repeat, so two runs differ by the instructions of the
-//! additional repeats alone. Prints the units of work in a repeat: words of 64 bits, look-ups, or
+//! Everything is prepared before the first repeat, so two runs differ only by the instructions of
+//! the additional repeats. Prints the units of work in a repeat: words of 64 bits, look-ups, or
 //! steps of a neuron. `cargo xtask instructions` counts with an emulator.
 
 use aleatron_core::generator::{Pairing, Sequence, Sharing, Sobol, Width};
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs an operation and gives the units of work in a repeat.
+/// Runs an operation and returns the units of work in a repeat.
 fn run(cpu: &Cpu, operation: &str, repeats: usize) -> Result<usize, Box<dyn Error>> {
     let words: Vec<u64> =
         (1..=WORDS as u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();

@@ -1,8 +1,8 @@
-//! The CPU as a [`Backend`]: layers encoded into memory, counted by [`Cpu`].
+//! The CPU as a [`Backend`]: layers with weights encoded in memory, counted by [`Cpu`].
 
 use crate::conv::{ConvWeights, InputSigns};
 use crate::conv_table::TabledConv;
-use crate::dense::{Beside, WeightRows};
+use crate::dense::{Correction, WeightRows};
 use crate::encode::Thresholds;
 use crate::program::ProgramLayers;
 use crate::signed::{SignTable, Terms};
@@ -20,30 +20,31 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Words of weight streams made between two checks for cancellation: some milliseconds.
+/// Number of words of weight streams encoded between two checks for cancellation: some
+/// milliseconds.
 const PREPARE_WORDS: usize = 1 << 20;
 
-/// Words counted between two checks for cancellation: tens of milliseconds.
+/// Number of words counted between two checks for cancellation: tens of milliseconds.
 const COUNT_WORDS: usize = 1 << 30;
 
-/// Words of inputs with shared sequences made at a time.
+/// Number of words of inputs with shared sequences encoded at a time.
 const INPUT_WORDS: usize = 1 << 20;
 
-/// The CPU as a backend: a given one, or the tier and threads that are current when a call is made.
+/// The CPU as a backend: a given [`Cpu`], or the current tier and threads of each call.
 #[derive(Debug, Clone, Default)]
 pub struct CpuBackend(Option<Cpu>);
 
 impl CpuBackend {
-    /// The tier and threads that are current when a call is made; see [`Cpu::current`].
+    /// Uses the current tier and threads of each call; see [`Cpu::current`].
     pub const CURRENT: Self = Self(None);
 
-    /// A given tier and pool.
+    /// Creates a backend of a given tier and pool.
     #[must_use]
     pub fn new(cpu: Cpu) -> Self {
         Self(Some(cpu))
     }
 
-    /// Returns the tier and threads that a call uses.
+    /// Returns the tier and threads for a call.
     pub(crate) fn cpu(&self) -> Result<Cpu> {
         match &self.0 {
             Some(cpu) => Ok(cpu.clone()),
@@ -120,21 +121,21 @@ impl CpuBackend {
     }
 }
 
-/// The streams of a dense layer, and what counting them needs beside.
+/// Encodes the streams of a dense layer, with the correction that counting them requires.
 fn dense(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> Result<Prepared> {
     let mut streams = encoded(cpu, spec, weights, cancel)?;
-    let beside = match spec.polarity() {
-        Polarity::Unipolar => DenseBeside::Nothing,
-        Polarity::Bipolar => DenseBeside::Ones(cpu.row_ones(&streams, spec.sample_words())),
+    let correction = match spec.polarity() {
+        Polarity::Unipolar => DenseCorrection::Nothing,
+        Polarity::Bipolar => DenseCorrection::Ones(cpu.row_ones(&streams, spec.sample_words())),
         Polarity::Signed => {
             let (n, length, negative) = (spec.n_inputs(), spec.length(), negative(spec, weights));
-            DenseBeside::Signs(SignTable::new(cpu, &mut streams, n, length, &negative)?)
+            DenseCorrection::Signs(SignTable::new(cpu, &mut streams, n, length, &negative)?)
         }
     };
-    Ok(Prepared::Dense { streams, beside })
+    Ok(Prepared::Dense { streams, correction })
 }
 
-/// Which weights of a signed layer are negative; none of another.
+/// Returns the signs of the weights of a signed layer; empty for other layers.
 fn negative(spec: &LayerSpec, weights: &Weights) -> Vec<bool> {
     match spec.polarity() {
         Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
@@ -144,8 +145,8 @@ fn negative(spec: &LayerSpec, weights: &Weights) -> Vec<bool> {
     }
 }
 
-/// The packed weight streams of a layer, one per weight in their order; of a signed one, those of
-/// the magnitudes.
+/// Returns the packed weight streams of a layer, one per weight in their order; for a signed layer,
+/// those of the magnitudes.
 fn encoded(
     cpu: &Cpu,
     spec: &LayerSpec,
@@ -158,11 +159,11 @@ fn encoded(
 }
 
 impl Cpu {
-    /// The packed weight streams of a layer, one per weight in their order; of a signed one, those
-    /// of the magnitudes.
+    /// Encodes the packed weight streams of a layer, one per weight in their order; for a signed
+    /// layer, those of the magnitudes.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where a generator has too few
+    /// Returns [`Error::Memory`] if they do not fit, [`Error::TooLarge`] if a generator has too few
     /// sequences.
     pub fn weight_streams(&self, spec: &LayerSpec, weights: &Weights) -> Result<StreamMatrix> {
         let mut streams = StreamMatrix::zeros(spec.n_weights(), spec.length())?;
@@ -216,7 +217,7 @@ impl Cpu {
         let mut first = 0;
         while first < spec.n_neurons() {
             cancel.check()?;
-            // As many neurons as have so many connections together, and one at least.
+            // As many neurons as have this number of connections together, and at least one.
             let end = offsets.partition_point(|&offset| offset <= offsets[first] + at_once) - 1;
             let neurons = first..end.max(first + 1);
             let part = spec.neurons(neurons.clone())?;
@@ -245,8 +246,8 @@ impl Cpu {
         let rows = (PREPARE_WORDS / row_words).max(1);
         let first = spec.weight_address(seed);
         let mut thresholds = Vec::new();
-        let pieces = out.chunks_mut(rows * row_words).zip(weights.values().chunks(rows * n));
-        for (k, (streams, weights)) in pieces.enumerate() {
+        let chunks = out.chunks_mut(rows * row_words).zip(weights.values().chunks(rows * n));
+        for (k, (streams, weights)) in chunks.enumerate() {
             cancel.check()?;
             thresholds.clear();
             extend_thresholds(weights, spec.polarity(), Quantity::Weight, &mut thresholds)?;
@@ -260,30 +261,30 @@ impl Cpu {
 /// The weights of a layer in memory.
 enum Prepared {
     /// Packed rows of neurons by inputs.
-    Dense { streams: WordBuffer, beside: DenseBeside },
-    /// One packed stream per connection, and which are negative where there are signs.
+    Dense { streams: WordBuffer, correction: DenseCorrection },
+    /// One packed stream per connection, with the signs of a signed layer.
     Sparse { streams: WordBuffer, negative: Vec<bool> },
     /// Packed rows of output channels by taps.
     Conv(ConvWeights),
-    /// Thresholds and tables.
+    /// Thresholds of weights, and tables.
     Tables(TabledWeights),
     /// Thresholds of kernels, and tables.
     ConvTables(TabledConv),
 }
 
-/// What counting a dense layer needs beside its streams; see [`Beside`].
-enum DenseBeside {
+/// The correction of counts of a dense layer; see [`Correction`].
+enum DenseCorrection {
     Nothing,
     Ones(Vec<u64>),
     Signs(SignTable),
 }
 
-impl DenseBeside {
-    fn as_ref(&self) -> Beside<'_> {
+impl DenseCorrection {
+    fn as_ref(&self) -> Correction<'_> {
         match self {
-            Self::Nothing => Beside::Nothing,
-            Self::Ones(ones) => Beside::Ones(ones),
-            Self::Signs(signs) => Beside::Signs(signs),
+            Self::Nothing => Correction::Nothing,
+            Self::Ones(ones) => Correction::Ones(ones),
+            Self::Signs(signs) => Correction::Signs(signs),
         }
     }
 }
@@ -331,14 +332,15 @@ impl CpuLayer {
         let mut counts = memory::with_capacity(len, Quantity::Counts)?;
         for start in (0..n_samples).step_by(samples) {
             cancel.check()?;
-            let piece = batch.samples(&self.spec, start, n_samples.min(start + samples))?;
-            let made = self.count(cpu, &piece);
-            counts.append(&mut made.map_err(|error| error.shifted(start * self.spec.n_inputs()))?);
+            let chunk = batch.samples(&self.spec, start, n_samples.min(start + samples))?;
+            let counted = self.count(cpu, &chunk);
+            counts
+                .append(&mut counted.map_err(|error| error.shifted(start * self.spec.n_inputs()))?);
         }
         Ok(counts)
     }
 
-    /// The counts of a batch that was checked.
+    /// Counts a validated batch.
     fn count(&self, cpu: &Cpu, batch: &Batch<'_>) -> Result<Vec<u64>> {
         let spec = &self.spec;
         match (&self.weights, spec.encoding().input_source(), batch.inputs) {
@@ -399,15 +401,15 @@ impl CpuLayer {
         Ok(ConnectionWeights { connections, length, polarity, streams, negative })
     }
 
-    /// What the inputs of a signed dense layer bring beside their streams, whose negative ones it
-    /// complements. Other layers look at the signs themselves.
+    /// Returns the terms of the inputs of a signed dense layer, whose negative streams it
+    /// complements. Other layers use the signs themselves.
     fn terms(&self, cpu: &Cpu, words: &mut [u64], negative: &[bool]) -> Option<Terms> {
         let is_needed = self.spec.polarity() == Polarity::Signed
             && matches!(self.weights, Prepared::Dense { .. });
         is_needed.then(|| Terms::new(cpu.tier(), words, self.spec.length(), negative))
     }
 
-    /// The counts of streams; of a signed layer, with their signs and what they bring.
+    /// Counts streams; for a signed layer, with their signs and terms.
     fn count_streams(
         &self,
         cpu: &Cpu,
@@ -416,8 +418,9 @@ impl CpuLayer {
         terms: Option<&Terms>,
     ) -> Result<Vec<u64>> {
         match &self.weights {
-            Prepared::Dense { streams, beside } => {
-                let rows = WeightRows { shape: &self.shape()?, streams, beside: beside.as_ref() };
+            Prepared::Dense { streams, correction } => {
+                let rows =
+                    WeightRows { shape: &self.shape()?, streams, correction: correction.as_ref() };
                 cpu.row_counts(&rows, words, terms)
             }
             Prepared::Sparse { streams, negative: of_weights } => {
@@ -437,7 +440,8 @@ impl CpuLayer {
         }
     }
 
-    /// Streams of magnitudes that are the caller's: copied a piece at a time, to be complemented.
+    /// Counts a caller's streams of magnitudes, copied a chunk at a time so that they can be
+    /// complemented.
     fn count_signed_streams(
         &self,
         cpu: &Cpu,
@@ -445,9 +449,9 @@ impl CpuLayer {
         negative: &[bool],
     ) -> Result<Vec<u64>> {
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
-        let pieces = words.chunks(samples * self.spec.sample_words());
+        let chunks = words.chunks(samples * self.spec.sample_words());
         let mut counts = Vec::new();
-        for (words, negative) in pieces.zip(negative.chunks(samples * self.spec.n_inputs())) {
+        for (words, negative) in chunks.zip(negative.chunks(samples * self.spec.n_inputs())) {
             let mut words = words.to_vec();
             let terms = self.terms(cpu, &mut words, negative);
             counts.append(&mut self.count_streams(cpu, &words, negative, terms.as_ref())?);
@@ -455,7 +459,7 @@ impl CpuLayer {
         Ok(counts)
     }
 
-    /// Thresholds of Bernoulli streams, with signs where the layer has them.
+    /// Counts thresholds of Bernoulli streams, with signs for a signed layer.
     fn count_thresholds(&self, cpu: &Cpu, inputs: &[u64], batch: &Batch<'_>) -> Result<Vec<u64>> {
         if let Prepared::Conv(weights) = &self.weights {
             let signs = match self.spec.polarity() {
@@ -469,7 +473,7 @@ impl CpuLayer {
         self.count_bernoulli(cpu, &inputs, &negative, batch)
     }
 
-    /// Which thresholds of a signed layer are negative; none of another.
+    /// Returns the signs of the thresholds of a signed layer; empty for other layers.
     fn negative(&self, thresholds: &[u64]) -> Vec<bool> {
         match self.spec.polarity() {
             Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
@@ -488,8 +492,9 @@ impl CpuLayer {
     ) -> Result<Vec<u64>> {
         let address = self.spec.input_address(batch.seed);
         match &self.weights {
-            Prepared::Dense { streams, beside } => {
-                let rows = WeightRows { shape: &self.shape()?, streams, beside: beside.as_ref() };
+            Prepared::Dense { streams, correction } => {
+                let rows =
+                    WeightRows { shape: &self.shape()?, streams, correction: correction.as_ref() };
                 cpu.row_counts_of(&rows, inputs, negative, address)
             }
             Prepared::Sparse { streams, negative: of_weights } => cpu.connection_counts_of(
@@ -512,7 +517,7 @@ impl CpuLayer {
         }
     }
 
-    /// The counts of a convolution of Bernoulli streams.
+    /// Counts a convolution of Bernoulli streams.
     fn count_conv(
         &self,
         cpu: &Cpu,
@@ -527,10 +532,10 @@ impl CpuLayer {
         let count = |samples: Range<usize>, words: &mut [u64]| {
             cpu.conv_counts(weights, words, signs.range(samples.start * n..samples.end * n))
         };
-        cpu.encode_in_pieces(inputs, n, length, address, n_neurons, count)
+        cpu.encode_in_chunks(inputs, n, length, address, n_neurons, count)
     }
 
-    /// Inputs with shared sequences, encoded a piece at a time.
+    /// Counts inputs with shared sequences, encoded a chunk at a time.
     fn count_sequences(
         &self,
         cpu: &Cpu,
@@ -540,9 +545,9 @@ impl CpuLayer {
         let n = self.spec.n_inputs();
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
-        for piece in inputs.chunks(samples * n) {
-            let mut streams = cpu.encode_shared_inputs(sequences, piece, n, self.spec.length())?;
-            let negative = self.negative(piece);
+        for chunk in inputs.chunks(samples * n) {
+            let mut streams = cpu.encode_shared_inputs(sequences, chunk, n, self.spec.length())?;
+            let negative = self.negative(chunk);
             let terms = self.terms(cpu, streams.words_mut(), &negative);
             counts.append(&mut self.count_streams(
                 cpu,

@@ -5,62 +5,62 @@ use crate::{Cpu, dispatch};
 use aleatron_core::{Error, Quantity, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words in a work item. Smaller items would cost more to move to another core's cache than to
-/// compute.
+/// Number of words in a work item. Smaller items would cost more to move to another core's cache
+/// than to compute.
 const GRAIN: usize = 1 << 15;
 
 impl Cpu {
-    /// The words of `bits`, one byte each, any but 0 being a 1.
+    /// Packs `bits`, one byte each; any byte other than 0 is a 1.
     #[must_use]
     pub fn pack(&self, bits: &[u8]) -> Vec<u64> {
         let mut words = vec![0; bits.len().div_ceil(64)];
-        self.pack_pieces(bits, &mut words);
+        self.pack_chunks(bits, &mut words);
         words
     }
 
-    /// Writes the words of `bits` to `out`.
+    /// Packs `bits` into `out`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where `out` does not hold just the words the bits take.
+    /// Returns [`Error::Mismatch`] unless `out` has exactly the words of the bits.
     pub fn pack_into(&self, bits: &[u8], out: &mut [u64]) -> Result<()> {
         let (expected, actual) = (bits.len().div_ceil(64), out.len());
         if expected != actual {
             return Err(Error::Mismatch { what: Quantity::Words, expected, actual });
         }
-        self.pack_pieces(bits, out);
+        self.pack_chunks(bits, out);
         Ok(())
     }
 
-    fn pack_pieces(&self, bits: &[u8], out: &mut [u64]) {
+    fn pack_chunks(&self, bits: &[u8], out: &mut [u64]) {
         let cost = Costs::of(self.tier).pack(out.len());
         let items = bits.chunks(64 * GRAIN).zip(out.chunks_mut(GRAIN));
         self.pool.for_each(items, cost, |(bits, words)| dispatch::pack(self.tier, bits, words));
     }
 
-    fn unpack_pieces(&self, words: &[u64], out: &mut [u8]) {
+    fn unpack_chunks(&self, words: &[u64], out: &mut [u8]) {
         let cost = Costs::of(self.tier).pack(words.len());
         let items = words.chunks(GRAIN).zip(out.chunks_mut(64 * GRAIN));
         self.pool.for_each(items, cost, |(words, bits)| dispatch::unpack(self.tier, words, bits));
     }
 
-    /// The first `length` bits of `words`, one byte each.
+    /// Unpacks the first `length` bits of `words`, one byte each.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where there are not as many.
+    /// Returns [`Error::TooLarge`] if there are fewer bits.
     pub fn unpack(&self, words: &[u64], length: usize) -> Result<Vec<u8>> {
         self.check_unpack(words, length)?;
         let mut bits = vec![0; length];
-        self.unpack_pieces(words, &mut bits);
+        self.unpack_chunks(words, &mut bits);
         Ok(bits)
     }
 
-    /// Writes the first `out.len()` bits of `words` to `out`, one byte each.
+    /// Unpacks the first `out.len()` bits of `words` to `out`, one byte each.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where there are not as many.
+    /// Returns [`Error::TooLarge`] if there are fewer bits.
     pub fn unpack_into(&self, words: &[u64], out: &mut [u8]) -> Result<()> {
         self.check_unpack(words, out.len())?;
-        self.unpack_pieces(words, out);
+        self.unpack_chunks(words, out);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Cpu {
         }
     }
 
-    /// The ones of `words`.
+    /// Counts the ones of `words`.
     #[must_use]
     pub fn popcount(&self, words: &[u64]) -> u64 {
         if words.len() <= GRAIN {
@@ -86,10 +86,10 @@ impl Cpu {
         total.into_inner()
     }
 
-    /// The ones two buffers of one length share.
+    /// Counts the ones that two buffers of one length share.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the lengths differ.
+    /// Returns [`Error::Mismatch`] if the lengths differ.
     pub fn and_popcount(&self, a: &[u64], b: &[u64]) -> Result<u64> {
         let (expected, actual) = (a.len(), b.len());
         if expected != actual {

@@ -1,17 +1,17 @@
-//! What this machine could do at most, measured by loops that do nothing else. Benchmarks print
-//! their figures as a share of these, from the same run.
+//! Peak throughput of this machine, measured by loops that do nothing else. Benchmarks print their
+//! results as a fraction of these, from the same run.
 
 use crate::{Cpu, dispatch};
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 use aleatron_core::{Length, StreamAddress, Threshold, philox};
 use std::time::Duration;
 
-/// Words a thread reads at a time.
+/// Number of words that a thread reads at a time.
 const GRAIN: usize = 1 << 17;
 
 impl Cpu {
-    /// Reads all of `words` once with the widest registers and all threads; the XOR of all of them,
-    /// so that nothing is left out.
+    /// Reads all of `words` once with the widest registers and all threads. Returns their XOR, so
+    /// that no read is eliminated.
     #[must_use]
     pub fn ceiling_read(&self, words: &[u64]) -> u64 {
         let total = std::sync::atomic::AtomicU64::new(0);
@@ -23,7 +23,7 @@ impl Cpu {
     }
 
     /// ANDs and counts `words` pairs of words held in registers (in the first-level cache, on tiers
-    /// whose counting needs the registers itself) on each thread; some number that depends on
+    /// whose counting needs the registers itself) on each thread. Returns a number that depends on
     /// all of them.
     #[must_use]
     pub fn ceiling_count(&self, words: usize) -> u64 {
@@ -38,16 +38,15 @@ impl Cpu {
         total.into_inner()
     }
 
-    /// Makes `draws` Philox draws of four words each on the calling thread and throws them away;
-    /// the XOR of them.
+    /// Computes `draws` Philox draws of four words each on the calling thread. Returns their XOR.
     #[must_use]
     pub fn ceiling_philox(&self, draws: usize) -> u32 {
         dispatch::philox(self.tier, draws)
     }
 }
 
-/// The Philox draws that encoding these streams needs at least: for each 32-bit stream word, as
-/// many as settle its bits.
+/// Returns the number of Philox draws that encoding these streams requires at least: for each
+/// 32-bit stream word, as many as decide its bits.
 #[must_use]
 pub fn needed_draws(thresholds: &[Threshold], length: Length, address: StreamAddress) -> usize {
     let mut needed = 0;

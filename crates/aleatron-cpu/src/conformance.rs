@@ -1,4 +1,4 @@
-//! The CPU in the suite that every backend must pass.
+//! The CPU as a subject of the conformance suite.
 
 use crate::{Cpu, CpuBackend};
 use aleatron_core::Result;
@@ -47,8 +47,8 @@ impl Cpu {
             }
             Case::LifMulti { params, drive, currents, n_steps } => {
                 let together = self.lif_run_multi(*params, *drive, currents, *n_steps)?;
-                // The constant run of one neuron must give the same; where it does not, its answer
-                // fails the comparison.
+                // The constant run of one neuron must give the same answer; otherwise an answer is
+                // returned that fails the comparison.
                 for (&current, row) in currents.iter().zip(together.voltages.chunks(*n_steps)) {
                     let alone = self.lif_run(*params, LifDrive { current, ..*drive }, *n_steps)?;
                     if alone.voltages != row {

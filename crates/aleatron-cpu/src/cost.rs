@@ -1,4 +1,4 @@
-//! What work costs on one thread of this machine, measured once per tier, so that small work stays
+//! The cost of work on one thread of this machine, measured once per tier, so that small work stays
 //! on the calling thread.
 
 use crate::dispatch;
@@ -8,7 +8,7 @@ use aleatron_core::{Length, StreamAddress, Threshold};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nanoseconds of one thread.
+/// Costs in nanoseconds of one thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Costs {
     /// Per pair of words ANDed and counted.
@@ -19,12 +19,13 @@ pub(crate) struct Costs {
     pack: f64,
 }
 
-/// Words of the trial buffers: in the first-level cache, so that a trial takes microseconds.
+/// Number of words of the trial buffers: they fit the first-level cache, so that a trial takes
+/// microseconds.
 const TRIAL_WORDS: usize = 1024;
 
 impl Costs {
-    /// The costs of a tier. Where two threads measure at once, the last one to finish wins. Atomics
-    /// instead of a lock, which a child of a fork could find held.
+    /// Returns the costs of a tier. If two threads measure at once, the last one to finish wins.
+    /// Atomics replace a lock, which a child of a fork could find locked.
     pub(crate) fn of(tier: Tier) -> Self {
         static MEASURED: [Measured; Tier::COUNT] = [const { Measured::new() }; Tier::COUNT];
         let measured = &MEASURED[tier.index()];
@@ -60,28 +61,28 @@ impl Costs {
         Self { count, encode, pack }
     }
 
-    /// Of ANDing and counting `pairs` pairs of words.
+    /// Returns the cost of ANDing and counting `pairs` pairs of words.
     pub(crate) fn count(self, pairs: usize) -> Duration {
         nanoseconds(self.count * pairs as f64)
     }
 
-    /// Of encoding `words` words.
+    /// Returns the cost of encoding `words` words.
     pub(crate) fn encode(self, words: usize, source: &DrawSource) -> Duration {
         let share = match source {
             DrawSource::Generate | DrawSource::Store(_) => 1.0,
-            // Roughly: the rest depends on the caches of the processor.
+            // An estimate: the exact cost depends on the caches of the processor.
             DrawSource::Cached(_) => 0.4,
         };
         nanoseconds(self.encode * words as f64 * share)
     }
 
-    /// Of packing or unpacking `words` words.
+    /// Returns the cost of packing or unpacking `words` words.
     pub(crate) fn pack(self, words: usize) -> Duration {
         nanoseconds(self.pack * words as f64)
     }
 }
 
-/// The costs of a tier, once they are known; each is the bits of an `f64`.
+/// The measured costs of a tier; each is the bits of an `f64`.
 struct Measured {
     count: AtomicU64,
     encode: AtomicU64,
@@ -113,11 +114,11 @@ impl Measured {
 }
 
 fn nanoseconds(n: f64) -> Duration {
-    // A minute is "worth threads" however long it really takes, and cannot overflow.
+    // A minute is worth threads however long it really takes, and cannot overflow.
     Duration::from_nanos(n.min(6e10) as u64)
 }
 
-/// Nanoseconds per trial word: the best of a few, since disturbances only add.
+/// Returns the nanoseconds per trial word: the best of a few trials, since disturbances only add.
 fn per_word(mut work: impl FnMut()) -> f64 {
     let mut once = || {
         let start = Instant::now();

@@ -1,9 +1,9 @@
 //! Counting dense layers: tiles of neurons by samples by words.
 //!
 //! A row is one neuron's weight streams, or one sample's input streams, end to end: a count is the
-//! ones two rows share. For a batch the rows are cut into blocks of words that stay in the caches
-//! while every pair of a tile is counted, so weights cross the memory bus once per batch and not
-//! once per sample.
+//! number of ones that two rows share. For a batch the rows are divided into blocks of words that
+//! stay in the caches while every pair of a tile is counted, so weights cross the memory bus once
+//! per batch and not once per sample.
 
 use crate::cost::Costs;
 use crate::draws::DrawKey;
@@ -15,46 +15,43 @@ use aleatron_core::{
 };
 use std::ops::Range;
 
-/// Neurons and samples counted together in registers.
+/// Number of neurons and samples counted together in registers.
 const TILE: usize = 4;
 
-/// Words of a row counted at a time: a tile's rows and the samples they meet fill half of a
-/// second-level cache, and adding up sixteen registers of sums after each block costs next to
-/// nothing.
+/// Number of words of a row counted at a time: a tile's rows and the samples they meet fill half of
+/// a second-level cache, and the cost of summing sixteen registers after each block is negligible.
 const BLOCK_WORDS: usize = 4096;
 
-/// Samples counted at a time.
+/// Number of samples counted at a time.
 const BLOCK_SAMPLES: usize = 16;
 
-/// Rows a thread takes at a time.
+/// Number of rows that a thread takes at a time.
 const GRAIN: usize = 2 * TILE;
 
-/// Words of weights that stay in a second-level cache while samples go by.
+/// Number of words of weights that stay in a second-level cache while samples are counted.
 const SMALL_LAYER: usize = 1 << 16;
 
-/// Rows of weights, one for each neuron, and what makes counts of the ones that they share with
-/// rows of inputs.
+/// Rows of weights, one for each neuron, with the correction from shared ones to counts.
 #[derive(Clone, Copy)]
 pub(crate) struct WeightRows<'a> {
     pub(crate) shape: &'a DenseShape,
     pub(crate) streams: &'a [u64],
-    pub(crate) beside: Beside<'a>,
+    pub(crate) correction: Correction<'a>,
 }
 
-/// What is known of rows of weights beside their streams.
+/// The correction from the ones that rows share to counts.
 #[derive(Clone, Copy)]
-pub(crate) enum Beside<'a> {
-    /// Nothing: the counts of a unipolar layer are the ones that rows share.
+pub(crate) enum Correction<'a> {
+    /// No correction: the counts of a unipolar layer are the ones that rows share.
     Nothing,
-    /// The ones of each row, which make matches of them.
+    /// The ones of each row, for the matches of a bipolar layer.
     Ones(&'a [u64]),
-    /// The signs, which make the sums of a signed layer of them. The streams of negative weights
-    /// are complemented.
+    /// The signs, for the sums of a signed layer. The streams of negative weights are complemented.
     Signs(&'a SignTable),
 }
 
 impl<'a> WeightRows<'a> {
-    /// Rows of a layer without signs.
+    /// Creates rows of a layer without signs.
     fn unsigned(shape: &'a DenseShape, streams: &'a [u64], ones: &'a [u64]) -> Result<Self> {
         for (what, actual, expected) in [
             (Quantity::Words, streams.len(), shape.weight_words()),
@@ -64,28 +61,28 @@ impl<'a> WeightRows<'a> {
                 return Err(Error::Mismatch { what, expected, actual });
             }
         }
-        let beside = match shape.polarity() {
-            Polarity::Unipolar => Beside::Nothing,
-            Polarity::Bipolar => Beside::Ones(ones),
+        let correction = match shape.polarity() {
+            Polarity::Unipolar => Correction::Nothing,
+            Polarity::Bipolar => Correction::Ones(ones),
             Polarity::Signed => {
                 let (what, expected) = (Quantity::Signs, shape.n_weights());
                 return Err(Error::Mismatch { what, expected, actual: 0 });
             }
         };
-        Ok(Self { shape, streams, beside })
+        Ok(Self { shape, streams, correction })
     }
 }
 
 impl Cpu {
-    /// The counts of a dense layer without signs, row-major of samples by neurons: `weights` are
-    /// packed rows of neurons by inputs, `inputs` packed rows of samples by inputs, and
-    /// `weight_ones` is [`Self::row_ones`] of the weights. Tails must be clean: checking those
-    /// of all weights would cost as much as counting.
+    /// Counts a dense layer without signs, row-major of samples by neurons: `weights` are packed
+    /// rows of neurons by inputs, `inputs` packed rows of samples by inputs, and `weight_ones` is
+    /// [`Self::row_ones`] of the weights. Bits beyond the length must be zero; they are not
+    /// checked, because checking all weights would cost as much as counting.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the weights are not those of the shape or need signs,
-    /// [`Error::Ragged`] where the inputs are not whole samples, [`Error::Memory`] where the
-    /// counts do not fit.
+    /// Returns [`Error::Mismatch`] if the weights are not those of the shape or need signs,
+    /// [`Error::Ragged`] unless the inputs are whole samples, [`Error::Memory`] if the counts do
+    /// not fit.
     pub fn dense_counts(
         &self,
         shape: &DenseShape,
@@ -96,8 +93,8 @@ impl Cpu {
         self.row_counts(&WeightRows::unsigned(shape, weights, weight_ones)?, inputs, None)
     }
 
-    /// The counts of a dense layer for rows of inputs; of a signed one with the terms of the
-    /// inputs, whose negative streams are complemented.
+    /// Counts a dense layer for rows of inputs; for a signed layer with the terms of the inputs,
+    /// whose negative streams are complemented.
     pub(crate) fn row_counts(
         &self,
         rows: &WeightRows<'_>,
@@ -114,16 +111,16 @@ impl Cpu {
         }
         let n_samples = inputs.len() / row_words;
         let mut counts = self.shared_ones(row_words, rows.streams, inputs)?;
-        let Beside::Signs(table) = rows.beside else {
+        let Correction::Signs(table) = rows.correction else {
             self.finish_block(rows, inputs, None, 0..n_samples, &mut counts)?;
             return Ok(counts);
         };
-        // One term per weight, which costs about as much as a pair of words; shared out by samples,
-        // or the neurons of a single one.
+        // One term per weight, which costs about as much as a pair of words; divided among threads
+        // by samples, or by the neurons of a single sample.
         let cost = Costs::of(self.tier).count(counts.len().saturating_mul(rows.shape.n_inputs()));
         if n_samples == 1 {
-            let place = "cpu::dense::row_counts, signed layer without terms";
-            let terms = terms.ok_or(Error::Internal { place })?;
+            let location = "cpu::dense::row_counts, signed layer without terms";
+            let terms = terms.ok_or(Error::Internal { place: location })?;
             let step = table.n_blocks().div_ceil(self.threads());
             let mut rest = &mut counts[..];
             let mut items = Vec::new();
@@ -137,7 +134,7 @@ impl Cpu {
             self.pool.try_for_each(items.into_iter(), cost, |(blocks, counts)| {
                 offset(rows.shape, counts);
                 let rows = terms.rows(0..1, rows.shape.n_inputs());
-                table.take_away(self.tier, rows, blocks, CountLayout::ByInputRow, counts)
+                table.subtract(self.tier, rows, blocks, CountLayout::ByInputRow, counts)
             })?;
             return Ok(counts);
         }
@@ -151,12 +148,12 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// The counts of inputs that are yet to be encoded, row-major of samples by neurons: `inputs`
-    /// are thresholds of samples by inputs, that of input 0 of the first sample is drawn at
-    /// `address`. Weights are as for [`Self::dense_counts`].
+    /// Encodes and counts inputs, row-major of samples by neurons: `inputs` are thresholds of
+    /// samples by inputs, and input 0 of the first sample is drawn at `address`. Weights are as for
+    /// [`Self::dense_counts`].
     ///
     /// # Errors
-    /// As [`Self::dense_counts`] and [`Self::encode_rows`].
+    /// As for [`Self::dense_counts`] and [`Self::encode_rows`].
     pub fn dense_counts_of(
         &self,
         shape: &DenseShape,
@@ -173,8 +170,8 @@ impl Cpu {
         )
     }
 
-    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and
-    /// which of them are negative.
+    /// Encodes and counts inputs; for a signed layer, thresholds of their magnitudes with their
+    /// signs.
     pub(crate) fn row_counts_of(
         &self,
         rows: &WeightRows<'_>,
@@ -182,7 +179,7 @@ impl Cpu {
         negative: &[bool],
         address: StreamAddress,
     ) -> Result<Vec<u64>> {
-        let WeightRows { shape, streams, beside } = *rows;
+        let WeightRows { shape, streams, correction } = *rows;
         let (per_row, row_words, length) = (shape.n_inputs(), shape.row_words(), shape.length());
         if !inputs.len().is_multiple_of(per_row) {
             return Err(Error::Ragged {
@@ -191,7 +188,7 @@ impl Cpu {
                 divisor: per_row,
             });
         }
-        let is_signed = matches!(beside, Beside::Signs(_));
+        let is_signed = matches!(correction, Correction::Signs(_));
         let terms_of = |samples: Range<usize>, words: &mut [u64]| {
             let negative = || &negative[samples.start * per_row..samples.end * per_row];
             is_signed.then(|| Terms::new(self.tier, words, length, negative()))
@@ -203,7 +200,7 @@ impl Cpu {
                 self.row_counts(rows, words, terms.as_ref())
             };
             let inputs = Thresholds::Checked(inputs);
-            return self.encode_in_pieces(
+            return self.encode_in_chunks(
                 inputs,
                 per_row,
                 length,
@@ -215,7 +212,7 @@ impl Cpu {
         check_counter(Quantity::Row, address.row, n_samples)?;
         check_counter(Quantity::Inputs, address.unit, per_row)?;
         // The weights stay in each thread's cache: a thread encodes a few samples and counts them
-        // at once.
+        // immediately.
         let mut counts =
             memory::zeros(n_samples as u128 * shape.n_neurons() as u128, Quantity::Counts)?;
         let key = DrawKey {
@@ -259,7 +256,7 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// The ones of each row of `row_words` words.
+    /// Counts the ones of each row of `row_words` words.
     #[must_use]
     pub fn row_ones(&self, words: &[u64], row_words: usize) -> Vec<u64> {
         let rows = words.chunks_exact(row_words.max(1));
@@ -271,7 +268,7 @@ impl Cpu {
         ones
     }
 
-    /// Makes counts of the ones that some of the samples share with neurons.
+    /// Converts the ones that some samples share with neurons to counts.
     fn finish_block(
         &self,
         rows: &WeightRows<'_>,
@@ -281,9 +278,9 @@ impl Cpu {
         counts: &mut [u64],
     ) -> Result<()> {
         let shape = rows.shape;
-        match rows.beside {
-            Beside::Nothing => {}
-            Beside::Ones(weight_ones) => {
+        match rows.correction {
+            Correction::Nothing => {}
+            Correction::Ones(weight_ones) => {
                 let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
                 let inputs = inputs.chunks_exact(shape.row_words()).skip(samples.start);
                 for (counts, x) in counts.chunks_exact_mut(shape.n_neurons()).zip(inputs) {
@@ -293,12 +290,12 @@ impl Cpu {
                     }
                 }
             }
-            Beside::Signs(table) => {
-                let place = "cpu::dense::finish_block, signed layer without terms";
-                let terms = terms.ok_or(Error::Internal { place })?;
+            Correction::Signs(table) => {
+                let location = "cpu::dense::finish_block, signed layer without terms";
+                let terms = terms.ok_or(Error::Internal { place: location })?;
                 offset(shape, counts);
                 let rows = terms.rows(samples, shape.n_inputs());
-                table.take_away(
+                table.subtract(
                     self.tier,
                     rows,
                     0..table.n_blocks(),
@@ -310,7 +307,7 @@ impl Cpu {
         Ok(())
     }
 
-    /// The ones each row of `inputs` shares with each row of `weights`.
+    /// Counts the ones that each row of `inputs` shares with each row of `weights`.
     fn shared_ones(&self, row_words: usize, weights: &[u64], inputs: &[u64]) -> Result<Vec<u64>> {
         let (n_neurons, n_samples) = (weights.len() / row_words, inputs.len() / row_words);
         if n_samples == 0 {
@@ -319,14 +316,14 @@ impl Cpu {
         let mut counts = memory::zeros(n_neurons as u128 * n_samples as u128, Quantity::Counts)?;
         let cost = Costs::of(self.tier).count(counts.len().saturating_mul(row_words));
         if n_samples > n_neurons {
-            // Threads share the samples out: a block of samples is a block of the result.
+            // Threads divide the samples: a block of samples is a block of the result.
             let items = counts.chunks_mut(GRAIN * n_neurons).zip(inputs.chunks(GRAIN * row_words));
             self.pool.for_each(items, cost, |(counts, inputs)| {
                 self.count_block(row_words, inputs, weights, counts);
             });
             return Ok(counts);
         }
-        // Threads share the neurons out: a block of neurons is a block of the transposed result.
+        // Threads divide the neurons: a block of neurons is a block of the transposed result.
         let items = counts.chunks_mut(GRAIN * n_samples).zip(weights.chunks(GRAIN * row_words));
         self.pool.for_each(items, cost, |(counts, weights)| {
             self.count_block(row_words, weights, inputs, counts);
@@ -334,7 +331,7 @@ impl Cpu {
         if n_samples <= 1 { Ok(counts) } else { transposed(&counts, n_samples) }
     }
 
-    /// Adds to `counts`, rows by others, the ones each row shares with each other.
+    /// Adds to `counts`, rows by others, the ones that each row shares with each other row.
     pub(crate) fn count_block(
         &self,
         row_words: usize,
@@ -346,8 +343,8 @@ impl Cpu {
         self.count_windows(row_words, rows, others, n_others, |i| i * row_words, counts);
     }
 
-    /// Adds to `counts`, rows by others, the ones each row shares with each of `n_others` others,
-    /// which start at the words that `start_of` returns and may overlap.
+    /// Adds to `counts`, rows by others, the ones that each row shares with each of `n_others`
+    /// others, which start at the words that `start_of` returns and may overlap.
     pub(crate) fn count_windows(
         &self,
         row_words: usize,
@@ -357,8 +354,7 @@ impl Cpu {
         start_of: impl Fn(usize) -> usize,
         counts: &mut [u64],
     ) {
-        // A single other row is read once: nothing is gained from a cache, and long runs prefetch
-        // best.
+        // A single other row is read once: a cache does not help, and long runs prefetch best.
         let block_words = if n_others == 1 { row_words } else { BLOCK_WORDS };
         for start in (0..row_words).step_by(block_words) {
             let words = start..row_words.min(start + block_words);
@@ -371,8 +367,8 @@ impl Cpu {
                     let mut add = |r: usize, o: usize, ones: u64| counts[r * n_others + o] += ones;
                     let mut o = first_other;
                     while o < last_other {
-                        // Full tiles where there are four by four, else one other row (or one pair)
-                        // at a time.
+                        // Full tiles of four by four if possible, otherwise one other row (or one
+                        // pair) at a time.
                         if n_rows == TILE && last_other - o >= TILE {
                             let rows = std::array::from_fn(|r| row(tile * TILE + r));
                             let others = std::array::from_fn(|i| other(o + i));
@@ -404,14 +400,14 @@ impl Cpu {
     }
 }
 
-/// Adds what the counts of a signed layer begin with.
+/// Adds the initial value of the counts of a signed layer.
 fn offset(shape: &DenseShape, counts: &mut [u64]) {
     let bits = shape.n_inputs() as u64 * shape.length().bits() as u64;
     counts.iter_mut().for_each(|count| *count += bits);
 }
 
-/// The XNOR matches of streams with `w` and `x` ones that share `shared` of them, among `bits`.
-/// Wraps, rather than panics, for counts that no streams have.
+/// Returns the XNOR matches of streams with `w` and `x` ones that share `shared` of them, among
+/// `bits`. Wraps instead of panicking for counts that no streams have.
 #[inline]
 pub(crate) fn matches(shared: u64, w: u64, x: u64, bits: u64) -> u64 {
     (bits + 2 * shared).wrapping_sub(w + x)
@@ -423,7 +419,7 @@ fn transposed(values: &[u64], columns: usize) -> Result<Vec<u64>> {
     Ok(out)
 }
 
-/// Writes a matrix with `columns` columns by its columns.
+/// Writes a matrix with `columns` columns in column-major order.
 pub(crate) fn transpose_into(values: &[u64], columns: usize, out: &mut [u64]) {
     let rows = values.len() / columns.max(1);
     for (column, out) in out.chunks_exact_mut(rows.max(1)).enumerate() {

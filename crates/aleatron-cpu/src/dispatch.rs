@@ -1,5 +1,5 @@
-//! From a tier to its kernels: the only place that calls code compiled for instructions the machine
-//! may lack.
+//! Dispatch from a tier to its kernels: the only module that calls code compiled for instructions
+//! the machine may lack.
 
 #[cfg(target_arch = "aarch64")]
 use crate::arch::aarch64::neon;
@@ -12,7 +12,7 @@ use aleatron_core::gates::Gate;
 use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::{Length, StreamAddress, Threshold};
 
-/// Calls the kernel of the arm that names the tier's instruction set, else the portable one. Arms
+/// Calls the kernel of the arm with the tier's instruction set, otherwise the portable kernel. Arms
 /// are in blocks by processor.
 macro_rules! dispatch {
     ($tier:expr, $args:tt,
@@ -22,7 +22,8 @@ macro_rules! dispatch {
         match $tier.isa() {
             $(
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: a tier is made by detection alone, so the machine has every instruction of its kernels.
+                // SAFETY: tiers are created by detection only, so the machine has every instruction
+                // of its kernels.
                 $(Isa::$x86_64)|+ => unsafe { $x86_64_kernel $args },
             )*
             $(
@@ -35,7 +36,7 @@ macro_rules! dispatch {
     };
 }
 
-/// The ones of `words`.
+/// Counts the ones of `words`.
 pub(crate) fn ones(tier: Tier, words: &[u64]) -> u64 {
     dispatch!(tier, (words),
         x86_64 {
@@ -50,7 +51,7 @@ pub(crate) fn ones(tier: Tier, words: &[u64]) -> u64 {
         _ => portable::count::ones)
 }
 
-/// The ones of each stream of `per_stream` words.
+/// Counts the ones of each stream of `per_stream` words.
 pub(crate) fn stream_ones(tier: Tier, words: &[u64], per_stream: usize, out: &mut [u64]) {
     dispatch!(tier, (words, per_stream, out),
         x86_64 {
@@ -61,7 +62,7 @@ pub(crate) fn stream_ones(tier: Tier, words: &[u64], per_stream: usize, out: &mu
         _ => portable::count::stream_ones)
 }
 
-/// The ones `a` and `b`, of one length, share.
+/// Counts the ones that `a` and `b`, of one length, share.
 pub(crate) fn and_ones(tier: Tier, a: &[u64], b: &[u64]) -> u64 {
     dispatch!(tier, (a, b),
         x86_64 {
@@ -76,7 +77,7 @@ pub(crate) fn and_ones(tier: Tier, a: &[u64], b: &[u64]) -> u64 {
         _ => portable::count::and_ones)
 }
 
-/// The ones each of `N` rows shares with each of `S` others, all of one length.
+/// Counts the ones that each of `N` rows shares with each of `S` others, all of one length.
 #[inline]
 pub(crate) fn tile<const N: usize, const S: usize>(
     tier: Tier,
@@ -85,13 +86,13 @@ pub(crate) fn tile<const N: usize, const S: usize>(
 ) -> [[u64; S]; N] {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a tier is made by detection alone, so the machine has every instruction of its
+        // SAFETY: tiers are created by detection only, so the machine has every instruction of its
         // kernels.
         Isa::Avx512Vpopcntdq => unsafe { vpopcntdq::count::tile(rows, others) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
         Isa::Neon => unsafe { neon::count::tile(rows, others) },
-        // Elsewhere counting keeps all registers busy with one pair; the tile's rows at least share
+        // In other tiers, counting uses all registers for one pair; the tile's rows at least share
         // the cache.
         _ => rows.map(|row| others.map(|other| and_ones(tier, row, other))),
     }
@@ -118,8 +119,8 @@ pub(crate) fn encode(
         _ => portable::encode::encode)
 }
 
-/// The words that the first draws of `n_streams` streams take in the cache; 0 where the tier caches
-/// none.
+/// Returns the number of words that the first draws of `n_streams` streams take in the cache; 0 if
+/// the tier caches none.
 pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize {
     match tier.isa() {
         #[cfg(target_arch = "x86_64")]
@@ -134,7 +135,7 @@ pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize
     }
 }
 
-/// Packs bytes, any but 0 being a 1; `out` holds `bits.len().div_ceil(64)` words.
+/// Packs bytes, any byte other than 0 is a 1; `out` holds `bits.len().div_ceil(64)` words.
 pub(crate) fn pack(tier: Tier, bits: &[u8], out: &mut [u64]) {
     dispatch!(tier, (bits, out),
         x86_64 {
@@ -160,7 +161,7 @@ pub(crate) fn unpack(tier: Tier, words: &[u64], out: &mut [u8]) {
         _ => portable::bits::unpack)
 }
 
-/// A gate of two buffers of one size.
+/// Applies a gate to two buffers of one size.
 pub(crate) fn gate(tier: Tier, gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]) {
     dispatch!(tier, (gate, a, b, out),
         x86_64 {
@@ -171,7 +172,7 @@ pub(crate) fn gate(tier: Tier, gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]
         _ => portable::gates::gate)
 }
 
-/// The complement.
+/// Computes the complement.
 pub(crate) fn not(tier: Tier, a: &[u64], out: &mut [u64]) {
     dispatch!(tier, (a, out),
         x86_64 {
@@ -182,7 +183,7 @@ pub(crate) fn not(tier: Tier, a: &[u64], out: &mut [u64]) {
         _ => portable::gates::not)
 }
 
-/// `a` where `select` is 1, `b` where it is 0.
+/// Selects `a` where `select` is 1 and `b` where it is 0.
 pub(crate) fn mux(tier: Tier, select: &[u64], a: &[u64], b: &[u64], out: &mut [u64]) {
     dispatch!(tier, (select, a, b, out),
         x86_64 {
@@ -193,7 +194,7 @@ pub(crate) fn mux(tier: Tier, select: &[u64], a: &[u64], b: &[u64], out: &mut [u
         _ => portable::gates::mux)
 }
 
-/// Up to [`LIF_LANES`] neurons side by side; see [`portable::lif::run_lanes`].
+/// Runs up to [`LIF_LANES`] neurons in lanes; see [`portable::lif::run_lanes`].
 pub(crate) fn lif_lanes(
     tier: Tier,
     params: &LifParams,
@@ -214,8 +215,8 @@ pub(crate) fn lif_lanes(
         _ => portable::lif::run_lanes::<portable::transpose::Elements>)
 }
 
-/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`. Four entries of any row add up
-/// in 16 bits.
+/// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`. Four entries of any row fit a
+/// sum of 16 bits.
 pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
     dispatch!(tier, (rows, thresholds, sums),
         x86_64 {
@@ -227,8 +228,8 @@ pub(crate) fn look_up(tier: Tier, rows: [&[u32]; 4], thresholds: [&[u16]; 4], su
         _ => portable::table::look_up)
 }
 
-/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE_ENTRY`]: sums
-/// are those of signed integers.
+/// Looks up as [`look_up`], and subtracts the entries of thresholds with the bit
+/// [`NEGATIVE_ENTRY`]: sums are those of signed integers.
 pub(crate) fn look_up_signed(
     tier: Tier,
     rows: [&[u32]; 4],
@@ -243,9 +244,9 @@ pub(crate) fn look_up_signed(
         _ => portable::table::look_up_signed)
 }
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
-/// the bit [`NEGATIVE_ENTRY`]. Maps are as long as `thresholds`, whole blocks of [`MAP_LANES`];
-/// entries are below 2^15.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, negated if the threshold has the bit
+/// [`NEGATIVE_ENTRY`]. Maps are as long as `thresholds`, whole blocks of [`MAP_LANES`]; entries are
+/// below 2^15.
 pub(crate) fn fill_maps(tier: Tier, rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     dispatch!(tier, (rows, thresholds, maps),
         x86_64 {
@@ -258,8 +259,8 @@ pub(crate) fn fill_maps(tier: Tier, rows: &[&[u16]], thresholds: &[u16], maps: &
         _ => portable::map::fill)
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away, for taps
-/// whose entries add up in 16 bits with a sign. Sums are whole blocks of [`MAP_LANES`].
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or subtracts it, for taps
+/// whose sums fit 16 bits with a sign. Sums are whole blocks of [`MAP_LANES`].
 pub(crate) fn add_maps(
     tier: Tier,
     maps: &[u16],
@@ -277,8 +278,8 @@ pub(crate) fn add_maps(
         _ => portable::map::add)
 }
 
-/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of
-/// `ones[i]` where `values[i]` is below 0.
+/// Sums `ones[i]` over the streams i whose `values[i]` is below 0, for each of `S` rows of inputs
+/// and each row of a block of weights.
 pub(crate) fn ones_of_negative<const S: usize>(
     tier: Tier,
     values: &[[i16; SIGNED_LANES]],
@@ -293,7 +294,7 @@ pub(crate) fn ones_of_negative<const S: usize>(
         _ => portable::signed::ones_of_negative)
 }
 
-/// As [`ones_of_negative`], and the sum of `values[i]` where `masks[i]` is -1.
+/// Computes [`ones_of_negative`], and the sum of `values[i]` over the streams with a mask of -1.
 pub(crate) fn ones_of_either<const S: usize>(
     tier: Tier,
     values: &[[i16; SIGNED_LANES]],
@@ -309,7 +310,7 @@ pub(crate) fn ones_of_either<const S: usize>(
         _ => portable::signed::ones_of_either)
 }
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// Sets bit k of a word if `values[k] < threshold`, 64 values to a word; `out` holds
 /// `values.len().div_ceil(64)` words.
 pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64]) {
     dispatch!(tier, (values, threshold, out),
@@ -323,8 +324,8 @@ pub(crate) fn compare(tier: Tier, values: &[u32], threshold: u32, out: &mut [u64
         _ => portable::sequence::compare)
 }
 
-/// Makes thresholds of counts, which are as many as offsets or some times as many; how many
-/// saturated.
+/// Converts counts to thresholds; the number of counts is a multiple of the number of offsets.
+/// Returns the number of saturated thresholds.
 pub(crate) fn requantize(
     tier: Tier,
     sum: SumLanes,
@@ -341,7 +342,7 @@ pub(crate) fn requantize(
         _ => portable::arithmetic::requantize)
 }
 
-/// Writes what accumulators hold for counts.
+/// Converts counts to accumulated values.
 pub(crate) fn accumulate(
     tier: Tier,
     sum: SumLanes,
@@ -358,7 +359,7 @@ pub(crate) fn accumulate(
         _ => portable::arithmetic::accumulate)
 }
 
-/// Writes the values of counts of whole samples.
+/// Decodes counts of whole samples.
 pub(crate) fn decode(
     tier: Tier,
     lanes: DecodeLanes,
@@ -375,16 +376,16 @@ pub(crate) fn decode(
         _ => portable::arithmetic::decode)
 }
 
-/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many
-/// saturated.
+/// Converts integers to thresholds with a multiplier and a tie for each, repeated over them.
+/// Returns the number of saturated thresholds.
 pub(crate) fn thresholds_each(
     tier: Tier,
     level: LevelLanes,
     constants: [&[f64]; 2],
-    held: &[f64],
+    accumulated: &[f64],
     out: &mut [u64],
 ) -> u64 {
-    dispatch!(tier, (level, constants, held, out),
+    dispatch!(tier, (level, constants, accumulated, out),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::thresholds_each,
             Avx2 => avx2::arithmetic::thresholds_each,
@@ -393,9 +394,14 @@ pub(crate) fn thresholds_each(
         _ => portable::arithmetic::thresholds_each)
 }
 
-/// Makes thresholds of what accumulators hold; how many saturated.
-pub(crate) fn thresholds(tier: Tier, level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
-    dispatch!(tier, (level, held, out),
+/// Converts accumulated values to thresholds. Returns the number of saturated thresholds.
+pub(crate) fn thresholds(
+    tier: Tier,
+    level: LevelLanes,
+    accumulated: &[f64],
+    out: &mut [u64],
+) -> u64 {
+    dispatch!(tier, (level, accumulated, out),
         x86_64 {
             Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::arithmetic::thresholds,
             Avx2 => avx2::arithmetic::thresholds,
@@ -404,8 +410,7 @@ pub(crate) fn thresholds(tier: Tier, level: LevelLanes, held: &[f64], out: &mut 
         _ => portable::arithmetic::thresholds)
 }
 
-/// Writes the windows of one channel of an image of integers; `row` has as many elements as the
-/// image has columns.
+/// Pools one channel of an image of integers; `row` has as many elements as the image has columns.
 pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
     dispatch!(tier, (lanes, image, row, out),
         x86_64 {
@@ -416,7 +421,7 @@ pub(crate) fn pool(tier: Tier, lanes: &PoolLanes, image: &[f64], row: &mut [f64]
         _ => portable::arithmetic::pool)
 }
 
-/// Writes the thresholds of values; if some are refused, what is written means nothing.
+/// Converts values to thresholds; if some are rejected, the output is unspecified.
 pub(crate) fn quantize(
     tier: Tier,
     lanes: QuantizeLanes,
@@ -432,7 +437,7 @@ pub(crate) fn quantize(
         _ => portable::arithmetic::quantize)
 }
 
-/// Some number that depends on all words, read as fast as can be.
+/// Reads all words as fast as possible. Returns a number that depends on all of them.
 pub(crate) fn read(tier: Tier, words: &[u64]) -> u64 {
     dispatch!(tier, (words),
         x86_64 {
@@ -460,7 +465,7 @@ pub(crate) fn count_nothing(tier: Tier, words: usize) -> u64 {
         _ => portable::ceiling::count)
 }
 
-/// Makes `draws` Philox draws and throws them away.
+/// Computes `draws` Philox draws and returns a number that depends on all of them.
 pub(crate) fn philox(tier: Tier, draws: usize) -> u32 {
     dispatch!(tier, (draws),
         x86_64 {

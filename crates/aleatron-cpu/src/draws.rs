@@ -1,10 +1,10 @@
-//! A cache of random draws, for calls that repeat a seed.
+//! An LRU cache of random draws, for calls that repeat a seed.
 //!
-//! The random numbers a stream is compared with depend on its address, not on its probability: a
-//! layer called again with the same seed needs the same numbers, whatever its inputs. Generating
+//! The random numbers that a stream is compared with depend on its address, not on its probability:
+//! a layer called again with the same seed needs the same numbers, whatever its inputs. Generating
 //! them is most of the work of encoding, so the first planes, which decide nearly all bits, are
-//! cached. The first call with a key only records it and the second one stores its draws,
-//! so that calls that never repeat a seed store nothing.
+//! cached. The first call with a key only records it and the second one stores its draws, so that
+//! calls that never repeat a seed store nothing.
 
 use crate::dispatch;
 use crate::memory::WordBuffer;
@@ -15,18 +15,18 @@ use aleatron_core::{Length, Quantity, StreamAddress};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// Keys that are recorded: a few layers' worth.
+/// The largest number of recorded keys: a few layers' worth.
 const MAX_ENTRIES: usize = 32;
 
-/// The bytes of cached draws at most, until [`set_draw_memory`] says otherwise.
+/// The default limit of cached draws in bytes; see [`set_draw_memory`].
 const DEFAULT_MEMORY: usize = 64 << 20;
 
 static MEMORY: AtomicUsize = AtomicUsize::new(DEFAULT_MEMORY);
 
-/// Caches at most `bytes` of draws in this process, and none for 0; 64 MiB until this is called.
+/// Limits cached draws in this process to `bytes`; 0 disables the cache. The default is 64 MiB.
 ///
 /// Encoding again with a seed that was used before takes a third of the time while its draws are
-/// cached, in 1.5 bytes for each stream bit of the call. Results do not depend on it.
+/// cached, in 1.5 bytes for each stream bit of the call. Results do not depend on the limit.
 ///
 /// ```
 /// aleatron_cpu::set_draw_memory(16 << 20);
@@ -40,58 +40,58 @@ pub fn set_draw_memory(bytes: usize) {
     cache.evict(all, 0, 1);
 }
 
-/// The bytes of draws cached at most.
+/// Returns the limit of cached draws in bytes.
 #[must_use]
 pub fn get_draw_memory() -> usize {
     MEMORY.load(Ordering::Relaxed)
 }
 
-/// All that decides the draws of an encoding, and how they lie in memory.
+/// The key of the draws of an encoding, with their layout in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DrawKey {
     pub(crate) tier: Tier,
     pub(crate) address: StreamAddress,
     pub(crate) rows: usize,
     pub(crate) per_row: usize,
-    /// Streams in a work item: their draws lie together.
+    /// Number of streams in a work item: their draws are contiguous.
     pub(crate) per_item: usize,
     pub(crate) length: Length,
 }
 
 impl DrawKey {
-    /// The words that the draws of `streams` streams take.
+    /// Returns the number of words of the draws of `streams` streams.
     fn words(&self, streams: usize) -> usize {
         dispatch::first_draws(self.tier, streams, self.length)
     }
 
-    /// The words that the draws of a row take.
+    /// Returns the number of words of the draws of a row.
     fn row_words(&self) -> usize {
         let (items, rest) = (self.per_row / self.per_item, self.per_row % self.per_item);
         items.saturating_mul(self.words(self.per_item)).saturating_add(self.words(rest))
     }
 
-    /// Where the draws of an encoding come from: the cache, if it has them.
+    /// Returns the source of the draws of an encoding: the cache, if it has them.
     pub(crate) fn source(self) -> DrawSource {
         let row_words = self.row_words();
         // Weights are encoded once.
         if self.address.domain != Domain::Input || row_words == 0 {
             return DrawSource::Generate;
         }
-        // Nobody waits for the lock: the cache is only a matter of speed.
+        // The lock is only tried: the cache only affects speed.
         let Ok(mut cache) = shared().draws.try_lock() else { return DrawSource::Generate };
         match cache.look_up(self) {
             LookUp::Cached(draws) => DrawSource::Cached(draws),
             LookUp::Room { rows: 0 } => DrawSource::Generate,
             LookUp::Room { rows } => {
                 drop(cache);
-                // Where the system has no memory to spare, nothing is stored.
+                // If the system has no memory to spare, nothing is stored.
                 let buffer = WordBuffer::zeroed(rows * row_words, Quantity::Words);
                 buffer.map_or(DrawSource::Generate, DrawSource::Store)
             }
         }
     }
 
-    /// Puts draws that were generated for the cache into it.
+    /// Stores draws that were generated for the cache.
     pub(crate) fn store(self, source: DrawSource) {
         let DrawSource::Store(draws) = source else { return };
         if let Ok(mut cache) = shared().draws.try_lock() {
@@ -100,29 +100,29 @@ impl DrawKey {
     }
 }
 
-/// Where the first draws of an encoding come from.
+/// The source of the first draws of an encoding.
 pub(crate) enum DrawSource {
-    /// They are generated and not cached.
+    /// Draws are generated and not cached.
     Generate,
-    /// They are generated into this buffer, for the cache.
+    /// Draws are generated into this buffer, for the cache.
     Store(WordBuffer),
-    /// They are cached.
+    /// Draws are cached.
     Cached(Arc<WordBuffer>),
 }
 
-/// Where the first draws of a work item come from.
+/// The source of the first draws of a work item.
 pub(crate) enum Draws<'a> {
-    /// They are generated and not cached.
+    /// Draws are generated and not cached.
     Generate,
-    /// They are generated and written here.
+    /// Draws are generated and written here.
     Store(&'a mut [u64]),
-    /// They are read from here.
+    /// Draws are read from here.
     Cached(&'a [u64]),
 }
 
 impl DrawSource {
-    /// The draws of one work item after another, without end: those of rows past the cached ones
-    /// are generated.
+    /// Returns an endless iterator over the draws of work items: draws of rows beyond the cached
+    /// ones are generated.
     pub(crate) fn items(&mut self, key: &DrawKey) -> Box<dyn Iterator<Item = Draws<'_>> + '_> {
         let (row_words, item_words) = (key.row_words(), key.words(key.per_item));
         let generated = std::iter::repeat_with(|| Draws::Generate);
@@ -141,18 +141,18 @@ impl DrawSource {
     }
 }
 
-/// The cache of a process: recorded keys in the order of their last use, the latest last.
+/// The cache of a process: recorded keys in the order of their last use, most recent last.
 pub(crate) struct DrawCache {
     entries: Vec<Entry>,
 }
 
-/// A key, and its draws where they are cached.
+/// A key, and its draws if they are cached.
 struct Entry {
     key: DrawKey,
     draws: Option<Arc<WordBuffer>>,
 }
 
-/// What the cache says to a key.
+/// The result of a look-up.
 enum LookUp {
     Cached(Arc<WordBuffer>),
     /// There is room to store the draws of the first `rows` rows.
@@ -166,8 +166,7 @@ impl DrawCache {
         Self { entries: Vec::new() }
     }
 
-    /// Looks a key up and makes it the latest. Evicts draws where its own are to be stored and need
-    /// the room.
+    /// Looks a key up and makes it the most recent. Evicts draws to make room for its own.
     fn look_up(&mut self, key: DrawKey) -> LookUp {
         let Some(at) = self.entries.iter().rposition(|entry| entry.key == key) else {
             if self.entries.len() >= MAX_ENTRIES {
@@ -179,9 +178,8 @@ impl DrawCache {
         let entry = self.entries.remove(at);
         let found = match &entry.draws {
             Some(draws) => LookUp::Cached(Arc::clone(draws)),
-            // Only draws that were last used before this key was are evicted for it. A plain LRU
-            // cache would miss every time where keys that do not all fit take turns;
-            // here some of them stay.
+            // Only draws that were last used before this key are evicted for it. A plain LRU cache
+            // would miss every time if keys that do not all fit take turns; here some of them stay.
             None => {
                 LookUp::Room { rows: self.evict(at, key.rows, key.row_words().saturating_mul(8)) }
             }
@@ -199,8 +197,8 @@ impl DrawCache {
         }
     }
 
-    /// Evicts draws of the first `n` entries, the least recently used first, until up to `rows` of
-    /// `row_bytes` fit; how many do.
+    /// Evicts draws of the first `n` entries, least recently used first, until up to `rows` of
+    /// `row_bytes` fit. Returns the number of rows that fit.
     fn evict(&mut self, n: usize, rows: usize, row_bytes: usize) -> usize {
         let cached = |entries: &[Entry]| -> usize {
             entries
@@ -227,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_take_turns_stay_as_far_as_they_fit() {
+    fn alternating_keys_stay_cached_as_far_as_they_fit() {
         let length = Length::new(1024).unwrap();
         let key = |seed| DrawKey {
             tier: Tier::best(),
@@ -249,7 +247,7 @@ mod tests {
         }
         // Recorded, stored, and then two of three are found every time (by a tier that caches any).
         assert_eq!(hits, [0, 0, 2, 2, 2, 2].map(|n| n * caches));
-        // They are evicted for keys that are used instead.
+        // The draws are evicted for keys that are used instead.
         let other = DrawKey { rows: 2, ..key(9) };
         let hits = [(); 3].map(|()| {
             let source = other.source();
@@ -258,7 +256,7 @@ mod tests {
             hit
         });
         assert_eq!(hits, [false, false, caches > 0]);
-        // Without memory nothing is found that was stored before.
+        // Without memory, nothing that was stored before is found.
         set_draw_memory(0);
         assert!(matches!(other.source(), DrawSource::Generate));
         set_draw_memory(DEFAULT_MEMORY);

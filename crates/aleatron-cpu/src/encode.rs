@@ -1,4 +1,4 @@
-//! Encoding many streams, on as many threads as pay.
+//! Encoding many streams on several threads.
 
 use crate::cost::Costs;
 use crate::draws::{DrawKey, DrawSource, Draws};
@@ -10,13 +10,14 @@ use aleatron_core::{
 };
 use std::ops::Range;
 
-/// Words of inputs made at a time: a batch of any size takes no more scratch memory than this.
-const PIECE_WORDS: usize = 1 << 20;
+/// Number of words of inputs encoded at a time, which limits the scratch memory of a batch of any
+/// size.
+const CHUNK_WORDS: usize = 1 << 20;
 
-/// Words a thread takes at a time at least: as many as pay for taking them.
+/// The least number of words that a thread takes at a time, below which taking them costs too much.
 const MIN_GRAIN: usize = 256;
 
-/// Words a thread takes at a time at most: few enough to share out evenly.
+/// The largest number of words that a thread takes at a time, for an even distribution.
 const MAX_GRAIN: usize = 4096;
 
 /// The thresholds of streams.
@@ -24,8 +25,7 @@ const MAX_GRAIN: usize = 4096;
 pub(crate) enum Thresholds<'a> {
     /// Thresholds.
     Checked(&'a [Threshold]),
-    /// Thresholds that may have signs, which are not encoded, or be past that of the stream of
-    /// ones.
+    /// Thresholds that may have signs, which are not encoded, or exceed that of the stream of ones.
     Signed(&'a [u64]),
 }
 
@@ -54,10 +54,10 @@ impl<'a> Thresholds<'a> {
 }
 
 impl Cpu {
-    /// One stream per threshold, at units `address.unit`, `address.unit + 1`, ….
+    /// Encodes one stream per threshold, at units `address.unit`, `address.unit + 1`, ….
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit, [`Error::TooLarge`] where the units pass 2^32.
+    /// Returns [`Error::Memory`] if they do not fit, [`Error::TooLarge`] if the units exceed 2^32.
     pub fn encode(
         &self,
         thresholds: &[Threshold],
@@ -67,12 +67,12 @@ impl Cpu {
         self.encode_rows(thresholds, thresholds.len(), length, address)
     }
 
-    /// One stream per threshold of a matrix with `per_row` columns: column `i` of row `r` is drawn
-    /// at unit `address.unit + i` of row `address.row + r`.
+    /// Encodes one stream per threshold of a matrix with `per_row` columns: column `i` of row `r`
+    /// is drawn at unit `address.unit + i` of row `address.row + r`.
     ///
     /// # Errors
-    /// As [`Self::encode`], [`Error::Ragged`] where the thresholds are not whole rows,
-    /// [`Error::TooLarge`] where the rows pass 2^32.
+    /// As for [`Self::encode`], [`Error::Ragged`] unless the thresholds are whole rows,
+    /// [`Error::TooLarge`] if the rows exceed 2^32.
     pub fn encode_rows(
         &self,
         thresholds: &[Threshold],
@@ -85,11 +85,11 @@ impl Cpu {
         Ok(streams)
     }
 
-    /// Like [`Self::encode_rows`], into words the caller has.
+    /// Encodes like [`Self::encode_rows`], into words of the caller.
     ///
     /// # Errors
-    /// As [`Self::encode_rows`], [`Error::Mismatch`] where `out` does not hold just the words of
-    /// the streams.
+    /// As for [`Self::encode_rows`], [`Error::Mismatch`] unless `out` has exactly the words of the
+    /// streams.
     pub fn encode_rows_into(
         &self,
         thresholds: &[Threshold],
@@ -138,8 +138,8 @@ impl Cpu {
         {
             let outs = out.chunks_mut(per_item * length.words());
             let units = (address.unit..=u32::MAX).step_by(per_item);
-            let pieces = thresholds.chunks(per_item).zip(outs).zip(units);
-            items.extend(pieces.zip(&mut draws).map(|(((thresholds, out), unit), draws)| {
+            let chunks = thresholds.chunks(per_item).zip(outs).zip(units);
+            items.extend(chunks.zip(&mut draws).map(|(((thresholds, out), unit), draws)| {
                 (thresholds, address.at_row(row).at_unit(unit), draws, out)
             }));
         }
@@ -160,9 +160,10 @@ impl Cpu {
         Ok(())
     }
 
-    /// Encodes samples of `per_row` inputs piece by piece, and puts together what `count` makes of
-    /// each, given the samples it is and their words: `n_neurons` counts for each sample.
-    pub(crate) fn encode_in_pieces(
+    /// Encodes samples of `per_row` inputs chunk by chunk, and concatenates the results of `count`,
+    /// which receives the range of samples and their words and returns `n_neurons` counts for each
+    /// sample.
+    pub(crate) fn encode_in_chunks(
         &self,
         inputs: Thresholds<'_>,
         per_row: usize,
@@ -177,29 +178,29 @@ impl Cpu {
             return Ok(Vec::new());
         }
         let row_words = per_row * length.words();
-        let per_piece = (PIECE_WORDS / row_words).clamp(1, rows);
-        let mut words = Scratch::new(per_piece * row_words, Quantity::EncodedInputs)?;
-        if per_piece == rows {
+        let per_chunk = (CHUNK_WORDS / row_words).clamp(1, rows);
+        let mut words = Scratch::new(per_chunk * row_words, Quantity::EncodedInputs)?;
+        if per_chunk == rows {
             self.encode_thresholds(inputs, per_row, length, address, &mut words)?;
             return count(0..rows, &mut words);
         }
         let mut counts = memory::with_capacity(rows as u128 * n_neurons as u128, Quantity::Counts)?;
-        for (piece, first) in inputs.chunks(per_piece * per_row).zip((0..).step_by(per_piece)) {
-            let words = &mut words[..piece.len() * length.words()];
+        for (chunk, first) in inputs.chunks(per_chunk * per_row).zip((0..).step_by(per_chunk)) {
+            let words = &mut words[..chunk.len() * length.words()];
             // Rows were checked to fit.
             let address = address.at_row(address.row.wrapping_add(first as u32));
-            self.encode_thresholds(piece, per_row, length, address, words)?;
-            let made = count(first..first + piece.len() / per_row, words)?;
-            counts.extend_from_slice(&made);
-            recycle::release(made);
+            self.encode_thresholds(chunk, per_row, length, address, words)?;
+            let counted = count(first..first + chunk.len() / per_row, words)?;
+            counts.extend_from_slice(&counted);
+            recycle::release(counted);
         }
         Ok(counts)
     }
 
-    /// The random weights of a layer, made on all threads; see [`Weights::random`].
+    /// Draws the random weights of a layer on all threads; see [`Weights::random`].
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit.
+    /// Returns [`Error::Memory`] if they do not fit.
     pub fn random_weights(&self, spec: &LayerSpec, seed: u64) -> Result<Weights> {
         let per_row = match spec.topology() {
             Topology::Dense { n_inputs, .. } => *n_inputs,
@@ -216,12 +217,12 @@ impl Cpu {
         Weights::new(spec, values)
     }
 
-    /// The weight streams of a sparse layer, one per connection: those a dense layer would have
-    /// there. `address` is that of input 0 at neuron 0.
+    /// Encodes the weight streams of a sparse layer, one per connection: the streams of the same
+    /// connections in a dense layer. `address` is that of input 0 at neuron 0.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one threshold per connection or `out` does not hold
-    /// just the words, [`Error::TooLarge`] where the units or rows pass 2^32.
+    /// Returns [`Error::Mismatch`] unless there is one threshold per connection and `out` has
+    /// exactly the words, and [`Error::TooLarge`] if the units or rows exceed 2^32.
     pub fn encode_connections(
         &self,
         connections: &Connections,

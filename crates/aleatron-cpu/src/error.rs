@@ -1,34 +1,34 @@
-//! What can go wrong on the CPU.
+//! The error type of the CPU backend.
 
-/// An error of the CPU engine.
+/// An error of the CPU backend.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input is at fault.
+    /// The input is invalid.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
     /// No tier has this name.
-    #[error("there is no tier \"{name}\"; the tiers are {}", known.join(", "))]
+    #[error("unknown tier \"{name}\"; the tiers are {}", known.join(", "))]
     UnknownTier {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Every name there is.
+        /// All known names.
         known: Vec<&'static str>,
     },
     /// This machine does not have the tier.
     #[error("tier {name} is not available on this machine, which has {}", available.join(", "))]
     UnavailableTier {
-        /// The tier asked for.
+        /// The requested tier.
         name: &'static str,
-        /// The tiers this machine has.
+        /// The tiers of this machine.
         available: Vec<&'static str>,
     },
-    /// The system would not start the threads.
+    /// The system could not start the threads.
     #[error("cannot start {threads} threads: {reason}")]
     Threads {
-        /// The threads asked for.
+        /// The requested number of threads.
         threads: usize,
-        /// What the system said.
+        /// The reason given by the system.
         reason: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Gates over whole buffers of streams, all of one length, one after the other; see
 //! [`aleatron_core::gates`].
 //!
-//! The bits past the length of each stream are zero afterwards, whatever they were before.
+//! The bits beyond the length of each stream are zero afterwards, whatever they were before.
 
 use crate::cost::Costs;
 use crate::{Cpu, dispatch};
@@ -10,15 +10,16 @@ use aleatron_core::{Error, Length, Quantity, Result, memory};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words in a work item. Smaller items would cost more to move to another core's cache than to
-/// compute.
+/// Number of words in a work item. Smaller items would cost more to move to another core's cache
+/// than to compute.
 const GRAIN: usize = 1 << 14;
 
-/// Words whose XOR is made before it is counted: few enough for the first-level cache.
+/// Number of words whose XOR is computed before it is counted: few enough for the first-level
+/// cache.
 const XOR_WORDS: usize = 512;
 
 impl Cpu {
-    /// The gate over two buffers of streams of `length`.
+    /// Applies a gate to two buffers of streams of `length`.
     ///
     /// ```
     /// use aleatron_core::{Length, gates::Gate};
@@ -30,18 +31,18 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
-    /// whole streams, [`Error::Memory`] where the result does not fit.
+    /// Returns [`Error::Mismatch`] if the buffers differ in size, [`Error::Ragged`] unless they are
+    /// whole streams, [`Error::Memory`] if the result does not fit.
     pub fn gate(&self, gate: Gate, a: &[u64], b: &[u64], length: Length) -> Result<Vec<u64>> {
         let mut out = memory::zeros(a.len() as u128, Quantity::Streams)?;
         self.gate_into(gate, a, b, length, &mut out)?;
         Ok(out)
     }
 
-    /// Like [`Self::gate`], into words the caller has.
+    /// Computes [`Self::gate`] into words of the caller.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
+    /// Returns [`Error::Mismatch`] if the buffers differ in size, [`Error::Ragged`] unless they are
     /// whole streams.
     pub fn gate_into(
         &self,
@@ -52,48 +53,48 @@ impl Cpu {
         out: &mut [u64],
     ) -> Result<()> {
         check_sizes(a.len(), [b.len(), out.len()], length)?;
-        self.each_piece(length, out, |words, out| {
+        self.for_each_chunk(length, out, |words, out| {
             dispatch::gate(self.tier, gate, &a[words.clone()], &b[words], out);
         });
         Ok(())
     }
 
-    /// The complement of a buffer of streams of `length`.
+    /// Computes the complement of a buffer of streams of `length`.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the buffer is not whole streams, [`Error::Memory`] where the result
-    /// does not fit.
+    /// Returns [`Error::Ragged`] unless the buffer is whole streams, [`Error::Memory`] if the
+    /// result does not fit.
     pub fn not(&self, a: &[u64], length: Length) -> Result<Vec<u64>> {
         let mut out = memory::zeros(a.len() as u128, Quantity::Streams)?;
         self.not_into(a, length, &mut out)?;
         Ok(out)
     }
 
-    /// Like [`Self::not`], into words the caller has.
+    /// Computes [`Self::not`] into words of the caller.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the buffers differ in size, [`Error::Ragged`] where they are not
+    /// Returns [`Error::Mismatch`] if the buffers differ in size, [`Error::Ragged`] unless they are
     /// whole streams.
     pub fn not_into(&self, a: &[u64], length: Length, out: &mut [u64]) -> Result<()> {
         check_sizes(a.len(), [out.len()], length)?;
-        self.each_piece(length, out, |words, out| dispatch::not(self.tier, &a[words], out));
+        self.for_each_chunk(length, out, |words, out| dispatch::not(self.tier, &a[words], out));
         Ok(())
     }
 
-    /// `a` where `select` is 1 and `b` where it is 0, of buffers of streams of `length`.
+    /// Selects `a` where `select` is 1 and `b` where it is 0, in buffers of streams of `length`.
     ///
     /// # Errors
-    /// As [`Self::gate`].
+    /// As for [`Self::gate`].
     pub fn mux(&self, select: &[u64], a: &[u64], b: &[u64], length: Length) -> Result<Vec<u64>> {
         let mut out = memory::zeros(select.len() as u128, Quantity::Streams)?;
         self.mux_into(select, a, b, length, &mut out)?;
         Ok(out)
     }
 
-    /// Like [`Self::mux`], into words the caller has.
+    /// Computes [`Self::mux`] into words of the caller.
     ///
     /// # Errors
-    /// As [`Self::gate_into`].
+    /// As for [`Self::gate_into`].
     pub fn mux_into(
         &self,
         select: &[u64],
@@ -103,14 +104,14 @@ impl Cpu {
         out: &mut [u64],
     ) -> Result<()> {
         check_sizes(select.len(), [a.len(), b.len(), out.len()], length)?;
-        self.each_piece(length, out, |words, out| {
+        self.for_each_chunk(length, out, |words, out| {
             dispatch::mux(self.tier, &select[words.clone()], &a[words.clone()], &b[words], out);
         });
         Ok(())
     }
 
-    /// The number of positions where each stream of `a` differs from that of `b`. Tails must be
-    /// clean.
+    /// Counts the positions where each stream of `a` differs from that of `b`. Bits beyond the
+    /// length must be zero.
     ///
     /// ```
     /// use aleatron_core::Length;
@@ -121,15 +122,15 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::gate`].
+    /// As for [`Self::gate`].
     pub fn hamming_distances(&self, a: &[u64], b: &[u64], length: Length) -> Result<Vec<u64>> {
         check_sizes(a.len(), [b.len()], length)?;
         let words = length.words();
         let mut distances = memory::zeros((a.len() / words) as u128, Quantity::Counts)?;
         if words < GRAIN {
             let (streams, cost) = (GRAIN / words, Costs::of(self.tier).count(a.len()));
-            let pieces = a.chunks(streams * words).zip(b.chunks(streams * words));
-            let items = distances.chunks_mut(streams).zip(pieces);
+            let chunks = a.chunks(streams * words).zip(b.chunks(streams * words));
+            let items = distances.chunks_mut(streams).zip(chunks);
             self.pool.for_each(items, cost, |(distances, (a, b))| {
                 let pairs = a.chunks_exact(words).zip(b.chunks_exact(words));
                 for (distance, (a, b)) in distances.iter_mut().zip(pairs) {
@@ -138,7 +139,7 @@ impl Cpu {
             });
             return Ok(distances);
         }
-        // Streams this long are split among the threads.
+        // Streams of this length are split among the threads.
         for (distance, (a, b)) in
             distances.iter_mut().zip(a.chunks_exact(words).zip(b.chunks_exact(words)))
         {
@@ -151,11 +152,11 @@ impl Cpu {
         Ok(distances)
     }
 
-    /// The ones of the XOR of two buffers of one size.
+    /// Counts the ones of the XOR of two buffers of one size.
     fn difference(&self, a: &[u64], b: &[u64]) -> u64 {
         let mut buffer = [0; XOR_WORDS];
-        let pieces = a.chunks(XOR_WORDS).zip(b.chunks(XOR_WORDS));
-        pieces
+        let chunks = a.chunks(XOR_WORDS).zip(b.chunks(XOR_WORDS));
+        chunks
             .map(|(a, b)| {
                 let difference = &mut buffer[..a.len()];
                 dispatch::gate(self.tier, Gate::Xor, a, b, difference);
@@ -164,9 +165,9 @@ impl Cpu {
             .sum()
     }
 
-    /// Fills the result of a gate piece by piece, and clears the bits past the length of each
+    /// Fills the result of a gate chunk by chunk, and clears the bits beyond the length of each
     /// stream.
-    fn each_piece(
+    fn for_each_chunk(
         &self,
         length: Length,
         out: &mut [u64],
@@ -175,8 +176,8 @@ impl Cpu {
         // A gate takes about as long as counting the same words.
         let cost = Costs::of(self.tier).count(out.len());
         let items = out.chunks_mut(GRAIN).enumerate();
-        self.pool.for_each(items, cost, |(piece, out)| {
-            let start = piece * GRAIN;
+        self.pool.for_each(items, cost, |(chunk, out)| {
+            let start = chunk * GRAIN;
             fill(start..start + out.len(), out);
             if length.tail_mask() != u64::MAX {
                 let first_last = length.words() - 1 - start % length.words();
@@ -189,7 +190,7 @@ impl Cpu {
     }
 }
 
-/// Checks that buffers have one size, that of whole streams.
+/// Checks that buffers have one size and hold whole streams.
 fn check_sizes<const N: usize>(expected: usize, others: [usize; N], length: Length) -> Result<()> {
     if let Some(&actual) = others.iter().find(|&&actual| actual != expected) {
         return Err(Error::Mismatch { what: Quantity::Words, expected, actual });

@@ -1,20 +1,19 @@
-//! Aleatron's operations at the speed of the CPU, bit for bit those of
-//! [`aleatron_core::reference`].
+//! Aleatron's operations at the speed of the CPU, bit-exact with [`aleatron_core::reference`].
 //!
 //! A [`Cpu`] is a [`Tier`] (which instructions) and a [`Pool`] (how many threads); neither ever
 //! changes a result. Operations: [`Cpu::encode`], [`Cpu::dense_counts`], [`Cpu::sparse_counts`],
 //! [`Cpu::popcount`], [`Cpu::gate`], [`Cpu::pack`], [`Cpu::lif_run`], [`Cpu::encode_sequences`],
-//! [`Cpu::table_counts`] and their relatives; [`CpuProgram`] runs compiled networks.
+//! [`Cpu::table_counts`] and their variants; [`CpuProgram`] runs compiled networks.
 //!
-//! Reading order: [`tier`] says what a machine can do, `dispatch.rs` picks the kernel,
-//! `arch/<who>/<what>.rs` holds it, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`,
-//! `gates.rs`, `bits.rs` and `program/` are the loops and threads around the kernels. Unsafe code:
-//! buffers in `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`;
-//! below `arch/`, loads and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and
+//! Reading order: [`tier`] detects instruction sets, `dispatch.rs` selects the kernel in
+//! `arch/<set>/<operation>.rs`, and `dense.rs`, `encode.rs`, `sequence.rs`, `lif.rs`, `gates.rs`,
+//! `bits.rs` and `program/` are the loops and threads around the kernels. Unsafe code: buffers in
+//! `memory.rs`, the state of a process in `process.rs`, kernel calls in `dispatch.rs`; below
+//! `arch/`, loads and stores in `<processor>/memory.rs`, single instructions in `simd.rs` and
 //! `transpose.rs`, a call in `vector/encode/entry.rs`, empty assembly in `ceiling.rs`.
 //!
 //! Other crates may use the threads ([`Pool::for_each`]), the memory ([`AlignedBuffer`]) and the
-//! detected instruction sets ([`Tier::has_avx2`] and its like).
+//! detected instruction sets ([`Tier::has_avx2`] and similar functions).
 //!
 //! ```
 //! use aleatron_core::{Length, StreamAddress, Threshold};
@@ -64,7 +63,7 @@ pub use tier::Tier;
 
 use std::sync::Arc;
 
-/// A tier and a pool of threads: they decide how operations run, never what they give.
+/// A tier and a pool of threads: they determine the speed of operations, never their results.
 #[derive(Debug, Clone)]
 pub struct Cpu {
     tier: Tier,
@@ -72,29 +71,29 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The tier in use in this process and its current pool; see [`Tier::current`] and
+    /// Returns the current tier and pool of this process; see [`Tier::current`] and
     /// [`set_num_threads`].
     ///
     /// # Errors
-    /// [`Error::UnknownTier`] or [`Error::UnavailableTier`] where `ALEATRON_TIER` names no tier of
-    /// this machine, [`Error::Threads`] where the system gives no threads.
+    /// Returns [`Error::UnknownTier`] or [`Error::UnavailableTier`] if `ALEATRON_TIER` is not a
+    /// tier of this machine, and [`Error::Threads`] if the system cannot start threads.
     pub fn current() -> Result<Self, Error> {
         Ok(Self { tier: Tier::current()?, pool: threads::current()? })
     }
 
-    /// A given tier on a given pool.
+    /// Creates a CPU from a tier and a pool.
     #[must_use]
     pub fn new(tier: Tier, pool: Arc<Pool>) -> Self {
         Self { tier, pool }
     }
 
-    /// The tier.
+    /// Returns the tier.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// The threads, the calling one included.
+    /// Returns the number of threads, including the calling one.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.pool.threads()

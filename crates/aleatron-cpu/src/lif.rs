@@ -5,15 +5,15 @@ use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{Cancel, Error, Quantity, Result, memory};
 use std::time::Duration;
 
-/// Nanoseconds a neuron takes for a step in lanes, at the slowest: what decides whether threads
-/// pay.
+/// An upper bound of the nanoseconds that a neuron takes for a step in lanes, to decide whether
+/// threads pay off.
 const LANE_STEP: f64 = 0.3;
 
-/// The steps between two checks for cancellation: well below a millisecond.
+/// Number of steps between two checks for cancellation: well below a millisecond.
 const STEPS_PER_CHECK: usize = 1 << 16;
 
 impl Cpu {
-    /// One neuron from rest for `n_steps` under a constant drive.
+    /// Runs one neuron from rest for `n_steps` under a constant drive.
     ///
     /// ```
     /// use aleatron_core::lif::{LifDrive, LifParams};
@@ -26,7 +26,7 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Memory`] where the trace does not fit.
+    /// Returns [`Error::Memory`] if the trace does not fit.
     pub fn lif_run(&self, params: LifParams, drive: LifDrive, n_steps: usize) -> Result<LifTrace> {
         self.lif_run_with(params, drive, n_steps, Cancel::NEVER)
     }
@@ -44,7 +44,7 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::lif_run`], and [`Error::Cancelled`].
+    /// As for [`Self::lif_run`], and [`Error::Cancelled`].
     pub fn lif_run_with(
         &self,
         params: LifParams,
@@ -55,11 +55,11 @@ impl Cpu {
         run(&params, std::iter::repeat_n(drive, n_steps), cancel)
     }
 
-    /// One neuron from rest, with a current and a noise for each step; `drive` gives leak and gain,
-    /// its current is not used, and its noise is where `noises` is `None`.
+    /// Runs one neuron from rest, with a current and a noise for each step; `drive` gives leak and
+    /// gain, its current is ignored, and its noise applies if `noises` is `None`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one noise per current, [`Error::Memory`] where the
+    /// Returns [`Error::Mismatch`] unless there is one noise per current, [`Error::Memory`] if the
     /// trace does not fit.
     pub fn lif_run_varying(
         &self,
@@ -74,7 +74,7 @@ impl Cpu {
     /// Runs like [`Self::lif_run_varying`], with cancellation.
     ///
     /// # Errors
-    /// As [`Self::lif_run_varying`], and [`Error::Cancelled`].
+    /// As for [`Self::lif_run_varying`], and [`Error::Cancelled`].
     pub fn lif_run_varying_with(
         &self,
         params: LifParams,
@@ -96,11 +96,11 @@ impl Cpu {
         )
     }
 
-    /// One neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and
-    /// noise, its current is not used. The trace is row-major of neurons by steps.
+    /// Runs one neuron from rest for each current, all for `n_steps`; `drive` gives leak, gain and
+    /// noise, and its current is ignored. The trace is row-major of neurons by steps.
     ///
     /// # Errors
-    /// [`Error::Memory`] where the trace does not fit.
+    /// Returns [`Error::Memory`] if the trace does not fit.
     pub fn lif_run_multi(
         &self,
         params: LifParams,
@@ -114,7 +114,7 @@ impl Cpu {
     /// Runs like [`Self::lif_run_multi`], with cancellation between groups of neurons.
     ///
     /// # Errors
-    /// As [`Self::lif_run_multi`], and [`Error::Cancelled`].
+    /// As for [`Self::lif_run_multi`], and [`Error::Cancelled`].
     pub fn lif_run_multi_with(
         &self,
         params: LifParams,
@@ -165,7 +165,7 @@ fn run(
     checked.map(|()| trace)
 }
 
-/// A trace of zeros for `n_neurons` by `n_steps`.
+/// Creates a trace of zeros for `n_neurons` by `n_steps`.
 fn empty_trace(n_neurons: usize, n_steps: usize) -> Result<LifTrace> {
     let (len, what) = (n_neurons as u128 * n_steps as u128, Quantity::Trace);
     memory::check(len.saturating_mul(3), what)?;

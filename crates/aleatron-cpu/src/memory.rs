@@ -1,9 +1,9 @@
-//! Large buffers: aligned to cache lines, on huge pages where the system has them, and refused with
-//! an error where they would not fit.
+//! Large buffers: aligned to cache lines, on huge pages if the system has them, and an error if
+//! they would not fit.
 //!
 //! A layer of 64 MB is 16,000 small pages; walking their tables costs a third of the bandwidth, so
-//! buffers past a few megabytes are aligned to 2 MiB and advised to be huge before they are first
-//! touched.
+//! buffers larger than a few megabytes are aligned to 2 MiB and advised to be huge before they are
+//! first touched.
 
 use aleatron_core::{Error, Quantity, Result, memory};
 use bytemuck::Pod;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Words of scratch memory that a thread does not return to the system.
+/// Number of words of scratch memory that a thread retains.
 const MAX_SPARE: usize = 1 << 20;
 
 /// A fixed-size buffer of plain data, zero at first, that begins with a cache line.
@@ -34,24 +34,24 @@ const MAX_SPARE: usize = 1 << 20;
 pub struct AlignedBuffer<T> {
     start: NonNull<T>,
     len: usize,
-    /// What was allocated, if anything: the elements and what aligning them takes.
+    /// The allocation, if any: the elements and their alignment padding.
     allocation: Option<(NonNull<u8>, Layout)>,
 }
 
 /// A buffer of packed words.
 pub type WordBuffer = AlignedBuffer<u64>;
 
-// SAFETY: the buffer owns its memory and gives it out by the borrowing rules of slices alone.
+// SAFETY: the buffer owns its memory and lends it by the borrowing rules of slices alone.
 unsafe impl<T: Send> Send for AlignedBuffer<T> {}
 // SAFETY: as above; a shared buffer can only be read.
 unsafe impl<T: Sync> Sync for AlignedBuffer<T> {}
 
 impl<T: Pod> AlignedBuffer<T> {
-    /// A buffer of `len` zeros for `what`.
+    /// Creates a buffer of `len` zeros for `what`.
     ///
     /// # Errors
-    /// [`Error::Memory`] where it would take more than the machine has free, or the allocator
-    /// refuses.
+    /// Returns [`Error::Memory`] if it would take more than the machine has free, or if the
+    /// allocator fails.
     pub fn zeroed(len: usize, what: Quantity) -> Result<Self> {
         const { assert!(align_of::<T>() <= CACHE_LINE) };
         let bytes = len as u128 * size_of::<T>() as u128;
@@ -62,8 +62,8 @@ impl<T: Pod> AlignedBuffer<T> {
         let refused = || Error::Memory { what, bytes, available: memory::available() };
         let align = if bytes >= 2 * HUGE_PAGE as u128 { HUGE_PAGE } else { CACHE_LINE };
         // Aligned by hand: an allocator that is asked for aligned zeros writes them itself, one
-        // page after another, where fresh pages are zero and are better touched first by
-        // the threads that fill them.
+        // page after another, although fresh pages are zero and are better touched first by the
+        // threads that fill them.
         let size = usize::try_from(bytes)
             .ok()
             .and_then(|size| size.checked_add(align))
@@ -71,7 +71,7 @@ impl<T: Pod> AlignedBuffer<T> {
         let layout = Layout::from_size_align(size, align_of::<T>()).map_err(|_| refused())?;
         // SAFETY: the layout is not of size zero.
         let allocated = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?;
-        // What is missing to the next multiple of `align`, a power of two.
+        // The distance to the next multiple of `align`, a power of two.
         let offset = allocated.addr().get().wrapping_neg() % align;
         // SAFETY: the offset is below `align`, so it and the `bytes` after it lie within the
         // allocation.
@@ -83,7 +83,7 @@ impl<T: Pod> AlignedBuffer<T> {
     }
 }
 
-/// Asks for huge pages; a refusal only costs speed.
+/// Requests huge pages; a refusal only costs speed.
 fn advise_huge_pages(start: NonNull<u8>, size: usize) {
     #[cfg(target_os = "linux")]
     // SAFETY: the range is one fresh allocation of ours, and the advice changes no contents.
@@ -108,8 +108,8 @@ impl<T> Deref for AlignedBuffer<T> {
 
     fn deref(&self) -> &[T] {
         // SAFETY: `start` is aligned (for no bytes: dangling) and holds `len` elements, borrowed as
-        // `self` is. They are initialised: only `zeroed` makes buffers, of types for which
-        // zeros are a value.
+        // `self` is. They are initialized: only `zeroed` creates buffers, of types for which zeros
+        // are a value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -132,15 +132,14 @@ thread_local! {
     static SPARE: Cell<Option<WordBuffer>> = const { Cell::new(None) };
 }
 
-/// Words that are initialised but hold anything: zeros, or what an earlier user of the same buffer
-/// left there.
+/// Initialized words of unspecified contents: zeros, or the words of an earlier user of the buffer.
 pub(crate) struct Scratch {
     words: Option<WordBuffer>,
     len: usize,
 }
 
 impl Scratch {
-    /// `len` words for `what`.
+    /// Creates `len` words for `what`.
     pub(crate) fn new(len: usize, what: Quantity) -> Result<Self> {
         let spare = SPARE.take();
         let words = match spare.filter(|words| words.len() >= len) {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_every_kind_are_aligned_zeros() {
+    fn zeroed_buffers_are_aligned() {
         check(1_u8);
         check(1_u16);
         check(1_i32);

@@ -1,25 +1,24 @@
-//! Vectors that are used again: memory that an allocator returns to the system costs more to fill
-//! for the first time than to compute what it holds.
+//! Recycled vectors: memory that an allocator returns to the system costs more to fill for the
+//! first time than its contents cost to compute.
 //!
-//! Each thread has vectors of its own, a few of them and up to a limit of bytes, so that nothing
-//! waits for a lock.
+//! Each thread has its own vectors, up to a limit, so that no lock is needed.
 
 use aleatron_core::{Quantity, Result, memory};
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
-/// Vectors of a kind that a thread holds at most.
+/// The largest number of spare vectors of a kind per thread.
 const MAX_VECTORS: usize = 16;
 
-/// Elements that the vectors of a kind hold at most on a thread: 32 MiB.
+/// The largest number of elements of the spare vectors of a kind per thread: 32 MiB.
 const MAX_ELEMENTS: usize = 4 << 20;
 
-/// The fewest elements of a vector that is used again; an allocator has smaller ones at hand.
+/// The least number of elements of a recycled vector; allocators serve smaller ones fast.
 const MIN_ELEMENTS: usize = 1 << 12;
 
 /// Elements of eight bytes.
 pub(crate) trait Element: Copy + Default + 'static {
-    /// The spare vectors of the thread, the oldest first.
+    /// The spare vectors of the thread, oldest first.
     const SPARE: &'static LocalKey<RefCell<Vec<Vec<Self>>>>;
 }
 
@@ -36,8 +35,8 @@ impl Element for f64 {
     const SPARE: &'static LocalKey<RefCell<Vec<Vec<Self>>>> = &NUMBERS;
 }
 
-/// Returns a vector of `len` elements that hold anything: zeros, or what an earlier user left
-/// there.
+/// Returns a vector of `len` elements of unspecified contents: zeros, or the elements of an earlier
+/// user.
 pub(crate) fn take<T: Element>(len: u128, what: Quantity) -> Result<Vec<T>> {
     match spare(len) {
         Some(mut vector) => {
@@ -59,17 +58,17 @@ fn spare<T: Element>(len: u128) -> Option<Vec<T>> {
     })
 }
 
-/// Holds the memory of a vector for a later call of [`take`] on this thread, instead of older ones
-/// if there is no room.
+/// Retains the memory of a vector for a later call of [`take`] on this thread, evicting older
+/// vectors if there is no room.
 pub(crate) fn release<T: Element>(vector: Vec<T>) {
     if !(MIN_ELEMENTS..=MAX_ELEMENTS).contains(&vector.capacity()) {
         return;
     }
     T::SPARE.with_borrow_mut(|spare| {
         spare.push(vector);
-        let mut held: usize = spare.iter().map(Vec::capacity).sum();
-        while spare.len() > MAX_VECTORS || held > MAX_ELEMENTS {
-            held -= spare.remove(0).capacity();
+        let mut retained: usize = spare.iter().map(Vec::capacity).sum();
+        while spare.len() > MAX_VECTORS || retained > MAX_ELEMENTS {
+            retained -= spare.remove(0).capacity();
         }
     });
 }
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn released_vector_is_taken_again_unless_it_is_too_small_or_too_large() {
+    fn released_vector_is_reused_if_its_size_is_similar() {
         let vector: Vec<u64> = take(3 * MIN_ELEMENTS as u128, Quantity::Words).unwrap();
         let address = vector.as_ptr();
         release(vector);
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn released_vectors_stay_within_the_limits() {
+    fn released_vectors_are_limited_in_number_and_size() {
         for len in [MIN_ELEMENTS; 2 * MAX_VECTORS].into_iter().chain([MAX_ELEMENTS / 2 + 1; 3]) {
             release(vec![1.0_f64; len]);
             NUMBERS.with_borrow(|spare| {

@@ -1,7 +1,7 @@
 //! Encoding streams that share sequences; see [`aleatron_core::generator`].
 //!
-//! The integers of a sequence are made once, a block at a time, and compared with the thresholds of
-//! all streams that have it.
+//! The integers of a sequence are computed once, a block at a time, and compared with the
+//! thresholds of all streams that use it.
 
 use crate::encode::check_words;
 use crate::{Cpu, dispatch};
@@ -11,21 +11,22 @@ use aleatron_core::{Error, LayerSpec, Length, Quantity, Result, StreamMatrix, To
 use std::ops::Range;
 use std::time::Duration;
 
-/// Integers made at a time, whole words of them: few enough to stay in a second-level cache.
+/// Number of integers computed at a time, whole words of them: few enough to stay in a second-level
+/// cache.
 const BLOCK: usize = 1 << 14;
 
-/// Nanoseconds that comparing a word of integers takes, about; only the order of magnitude matters.
+/// Approximate nanoseconds of comparing a word of integers; only the order of magnitude matters.
 const COMPARE: usize = 20;
 
-/// Nanoseconds that making an integer takes, about.
+/// Approximate nanoseconds of computing an integer.
 const MAKE: usize = 2;
 
-/// Words a thread compares at a time at least.
+/// The least number of words that a thread compares at a time.
 const MIN_GRAIN: usize = 256;
 
 impl Cpu {
-    /// One stream per threshold: stream r has sequence `r % period` of those that [`Sequence::nth`]
-    /// of the first one numbers, and its bit k is 1 where `U_k` is below the threshold.
+    /// Encodes one stream per threshold: stream r has sequence `r % period` of [`Sequence::nth`] of
+    /// the first one, and its bit k is 1 if `U_k` is below the threshold.
     ///
     /// ```
     /// use aleatron_core::Length;
@@ -40,8 +41,8 @@ impl Cpu {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Zero`] for a period of 0, [`Error::Mismatch`] where `out` does not hold just the
-    /// words of the streams, [`Error::TooLarge`] where the generator has too few sequences.
+    /// Returns [`Error::Zero`] for a period of 0, [`Error::Mismatch`] unless `out` has exactly the
+    /// words of the streams, [`Error::TooLarge`] if the generator has too few sequences.
     pub fn encode_sequences(
         &self,
         first: &Sequence,
@@ -68,11 +69,11 @@ impl Cpu {
         Ok(())
     }
 
-    /// As [`Self::encode_sequences`], stream r with the sequence that `numbers[r]` numbers.
+    /// Encodes like [`Self::encode_sequences`], with sequence `numbers[r]` for stream r.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one number per stream or `out` does not hold just the
-    /// words of the streams, [`Error::TooLarge`] where the generator has too few sequences.
+    /// Returns [`Error::Mismatch`] unless there is one number per stream and `out` has exactly the
+    /// words of the streams, [`Error::TooLarge`] if the generator has too few sequences.
     pub fn encode_numbered_sequences(
         &self,
         first: &Sequence,
@@ -96,7 +97,7 @@ impl Cpu {
             + nanoseconds(n_sequences.saturating_mul(length.bits()), MAKE);
         let groups: Vec<_> = streams.chunk_by_mut(|a, b| a.1 == b.1).collect();
         self.pool.for_each(groups.into_iter(), cost, |streams| {
-            // Never an error: it was checked before any work.
+            // Never fails: the sequences were checked before any work.
             let Some(Ok(sequence)) = streams.first().map(|(_, number)| siblings.nth(**number))
             else {
                 return;
@@ -113,10 +114,10 @@ impl Cpu {
         Ok(())
     }
 
-    /// The streams of a sequence, one per threshold.
+    /// Encodes the streams of a sequence, one per threshold.
     ///
     /// # Errors
-    /// [`Error::Memory`] where the streams do not fit.
+    /// Returns [`Error::Memory`] if the streams do not fit.
     pub fn encode_sequence(
         &self,
         sequence: &Sequence,
@@ -128,13 +129,13 @@ impl Cpu {
         Ok(streams)
     }
 
-    /// The input streams of a layer with shared sequences, samples of `n_inputs` one after the
-    /// other.
+    /// Encodes the input streams of a layer with shared sequences, samples of `n_inputs` one after
+    /// the other.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the thresholds are not whole
-    /// samples, [`Error::TooLarge`] where the generator has too few sequences,
-    /// [`Error::Memory`] where the streams do not fit.
+    /// Returns [`Error::Zero`] without inputs, [`Error::Ragged`] unless the thresholds are whole
+    /// samples, [`Error::TooLarge`] if the generator has too few sequences, [`Error::Memory`] if
+    /// the streams do not fit.
     pub fn encode_shared_inputs(
         &self,
         sequences: &OperandSequences,
@@ -148,12 +149,12 @@ impl Cpu {
         Ok(streams)
     }
 
-    /// Writes the weight streams of a layer with shared sequences, one per weight in their order.
+    /// Encodes the weight streams of a layer with shared sequences, one per weight in their order.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where `out` does not hold just the words of the streams,
-    /// [`Error::TooLarge`] where the generator has too few sequences, [`Error::Memory`] where
-    /// what is made on the way does not fit.
+    /// Returns [`Error::Mismatch`] unless `out` has exactly the words of the streams,
+    /// [`Error::TooLarge`] if the generator has too few sequences, [`Error::Memory`] if temporary
+    /// data do not fit.
     pub fn encode_shared_weights(
         &self,
         spec: &LayerSpec,
@@ -173,7 +174,7 @@ impl Cpu {
                 self.encode_sequences(weights, thresholds, n, length, out)
             }
             (Sharing::OnePerStream, Topology::Dense { .. } | Topology::Conv(_)) => {
-                // Numbers add up: those from a later sequence on are the later numbers.
+                // Numbers add up: number n from sequence m on is number m + n.
                 let first = weights.nth(first_neuron.saturating_mul(n))?;
                 self.encode_sequences(&first, thresholds, thresholds.len().max(1), length, out)
             }
@@ -194,7 +195,7 @@ impl Cpu {
         }
     }
 
-    /// Few sequences: the threads share out the streams of each, block by block.
+    /// Encodes with few sequences: the threads divide the streams of each, block by block.
     fn share_streams(&self, job: &Job<'_>, sequence: &Sequence, q: usize, out: &mut [u64]) {
         let streams = out.chunks_exact_mut(job.length.words()).zip(job.thresholds);
         let mut streams: Vec<_> = streams.skip(q).step_by(job.period).collect();
@@ -213,7 +214,8 @@ impl Cpu {
         }
     }
 
-    /// Many sequences: the threads share them out, each making the integers of its own.
+    /// Encodes with many sequences: the threads divide them, each computing the integers of its
+    /// own.
     fn share_sequences(&self, job: &Job<'_>, siblings: &Siblings, out: &mut [u64]) -> Result<()> {
         let words = job.length.words();
         let n_sequences = job.period.min(job.thresholds.len());
@@ -222,22 +224,22 @@ impl Cpu {
             (0..n_sequences).step_by(per_item).map(|first| (first, Vec::new())).collect();
         let outs = out.chunks_mut(job.period.saturating_mul(words));
         for (out, thresholds) in outs.zip(job.thresholds.chunks(job.period)) {
-            let pieces = out.chunks_mut(per_item * words).zip(thresholds.chunks(per_item));
-            for ((_, pieces), piece) in items.iter_mut().zip(pieces) {
-                pieces.push(piece);
+            let chunks = out.chunks_mut(per_item * words).zip(thresholds.chunks(per_item));
+            for ((_, chunks), chunk) in items.iter_mut().zip(chunks) {
+                chunks.push(chunk);
             }
         }
         let cost = nanoseconds(job.thresholds.len().saturating_mul(words), COMPARE)
             + nanoseconds(n_sequences.saturating_mul(job.length.bits()), MAKE);
-        self.pool.try_for_each(items.into_iter(), cost, |(first, mut pieces)| {
+        self.pool.try_for_each(items.into_iter(), cost, |(first, mut chunks)| {
             let mut block = vec![0; BLOCK.min(job.length.bits())];
             for i in 0..per_item.min(n_sequences - first) {
                 let sequence = siblings.nth(first + i)?;
                 let mut values = sequence.values();
                 for range in blocks(job.length) {
                     let block = next_block(&mut values, &range, job.length, &mut block);
-                    for (out, thresholds) in &mut pieces {
-                        // The last period may not be whole.
+                    for (out, thresholds) in &mut chunks {
+                        // The last period may be partial.
                         if let (Some(out), Some(&threshold)) =
                             (out.chunks_exact_mut(words).nth(i), thresholds.get(i))
                         {
@@ -250,7 +252,7 @@ impl Cpu {
         })
     }
 
-    /// Makes the words of a block of integers. The sign of a threshold is not in its stream.
+    /// Compares a block of integers with a threshold, ignoring its sign.
     fn compare(&self, values: &[u32], threshold: u64, out: &mut [u64]) {
         match u32::try_from(magnitude(threshold)) {
             Ok(threshold) => dispatch::compare(self.tier, values, threshold, out),
@@ -272,13 +274,13 @@ struct Job<'a> {
     length: Length,
 }
 
-/// The words of a stream, a block at a time.
+/// Returns the words of a stream, a block at a time.
 fn blocks(length: Length) -> impl Iterator<Item = Range<usize>> {
     let (words, step) = (length.words(), BLOCK / 64);
     (0..words).step_by(step).map(move |start| start..words.min(start + step))
 }
 
-/// The next integers of a sequence, those of the given words.
+/// Returns the next integers of a sequence, for the given words.
 fn next_block<'a>(
     values: &mut Values,
     words: &Range<usize>,
@@ -291,8 +293,8 @@ fn next_block<'a>(
     block
 }
 
-/// Checks that a generator has `n` sequences, before any work: the error is that of the first one
-/// it lacks.
+/// Checks that a generator has `n` sequences, before any work; the error is that of the first
+/// missing one.
 fn check_sequences(siblings: &Siblings, n: usize) -> Result<()> {
     match n.checked_sub(1).map(|last| siblings.nth(last)) {
         Some(Err(_)) => (0..n).try_for_each(|q| siblings.nth(q).map(|_| ())),

@@ -1,12 +1,11 @@
-//! Signed operands: streams complemented where they are negative, and what the complements add to
-//! the ones that rows share.
+//! Signed operands: negative streams are complemented, and counts are corrected for the
+//! complements.
 //!
-//! Let w' be the complement of a weight stream w where the weight is negative, else w itself, and
-//! x' likewise for an input. The sum of the products, each with its sign, is then the ones that w'
-//! and x' share, less the ones of x' under negative weights, less the ones of w' under negative
-//! inputs, plus the length for each pair of negative operands. So signed rows are counted by the
-//! kernels of unipolar ones, and what is to be taken away afterwards is one addition per weight,
-//! whatever the length.
+//! Let w' be the complement of a weight stream w if the weight is negative, otherwise w itself, and
+//! x' likewise for an input. The sum of the signed products is then the ones that w' and x' share,
+//! minus the ones of x' under negative weights, minus the ones of w' under negative inputs, plus
+//! the length for each pair of negative operands. So signed rows are counted by the kernels of
+//! unipolar ones, and the correction afterwards is one addition per weight, whatever the length.
 
 use crate::arch::portable::signed as portable;
 use crate::cost::Costs;
@@ -17,13 +16,13 @@ use std::ops::Range;
 
 pub(crate) use crate::arch::portable::signed::Term;
 
-/// Rows of inputs summed together.
+/// Number of rows of inputs summed together.
 const TOGETHER: usize = 4;
 
 /// The longest streams whose ones are summed in 16 bits.
 const NARROW: usize = i16::MAX as usize;
 
-/// The width of the integers that ones are summed in.
+/// The width of the integers for sums of ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TermWidth {
     /// 16 bits.
@@ -48,7 +47,7 @@ pub(crate) enum CountLayout {
     ByWeightRow,
 }
 
-/// What the complements of a matrix of weight streams add.
+/// The corrections for the complements of a matrix of weight streams.
 #[derive(Debug, Clone)]
 pub(crate) struct SignTable {
     n_rows: usize,
@@ -57,9 +56,9 @@ pub(crate) struct SignTable {
     values: Values,
 }
 
-/// The ones of each weight stream before it was complemented, below 0 where it was: by block of
-/// [`LANES`] rows, then by stream. A negative weight whose stream has no ones is left as it is: it
-/// counts neither up nor down.
+/// The ones of each weight stream before it was complemented, negated if it was: by block of
+/// [`LANES`] rows, then by stream. A negative weight whose stream has no ones is not complemented:
+/// it counts neither up nor down.
 #[derive(Debug, Clone)]
 enum Values {
     Narrow(Vec<[i16; LANES]>),
@@ -67,8 +66,8 @@ enum Values {
 }
 
 impl SignTable {
-    /// Complements the streams of negative weights, rows of `per_row` streams, and keeps what that
-    /// adds.
+    /// Complements the streams of negative weights, rows of `per_row` streams, and stores the
+    /// corrections.
     pub(crate) fn new(
         cpu: &Cpu,
         streams: &mut [u64],
@@ -96,19 +95,19 @@ impl SignTable {
         Ok(Self { n_rows, per_row, length, values })
     }
 
-    /// The blocks of rows.
+    /// Returns the number of blocks of rows.
     pub(crate) fn n_blocks(&self) -> usize {
         self.n_rows.div_ceil(LANES)
     }
 
-    /// The rows of some blocks.
+    /// Returns the rows of some blocks.
     pub(crate) fn rows_of(&self, blocks: &Range<usize>) -> Range<usize> {
         (blocks.start * LANES).min(self.n_rows)..(blocks.end * LANES).min(self.n_rows)
     }
 
-    /// Subtracts what the complements added from `counts`, of some rows of inputs and the weight
-    /// rows of `blocks`.
-    pub(crate) fn take_away(
+    /// Subtracts the corrections from `counts`, of some rows of inputs and the weight rows of
+    /// `blocks`.
+    pub(crate) fn subtract(
         &self,
         tier: Tier,
         terms: TermRows<'_>,
@@ -119,15 +118,15 @@ impl SignTable {
         match (&self.values, terms) {
             (Values::Narrow(values), TermRows::Narrow(terms)) => {
                 let at_once = NARROW / self.length.bits();
-                self.take_away_terms(tier, values, &terms, blocks, layout, counts, at_once);
+                self.subtract_terms(tier, values, &terms, blocks, layout, counts, at_once);
             }
             (Values::Wide(values), TermRows::Wide(terms)) => {
-                self.take_away_terms(tier, values, &terms, blocks, layout, counts, self.per_row);
+                self.subtract_terms(tier, values, &terms, blocks, layout, counts, self.per_row);
             }
-            // Terms are made for the length of the table.
+            // Terms are computed for the length of the table.
             _ => {
                 return Err(Error::Internal {
-                    place: "cpu::signed::take_away, terms of another length",
+                    place: "cpu::signed::subtract, terms of another length",
                 });
             }
         }
@@ -135,8 +134,8 @@ impl SignTable {
     }
 
     /// Sums `at_once` terms in an integer of their own width.
-    #[expect(clippy::too_many_arguments, reason = "those of `take_away`, by width")]
-    fn take_away_terms<T: SumTerms>(
+    #[expect(clippy::too_many_arguments, reason = "those of `subtract`, by width")]
+    fn subtract_terms<T: SumTerms>(
         &self,
         tier: Tier,
         values: &[[T; LANES]],
@@ -241,7 +240,7 @@ struct SomeTerms<'a, T, const S: usize> {
 
 /// Integers that terms are summed in.
 trait SumTerms: Term + Into<i64> {
-    /// What the complements of a block of weight rows and of rows of inputs added.
+    /// Returns the corrections for a block of weight rows and rows of inputs.
     fn sum<const S: usize>(
         tier: Tier,
         values: &[[Self; LANES]],
@@ -268,7 +267,7 @@ impl SumTerms for i64 {
         values: &[[Self; LANES]],
         terms: SomeTerms<'_, Self, S>,
     ) -> [[Self; LANES]; S] {
-        // Streams are so long that their terms hardly matter.
+        // Streams are so long that the cost of their terms is negligible.
         match terms.masks {
             None => portable::ones_of_negative(values, terms.ones),
             Some(masks) => portable::ones_of_either(values, terms.ones, masks),
@@ -316,8 +315,8 @@ pub(crate) fn complement(stream: &mut [u64], length: Length) {
     }
 }
 
-/// What rows of input streams bring to [`SignTable::take_away`]: the ones of each, as it is after
-/// complementing, and a mask of -1 for each that is negative.
+/// The terms of rows of input streams for [`SignTable::subtract`]: the ones of each stream after
+/// complementing, and a mask of -1 for each negative one.
 #[derive(Debug)]
 pub(crate) enum Terms {
     Narrow(TermsOf<i16>),
@@ -347,7 +346,7 @@ impl Terms {
         }
     }
 
-    /// Complements the streams of negative inputs, and says what they bring.
+    /// Complements the streams of negative inputs, and returns their terms.
     pub(crate) fn new(tier: Tier, words: &mut [u64], length: Length, negative: &[bool]) -> Self {
         let per_stream = length.words();
         let mut ones = vec![0; negative.len()];
@@ -377,8 +376,8 @@ impl Terms {
 mod tests {
     use super::*;
 
-    /// Terms of streams that are too long for the integers of a table leave no counts behind that
-    /// look like results.
+    /// Terms of streams that are too long for the integers of a table must not leave counts that
+    /// look valid.
     #[test]
     fn terms_of_another_length_are_an_internal_error() {
         let cpu = Cpu::new(Tier::current().unwrap(), crate::threads::current().unwrap());
@@ -386,7 +385,7 @@ mod tests {
         let table = SignTable::new(&cpu, &mut vec![0; short.words()], 1, short, &[true]).unwrap();
         let terms = Terms::new(cpu.tier(), &mut vec![0; long.words()], long, &[true]);
         let layout = CountLayout::ByInputRow;
-        let refused = table.take_away(cpu.tier(), terms.rows(0..1, 1), 0..1, layout, &mut [0]);
+        let refused = table.subtract(cpu.tier(), terms.rows(0..1, 1), 0..1, layout, &mut [0]);
         assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     }
 }

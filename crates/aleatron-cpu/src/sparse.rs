@@ -1,4 +1,4 @@
-//! Counting sparse layers: work and memory by the connection.
+//! Counting sparse layers, with work and memory proportional to the connections.
 
 use crate::cost::Costs;
 use crate::dense::matches;
@@ -9,11 +9,10 @@ use aleatron_core::{
 };
 use std::ops::Range;
 
-/// Neurons a thread takes at a time.
+/// Number of neurons that a thread takes at a time.
 const GRAIN: usize = 8;
 
-/// The weights of a sparse layer: a packed stream per connection, and which of them are negative
-/// where there are signs.
+/// The weights of a sparse layer: a packed stream per connection, with the signs of a signed layer.
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionWeights<'a> {
     pub(crate) connections: &'a Connections,
@@ -24,14 +23,14 @@ pub(crate) struct ConnectionWeights<'a> {
 }
 
 impl Cpu {
-    /// The counts of a sparse layer without signs, row-major of samples by neurons: `weights` holds
-    /// one packed stream per connection, `inputs` packed rows of samples by inputs. Tails must
-    /// be clean.
+    /// Counts a sparse layer without signs, row-major of samples by neurons: `weights` holds one
+    /// packed stream per connection, `inputs` packed rows of samples by inputs. Bits beyond the
+    /// length must be zero.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one weight stream per connection, or signs are
-    /// needed, [`Error::Ragged`] where the inputs are not whole samples, [`Error::Memory`]
-    /// where the counts do not fit.
+    /// Returns [`Error::Mismatch`] unless there is one weight stream per connection, or if signs
+    /// are needed, [`Error::Ragged`] unless the inputs are whole samples, [`Error::Memory`] if the
+    /// counts do not fit.
     pub fn sparse_counts(
         &self,
         connections: &Connections,
@@ -45,8 +44,8 @@ impl Cpu {
         self.connection_counts(&weights, inputs, &[])
     }
 
-    /// The counts of a sparse layer; of a signed one, the inputs are the streams of magnitudes, and
-    /// which of them are negative.
+    /// Counts a sparse layer; for a signed layer, the inputs are streams of magnitudes with their
+    /// signs.
     pub(crate) fn connection_counts(
         &self,
         weights: &ConnectionWeights<'_>,
@@ -107,7 +106,7 @@ impl Cpu {
                         match polarity {
                             Polarity::Unipolar => shared,
                             Polarity::Bipolar => matches(shared, ones(w), ones(x), bits),
-                            // Wraps, rather than panics, for counts that no streams have.
+                            // Wraps instead of panicking for counts that no streams have.
                             Polarity::Signed if is_down(start + k, input as usize) => {
                                 bits.wrapping_sub(shared)
                             }
@@ -120,12 +119,11 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// The counts of inputs that are yet to be encoded: `inputs` are thresholds of samples by
-    /// inputs, that of input 0 of the first sample is drawn at `address`. The rest is as for
-    /// [`Self::sparse_counts`].
+    /// Encodes and counts inputs: `inputs` are thresholds of samples by inputs, and input 0 of the
+    /// first sample is drawn at `address`. Other arguments are as for [`Self::sparse_counts`].
     ///
     /// # Errors
-    /// As [`Self::sparse_counts`] and [`Self::encode_rows`].
+    /// As for [`Self::sparse_counts`] and [`Self::encode_rows`].
     pub fn sparse_counts_of(
         &self,
         connections: &Connections,
@@ -140,8 +138,8 @@ impl Cpu {
         self.connection_counts_of(&weights, inputs, &[], address)
     }
 
-    /// The counts of inputs that are yet to be encoded; of a signed layer, of their magnitudes, and
-    /// which of them are negative.
+    /// Encodes and counts inputs; for a signed layer, thresholds of their magnitudes with their
+    /// signs.
     pub(crate) fn connection_counts_of(
         &self,
         weights: &ConnectionWeights<'_>,
@@ -166,6 +164,6 @@ impl Cpu {
             self.connection_counts(weights, words, signs)
         };
         let inputs = Thresholds::Checked(inputs);
-        self.encode_in_pieces(inputs, n_inputs, weights.length, address, n_neurons, count)
+        self.encode_in_chunks(inputs, n_inputs, weights.length, address, n_neurons, count)
     }
 }

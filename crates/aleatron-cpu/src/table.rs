@@ -1,9 +1,9 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see
 //! [`aleatron_core::generator`].
 //!
-//! The cost of a layer is one lookup per product, whatever the length: with one pair of sequences
-//! for all, the rows of one table; with one pair per input, a row made for each sample and input.
-//! Tables of signed layers are those of magnitudes, and what is looked up is added or taken away.
+//! The cost of a layer is one look-up per product, whatever the length: with one pair of sequences
+//! for all, in the rows of one table; with one pair per input, in a row computed for each sample
+//! and input. Tables of signed layers are those of magnitudes, and entries are added or subtracted.
 
 use crate::error::Error;
 use crate::{Cpu, Tier, dispatch};
@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Samples in a tile at most: those with equal thresholds share a row.
+/// The largest number of samples in a tile: samples with equal thresholds share a row.
 const GROUP: usize = 64;
 
-/// What sums of signed entries of 16 bits may be at most.
+/// The limit of sums of signed entries of 16 bits.
 pub(crate) const MAX_NARROW_SUM: usize = i16::MAX as usize;
 
-/// The weights of a dense layer with shared sequences, ready to be counted by
-/// [`Cpu::table_counts`].
+/// The weights of a dense layer with shared sequences, prepared for [`Cpu::table_counts`].
 #[derive(Debug, Clone)]
 pub struct TabledWeights {
     shape: DenseShape,
@@ -45,7 +44,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// A table whose rows are those of a polarity.
+    /// Creates the tables of a polarity.
     pub(crate) fn new(table: CountTable, polarity: Polarity) -> Result<Self, CoreError> {
         let negative = match polarity {
             Polarity::Unipolar | Polarity::Bipolar => None,
@@ -54,8 +53,7 @@ impl Tables {
         Ok(Self { table, negative })
     }
 
-    /// The row of a threshold with its sign: entries of a negative one are those of signed
-    /// integers.
+    /// Returns the row of a signed threshold: entries of a negative one are signed integers.
     pub(crate) fn row(&self, threshold: u64) -> &[u32] {
         match &self.negative {
             Some(negative) if is_negative(threshold) => negative.row(magnitude(threshold)),
@@ -63,8 +61,8 @@ impl Tables {
         }
     }
 
-    /// The rows of all thresholds without signs, one after the other, and how long each is. Their
-    /// entries are at most the length, which fits 16 bits.
+    /// Returns the rows of all thresholds without signs, one after the other, and their length.
+    /// Entries are at most the stream length, which fits 16 bits.
     pub(crate) fn narrow_rows(&self) -> Result<(usize, Vec<u16>), CoreError> {
         let counts = self.table.counts();
         let mut rows = memory::with_capacity(counts.len() as u128, Quantity::CountTable)?;
@@ -73,22 +71,22 @@ impl Tables {
     }
 }
 
-/// A threshold, of at most 12 bits and one more, as what looks an entry up: with its sign in the
-/// highest bit.
+/// Converts a threshold of at most 12 bits and one more to an index, with its sign in the highest
+/// bit.
 pub(crate) fn index(threshold: u64) -> u16 {
     let sign = if is_negative(threshold) { dispatch::NEGATIVE_ENTRY } else { 0 };
     magnitude(threshold) as u16 | sign
 }
 
 impl TabledWeights {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron; those of a
-    /// signed layer have signs, see [`aleatron_core::threshold::NEGATIVE`].
+    /// Creates the layer of `shape` with weights of the given thresholds, row-major by neuron;
+    /// thresholds of a signed layer have signs, see [`aleatron_core::threshold::NEGATIVE`].
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index
-    /// of a threshold past `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table
-    /// or one more than the generator has, and for [`Sharing::OnePerStream`], which only bits
-    /// can count; [`CoreError::Memory`] where the tables do not fit.
+    /// Returns [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with
+    /// the index of a threshold above `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a
+    /// table or a missing sequence, and for [`Sharing::OnePerStream`], which only bit-by-bit
+    /// counting supports; [`CoreError::Memory`] if the tables do not fit.
     pub fn new(shape: DenseShape, pairing: &Pairing, thresholds: &[u64]) -> Result<Self, Error> {
         let (n, m) = (shape.n_inputs(), shape.n_neurons());
         if thresholds.len() != shape.n_weights() {
@@ -119,19 +117,19 @@ impl TabledWeights {
         Ok(Self { shape, input_width: pairing.inputs.width(), thresholds, rows })
     }
 
-    /// The shape of the layer.
+    /// Returns the shape of the layer.
     #[must_use]
     pub fn shape(&self) -> &DenseShape {
         &self.shape
     }
 
-    /// The thresholds of some neurons at an input.
+    /// Returns the thresholds of some neurons at an input.
     fn thresholds(&self, input: usize, neurons: &Range<usize>) -> &[u16] {
         let first = input * self.shape.n_neurons();
         &self.thresholds[first + neurons.start..first + neurons.end]
     }
 
-    /// Adds up the counts of one tile.
+    /// Sums the counts of one tile.
     fn fill(&self, tier: Tier, tile: Tile<'_>) {
         let (n, neurons) = (self.shape.n_inputs(), &tile.neurons);
         let is_signed = self.shape.polarity() == Polarity::Signed;
@@ -157,20 +155,20 @@ impl TabledWeights {
                 }
             }
             Rows::OnePerInput(prefixes) => {
-                let mut made = Vec::new();
+                let mut rows = Vec::new();
                 for (input, prefixes) in prefixes.iter().enumerate() {
                     let (len, mut known) = (prefixes.row_len(), BTreeMap::new());
-                    made.clear();
+                    rows.clear();
                     let samples = tile.inputs.chunks_exact(n).map(|inputs| inputs[input]);
                     for (threshold, counts) in
                         samples.zip(tile.counts.chunks_exact_mut(neurons.len()))
                     {
-                        let first = *known.entry(magnitude(threshold)).or_insert(made.len());
-                        if first == made.len() {
-                            prefixes.append_row(magnitude(threshold), &mut made);
+                        let first = *known.entry(magnitude(threshold)).or_insert(rows.len());
+                        if first == rows.len() {
+                            prefixes.append_row(magnitude(threshold), &mut rows);
                         }
                         let (row, thresholds) =
-                            (&made[first..first + len], self.thresholds(input, neurons));
+                            (&rows[first..first + len], self.thresholds(input, neurons));
                         match is_signed {
                             false => add_one(row, thresholds, counts),
                             true => {
@@ -184,7 +182,7 @@ impl TabledWeights {
         }
     }
 
-    /// About what `samples` cost on one thread; only the order of magnitude matters.
+    /// Estimates the cost of `samples` on one thread; only the order of magnitude matters.
     fn cost(&self, samples: usize) -> Duration {
         let per_input = match &self.rows {
             Rows::OneForAll(_) => 0,
@@ -207,7 +205,7 @@ struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// One sample's tile as tiles of `step` neurons.
+    /// Splits one sample's tile into tiles of `step` neurons.
     fn split(self, step: usize) -> impl Iterator<Item = Tile<'a>> {
         let (inputs, starts) = (self.inputs, self.neurons.step_by(step));
         let parts = starts.zip(self.counts.chunks_mut(step));
@@ -219,8 +217,8 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// Adds to each count what it looks up in a row for each input, `thresholds` being those of the
-/// counts at an input.
+/// Adds the entries of a row for each input to the counts, `thresholds` being those of the counts
+/// at an input.
 pub(crate) fn add_rows<'t>(
     tier: Tier,
     length: Length,
@@ -230,8 +228,8 @@ pub(crate) fn add_rows<'t>(
     counts: &mut [u64],
 ) {
     let (fours, rest) = rows.as_chunks::<4>();
-    // A count is at most the length, so as many as this add up in 16 bits, of which one is the sign
-    // where there are signs.
+    // A count is at most the length, so this number of entries fits a sum of 16 bits, one of which
+    // is the sign if there are signs.
     let is_signed = polarity == Polarity::Signed;
     let most = if is_signed { MAX_NARROW_SUM } else { usize::from(u16::MAX) };
     let together = most / (4 * length.bits());
@@ -275,8 +273,8 @@ fn add_one(row: &[u32], thresholds: &[u16], counts: &mut [u64]) {
     }
 }
 
-/// Adds entries times `sign`, or takes them away where the threshold is negative. Entries are those
-/// of signed integers.
+/// Adds entries times `sign`, or subtracts them if the threshold is negative. Entries are signed
+/// integers.
 fn add_one_signed(row: &[u32], sign: i64, thresholds: &[u16], counts: &mut [u64]) {
     for (count, &t) in counts.iter_mut().zip(thresholds) {
         let entry = sign * i64::from(row[usize::from(t & !dispatch::NEGATIVE_ENTRY)] as i32);
@@ -286,12 +284,12 @@ fn add_one_signed(row: &[u32], sign: i64, thresholds: &[u16], counts: &mut [u64]
 }
 
 impl Cpu {
-    /// The counts of a layer for inputs of the given thresholds, samples one after the other:
-    /// equal, without the bits, to those of the streams that the layer's pairing encodes.
+    /// Counts a layer for inputs of the given thresholds, samples one after the other: the counts
+    /// equal those of the streams that the layer's pairing encodes.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
-    /// the index of a threshold past `2^W`, [`CoreError::Memory`] where the counts do not fit.
+    /// Returns [`CoreError::Ragged`] if the inputs are not whole samples, [`CoreError::OutOfRange`]
+    /// with the index of a threshold past `2^W`, [`CoreError::Memory`] if the counts do not fit.
     pub fn table_counts(&self, weights: &TabledWeights, inputs: &[u64]) -> Result<Vec<u64>, Error> {
         let shape = weights.shape();
         let (n, m, samples) =

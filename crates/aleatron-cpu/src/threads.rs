@@ -1,9 +1,9 @@
-//! Threads: a pool that the calling thread works in too, and that can be replaced at any time.
+//! Threads: a pool that includes the calling thread, and that can be replaced at any time.
 //!
-//! Work is cut into items that any thread may take; which thread takes which affects nothing but
-//! time. Work that costs less than handing some of it over stays on the calling thread; what it
-//! costs is measured, see `cost.rs`. Handing over is cheap only while the workers do not sleep, so
-//! they spin-wait for a moment after each operation.
+//! Work is divided into items that any thread may take; the assignment affects nothing but time.
+//! Work that costs less than waking workers stays on the calling thread; its cost is measured, see
+//! `cost.rs`. Workers are fast to start only while they do not sleep, so they spin-wait for a
+//! moment after each operation.
 
 use crate::error::Error;
 use crate::process;
@@ -17,49 +17,46 @@ use std::time::{Duration, Instant};
 /// and waking a worker takes longer than many operations.
 const WORKER_SPIN: Duration = Duration::from_micros(200);
 
-/// How long a caller that has run out of work spin-waits for the workers to finish before it
-/// sleeps.
+/// How long a caller without work spin-waits for the workers to finish before it sleeps.
 const SPIN_BEFORE_SLEEP: Duration = Duration::from_micros(100);
 
-/// A pool of threads. The caller of an operation is one of them, so a pool of one has no thread of
-/// its own.
+/// A pool of threads. The caller of an operation is one of them, so a pool of one has no additional
+/// thread.
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
     workers: Option<Workers>,
     hand_over: HandOver,
-    /// The [`process::generation`] it was made in: a child of a fork has none of its workers.
+    /// The [`process::generation`] of its creation: a child of a fork has none of its workers.
     generation: usize,
 }
 
-/// What work must cost for handing some of it over to pay.
+/// The least cost of work that is worth distributing.
 ///
-/// Not measured: what a machine does in the first microseconds of a process says little about
-/// later.
+/// Not measured: timings of the first microseconds of a process say little about later ones.
 #[derive(Debug, Clone, Copy)]
 struct HandOver {
-    /// To workers that spin.
+    /// To spinning workers.
     spinning: Duration,
-    /// To workers that sleep.
+    /// To sleeping workers.
     sleeping: Duration,
 }
 
 impl HandOver {
-    /// A few times what handing over takes: 1 to 3 us, and 15 to 30 us where a worker must be
-    /// woken.
+    /// A few times the cost of distribution: 1 to 3 us, and 15 to 30 us if a worker must be woken.
     const USUAL: Self =
         Self { spinning: Duration::from_micros(10), sleeping: Duration::from_micros(50) };
 
-    /// Any work is handed over.
+    /// All work is distributed.
     const NOTHING: Self = Self { spinning: Duration::ZERO, sleeping: Duration::ZERO };
 }
 
 impl Pool {
-    /// A pool of `threads`, or of one per core for 0.
+    /// Creates a pool of `threads`, or of one per core for 0.
     ///
     /// # Errors
-    /// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system
-    /// would not start them.
+    /// Returns [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] if the
+    /// system could not start them.
     pub fn new(threads: usize) -> Result<Self, Error> {
         let (threads, limit) = (if threads == 0 { cores() } else { threads }, max_threads());
         if threads > limit {
@@ -76,29 +73,29 @@ impl Pool {
         Ok(Self { threads, workers, hand_over: HandOver::USUAL, generation: process::generation() })
     }
 
-    /// A pool that shares out all work, however small, as if that cost nothing: for tests of its
-    /// results.
+    /// Creates a pool that distributes all work, however small, for tests of its results.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn eager(threads: usize) -> Result<Self, Error> {
         let mut pool = Self::new(threads)?;
         pool.hand_over = HandOver::NOTHING;
         Ok(pool)
     }
 
-    /// The threads, the calling one included.
+    /// Returns the number of threads, including the calling one.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Runs `task` on every item, on the calling thread and as many others as pay, and returns when
-    /// all are done. Any thread may take any item, in the order in which the iterator gives
-    /// them; a few large ones for each thread are best.
+    /// Runs `task` on every item, on the calling thread and as many others as pay off, and returns
+    /// when all are done. Any thread may take any item, in the order of the iterator; a few large
+    /// items for each thread are best.
     ///
-    /// `cost` is about what all items would take on one thread. Where that does not pay for handing
-    /// some over, the caller does them all; below some ten microseconds it always does.
+    /// `cost` is the approximate time of all items on one thread. If it is too short to be worth
+    /// distributing, the caller runs all items; above some ten microseconds, work is always
+    /// distributed.
     ///
     /// ```
     /// use aleatron_cpu::Pool;
@@ -112,14 +109,14 @@ impl Pool {
     /// ```
     ///
     /// # Panics
-    /// Where `task` does: on another thread, the panic is passed on to the caller once the others
+    /// Panics if `task` does: a panic on another thread is propagated to the caller once the others
     /// are done.
     pub fn for_each<I>(&self, items: I, cost: Duration, task: impl Fn(I::Item) + Sync)
     where
         I: ExactSizeIterator + Send,
         I::Item: Send,
     {
-        // Each thread is to have something to do.
+        // At most as many threads as items.
         let most = cost.as_nanos() / self.hand_over.spinning.as_nanos().max(1);
         let helpers = (self.threads - 1).min(items.len().saturating_sub(1)).min(most as usize);
         match &self.workers {
@@ -133,14 +130,14 @@ impl Pool {
         }
     }
 
-    /// Does the tasks of all items, as [`Self::for_each`] does, and returns the first error that a
-    /// task ended with. The other tasks are done all the same.
+    /// Runs the tasks of all items, as [`Self::for_each`] does, and returns the first error of a
+    /// task. The other tasks still run.
     ///
     /// # Errors
-    /// Those of `task`.
+    /// Returns the first error of `task`.
     ///
     /// # Panics
-    /// As [`Self::for_each`].
+    /// As for [`Self::for_each`].
     pub fn try_for_each<I, E>(
         &self,
         items: I,
@@ -161,12 +158,12 @@ impl Pool {
         first.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Whether the workers are threads of this process, and not of one that it was forked from.
+    /// Returns whether the workers are threads of this process, and not of its parent.
     fn has_workers(&self) -> bool {
         self.generation == process::generation()
     }
 
-    /// Whether work of this cost is worth handing over now.
+    /// Returns whether work of this cost is worth distributing now.
     fn pays(&self, workers: &Workers, cost: Duration) -> bool {
         let HandOver { spinning, sleeping } = self.hand_over;
         if cost <= spinning {
@@ -175,7 +172,7 @@ impl Pool {
         if workers.are_spinning() || cost > sleeping {
             return true;
         }
-        // Not this time; but where one such call follows another, the workers spin for the next.
+        // Not this time; but if such calls follow each other, the workers spin for the next.
         if workers.missed_before() {
             workers.spin();
         }
@@ -185,30 +182,29 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Workers that are not there cannot be told to end, and a lock of theirs may be held for
-        // ever.
+        // Workers of another process cannot be joined, and a lock of theirs may never be released.
         if !self.has_workers() {
             std::mem::forget(self.workers.take());
         }
     }
 }
 
-/// The threads beside the caller.
+/// The threads other than the caller.
 #[derive(Debug)]
 struct Workers {
     pool: rayon::ThreadPool,
     spin_wait: Arc<SpinWait>,
 }
 
-/// Whether workers spin-wait, and until when.
+/// The state of spin-waiting workers.
 #[derive(Debug)]
 struct SpinWait {
     start: Instant,
-    /// Nanoseconds from the start.
+    /// End of spin-waiting, in nanoseconds from the start.
     until: AtomicU64,
     is_active: AtomicBool,
-    /// When work was last kept from the workers because they slept, in nanoseconds from the start;
-    /// 0 for never.
+    /// When work was last not distributed because workers slept, in nanoseconds from the start; 0
+    /// for never.
     missed: AtomicU64,
 }
 
@@ -236,8 +232,8 @@ impl Workers {
                 });
             }
             work();
-            // The scope would put this thread to sleep at once, though the others have seldom much
-            // left to do.
+            // The scope would put this thread to sleep immediately, though the others rarely have
+            // much left to do.
             let start = Instant::now();
             for i in 0.. {
                 if busy.load(Ordering::Acquire) == 0 || start.elapsed() > SPIN_BEFORE_SLEEP {
@@ -245,7 +241,7 @@ impl Workers {
                 }
                 pause(i);
             }
-            // They still have to tell the scope.
+            // The workers still have to notify the scope.
             pause(0);
         });
     }
@@ -254,15 +250,16 @@ impl Workers {
         self.spin_wait.is_active.load(Ordering::Acquire)
     }
 
-    /// Notes that work is kept from sleeping workers; whether that happened a moment ago as well.
+    /// Records that work is not distributed to sleeping workers. Returns whether that also happened
+    /// a moment ago.
     fn missed_before(&self) -> bool {
         let now = self.spin_wait.now();
         let before = self.spin_wait.missed.swap(now, Ordering::Relaxed);
         before > 0 && now - before.min(now) < WORKER_SPIN.as_nanos() as u64
     }
 
-    /// Makes the workers spin-wait for a while from now on. One that sleeps takes tens of
-    /// microseconds to wake.
+    /// Makes the workers spin-wait for a while. A sleeping worker takes tens of microseconds to
+    /// wake.
     fn spin(&self) {
         let spin_wait = &self.spin_wait;
         spin_wait.until.store(spin_wait.now() + WORKER_SPIN.as_nanos() as u64, Ordering::Relaxed);
@@ -274,18 +271,18 @@ impl Workers {
 }
 
 impl SpinWait {
-    /// Nanoseconds from the start.
+    /// Returns the nanoseconds from the start.
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Does whatever work the pool is given, and spins in between, until the time is over.
+    /// Runs work of the pool, and spins in between, until the time is over.
     fn run(&self) {
         thread_local! {
             static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
         }
-        // The work may be this function again: without the test it would call itself until the
-        // stack is full.
+        // The work may be this function again: without the test it would recurse until the stack
+        // overflows.
         if IS_RUNNING.replace(true) {
             return;
         }
@@ -303,8 +300,7 @@ impl SpinWait {
     }
 }
 
-/// Spins for some hundred nanoseconds, for the `i`th time; every eighth time another thread may
-/// have the core.
+/// Spins for some hundred nanoseconds, for the `i`th time; every eighth time it yields the core.
 fn pause(i: u64) {
     (0..16).for_each(|_| std::hint::spin_loop());
     if i % 8 == 7 {
@@ -312,25 +308,26 @@ fn pause(i: u64) {
     }
 }
 
-/// One for each core that this process may use.
+/// Returns the number of cores that this process may use.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The most threads a pool may have: eight for each core, and 64 on small machines. More could only
-/// wait for each other.
+/// Returns the largest number of threads of a pool: eight for each core, and 64 on small machines.
+/// More threads would only contend.
 #[must_use]
 pub fn max_threads() -> usize {
     cores().saturating_mul(8).max(64).min(rayon::max_num_threads())
 }
 
-/// The threads asked for last; 0 for one per core.
+/// The last requested number of threads; 0 for one per core.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The pool in use in this process: one thread per core until [`set_num_threads`] says otherwise.
+/// Returns the current pool of this process: one thread per core unless changed by
+/// [`set_num_threads`].
 ///
 /// # Errors
-/// [`Error::Threads`] where the system would not start them.
+/// Returns [`Error::Threads`] if the system could not start them.
 pub fn current() -> Result<Arc<Pool>, Error> {
     let shared = &process::shared().pool;
     if let Some(pool) = &*shared.read().unwrap_or_else(PoisonError::into_inner) {
@@ -345,36 +342,35 @@ pub fn current() -> Result<Arc<Pool>, Error> {
     }
 }
 
-/// Uses `threads` from now on, or one per core for 0. Calls under way finish on the threads they
-/// have; results do not depend on it.
+/// Uses `threads` from now on, or one per core for 0. Calls in flight finish on their threads;
+/// results do not depend on the number of threads.
 ///
 /// # Errors
-/// [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] where the system would
-/// not start them; the old ones stay in use.
+/// Returns [`CoreError::TooLarge`] for more than [`max_threads`], [`Error::Threads`] if the system
+/// could not start them; the old threads then stay in use.
 pub fn set_num_threads(threads: usize) -> Result<(), Error> {
     let pool = Arc::new(Pool::new(threads)?);
     let mut current = process::shared().pool.write().unwrap_or_else(PoisonError::into_inner);
     REQUESTED.store(threads, Ordering::Relaxed);
     let old = current.replace(pool);
-    // Ending the old threads is not for others to wait for.
+    // The lock is released before the old threads end.
     drop(current);
     drop(old);
     Ok(())
 }
 
-/// The threads in use.
+/// Returns the number of threads in use.
 ///
 /// # Errors
-/// [`Error::Threads`] where the system would not start them.
+/// Returns [`Error::Threads`] if the system could not start them.
 pub fn get_num_threads() -> Result<usize, Error> {
     Ok(current()?.threads())
 }
 
 /// Makes this crate usable in the child of a `fork`, in which the threads of the parent do not
-/// exist: to be called there before anything else of this crate. The child starts threads of its
-/// own when it first needs some, as many as were last asked for; pools that it still holds from
-/// before do their work on the calling thread. It never waits for a lock that a thread of
-/// the parent held.
+/// exist. Must be called in the child before anything else of this crate. The child starts its own
+/// threads when it first needs them, as many as were last requested; pools from before the fork
+/// work on the calling thread. The child never waits for a lock that a thread of the parent held.
 pub fn forget_after_fork() {
     process::forget_after_fork();
 }

@@ -1,4 +1,4 @@
-//! Which instructions the kernels use, found at run time.
+//! Instruction sets used by the kernels, detected at run time.
 //!
 //! | tier | count | encode | pack, unpack |
 //! |---|---|---|---|
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The environment variable that forces a tier by name.
 pub const TIER_VARIABLE: &str = "ALEATRON_TIER";
 
-/// The instruction sets, fastest first. Those of x86-64 each have what those after them have.
+/// The instruction sets, fastest first. Each set of x86-64 includes those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Isa {
     Avx512Vpopcntdq,
@@ -52,7 +52,7 @@ impl Isa {
         }
     }
 
-    /// Whether this machine has every instruction the tier's kernels are compiled for.
+    /// Returns whether this machine has every instruction of the tier's kernels.
     fn detected(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -88,31 +88,31 @@ impl Isa {
     }
 }
 
-/// A tier this machine has. Only detection makes one, so holding it is the proof that its kernels
+/// A tier of this machine. Tiers are created by detection only, so a value proves that its kernels
 /// may run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tier(Isa);
 
 impl Tier {
-    /// Every tier of this machine, fastest first; `portable` is always among them.
+    /// Returns all tiers of this machine, fastest first; `portable` is always included.
     #[must_use]
     pub fn available() -> Vec<Self> {
         Isa::ALL.into_iter().filter(|isa| isa.detected()).map(Self).collect()
     }
 
-    /// The fastest tier of this machine.
+    /// Returns the fastest tier of this machine.
     #[must_use]
     pub fn best() -> Self {
         Isa::ALL.into_iter().find(|isa| isa.detected()).map_or(Self(Isa::Portable), Self)
     }
 
-    /// The tier in use in this process: the one `ALEATRON_TIER` names, else the best. Read once, or
-    /// again after an error.
+    /// Returns the tier of this process: that of `ALEATRON_TIER`, otherwise the best. The variable
+    /// is read once, or again after an error.
     ///
     /// # Errors
-    /// As [`Self::from_name`].
+    /// As for [`Self::from_name`].
     pub fn current() -> Result<Self, Error> {
-        // One more than the place of the tier; no lock, which a child of a fork could find held.
+        // The index of the tier plus one; no lock, which a child of a fork could find locked.
         static CURRENT: AtomicUsize = AtomicUsize::new(0);
         let known =
             CURRENT.load(Ordering::Relaxed).checked_sub(1).and_then(|index| Isa::ALL.get(index));
@@ -127,7 +127,7 @@ impl Tier {
         Ok(tier)
     }
 
-    /// The tier with this name.
+    /// Returns the tier with this name.
     ///
     /// ```
     /// use aleatron_cpu::{Error, Tier};
@@ -137,8 +137,8 @@ impl Tier {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownTier`] where there is no such tier, [`Error::UnavailableTier`] where this
-    /// machine lacks it.
+    /// Returns [`Error::UnknownTier`] for an unknown name, [`Error::UnavailableTier`] if this
+    /// machine lacks the tier.
     pub fn from_name(name: &str) -> Result<Self, Error> {
         let Some(isa) = Isa::ALL.into_iter().find(|isa| isa.name() == name) else {
             return Err(Error::UnknownTier {
@@ -154,23 +154,22 @@ impl Tier {
         }
     }
 
-    /// Its name, as `ALEATRON_TIER` takes it.
+    /// Returns the name, as in `ALEATRON_TIER`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// Whether kernels may use POPCNT.
+    /// Returns whether kernels may use POPCNT.
     #[must_use]
     pub fn has_popcnt(self) -> bool {
         self.0 <= Isa::Popcnt
     }
 
-    /// Whether kernels may use AVX2, and AVX with it.
+    /// Returns whether kernels may use AVX2, and AVX with it.
     ///
-    /// These predicates let other crates dispatch to kernels of their own: one that is true proves
-    /// that the machine has the instructions, and a tier below them, chosen by name, makes it
-    /// false.
+    /// These predicates let other crates dispatch to their own kernels: true proves that the
+    /// machine has the instructions; a slower tier, selected by name, makes them false.
     ///
     /// ```
     /// use aleatron_cpu::Tier;
@@ -184,7 +183,7 @@ impl Tier {
     /// fn dot(tier: Tier, a: &[f32], b: &[f32]) -> f32 {
     ///     #[cfg(target_arch = "x86_64")]
     ///     if tier.has_avx2() && tier.has_fma() {
-    ///         // SAFETY: the tier says that the machine has both.
+    ///         // SAFETY: the tier proves that the machine has both.
     ///         return unsafe { dot_fma(a, b) };
     ///     }
     ///     a.iter().zip(b).map(|(a, b)| a * b).sum()
@@ -199,8 +198,8 @@ impl Tier {
         self.0 <= Isa::Avx2
     }
 
-    /// Whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every machine
-    /// with AVX2 has it, but no tier promises it.
+    /// Returns whether kernels may use the fused multiply-add of 128 and 256 bits. Nearly every
+    /// machine with AVX2 has it, but no tier includes it.
     #[must_use]
     pub fn has_fma(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -211,8 +210,8 @@ impl Tier {
         false
     }
 
-    /// Whether kernels may convert half-precision floats with F16C. Nearly every machine with AVX2
-    /// has it, but no tier promises it.
+    /// Returns whether kernels may convert half-precision floats with F16C. Nearly every machine
+    /// with AVX2 has it, but no tier includes it.
     #[must_use]
     pub fn has_f16c(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -223,36 +222,36 @@ impl Tier {
         false
     }
 
-    /// Whether kernels may use AVX-512F, which has fused multiply-adds and half-precision
+    /// Returns whether kernels may use AVX-512F, which has fused multiply-adds and half-precision
     /// conversions of 512 bits.
     #[must_use]
     pub fn has_avx512f(self) -> bool {
         self.0 <= Isa::Avx512f
     }
 
-    /// Whether kernels may use AVX-512BW.
+    /// Returns whether kernels may use AVX-512BW.
     #[must_use]
     pub fn has_avx512bw(self) -> bool {
         self.0 <= Isa::Avx512bw
     }
 
-    /// Whether kernels may use AVX-512VPOPCNTDQ.
+    /// Returns whether kernels may use AVX-512VPOPCNTDQ.
     #[must_use]
     pub fn has_avx512vpopcntdq(self) -> bool {
         self.0 == Isa::Avx512Vpopcntdq
     }
 
-    /// Whether kernels may use NEON, which has fused multiply-adds and conversions of
+    /// Returns whether kernels may use NEON, which has fused multiply-adds and conversions of
     /// half-precision floats.
     #[must_use]
     pub fn has_neon(self) -> bool {
         self.0 == Isa::Neon
     }
 
-    /// The number of tiers there are.
+    /// The number of tiers.
     pub(crate) const COUNT: usize = Isa::ALL.len();
 
-    /// Its place among all tiers.
+    /// Returns the index among all tiers.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -279,12 +278,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tier_is_found_at_its_index() {
+    fn tier_has_its_index() {
         assert!(Isa::ALL.into_iter().enumerate().all(|(index, isa)| Tier(isa).index() == index));
     }
 
     #[test]
-    fn a_tier_has_what_its_name_says_and_nothing_that_the_machine_lacks() {
+    fn tier_predicates_match_name_and_machine() {
         let all = |tier: Tier| {
             [
                 tier.has_popcnt(),

@@ -1,14 +1,14 @@
-//! Draws that are cached: the same bits as draws that are generated.
+//! Cached draws give the same bits as generated draws.
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::{Length, StreamAddress, Threshold, reference};
 use aleatron_cpu::{Cpu, Pool, Tier, get_draw_memory, set_draw_memory};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The size of the cache belongs to the process, so tests take turns.
+/// The size of the cache is process-wide, so tests run one at a time.
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// Probabilities of every kind: ends, few digits, many digits.
+/// Returns probabilities of every kind: ends, few digits, many digits.
 fn thresholds(n: usize, salt: usize) -> Vec<Threshold> {
     let p = |k: usize| match (k + salt) % 7 {
         0 => 0.0,
@@ -35,7 +35,7 @@ fn expected(
 }
 
 #[test]
-fn every_call_with_a_seed_gives_the_same_bits() {
+fn repeated_calls_with_a_seed_give_equal_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     // Recorded, stored, found; fewer rows, another key; found again; more rows: recorded, stored,
     // found.
@@ -69,12 +69,12 @@ fn every_call_with_a_seed_gives_the_same_bits() {
 }
 
 #[test]
-fn no_memory_caches_nothing_and_changes_nothing() {
+fn limited_draw_memory_does_not_change_bits() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let before = get_draw_memory();
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));
     let (length, address) = (Length::new(1000).unwrap(), StreamAddress::input(77, 0, 0));
-    // None, some rows of one layer, all of one and some of the other, all of both.
+    // Room for none, some rows of one layer, all of one and some of the other, all of both.
     for bytes in [0, 1 << 17, 1 << 18, 1 << 20] {
         set_draw_memory(bytes);
         assert_eq!(get_draw_memory(), bytes);

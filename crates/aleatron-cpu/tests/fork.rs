@@ -12,26 +12,26 @@ use std::time::Duration;
 /// Seconds after which a child that hangs is killed.
 const LIMIT: libc::c_uint = 30;
 
-/// Held while pools start and end threads. Workers of a child that is forked at that moment were
-/// seen to wait for a static mutex forever, probably that of the standard library's list of
-/// threads, which this crate cannot reset.
+/// Locked while pools start and end threads. Workers of a child that is forked at that moment were
+/// seen to hang on a static mutex, probably that of the standard library's list of threads, which
+/// this crate cannot reset.
 static STARTING: RwLock<()> = RwLock::new(());
 
-/// The time in which a thread that was spawned or ended has left that list.
+/// The time after which a spawned or ended thread has released that list.
 const SETTLED: Duration = Duration::from_millis(2);
 
-/// The ones of streams that are worth threads.
+/// Counts the ones of enough streams for several threads.
 fn work(cpu: &Cpu, seed: u64) -> u64 {
     let thresholds = vec![Threshold::from_probability(0.3).unwrap(); 200];
     let address = StreamAddress::input(seed, 0, 0);
     cpu.popcount(cpu.encode(&thresholds, Length::new(1000).unwrap(), address).unwrap().words())
 }
 
-/// Runs `task` in a child, and says whether it was true there.
+/// Runs `task` in a child, and returns its result.
 fn in_child(task: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs nothing but `task`, and leaves without returning from here. That it
-    // may allocate memory is more than POSIX promises to children of many threads, but what the
-    // C libraries of today give.
+    // SAFETY: the child runs only `task`, and exits without returning from here. Allocating memory
+    // there is more than POSIX allows for children of multithreaded processes, but today's C
+    // libraries support it.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
@@ -48,7 +48,7 @@ fn in_child(task: impl FnOnce() -> bool) -> bool {
 }
 
 #[test]
-fn children_compute_with_threads_of_their_own() {
+fn forked_children_compute_with_new_threads() {
     let expected: Vec<u64> = {
         let one = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));
         (0..3).map(|seed| work(&one, seed)).collect()
@@ -66,7 +66,7 @@ fn children_compute_with_threads_of_their_own() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    // Every lock of the crate is held now and then.
+                    // Every lock of the crate is held at times.
                     work(&Cpu::current().unwrap(), k % 3);
                     set_draw_memory(1 << (16 + k % 8));
                     if n == 1 {
@@ -84,7 +84,7 @@ fn children_compute_with_threads_of_their_own() {
             std::thread::sleep(SETTLED);
             !in_child(|| {
                 forget_after_fork();
-                // The parent's pools still do their work, without its threads, and can be dropped.
+                // The parent's pools still work, without its threads, and can be dropped.
                 let by_old_pools = compute(&own) && compute(&other);
                 drop(other);
                 set_draw_memory(1 << 20);

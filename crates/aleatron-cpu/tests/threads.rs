@@ -1,4 +1,4 @@
-//! Pools: any number of threads, changed at any time, from anywhere, and never a different bit.
+//! Pools: any number of threads, changed at any time, from any thread, gives the same bits.
 #![allow(clippy::unwrap_used)]
 
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The number of threads belongs to the process, so tests that change it take turns.
+/// The number of threads is process-wide, so tests that change it run one at a time.
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// Enough of every kind of work that threads pay for it.
+/// Enough work of every kind to use several threads.
 struct Work {
     shape: DenseShape,
     weights: Vec<Threshold>,
@@ -68,7 +68,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 }
 
 #[test]
-fn pools_have_the_threads_asked_for() {
+fn pools_have_the_requested_threads() {
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(Pool::new(0).unwrap().threads(), cores);
     for threads in [1, 2, 7] {
@@ -82,7 +82,7 @@ fn pools_have_the_threads_asked_for() {
 }
 
 #[test]
-fn too_many_threads_are_refused() {
+fn too_many_threads_are_an_error() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let cores = std::thread::available_parallelism().unwrap().get();
     let limit = threads::max_threads();
@@ -98,9 +98,9 @@ fn too_many_threads_are_refused() {
     set_num_threads(0).unwrap();
 }
 
-/// One pool, many callers: each gets its own answer.
+/// One pool with many callers: each gets its own results.
 #[test]
-fn a_pool_is_shared_by_many_callers() {
+fn pool_is_shared_by_many_callers() {
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::eager(3).unwrap()));
     std::thread::scope(|scope| {
         for n in 1..6 {
@@ -117,7 +117,7 @@ fn a_pool_is_shared_by_many_callers() {
 }
 
 #[test]
-fn the_process_uses_what_was_set_last() {
+fn process_uses_the_last_number_of_threads() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     for threads in [1, 3, 2] {
         set_num_threads(threads).unwrap();
@@ -128,9 +128,9 @@ fn the_process_uses_what_was_set_last() {
     assert_eq!(get_num_threads().unwrap(), std::thread::available_parallelism().unwrap().get());
 }
 
-/// A call under way keeps the pool it began with, also when that is no longer the one in use.
+/// A call in flight retains its pool when the current pool is replaced.
 #[test]
-fn a_replaced_pool_still_works() {
+fn replaced_pool_still_works() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new(50, 20, 3, 500);
     set_num_threads(3).unwrap();
@@ -144,9 +144,9 @@ fn a_replaced_pool_still_works() {
     set_num_threads(0).unwrap();
 }
 
-/// Threads that compute while others change the number of threads as fast as they can.
+/// Threads compute while others change the number of threads as fast as they can.
 #[test]
-fn the_number_may_change_while_others_compute() {
+fn number_of_threads_may_change_during_calls() {
     let _turn = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new(100, 40, 5, 700);
     let expected = work.run(&Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap())));
@@ -182,12 +182,12 @@ fn the_number_may_change_while_others_compute() {
 }
 
 #[test]
-fn threads_may_fall_asleep_and_wake_at_any_time() {
+fn workers_may_sleep_and_wake_at_any_time() {
     let words: Vec<u64> =
         (0..1 << 17).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let expected = words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
     let cpu = Cpu::new(Tier::best(), Arc::new(Pool::eager(4).unwrap()));
-    // They stay awake for 200 microseconds.
+    // Workers stay awake for 200 microseconds.
     for pause in (0..400).step_by(7).cycle().take(600) {
         std::thread::sleep(std::time::Duration::from_micros(pause));
         assert_eq!(cpu.popcount(&words), expected);

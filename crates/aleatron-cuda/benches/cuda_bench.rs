@@ -1,11 +1,11 @@
-//! How fast cards of CUDA are, beside Vulkan on the same machine in the same run.
+//! Throughput of CUDA GPUs, compared with Vulkan on the same machine in the same run.
 //!
 //! ```text
 //! cargo bench -p aleatron-cuda --bench cuda_bench -- [--case NAME]... [--device I] [--variants SM_80.PTX SM_90A.PTX] [--quick] [--no-vulkan]
 //! ```
-//! Every result is compared with the CPU's before it is timed. A row that fails says why, and the
-//! others go on; the program then ends with a failure. `--variants` takes kernels made by `cargo
-//! xtask ptx --variants FOLDER` and compares their shapes.
+//! Every result is compared with the CPU's before it is timed. A failing row prints its reason, and
+//! the others continue; the program then ends with a failure. `--variants` takes kernels compiled
+//! by `cargo xtask ptx --variants FOLDER` and compares their shapes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn options() -> Result<Options, Failure> {
             }
             "--quick" => options.quick = true,
             "--no-vulkan" => options.vulkan = false,
-            // What `cargo bench` adds.
+            // `cargo bench` adds it.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}").into()),
         }
@@ -63,7 +63,7 @@ fn options() -> Result<Options, Failure> {
     }
 }
 
-/// What a figure is held to.
+/// The reference value of a measurement.
 #[derive(Clone, Copy)]
 enum Bar {
     AtLeast(f64),
@@ -79,7 +79,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Prints a figure; Vulkan's for the same thing, where it was measured.
+    /// Prints a measurement, and that of Vulkan if available.
     fn show(&self, what: &str, value: f64, unit: &str, bar: Bar, vulkan: Option<f64>) {
         let verdict = match bar {
             Bar::AtLeast(least) => {
@@ -94,7 +94,7 @@ impl Bench {
         println!("  {what:<66}{value:>10.1} {unit:<13}{verdict:<26}{vulkan}");
     }
 
-    /// Runs a row; what goes wrong is printed, and the others go on.
+    /// Runs a row; an error is printed, and the other rows continue.
     fn row(&mut self, what: &str, run: impl FnOnce(&Self) -> Result<(), Failure>) {
         if let Err(error) = run(self) {
             println!("  {what:<66}FAILED: {error}");
@@ -156,7 +156,7 @@ fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The best and the median of many runs, in microseconds.
+/// Returns the best and the median of many runs, in microseconds.
 fn times(mut work: impl FnMut() -> Result<(), Failure>) -> Result<[f64; 2], Failure> {
     for _ in 0..3 {
         work()?;
@@ -171,7 +171,7 @@ fn times(mut work: impl FnMut() -> Result<(), Failure>) -> Result<[f64; 2], Fail
     Ok([all[0], all[all.len() / 2]])
 }
 
-/// A layer with its inputs, and what the CPU counts of the first and last samples.
+/// A layer with its inputs, and the CPU's counts of the first and last samples.
 struct Known {
     spec: LayerSpec,
     weights: Weights,
@@ -197,7 +197,7 @@ impl Known {
         Self::of(spec, n_samples)
     }
 
-    /// A layer of any kind.
+    /// Creates a layer of any kind.
     fn of(spec: LayerSpec, n_samples: usize) -> Result<Self, Failure> {
         let weights = Weights::random(&spec, 0x5eed)?;
         let [low, high] = spec.polarity().interval();
@@ -214,8 +214,8 @@ impl Known {
         PrepareOptions { max_batch: self.n_samples, ..PrepareOptions::default() }
     }
 
-    /// Compares counts with the CPU's: all of small layers, else those of the first and the last
-    /// samples.
+    /// Compares counts with the CPU's: all of small layers, otherwise those of the first and the
+    /// last samples.
     fn check(&self, counts: &[u64]) -> Result<(), Failure> {
         let (m, n) = (self.spec.n_neurons(), self.n_samples);
         if counts.len() != n * m {
@@ -234,7 +234,7 @@ impl Known {
         Ok(())
     }
 
-    /// The best time of Vulkan, if there is any, with equal counts.
+    /// Returns the best time of Vulkan, if available, after checking that counts are equal.
     fn vulkan(&self, bench: &Bench) -> Option<f64> {
         let backend = bench.vulkan.as_ref()?;
         let run = || -> Result<f64, Failure> {
@@ -284,7 +284,7 @@ impl Bench {
         }
     }
 
-    /// The card with the kernels of `--variants`.
+    /// Opens the GPU with the kernels of `--variants`.
     #[allow(unsafe_code, reason = "kernels are taken from files")]
     fn with_kernels(&self, kernels: [String; 2]) -> aleatron_cuda::Result<Arc<CudaContext>> {
         // SAFETY: `cargo xtask ptx --variants` has compiled them from the sources of this crate.
@@ -350,7 +350,7 @@ impl Bench {
                 let variant = TileVariant { shape: Some(shape), ..TileVariant::default() };
                 self.row(&shape.to_string(), |bench| show(bench, &trial, &variant, Bar::None));
             }
-            // Other cuts of the shape in use.
+            // Other splits of the shape in use.
             for n_parts in [1, 2, 4, 8, 16, 33] {
                 let variant = TileVariant { n_parts: Some(n_parts), ..TileVariant::default() };
                 self.row("parts", |bench| show(bench, &trial, &variant, Bar::None));
@@ -384,12 +384,13 @@ impl Bench {
         }
     }
 
-    /// Checks a layer, and times calls of it from the host and back.
+    /// Checks a layer, and times whole calls from the host.
     fn end_to_end(&self, what: &str, known: &Known, bar: Bar) -> Result<(), Failure> {
         let layer = known.layer(&self.context)?;
         let batch = known.batch();
         for _ in 0..3 {
-            // The first call is given piece by piece, the second is recorded, the third repeated.
+            // The first call is launched step by step, the second is recorded, the third is
+            // repeated.
             known.check(&layer.counts(&batch, Cancel::NEVER)?)?;
         }
         let before = self.context.allocations();
@@ -407,7 +408,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Signed dense layers and convolutions.
+    /// Measures signed dense layers and convolutions.
     fn kinds(&mut self) {
         let quick = self.options.quick;
         let (n, m, samples, bits) = if quick { (20, 13, 9, 100) } else { (1000, 500, 256, 1024) };
@@ -514,7 +515,7 @@ impl Bench {
         }
     }
 
-    /// One sample of a layer whose weights are far larger than any cache.
+    /// Measures one sample of a layer whose weights are far larger than any cache.
     fn large(&mut self) {
         let (n, m, bits) = if self.options.quick { (20, 40, 100) } else { (4096, 4096, 1024) };
         let context = match self.options.variants.clone() {
@@ -580,7 +581,7 @@ impl Bench {
     }
 }
 
-/// The kernel in use, and what else is to be compared.
+/// Returns the kernel in use, and the variants to compare.
 fn few_variants(all: bool) -> Vec<FewVariant> {
     let mut variants = vec![FewVariant::default()];
     if all {

@@ -1,4 +1,4 @@
-// Gates over packed streams, and the ones of them.
+// Gates over packed streams, and counts of their ones.
 #include "device.cuh"
 
 enum GateKind : u32 {
@@ -23,7 +23,7 @@ struct GateParams {
     u32 padding;
 };
 
-// A gate over all words, a thread each. Bits past the length stay zero.
+// A gate over all words, a thread each. Bits beyond the length stay zero.
 KERNEL(gate, GateParams, 256) {
     const u64 index = (u64)blockIdx.x * 256 + threadIdx.x;
     if (index >= p.n_words) {
@@ -68,17 +68,18 @@ enum PairKind : u32 {
 struct OnesParams {
     u64 a;
     u64 b;
-    // Per stream; added to what is there.
+    // Per stream; added to the existing counts.
     u64 ones;
     u64 stream_words;
     u32 n_streams;
-    // Blocks to a stream.
+    // Number of blocks per stream.
     u32 n_parts;
     u32 kind;
     u32 padding;
 };
 
-// The ones of each stream, of those that two streams share, or of the bits in which they differ.
+// Counts the ones of each stream, the ones that two streams share, or the bits in which they
+// differ.
 KERNEL(ones, OnesParams, 256) {
     const u32 stream = blockIdx.x / p.n_parts, part = blockIdx.x - stream * p.n_parts;
     u64 sum = 0;

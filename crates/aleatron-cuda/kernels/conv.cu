@@ -1,30 +1,33 @@
-// Convolutions: the streams under the kernel at each position are gathered as rows, which the kernels of dense layers multiply. So are
-// the streams of signed dense layers, whose kernel has one position.
+// Convolutions: the streams under the kernel at each position are gathered as rows, which the
+// kernels of dense layers multiply. Signed dense layers, whose kernel has one position, are
+// computed the same way.
 #include "conv.cuh"
 #include "finish.cuh"
 
 struct GatherParams {
-    // Of the rows made here.
+    // The part of the gathered rows.
     RowPart part;
     Convolution conv;
     // Streams of the inputs, rows of `row_words` words by sample.
     u64 streams;
-    // Thresholds by sample and input, of which the signs are taken; for rows of both signs alone.
+    // Thresholds by sample and input, for their signs; only for rows of both signs.
     u64 thresholds;
     u64 rows;
     u64 row_words;
-    // The first sample and the position of its kernel that row 0 belongs to.
+    // The first sample, and the position of its kernel, of row 0.
     u32 first_sample;
     u32 first_position;
-    // Rows are those of so many positions; then, with both signs, the same once more with their streams in the places of the other sign.
+    // Rows are those of `n_patches` positions; then, with both signs, the same once more with the
+    // streams of both signs swapped.
     u32 n_patches;
     u32 n_inputs;
     u32 first_channel;
-    // 1 where every tap has two streams: that of a positive input, and that of a negative one.
+    // 1 if every tap has two streams: that of a positive input, and that of a negative one.
     u32 both_signs;
 };
 
-// A thread makes one vector of a row. No stream ends within a vector; taps in the padding are zeros.
+// A thread gathers one vector of a row. No stream ends within a vector; taps in the padding are
+// zeros.
 template <typename Vector>
 DEVICE void gather(const GatherParams& p) {
     const u32 words = sizeof(Vector) / 4, row_vectors = p.part.stride / words;
@@ -72,28 +75,30 @@ struct FinishPatchesParams {
     Finish finish;
     // By row and output channel of the group, 32 bits each.
     u64 counted;
-    // As those of `GatherParams`.
+    // As in `GatherParams`.
     u32 first_sample;
     u32 first_position;
     u32 n_patches;
     u32 n_positions;
     u32 both_signs;
-    // The output channels counted here, and the first of them among all.
+    // The number of output channels counted here, and the first of them among all.
     u32 n_channels;
     u32 first_channel;
     // Whether counts begin with the bits of all products.
     u32 adds_totals;
-    // 1 where the weights of every channel are two rows, the positive ones and the negative ones: those of all channels, one after the other.
+    // 1 if the weights of every channel are two rows, the positive ones and the negative ones:
+    // those of all channels, one after the other.
     u32 split_weights;
     u32 padding;
 };
 
-// Patches and channels of a block of the kernel that finishes.
+// Number of patches and channels of a block of the finishing kernel.
 const u32 FINISH_PATCHES = 32, FINISH_CHANNELS = 32;
 
-// Takes what was counted and leaves zeros for the next launch. What is counted lies by patch and then by channel, results by channel and then by
-// position, so a block takes a square of both: it reads along the channels and writes along the patches. With both signs, what the rows of swapped
-// signs count is subtracted, and so is what negative weights count where they are split.
+// Reads the counts and leaves zeros for the next launch. Counts are stored by patch and then by
+// channel, results by channel and then by position, so a block processes a square of both: it reads
+// along the channels and writes along the patches. With both signs, the counts of rows with swapped
+// signs are subtracted, and so are those of negative weights if they are split.
 KERNEL(finish_patches, FinishPatchesParams, 256) {
     const Finish& f = p.finish;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -106,7 +111,8 @@ KERNEL(finish_patches, FinishPatchesParams, 256) {
     const u32 row_counts = p.n_channels << p.split_weights;
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const u32 own_channel = first_channel + lane;
-    // All loads come before the first store, which the compiler could not move them across: four times as fast.
+    // All loads precede the first store, which the compiler could not move them across: four times
+    // as fast.
     const u32 ROWS = FINISH_PATCHES / 8;
     u32 counts[ROWS];
 #pragma unroll
@@ -115,7 +121,7 @@ KERNEL(finish_patches, FinishPatchesParams, 256) {
         counts[k] = 0;
         if (row < p.n_patches && own_channel < p.n_channels) {
             const u32* counted = (const u32*)p.counted + (u64)row * row_counts + own_channel;
-            // Differences are below 2^31 in magnitude, as what is counted is.
+            // Differences are below 2^31 in magnitude, as are the counts.
             counts[k] = *counted;
             if (p.split_weights) {
                 counts[k] -= counted[p.n_channels];

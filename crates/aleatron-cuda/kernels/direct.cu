@@ -3,7 +3,7 @@
 #include "conv.cuh"
 #include "finish.cuh"
 
-// How weights lie in their rows, and what is added up.
+// The layout of weights in their rows, and the summed terms.
 enum DirectProduct : u32 {
     // One stream for each tap: ones of AND.
     DIRECT_AND = 0,
@@ -23,7 +23,7 @@ struct DirectParams {
     Finish finish;
     // By sample and input.
     u64 thresholds;
-    // The integers of sequences, 32 for each word stored of a stream; 0 for Bernoulli streams.
+    // The integers of sequences, 32 for each stored word of a stream; 0 for Bernoulli streams.
     u64 integers;
     // The sequence of input u is u * unit_step.
     u64 unit_step;
@@ -39,7 +39,8 @@ struct DirectParams {
     u32 product;
     // Whether counts begin with the bits of all products.
     u32 adds_totals;
-    // Threads that share the taps of a neuron: a power of two up to 32, or all 256 of a block.
+    // Number of threads that share the taps of a neuron: a power of two up to 32, or all 256 of a
+    // block.
     u32 lanes;
     u32 padding;
 };
@@ -54,7 +55,8 @@ struct Rows {
     u32 all;
 };
 
-// The rows that neurons `first` to `last` see: all where they are of several output channels.
+// The rows under neurons `first` to `last`: all rows if the neurons belong to several output
+// channels.
 DEVICE Rows rows_under(const DirectParams& p, u32 first, u32 last) {
     const Convolution& c = p.conv;
     u32 begin = 0, end = c.size[0];
@@ -72,7 +74,7 @@ DEVICE Rows rows_under(const DirectParams& p, u32 first, u32 last) {
     return rows;
 }
 
-// The word of a sample's streams that is number `index` of some rows.
+// The word of a sample's streams with index `index` in some rows.
 DEVICE u32 word_of(const Rows& rows, u32 index) {
     const u32 channel = index / rows.words;
     return channel * rows.channel_words + rows.begin + (index - channel * rows.words);
@@ -89,7 +91,7 @@ DEVICE void fill_bernoulli(const DirectParams& p, const Rows& rows, u32 sample, 
         u32 places[2];
 #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            // Past the end, the word before is made again.
+            // Past the end, the previous word is computed again.
             const u32 index = first + 256 * i < rows.all ? first + 256 * i : first;
             places[i] = word_of(rows, index);
             const Place place = place_of(p.inputs, places[i]);
@@ -124,7 +126,8 @@ DEVICE void fill_sequences(const DirectParams& p, const Rows& rows, u32 sample, 
     }
 }
 
-// What a thread adds to the sum of a neuron, and the ones of its inputs. Streams are whole pairs of words: PAIRS of them, or any number for 0.
+// The term of a thread in the sum of a neuron, and the ones of its inputs. Streams are whole pairs
+// of words: PAIRS of them, or any number for 0.
 template <u32 PAIRS>
 DEVICE void count_taps(const DirectParams& p, const u64* streams, const u64* thresholds, u32 neuron, u32 lane, u32* sum, u32* ones) {
     const Convolution& c = p.conv;
@@ -171,7 +174,8 @@ DEVICE bool finish_direct(const DirectParams& p, u32 sample, u32 neuron, u32 sum
 }
 
 KERNEL(direct, DirectParams, 256) {
-    // The first word is that of `count_in_block`, the next two are the sums of a block that counts for one neuron.
+    // The first word is that of `count_in_block`, the next two are the sums of a block that counts
+    // for one neuron.
     u32* shared = (u32*)shared_memory();
     u32* streams = shared + 4;
     const u32 sample = blockIdx.y, n_neurons = p.finish.n_neurons, per_block = 256 / p.lanes;

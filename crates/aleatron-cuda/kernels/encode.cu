@@ -1,13 +1,13 @@
-// Values to thresholds, and thresholds to streams.
+// Conversion of values to thresholds, and of thresholds to streams.
 #include "stream.cuh"
 
 struct ThresholdParams {
     u64 values;
-    // May be where the values are, if those take eight bytes each.
+    // May be the memory of the values, if those take eight bytes each.
     u64 thresholds;
     u64 state;
     u64 n;
-    // The index of the first one in the call.
+    // The index of the first value in the call.
     u64 first;
     u64 one;
     u32 kind;
@@ -29,19 +29,20 @@ KERNEL(thresholds, ThresholdParams, 256) {
 
 struct EncodeParams {
     RowPart part;
-    // One per row and operand, of a `ValueKind`; where one is not valid, the least index is kept in the `CallState`.
+    // One per row and operand, of a `ValueKind`; for invalid values, the least index is stored in
+    // the `CallState`.
     u64 values;
     u64 state;
-    // The index of the first one in the call.
+    // The index of the first value in the call.
     u64 first_value;
     u64 one;
     u64 streams;
     u64 seed;
-    // Unit and row of each stream where they are not a grid; else 0.
+    // Unit and row of each stream if they are not a grid; otherwise 0.
     u64 list;
     u64 n_words;
     u32 tag;
-    // The first row made here, counted from that of the seed.
+    // The first row, counted from that of the seed.
     u32 first_row;
     u32 kind;
     u32 padding;
@@ -52,7 +53,8 @@ struct alignas(16) QueuedWord {
     OpenWord open;
 };
 
-// Where the first word of a thread is, as its counter names it; `word` is `SEVERAL` where its words are of more than one stream.
+// The first word of a thread, as in its counter; `word` is `SEVERAL` if its words belong to more
+// than one stream.
 struct alignas(16) Origin {
     u32 word;
     u32 unit;
@@ -62,14 +64,14 @@ struct alignas(16) Origin {
 
 #define SEVERAL 0xFFFFFFFFu
 
-// What the streams of a row are. With BOTH_SIGNS every operand has two: its own where its sign is that of the stream, and zeros for the
-// other sign; first the one for positive operands.
+// The streams of a row. With BOTH_SIGNS every operand has two: its own for its sign, and zeros for
+// the other sign; first the one for positive operands.
 enum Streams : u32 {
     MAGNITUDES = 0,
     BOTH_SIGNS = 1,
 };
 
-// The threshold of a stream, by that of its operand.
+// The threshold of a stream, from that of its operand.
 DEVICE u64 stream_threshold(u32 streams, u64 threshold, u32 unit) {
     if (streams == BOTH_SIGNS && (u32)(threshold >> 63) != (unit & 1)) {
         return 0;
@@ -77,7 +79,7 @@ DEVICE u64 stream_threshold(u32 streams, u64 threshold, u32 unit) {
     return threshold;
 }
 
-// The threshold of a stream of a row, made of the value of its operand.
+// The threshold of a stream of a row, from the value of its operand.
 template <u32 STREAMS>
 DEVICE u64 threshold_at(const EncodeParams& p, u64 row, u32 unit) {
     const u64 index = row * (p.part.n_units >> STREAMS) + (unit >> STREAMS);
@@ -105,7 +107,8 @@ DEVICE Counter counter_of(const EncodeParams& p, const CallSeed& seed, u64 row, 
     return at;
 }
 
-// Takes the first two draws of WORDS words of one stream that follow each other. They settle seven words of eight.
+// Processes the first two draws of WORDS consecutive words of one stream. They settle seven words
+// of eight.
 template <int WORDS>
 DEVICE void take_two_draws(OpenWord (&open)[WORDS], const Counter& at, u32 threshold) {
     U32x4 draws[2 * WORDS];
@@ -124,13 +127,15 @@ DEVICE void take_two_draws(OpenWord (&open)[WORDS], const Counter& at, u32 thres
     }
 }
 
-// Threads of a block of the encoder, and blocks of a processor: as many as leave each thread the registers of two chains of draws.
+// Number of threads of a block of the encoder, and of blocks of a processor: as many as leave each
+// thread the registers of two chains of draws.
 #define ENCODE_THREADS 192
 #define ENCODE_BLOCKS 7
 
-// Bernoulli streams: a thread makes GROUPS groups of four words that follow each other, so that places are found once for all of them and
-// their draws do not wait for each other. Words that two draws do not settle are queued and settled afterwards, so that no warp waits for
-// the one lane in thirty-two that needs a third draw.
+// Bernoulli streams: a thread computes GROUPS groups of four consecutive words, so that addresses
+// are computed once for all of them and their draws do not wait for each other. Words that two
+// draws do not settle are queued and settled afterwards, so that no warp waits for the one lane in
+// thirty-two that needs a third draw.
 template <u32 GROUPS, u32 STREAMS>
 DEVICE void encode(const EncodeParams& p) {
     u32* queued = (u32*)shared_memory();
@@ -143,7 +148,7 @@ DEVICE void encode(const EncodeParams& p) {
     const u32 first_place = (u32)(base - first_row * stride);
     const u32 offset = threadIdx.x * (4 * GROUPS);
     const bool has_words = base + offset < p.n_words;
-    // Words of one thread are of one row: rows are padded to more, or there is but one.
+    // Words of one thread belong to one row: rows are padded to more, or there is only one.
     const u32 rows = (first_place + offset) / stride;
     const u64 row = first_row + rows;
     const u32 k = first_place + offset - rows * stride;
@@ -167,7 +172,7 @@ DEVICE void encode(const EncodeParams& p) {
                 for (u32 w = 0; w < 4; ++w) {
                     open[w] = open_word(threshold, inside_of(p.part, k + 4 * g + w, at.word + w));
                 }
-                // Draws change nothing where the threshold is 0 or 2^32.
+                // Draws change nothing if the threshold is 0 or 2^32.
                 if ((u32)threshold != 0) {
                     take_two_draws(open, at, (u32)threshold);
                 }
@@ -246,19 +251,20 @@ ENCODE(16)
 struct SequenceParams {
     RowPart part;
     u64 thresholds;
-    // The integers of each sequence, 32 for each word stored of a stream.
+    // The integers of each sequence, 32 for each stored word of a stream.
     u64 integers;
     u64 streams;
     u64 n_words;
     // The stream of row r and operand u has sequence r * row_step + u * unit_step.
     u64 row_step;
     u64 unit_step;
-    // What the streams are: `Streams`.
+    // The kind of streams: `Streams`.
     u32 streams_are;
     u32 padding;
 };
 
-// Streams over shared sequences: bit k is 1 when the sequence's integer k is below the threshold. A thread makes one word.
+// Streams over shared sequences: bit k is 1 if the sequence's integer k is below the threshold. A
+// thread computes one word.
 KERNEL(encode_sequence, SequenceParams, 256) {
     const u64 base = (u64)blockIdx.x * 256;
     if (base + threadIdx.x >= p.n_words) {

@@ -1,9 +1,11 @@
 // Dense layers and up to eight samples, in one launch: the speed of reading the weights.
 //
-// A block has a slice of the columns and a group of neurons. It encodes the slice of every sample into shared memory, once, and then
-// each warp multiplies sixteen neurons at a time by all samples. Weights go from memory to registers, some steps ahead, the first ones
-// before the inputs are encoded. Sums of blocks are added up in memory, and the last block to finish makes the results of them.
-// For one sample nobody waits for the last block: every sum carries how many slices are in it, and who adds the last makes the result.
+// A block has a slice of the columns and a group of neurons. It encodes the slice of every sample
+// into shared memory, once, and then each warp multiplies sixteen neurons at a time by all samples.
+// Weights are loaded from memory to registers some steps ahead, the first ones before the inputs
+// are encoded. Sums of blocks are added in memory, and the last block to finish computes the
+// results. For one sample no block waits for the last one: every sum includes the number of its
+// slices, and the thread that adds the last slice computes the result.
 #include "finish.cuh"
 
 // Columns of a step: 64 bytes of sixteen rows, two vectors for each lane.
@@ -14,27 +16,28 @@ struct FewParams {
     Finish finish;
     // Rows of `part.stride` words.
     u64 weights;
-    // As `kind` says: values by sample and unit, or rows of `part.stride` words.
+    // Of the form `kind`: values by sample and unit, or rows of `part.stride` words.
     u64 inputs;
     // By sample and neuron, 32 bits each, and 64 for one sample; all are 0 before and after.
     u64 counts;
-    // What a threshold of ones is.
+    // The threshold of the stream of ones.
     u64 one;
     // The index of the first value in the call.
     u64 first_value;
     CallSeed seed;
     u32 tag;
     u32 kind;
-    // The neurons here, the first of them among all, and all.
+    // The number of neurons here, the first of them among all, and the number of all.
     u32 n_rows;
     u32 first_neuron;
     u32 n_neurons;
     u32 n_samples;
-    // Bytes of a slice, slices, and neurons of a group, a multiple of 16.
+    // Size of a slice in bytes, number of slices, and number of neurons of a group, a multiple of
+    // 16.
     u32 slice_bytes;
     u32 n_slices;
     u32 group_rows;
-    // Whether equal bits are counted, and not those of AND.
+    // Whether equal bits are counted, instead of those of AND.
     u32 xnor;
 };
 
@@ -43,7 +46,8 @@ struct Vectors {
     U32x4 lower;
 };
 
-// The words of a slice of all samples, to shared memory. Whether all values of this thread were valid; others are noted.
+// Encodes the words of a slice of all samples to shared memory. Returns whether all values of this
+// thread were valid; others are recorded.
 DEVICE bool fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32 words, bool counts_ones) {
     u32* row_ones = (u32*)p.finish.row_ones;
     bool valid = true;
@@ -84,7 +88,7 @@ DEVICE bool fill_slice(const FewParams& p, u32* slice, u32 pitch, u32 first, u32
     return valid;
 }
 
-// The results, by one block.
+// Computes the results, by one block.
 DEVICE void finish_all(const FewParams& p) {
     const u64 n = (u64)p.finish.n_neurons * p.finish.n_samples;
     u32* counts = (u32*)p.counts;
@@ -92,7 +96,8 @@ DEVICE void finish_all(const FewParams& p) {
         finish_one(p.finish, index, load_coherent(counts + index));
         counts[index] = 0;
     }
-    // The ones of samples are read until here, and results are known to the host before the report is.
+    // The ones of samples are read until here, and results are visible to the host before the
+    // report.
     fence_system();
     __syncthreads();
     if (p.xnor && threadIdx.x < p.n_samples) {
@@ -104,7 +109,7 @@ DEVICE void finish_all(const FewParams& p) {
     }
 }
 
-// Adds up what all blocks have counted: the last of them makes the results.
+// Adds the counts of all blocks: the last of them computes the results.
 DEVICE void finish_if_last(const FewParams& p, u32* is_last) {
     __threadfence();
     __syncthreads();
@@ -119,7 +124,7 @@ DEVICE void finish_if_last(const FewParams& p, u32* is_last) {
     }
 }
 
-// AHEAD is how many steps weights are loaded ahead of their use.
+// AHEAD is the number of steps that weights are loaded ahead of their use.
 template <int AHEAD>
 DEVICE void few(const FewParams& p) {
     u32* is_last = (u32*)shared_memory();
@@ -141,12 +146,12 @@ DEVICE void few(const FewParams& p) {
     // The tiles of a warp are `warp`, `warp + n_warps`, …
     const u32 total = warp < n_tiles ? (n_tiles - warp + n_warps - 1) / n_warps * steps : 0;
 
-    // Where the next load is.
+    // The position of the next load.
     const u8* weights = (const u8*)p.weights + slice_begin + 16 * t;
     u32 load_tile = warp, load_step = 0, loaded = 0;
     const u8 *upper, *lower;
     auto aim = [&]() {
-        // Rows past the end read the last one; their sums are dropped.
+        // Rows past the end read the last one; their sums are discarded.
         const u32 row = first_row + 16 * load_tile + g, last = p.n_rows - 1;
         upper = weights + (row < last ? row : last) * row_bytes;
         lower = weights + (row + 8 < last ? row + 8 : last) * row_bytes;
@@ -222,17 +227,19 @@ FEW(2)
 FEW(4)
 #endif
 
-// The sum of a neuron in the low half, and above it how many slices are in it.
+// The sum of a neuron in the low half, and above it the number of its slices.
 #define ONE_SLICE (1ull << 32)
 
 // A sum with a slice whose values are not all valid.
 #define BAD_SLICE (1ull << 63)
 
-// Adds what a slice has for a neuron, and makes the result where it was the last. The host waits for the report of every neuron.
+// Adds the sum of a slice for a neuron, and computes the result if it was the last. The host waits
+// for the report of every neuron.
 DEVICE void add_slice(const FewParams& p, u32 neuron, u32 sum, bool valid) {
     u64* total = (u64*)p.counts + neuron;
     if (!valid) {
-        // Before the slice is, so that whoever adds the last one sees it, and the value that was noted too.
+        // Before the slice, so that the thread that adds the last one sees it, and the recorded
+        // value too.
         __threadfence();
         atomicOr(total, BAD_SLICE);
     }
@@ -244,7 +251,7 @@ DEVICE void add_slice(const FewParams& p, u32 neuron, u32 sum, bool valid) {
     u64* report = (u64*)p.finish.report + neuron;
     if (before & BAD_SLICE) {
         __threadfence();
-        // Nothing is larger than all ones: this only reads.
+        // No value is larger than all ones: this only reads.
         store_for_host(report, BAD_SLICE | atomicMin(&((CallState*)p.finish.state)->bad_value, ~0ull));
         return;
     }
@@ -257,8 +264,9 @@ DEVICE void add_slice(const FewParams& p, u32 neuron, u32 sum, bool valid) {
     }
 }
 
-// One sample. A warp takes the slice of one row after the other, so that memory is read in long runs, and keeps that of the sample in
-// registers: VECTORS vectors of sixteen bytes for each lane. Rows are loaded AHEAD of their use.
+// One sample. A warp takes the slice of one row after the other, so that memory is read in long
+// runs, and holds that of the sample in registers: VECTORS vectors of sixteen bytes for each lane.
+// Rows are loaded AHEAD of their use.
 template <int VECTORS, int AHEAD>
 DEVICE void one(const FewParams& p) {
     u32* all_valid = (u32*)shared_memory();
@@ -271,7 +279,7 @@ DEVICE void one(const FewParams& p) {
     const u32 bytes = left < p.slice_bytes ? (u32)left : p.slice_bytes;
     const u32 first_row = group * p.group_rows;
     const u32 group_end = first_row + p.group_rows < p.n_rows ? first_row + p.group_rows : p.n_rows;
-    // The rows of a warp follow each other.
+    // The rows of a warp are consecutive.
     const u32 per_warp = (group_end - first_row + n_warps - 1) / n_warps;
     const u32 begin = first_row + warp * per_warp < group_end ? first_row + warp * per_warp : group_end;
     const u32 end = begin + per_warp < group_end ? begin + per_warp : group_end;
@@ -310,7 +318,8 @@ DEVICE void one(const FewParams& p) {
     }
     __syncthreads();
     const bool valid = *all_valid != 0;
-    // Of two bits, AND, or whether they differ: one instruction for either. The padding has zeros in both operands.
+    // AND of two bits, or whether they differ: one instruction for either. The padding has zeros in
+    // both operands.
     const u32 differ = p.xnor ? ~0u : 0;
     auto product = [&](u32 w, u32 x) { return __popc(((w & x) & ~differ) | ((w ^ x) & differ)); };
     U32x4 x[VECTORS];
@@ -319,7 +328,7 @@ DEVICE void one(const FewParams& p) {
         x[v] = 16 * lane + 512 * v < bytes ? ((const U32x4*)slice)[lane + 32 * v] : zeros;
     }
 
-    // Lane i keeps the sum of the row that is i after the last one that was added.
+    // Lane i holds the sum of the row that is i after the last added one.
     u32 kept = 0;
     for (u32 row = begin; row < end; row += AHEAD) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// From what kernels count to the counts of a layer, as a step of its own.
+// Conversion of the kernels' counts to the counts of a layer, as a separate step.
 #include "finish.cuh"
 
 struct FinishParams {
@@ -6,7 +6,7 @@ struct FinishParams {
     u64 counted;
 };
 
-// Takes what was counted, a thread each, and leaves zeros for the next call.
+// Reads the counts, a thread each, and leaves zeros for the next call.
 template <typename Count>
 DEVICE void finish(const FinishParams& p) {
     const u64 index = (u64)blockIdx.x * 256 + threadIdx.x;
@@ -35,15 +35,15 @@ KERNEL(finish_64, FinishParams, 256) {
 
 struct RowOnesParams {
     u64 rows;
-    // Added to what is there, `Ones` each.
+    // Added to the existing counts, `Ones` each.
     u64 ones;
     u64 row_vectors;
     u32 n_rows;
-    // Blocks to a row.
+    // Number of blocks per row.
     u32 n_parts;
 };
 
-// The ones of each row of whole 16-byte vectors.
+// Counts the ones of each row of whole 16-byte vectors.
 template <typename Ones>
 DEVICE void row_ones(const RowOnesParams& p) {
     const u32 row = blockIdx.x / p.n_parts, part = blockIdx.x - row * p.n_parts;

@@ -1,47 +1,48 @@
-// From what kernels count to the counts of a layer.
+// Conversion of the kernels' counts to the counts of a layer.
 #pragma once
 #include "stage.cuh"
 #include "stream.cuh"
 
-// What the results are given as.
+// The form of the results.
 enum ResultKind : u32 {
     COUNTS = 0,
     UNIPOLAR_VALUES = 1,
     BIPOLAR_VALUES = 2,
     SIGNED_VALUES = 3,
-    // What the stage behind the layer makes of counts.
+    // The output of the stage after the layer.
     STAGED = 4,
 };
 
 // The count of neuron j and sample s is base[j] - row_ones[s] + factor * counted, modulo 2^64.
 struct Finish {
-    // Per neuron; 0 where all are 0.
+    // Per neuron; 0 if all are 0.
     u64 base;
-    // Per sample, 32 bits each; 0 where all are 0.
+    // Per sample, 32 bits each; 0 if all are 0.
     u64 row_ones;
-    // The bits of all products of each neuron; 0 where all have `total`.
+    // The bits of all products of each neuron; 0 if all have `total`.
     u64 totals;
     u64 total;
     u64 factor;
-    // The bits of a stream.
+    // The stream length in bits.
     u64 length;
     // The results by sample and neuron.
     u64 out;
-    // Where the index of the first bad value goes; 0 where a later launch hands it on.
+    // The destination of the index of the first bad value; 0 if a later launch reports it.
     u64 report;
     u64 state;
     // A `FinishStage`, for results of the kind `STAGED`.
     u64 stage;
     u32 n_neurons;
     u32 n_samples;
-    // Whether the count is added to the result that is there.
+    // Whether the count is added to the existing result.
     u32 accumulate;
-    // What the results become: a `ResultKind`.
+    // The form of the results: a `ResultKind`.
     u32 kind;
 };
 
-// Adds a count of a neuron to the result at `index`, where that is wanted, and writes what it becomes; its products have `total` bits. Returns
-// whether it lies outside the interval of the streams of the next layer.
+// Adds a count of a neuron to the result at `index`, if requested, and writes its converted form;
+// its products have `total` bits. Returns whether it is outside the interval of the streams of the
+// next layer.
 DEVICE bool put_result(const Finish& f, u64 index, u32 neuron, u64 count, u64 total) {
     u64* out = (u64*)f.out + index;
     if (f.accumulate) {
@@ -74,7 +75,7 @@ DEVICE void count_outside(const Finish& f, bool is_outside) {
     }
 }
 
-// Makes the result at `index` of what was counted there.
+// Computes the result at `index` from its counts.
 DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
     const u64 sample = index / f.n_neurons;
     const u32 neuron = (u32)(index - sample * f.n_neurons);
@@ -92,7 +93,7 @@ DEVICE void finish_one(const Finish& f, u64 index, u64 counted) {
     count_outside(f, put_result(f, index, neuron, count, total));
 }
 
-// Hands on what was found about the values of the call, and forgets it.
+// Reports the findings about the values of the call, and resets them.
 DEVICE void finish_state(const Finish& f) {
     if (f.report != 0) {
         store_for_host((u64*)f.report, atomicExch(&((CallState*)f.state)->bad_value, ~0ull));

@@ -1,26 +1,28 @@
-// The instructions that Hopper (sm_90a) alone has: barriers in shared memory, the copy engine, clusters, and multiplication by a group
-// of four warps.
+// The instructions of Hopper (sm_90a) only: barriers in shared memory, the copy engine, clusters,
+// and multiplication by a group of four warps.
 #pragma once
 #include "device.cuh"
 
 #ifndef ALEATRON_ON_CPU
 
-// Barriers in shared memory. A barrier's phase ends when as many have arrived as it was made for, and all bytes it expects have come.
+// Barriers in shared memory. A barrier's phase ends when the configured number of threads have
+// arrived, and all bytes it expects have been copied.
 DEVICE void barrier_init(u32 barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes new barriers known to the copy engine and to the other blocks of the cluster; a cluster barrier must follow.
+// Makes new barriers visible to the copy engine and to the other blocks of the cluster; a cluster
+// barrier must follow.
 DEVICE void barrier_init_fence() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrives, and expects so many bytes in this phase.
+// Arrives, and expects this number of bytes in this phase.
 DEVICE void barrier_expect(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Arrives at the barrier that has the same place in the block `rank` of the cluster.
+// Arrives at the barrier with the same offset in the block `rank` of the cluster.
 DEVICE void barrier_arrive(u32 barrier, u32 rank) {
     asm volatile(
         "{\n"
@@ -45,7 +47,7 @@ DEVICE void barrier_wait(u32 barrier, u32 parity) {
         : "memory");
 }
 
-// The place of this block in its cluster.
+// The index of this block in its cluster.
 DEVICE u32 cluster_rank() {
     u32 rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -60,8 +62,8 @@ DEVICE void cluster_sync() {
             : "memory");
 }
 
-// Copies the box of a matrix that begins at byte `x` of row `y` to shared memory, swizzled; its bytes count at the barrier. What lies
-// outside of the matrix is zero.
+// Copies the box of a matrix that begins at byte `x` of row `y` to shared memory, swizzled; its
+// bytes count at the barrier. Elements outside of the matrix are zero.
 DEVICE void copy_box(u32 to, const TensorMap* map, u32 x, u32 y, u32 barrier) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
@@ -69,7 +71,8 @@ DEVICE void copy_box(u32 to, const TensorMap* map, u32 x, u32 y, u32 barrier) {
         : "memory");
 }
 
-// As `copy_box`, to the same place in all blocks of the cluster that `blocks` has a bit for, and to the barrier of each.
+// Copies like `copy_box`, to the same offset in all blocks of the cluster whose bit in `blocks` is
+// set, and to the barrier of each.
 DEVICE void copy_box_to(u32 to, const TensorMap* map, u32 x, u32 y, u32 barrier, unsigned short blocks) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::
@@ -78,7 +81,7 @@ DEVICE void copy_box_to(u32 to, const TensorMap* map, u32 x, u32 y, u32 barrier,
         : "memory");
 }
 
-// Reads the description of a matrix ahead of its use.
+// Prefetches the descriptor of a matrix.
 DEVICE void prefetch_map(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -92,13 +95,13 @@ DEVICE void multiply_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Waits until at most PENDING of the groups of multiplications committed last are under way.
+// Waits until at most PENDING of the groups of multiplications committed last are in flight.
 template <int PENDING>
 DEVICE void multiply_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// Operands of the instructions below: the sums, and how the text of an instruction names them.
+// Operands of the instructions below: the sums, and their names in the text of an instruction.
 #define SUMS_8(i) \
     "+r"(sum[i]), "+r"(sum[i + 1]), "+r"(sum[i + 2]), "+r"(sum[i + 3]), "+r"(sum[i + 4]), "+r"(sum[i + 5]), "+r"(sum[i + 6]), \
         "+r"(sum[i + 7])
@@ -122,8 +125,9 @@ DEVICE void multiply_wait() {
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// Adds the ones of AND of 64 rows and N columns of 256 bits, given by descriptors of shared memory, while the threads go on. Sum i of
-// lane 4 g + t of warp w is that of row 16 w + g + 8 (i / 2 % 2) and column 8 (i / 4) + 2 t + i % 2.
+// Adds the ones of AND of 64 rows and N columns of 256 bits, given by descriptors of shared memory,
+// asynchronously. Sum i of lane 4 g + t of warp w is that of row 16 w + g + 8 (i / 2 % 2) and
+// column 8 (i / 4) + 2 t + i % 2.
 template <int N>
 struct WideMultiply;
 

@@ -1,4 +1,4 @@
-// Everything that runs on any card since sm_80, as one module.
+// All kernels for any GPU since sm_80, as one module.
 #include "bits.cu"
 #include "conv.cu"
 #include "direct.cu"

@@ -1,2 +1,2 @@
-// What runs on Hopper alone, as a module of its own.
+// Kernels for Hopper only, as a separate module.
 #include "tile_wgmma.cu"

@@ -1,7 +1,7 @@
-// Sparse layers: work in proportion to the connections.
+// Sparse layers, with work proportional to the connections.
 //
-// Elements are the 64-bit words of the connections' weight streams, numbered through. A segment is a run of elements of one neuron; one
-// with many connections has several.
+// Elements are the 64-bit words of the connections' weight streams, numbered consecutively. A
+// segment is a run of elements of one neuron; a neuron with many connections has several.
 #include "device.cuh"
 
 // Samples that share each load of the weights.
@@ -24,8 +24,8 @@ struct SparseParams {
     // By sample and neuron, 64 bits each.
     u64 counts;
     u64 row_words;
-    // Whether each connection's weight is negative, 32 bits each, and thresholds by sample and input with the signs of the inputs; for
-    // signed products alone.
+    // Whether each connection's weight is negative, 32 bits each, and thresholds by sample and
+    // input with the signs of the inputs; only for signed products.
     u64 weight_signs;
     u64 thresholds;
     // 64-bit words of a stream.
@@ -34,7 +34,7 @@ struct SparseParams {
     u32 n_samples;
     u32 n_neurons;
     u32 n_inputs;
-    // What is counted: a `SparseProduct`.
+    // The kind of product: a `SparseProduct`.
     u32 product;
 };
 
@@ -43,7 +43,7 @@ enum SparseProduct : u32 {
     COMMON = 0,
     // Differing bits.
     DIFFERENT = 1,
-    // Ones in common, less those of products of different signs.
+    // Ones in common, minus those of products of different signs.
     SIGNED = 2,
 };
 

@@ -1,5 +1,6 @@
-// Inter-layer arithmetic: the steps of compiled networks, a thread for each element. Elements lie by sample; `len` of them are one sample's.
-// Integers are below 2^62, which the host has shown for every step. Floats are IEEE f64, and nothing is contracted.
+// Inter-layer arithmetic: the steps of compiled networks, a thread for each element. Elements are
+// stored by sample; `len` of them are one sample's. Integers are below 2^62, which the host has
+// proved for every step. Floats are IEEE f64, without contraction.
 #include "stage.cuh"
 
 // The elements of a launch.
@@ -19,20 +20,20 @@ DEVICE bool element_of(const Elements& e, u64* index, u32* element) {
 // The counts of a layer by row and neuron.
 struct LayerCounts {
     u64 counts;
-    // n L of each neuron, from the first again after `period` of them.
+    // n L of each neuron, repeating after `period` of them.
     u64 products;
     u32 period;
     u32 n_neurons;
-    // Neurons that share a row of weights.
+    // Number of neurons that share a row of weights.
     u32 row_neurons;
-    // 1 where a count stands for matches, which count twice.
+    // 1 if a count is one of matches, which count twice.
     u32 doubles;
-    // 1 where n L is subtracted.
+    // 1 if n L is subtracted.
     u32 subtracts;
     u32 padding;
 };
 
-// The sum that a count stands for, and its row of weights.
+// The sum of a count, and its row of weights.
 DEVICE i64 sum_of(const LayerCounts& c, u64 index, u32 element, u32* row) {
     const u32 neuron = element % c.n_neurons;
     *row = neuron / c.row_neurons;
@@ -80,13 +81,13 @@ KERNEL(stage_accumulate, AccumulateParams, 256) {
     u64 index;
     u32 element, row;
     if (element_of(p.elements, &index, &element)) {
-        // A negative number is not shifted, but multiplied.
+        // A negative number is multiplied instead of shifted.
         const i64 sum = sum_of(p.counts, index, element, &row) * ((i64)1 << p.fraction);
         ((i64*)p.out)[index] = limited(sum + ((const i64*)p.bias)[row], p.low, p.high);
     }
 }
 
-// What a step of one input does to an element.
+// The operation of a step with one input.
 enum MapKind : u32 {
     ADD = 0,
     SUBTRACT = 1,
@@ -195,12 +196,12 @@ KERNEL(stage_combine, CombineParams, 256) {
     ((i64*)p.out)[index] = p.subtracts ? left - right : left + right;
 }
 
-// The most slots that elements are gathered from.
+// The largest number of slots that elements are gathered from.
 const u32 MAX_SOURCES = 8;
 
 struct GatherElementsParams {
     Elements elements;
-    // For each element the source and the element of it.
+    // For each element the source and its element.
     u64 map;
     u64 out;
     u64 sources[MAX_SOURCES];
@@ -270,9 +271,9 @@ struct PoolParams {
     u32 stride[2];
     u32 padding[2];
     u32 is_float;
-    // 1 where a window becomes its mean.
+    // 1 for the mean of a window.
     u32 averages;
-    // 1 where a mean counts positions in the padding.
+    // 1 if a mean counts positions in the padding.
     u32 counts_padding;
     u32 rest;
 };
@@ -302,7 +303,7 @@ DEVICE Pooled pooled(const PoolParams& p, u64 index) {
     const u32 column = (u32)(index % p.windows[1]);
     const u64 rest = index / p.windows[1];
     const u32 row = (u32)(rest % p.windows[0]);
-    // Images follow each other over channels and samples.
+    // Images are consecutive over channels and samples.
     const u64 image = rest / p.windows[0] * p.size[0] * p.size[1];
     Pooled sum = {0.0, 0}, best = {0.0, 0};
     u32 n = 0;

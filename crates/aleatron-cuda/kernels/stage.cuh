@@ -1,13 +1,14 @@
-// Inter-layer arithmetic of one element: what steps of compiled networks and the end of a layer have in common. Integers are below 2^62, which
-// the host has shown for every step. Floats are IEEE f64, and nothing is contracted.
+// Inter-layer arithmetic of one element, shared by steps of compiled networks and the end of a
+// layer. Integers are below 2^62, which the host has proved for every step. Floats are IEEE f64,
+// without contraction.
 #pragma once
 #include "device.cuh"
 
 typedef long long i64;
 
-// Which constant an element has: element e of a sample has entry keys[e % period] of a table.
+// The constant of an element: element e of a sample has entry keys[e % period] of a table.
 struct Keys {
-    // 0 where all elements have entry 0.
+    // 0 if all elements have entry 0.
     u64 keys;
     u32 period;
     u32 padding;
@@ -27,7 +28,7 @@ DEVICE i64 limited(i64 x, i64 low, i64 high) {
     return above < high ? above : high;
 }
 
-// From floats to thresholds.
+// The conversion of floats to thresholds.
 struct Quantizer {
     double scale;
     // The interval of the streams.
@@ -39,7 +40,7 @@ struct Quantizer {
     u32 has_signs;
 };
 
-// The threshold of a value that was divided by the scale; whether it lies outside the interval.
+// The threshold of a value that was divided by the scale, and whether it is outside the interval.
 DEVICE u64 quantized(const Quantizer& q, double value, bool* is_outside) {
     const double inside = limited(value, q.low, q.high);
     *is_outside = value != inside;
@@ -48,7 +49,8 @@ DEVICE u64 quantized(const Quantizer& q, double value, bool* is_outside) {
     return threshold | (is_negative ? 1ull << 63 : 0);
 }
 
-// From integers to thresholds: values are limited to the reach, multiplied and shifted.
+// The conversion of integers to thresholds: values are limited to the reach, multiplied and
+// shifted.
 struct Requantizer {
     i64 multiplier;
     i64 reach;
@@ -67,7 +69,7 @@ DEVICE u64 requantized(const Requantizer& q, i64 value, u32 has_signs, bool* is_
     return (u64)(inside < 0 ? -inside : inside) << q.unused | (inside < 0 ? 1ull << 63 : 0);
 }
 
-// What becomes of the counts of a layer.
+// The conversion of the counts of a layer.
 enum StageKind : u32 {
     TO_FLOATS = 0,
     FLOATS_TO_THRESHOLDS = 1,
@@ -75,14 +77,14 @@ enum StageKind : u32 {
     INTEGERS_TO_THRESHOLDS = 3,
 };
 
-// The inter-layer arithmetic directly behind a layer.
+// The inter-layer arithmetic directly after a layer.
 struct FinishStage {
     u32 kind;
-    // Neurons that share a row of weights.
+    // Number of neurons that share a row of weights.
     u32 row_neurons;
-    // 1 where a count stands for matches, which count twice.
+    // 1 if a count is one of matches, which count twice.
     u32 doubles;
-    // 1 where the bits of all products are subtracted.
+    // 1 if the bits of all products are subtracted.
     u32 subtracts;
     // Scale and bias of each row as floats, or its integer bias.
     u64 rows;
@@ -97,11 +99,11 @@ struct FinishStage {
     Keys keys;
     // Of `Requantizer`.
     u64 requantizers;
-    // Where the number of values outside the interval is added.
+    // The counter of values outside the interval.
     u64 saturated;
 };
 
-// What a count of a neuron becomes, as bits, and whether it lies outside the interval of the streams.
+// The converted count of a neuron, as bits, and whether it is outside the interval of the streams.
 DEVICE u64 staged(const FinishStage& s, u32 neuron, u64 count, u64 total, bool* is_outside) {
     const u32 row = neuron / s.row_neurons;
     i64 sum = (i64)(count << s.doubles);
@@ -124,8 +126,9 @@ DEVICE u64 staged(const FinishStage& s, u32 neuron, u64 count, u64 total, bool* 
     return requantized(q, held, s.has_signs, is_outside);
 }
 
-// Adds what every thread says, once for the block: atomic additions of all warps to one address take longer than the rest of a kernel. All
-// threads of the block must come here; it takes four bytes of shared memory that nothing else uses by then.
+// Counts the threads whose condition is true, with one atomic addition per block: atomic additions
+// of all warps to one address take longer than the rest of a kernel. All threads of the block must
+// call this; it needs four bytes of shared memory that are otherwise unused.
 DEVICE void count_in_block(u64* to, u32 count) {
     u32* sum = (u32*)shared_memory();
     __syncthreads();

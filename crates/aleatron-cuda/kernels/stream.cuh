@@ -1,47 +1,48 @@
-// What a bit of a stream is: docs/streams.md of the project.
+// The bits of streams, as in docs/streams.md of the project.
 #pragma once
 #include "device.cuh"
 
 // A part of every row of a matrix of streams, in 32-bit words. A row holds `n_units` streams one after the other; the part is padded
 // with zeros to whole 128 bytes.
 struct RowPart {
-    // The words stored for a stream, those of them wholly inside its length, and the bits of the one after those that are inside.
+    // The number of stored words of a stream, of words entirely inside its length, and the mask of
+    // the bits of the word after those.
     u32 stream_words;
     u32 full_words;
     u32 tail_mask;
     u32 n_units;
-    // The stream that the part begins in, and the word of it.
+    // The first stream of the part, and its word in that stream.
     u32 first_unit;
     u32 first_word;
-    // The words of the part, and those it occupies.
+    // The number of words of the part, and of occupied words.
     u32 words;
     u32 stride;
 };
 
-// Which streams a call draws. In memory, so that a launch that was recorded serves every call.
+// The seed of the streams of a call. In memory, so that a recorded launch serves every call.
 struct CallSeed {
     u32 key[2];
     u32 first_row;
     u32 first_unit;
 };
 
-// What all launches of a call share.
+// State shared by all launches of a call.
 struct CallState {
-    // The index of the first value outside its interval; all ones where there is none.
+    // The index of the first value outside its interval; all ones if there is none.
     u64 bad_value;
-    // Blocks that are done.
+    // The number of finished blocks.
     u32 tickets;
     u32 padding;
 };
 
-// The stream and the word of it at a place of a part, and the bits of that word inside the length.
+// The stream and its word at an offset of a part, and the bits of that word inside the length.
 struct Place {
     u32 unit;
     u32 word;
     u32 inside;
 };
 
-// The bits inside the length of word `word` of a stream, at place `k` of a part.
+// The bits inside the length of word `word` of a stream, at offset `k` of a part.
 DEVICE u32 inside_of(const RowPart& part, u32 k, u32 word) {
     const u32 inside = word < part.full_words ? 0xFFFFFFFFu : word == part.full_words ? part.tail_mask : 0u;
     // Padding belongs to no stream.
@@ -61,7 +62,7 @@ DEVICE Place place_of(const RowPart& part, u32 k) {
     return place;
 }
 
-// What the inputs of a call are given as.
+// The form of the inputs of a call.
 enum ValueKind : u32 {
     THRESHOLDS = 0,
     F64_UNIPOLAR = 1,
@@ -74,7 +75,7 @@ enum ValueKind : u32 {
     SIGNED_THRESHOLDS = 8,
 };
 
-// The bit of a threshold that says that its operand is negative.
+// The bit of a threshold that marks a negative operand.
 #define NEGATIVE (1ull << 63)
 
 struct CheckedThreshold {
@@ -82,7 +83,7 @@ struct CheckedThreshold {
     bool valid;
 };
 
-// The threshold of a value for integers of which there are `one`, a power of two.
+// The threshold of a value for integers below `one`, a power of two.
 DEVICE CheckedThreshold threshold_of(u32 kind, u64 values, u64 index, u64 one) {
     CheckedThreshold made;
     if (kind == THRESHOLDS || kind == SIGNED_THRESHOLDS) {
@@ -129,8 +130,8 @@ DEVICE void philox(U32x4 (&c)[N], u32 k0, u32 k1) {
     philox_rounds<0>(c, k0, k1);
 }
 
-// As `philox`, of counters that differ in their first word alone: `c[0].x` and the `steps` after it. The first rounds of all have most of
-// their products in common.
+// As `philox`, for counters that differ only in their first word: `c[0].x` and the `steps` after
+// it. The first rounds of all share most of their products.
 template <int N>
 DEVICE void philox_of_stream(U32x4 (&c)[N], const u32 (&steps)[N], u32 k0, u32 k1) {
     const u64 first = (u64)0xD2511F53u * c[0].x, q = (u64)0xCD9E8D57u * c[0].z;
@@ -139,7 +140,8 @@ DEVICE void philox_of_stream(U32x4 (&c)[N], const u32 (&steps)[N], u32 k0, u32 k
     const u32 k0_second = k0 + 0x9E3779B9u, k1_second = k1 + 0xBB67AE85u;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-        // Counters of a stream do not pass 32 bits, so their products are apart by as many products of one.
+        // Counters of a stream do not exceed 32 bits, so the differences of their products are
+        // multiples of one product.
         const u64 p = first + (u64)0xD2511F53u * steps[i];
         const u32 z = (u32)(p >> 32) ^ tag ^ k1;
         const u64 r = (u64)0xCD9E8D57u * z;
@@ -160,7 +162,8 @@ struct Counter {
     u32 key[2];
 };
 
-// A word on its way: the bits that are 1, those not yet decided, and the bits of the threshold to come, at the top.
+// A word in progress: the bits that are 1, the undecided ones, and the remaining bits of the
+// threshold, at the top.
 struct OpenWord {
     u32 ones;
     u32 undecided;
@@ -199,10 +202,12 @@ DEVICE U32x4 threshold_masks(u32 rest) {
     return masks;
 }
 
-// Takes a draw: four planes of the 32 integers, compared with four bits of the threshold, whose masks these are.
+// Processes a draw: four planes of the 32 integers, compared with four bits of the threshold, given
+// as masks.
 DEVICE void take_masked(OpenWord& open, const U32x4& planes, const U32x4& masks) {
     const u32 t0 = masks.x, t1 = masks.y, t2 = masks.z, t3 = masks.w;
-    // Integers below the threshold as far as the planes go, from the lowest plane up: a plane decides where it differs.
+    // Integers below the threshold as far as the planes go, from the lowest plane up: a plane
+    // decides if it differs.
     u32 below = ~planes.w & t3;
     below = majority(below, ~planes.z, t2);
     below = majority(below, ~planes.y, t1);
@@ -216,7 +221,7 @@ DEVICE void take_masked(OpenWord& open, const U32x4& planes, const U32x4& masks)
     open.rest <<= 4;
 }
 
-// Takes a draw.
+// Processes a draw.
 DEVICE void take(OpenWord& open, const U32x4& planes) {
     take_masked(open, planes, threshold_masks(open.rest));
 }
@@ -231,7 +236,7 @@ DEVICE u32 close_word(OpenWord& open, const Counter& at, u32 first) {
     return open.ones;
 }
 
-// A word of a stream over a sequence: bit k is 1 when integer k of 32 is below the threshold.
+// A word of a stream over a sequence: bit k is 1 if integer k of 32 is below the threshold.
 DEVICE u32 sequence_bits(const U32x4* integers, u64 threshold) {
     u32 bits = 0;
 #pragma unroll

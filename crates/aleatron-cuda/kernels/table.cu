@@ -2,10 +2,10 @@
 #include "conv.cuh"
 #include "stream.cuh"
 
-// The bit of a weight's threshold, 32 bits here, that says that it is negative.
+// The bit of a weight's threshold, 32 bits here, that marks a negative weight.
 #define NEGATIVE_WEIGHT (1u << 31)
 
-// The entry of a product, modulo 2^64: taken away where one of its operands is negative.
+// The entry of a product, modulo 2^64: subtracted if one of its operands is negative.
 DEVICE u64 signed_entry(const u32* row, u64 input, u32 weight) {
     const u64 entry = row[weight & ~NEGATIVE_WEIGHT];
     return (u32)(input >> 63) != weight >> 31 ? 0 - entry : entry;
@@ -19,7 +19,7 @@ struct TableRowsParams {
     u64 weight_ones;
     // Thresholds of the inputs, by sample and input, 64 bits each.
     u64 inputs;
-    // Zero at first.
+    // Initially zero.
     u64 rows;
     u64 n_rows;
     u64 length;
@@ -29,7 +29,8 @@ struct TableRowsParams {
     u32 padding;
 };
 
-// The row of a sample and input: the counts of its stream with the weight streams at every threshold. A block makes one.
+// The row of a sample and input: the counts of its stream with the weight streams at every
+// threshold. A block computes one row.
 //
 // Positions where the input stream is 1 are counted by the weight sequence's integer; sums over the integers below a threshold are
 // the counts of AND.
@@ -48,7 +49,8 @@ KERNEL(table_rows, TableRowsParams, 128) {
     }
     __threadfence();
     __syncthreads();
-    // Each thread sums a stretch of the row, then goes through it again from where the threads before it end.
+    // Each thread sums a range of the row, then processes it again from the sum of the previous
+    // threads.
     const u32 stretch = (p.row_len + 127) / 128;
     const u32 begin = threadIdx.x * stretch < p.row_len ? threadIdx.x * stretch : p.row_len;
     const u32 end = begin + stretch < p.row_len ? begin + stretch : p.row_len;
@@ -85,18 +87,19 @@ struct TableCountsParams {
     u32 n_inputs;
     u32 n_neurons;
     u32 row_len;
-    // Blocks that the neurons of one sample take.
+    // Number of blocks of the neurons of one sample.
     u32 n_groups;
-    // Whether every sample and input has a row of its own; else rows are by the threshold of the input.
+    // Whether every sample and input has a separate row; otherwise rows are by the threshold of the
+    // input.
     u32 own_rows;
     u32 padding;
 };
 
-// Neurons of a block, and threads to a neuron.
+// Number of neurons of a block, and of threads per neuron.
 #define TABLE_NEURONS 32
 #define TABLE_PARTS 8
 
-// Counts as sums of table entries: 32 neurons of one sample per block, eight threads to a neuron.
+// Counts as sums of table entries: 32 neurons of one sample per block, eight threads per neuron.
 KERNEL(table_counts, TableCountsParams, TABLE_NEURONS * TABLE_PARTS) {
     u64* partial = (u64*)shared_memory();
     const u64 sample = blockIdx.x / p.n_groups;
@@ -137,14 +140,14 @@ struct ConvTableParams {
     u32 n_neurons;
     u32 n_taps;
     u32 row_len;
-    // The first output channel here, those of a group, and the input channels of one.
+    // The first output channel here, the number of those of a group, and of its input channels.
     u32 first_channel;
     u32 group_outputs;
     u32 group_inputs;
     u32 padding;
 };
 
-// Counts of a convolution as sums of table entries, a thread each. Taps in the padding are left out.
+// Counts of a convolution as sums of table entries, a thread each. Taps in the padding are skipped.
 KERNEL(conv_table, ConvTableParams, 256) {
     const u64 index = (u64)blockIdx.x * 256 + threadIdx.x;
     if (index >= p.n_counts) {

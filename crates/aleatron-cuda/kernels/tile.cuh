@@ -1,8 +1,9 @@
-// What the kernels of tiles share: neurons by samples by a part of the columns, the sums added to what is there or written over it.
+// Shared code of tile kernels: neurons by samples by a part of the columns, whose sums are added to
+// the existing ones or replace them.
 #pragma once
 #include "device.cuh"
 
-// Bytes of a row that are staged at a time.
+// Number of bytes of a row that are staged at a time.
 #define BLOCK_BYTES 128
 
 struct TileParams {
@@ -12,17 +13,17 @@ struct TileParams {
     // By sample and neuron, 32 bits each.
     u64 counts;
     u32 row_blocks;
-    // The neurons here, the first of them among all, and all.
+    // The number of neurons here, the first of them among all, and the number of all.
     u32 n_rows;
     u32 first_neuron;
     u32 n_neurons;
     u32 n_samples;
-    // Tiles of neurons and of samples.
+    // Number of tiles of neurons and of samples.
     u32 row_tiles;
     u32 sample_tiles;
-    // Tiles of neurons that are worked on together, for the second-level cache.
+    // Number of tiles of neurons that are processed together, for the second-level cache.
     u32 band;
-    // Parts that the columns are cut into: gridDim.y. With more than one, sums are added.
+    // Number of parts of the columns: gridDim.y. With more than one, sums are added.
     u32 n_parts;
     u32 adds;
 };
@@ -44,7 +45,7 @@ DEVICE Tile tile_of(u32 index, u32 row_tiles, u32 sample_tiles, u32 band) {
     return tile;
 }
 
-// The blocks of 128 bytes that part `part` begins with.
+// The first block of 128 bytes of part `part`.
 DEVICE u32 part_begin(const TileParams& p, u32 part) {
     return (u32)((u64)p.row_blocks * part / p.n_parts);
 }

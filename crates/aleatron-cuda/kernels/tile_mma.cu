@@ -1,8 +1,10 @@
-// Dense layers and batches on every card since sm_80: tiles staged in shared memory, multiplied by single warps.
+// Dense layers and batches on every GPU since sm_80: tiles staged in shared memory, multiplied by
+// single warps.
 #include "tile.cuh"
 
-// A block counts ROWS neurons by SAMPLES samples, each of its warps WARP_ROWS by WARP_SAMPLES of them. Rows of 128 bytes are staged
-// STAGES - 1 steps ahead; their sixteen-byte vectors are swizzled, so that eight rows at one column lie in different banks.
+// A block counts ROWS neurons by SAMPLES samples, each of its warps WARP_ROWS by WARP_SAMPLES of
+// them. Rows of 128 bytes are staged STAGES - 1 steps ahead; their sixteen-byte vectors are
+// swizzled, so that eight rows at one column use different banks.
 template <int ROWS, int SAMPLES, int WARP_ROWS, int WARP_SAMPLES, int STAGES>
 DEVICE void tile_mma(const TileParams& p) {
     constexpr int THREADS = (ROWS / WARP_ROWS) * (SAMPLES / WARP_SAMPLES) * 32;
@@ -52,7 +54,8 @@ DEVICE void tile_mma(const TileParams& p) {
     }
     for (u32 step = 0; step < n_steps; ++step) {
         copy_async_wait<STAGES - 2>();
-        // Everybody's copies have come, and everybody is done with the stage that is filled next.
+        // The copies of all threads are complete, and all threads are done with the stage that is
+        // filled next.
         __syncthreads();
         stage(step + STAGES - 1);
         const u32 from = shared + step % STAGES * STAGE_BYTES;
@@ -102,7 +105,8 @@ DEVICE void tile_mma(const TileParams& p) {
         tile_mma<ROWS, SAMPLES, WARP_ROWS, WARP_SAMPLES, STAGES>(p);                        \
     }
 
-// Three stages of 32 KiB fit the 99 KiB that a block of sm_86 and sm_89 has, and three of 48 KiB the 163 KiB of sm_80.
+// Three stages of 32 KiB fit the 99 KiB of a block of sm_86 and sm_89, and three of 48 KiB the 163
+// KiB of sm_80.
 TILE_MMA(128, 128, 64, 32, 3)
 TILE_MMA(256, 128, 64, 64, 3)
 TILE_MMA(128, 64, 32, 32, 4)

@@ -9,7 +9,7 @@ struct alignas(64) WgmmaParams {
     TileParams tile;
 };
 
-// What blocks of a cluster have in common, so that each loads a part of it for all.
+// The operand that blocks of a cluster share, so that each loads a part of it for all.
 enum Shared {
     INPUTS,
     WEIGHTS,
@@ -22,9 +22,9 @@ DEVICE u64 swizzled_rows(u32 address) {
     return (address & 0x3FFFF) >> 4 | leading << 16 | (group_bytes >> 4) << 32 | swizzle_128 << 62;
 }
 
-// A block counts ROWS neurons by SAMPLES samples: a warp has nothing to do but ask for copies, the others are in groups of four that
-// multiply 64 neurons each. A stage goes back and forth between them: `full` when its bytes have come, `empty` when all groups of
-// the cluster are done with it.
+// A block counts ROWS neurons by SAMPLES samples: one warp only issues copies, the others are in
+// groups of four that multiply 64 neurons each. A stage alternates between them: `full` when its
+// bytes have arrived, `empty` when all groups of the cluster are done with it.
 template <int ROWS, int SAMPLES, int STAGES, int CLUSTER, Shared SHARED>
 DEVICE void tile_wgmma(const WgmmaParams& p) {
     constexpr u32 GROUPS = ROWS / 64;
@@ -37,7 +37,7 @@ DEVICE void tile_wgmma(const WgmmaParams& p) {
     const u32 full = shared + STAGES * STAGE_BYTES, empty = full + STAGES * 8;
     const u32 rank = CLUSTER > 1 ? cluster_rank() : 0;
 
-    // Blocks of a cluster have tiles side by side, along what they do not share.
+    // Blocks of a cluster have adjacent tiles, along the dimension that they do not share.
     Tile at;
     if (SHARED == INPUTS) {
         at = tile_of(blockIdx.x / CLUSTER, (tile.row_tiles + CLUSTER - 1) / CLUSTER, tile.sample_tiles, tile.band);
@@ -114,7 +114,7 @@ DEVICE void tile_wgmma(const WgmmaParams& p) {
                 WideMultiply<SAMPLES>::add(sum, a + 2 * k, b + 2 * k);
             }
             multiply_commit();
-            // The step before is done with its stage.
+            // The previous step is done with its stage.
             multiply_wait<1>();
             if (step > 0) {
                 release(step - 1);
@@ -128,7 +128,7 @@ DEVICE void tile_wgmma(const WgmmaParams& p) {
         }
     }
     if (CLUSTER > 1) {
-        // Others may still copy to this block and arrive at its barriers.
+        // Other blocks may still copy to this block and arrive at its barriers.
         cluster_sync();
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays on a card that this crate allocates, for results that stay there.
+//! Arrays in device memory that this crate allocates, for resident results.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use aleatron_core::backend::{DeviceArray, DeviceArrayMut, DeviceElement};
 use crate::driver::{CudaContext, DeviceBuffer, Stream};
 use crate::error::{Error, Result};
 
-/// An array of eight-byte elements on a card.
+/// An array of eight-byte elements in device memory.
 #[derive(Debug)]
 pub struct CudaArray {
     buffer: DeviceBuffer<u64>,
@@ -15,11 +15,11 @@ pub struct CudaArray {
 }
 
 impl CudaArray {
-    /// An array of `len` elements, which hold zeros.
+    /// Allocates an array of `len` zeros.
     ///
     /// # Errors
-    /// [`Error::Array`] for elements of other than eight bytes, [`Error::OutOfMemory`], or what the
-    /// driver reports.
+    /// Returns [`Error::Array`] for elements of other than eight bytes, [`Error::OutOfMemory`], and
+    /// errors of the driver.
     pub fn zeros(context: &Arc<CudaContext>, len: usize, element: DeviceElement) -> Result<Self> {
         if element.bytes() != 8 {
             return Err(Error::Array(format!("results are uint64 or float64, not {element}")));
@@ -31,10 +31,10 @@ impl CudaArray {
         Ok(Self { buffer, element })
     }
 
-    /// An array with these values.
+    /// Allocates an array with these values.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the driver reports.
+    /// Returns [`Error::OutOfMemory`], and errors of the driver.
     pub fn with(context: &Arc<CudaContext>, values: &[f64]) -> Result<Self> {
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::with(context, bytemuck::cast_slice(values), &stream)?;
@@ -54,16 +54,16 @@ impl CudaArray {
         self.buffer.array_mut(self.element)
     }
 
-    /// The card it is on.
+    /// Returns the context of the array.
     #[must_use]
     pub fn context(&self) -> &Arc<CudaContext> {
         self.buffer.context()
     }
 
-    /// Its elements as words: counts as they are, values as the bits of an `f64`.
+    /// Reads its elements as words: counts as they are, values as the bits of an `f64`.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn read(&self) -> Result<Vec<u64>> {
         self.buffer.read(&Stream::new(self.context())?)
     }

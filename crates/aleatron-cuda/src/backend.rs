@@ -1,4 +1,4 @@
-//! A card as a [`Backend`] of layers, and in the suite that every backend must pass.
+//! An NVIDIA GPU as a [`Backend`] of layers, and as a subject of the conformance suite.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::layer::{CudaLayer, LayerUse};
 use crate::program::CudaProgram;
 use crate::queue::Profiler;
 
-/// A card as a backend: encoding, gates, counts, and layers.
+/// An NVIDIA GPU as a backend: encoding, gates, counts, and layers.
 ///
 /// ```
 /// use aleatron_cuda::CudaBackend;
@@ -32,17 +32,17 @@ pub struct CudaBackend {
 
 #[derive(Debug, Clone)]
 enum Device {
-    /// The shared context of the card at this place, which is opened anew where it was lost.
+    /// The shared context of the GPU at this index, which is opened again after a loss.
     Shared(usize),
-    /// One context, for as long as it lives.
+    /// A single context, until it is lost.
     Own(Arc<CudaContext>),
 }
 
 impl CudaBackend {
-    /// The card at a place. It is opened with the first layer.
+    /// Creates a backend of the GPU at an index. It is opened with the first layer.
     ///
     /// # Errors
-    /// Those of [`crate::devices`], [`Error::UnknownDevice`] and [`Error::OldDevice`].
+    /// Returns errors of [`crate::devices`], [`Error::UnknownDevice`] and [`Error::OldDevice`].
     pub fn open(index: usize) -> Result<Self> {
         let cards = driver::devices()?;
         let Some(info) = cards.get(index) else {
@@ -52,16 +52,16 @@ impl CudaBackend {
         Ok(Self { name: name_of(index), device: Device::Shared(index) })
     }
 
-    /// A given context.
+    /// Creates a backend of a given context.
     #[must_use]
     pub fn on(context: Arc<CudaContext>) -> Self {
         Self { name: name_of(context.info().index), device: Device::Own(context) }
     }
 
-    /// The context, which is opened where it is not yet.
+    /// Returns the context, opening it if necessary.
     ///
     /// # Errors
-    /// As [`CudaContext::get`].
+    /// As for [`CudaContext::get`].
     pub fn context(&self) -> Result<Arc<CudaContext>> {
         match &self.device {
             Device::Shared(index) => CudaContext::get(*index),
@@ -69,10 +69,10 @@ impl CudaBackend {
         }
     }
 
-    /// A layer on the card, as itself: [`Backend::prepare`] gives the same behind the trait.
+    /// Prepares a layer on the GPU without the trait; [`Backend::prepare`] returns the same layer.
     ///
     /// # Errors
-    /// As [`Backend::prepare`].
+    /// As for [`Backend::prepare`].
     pub fn layer(
         &self,
         spec: &LayerSpec,
@@ -92,7 +92,7 @@ impl CudaBackend {
         Ok(layer)
     }
 
-    /// The answer to a case of anything but layers; `None` without code for it.
+    /// Answers a case other than layers; `None` if it is unsupported.
     fn answer(&self, case: &Case) -> Result<Option<Vec<u64>>> {
         let context = &self.context()?;
         let one = |kind, a, b| gates::ones(context, kind, a, b);
@@ -116,7 +116,7 @@ impl CudaBackend {
     }
 }
 
-/// How a card is asked for.
+/// Returns the name by which users select a GPU.
 pub(crate) fn name_of(index: usize) -> String {
     format!("cuda:{index}")
 }

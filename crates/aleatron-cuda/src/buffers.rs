@@ -1,8 +1,8 @@
-//! The buffers of a call, which every later call uses again, and the chunks of samples it runs in.
+//! The buffers of a call, which later calls reuse, and its division into chunks of samples.
 //!
-//! Two chunks are under way at a time, so that the host prepares one while the card counts the
-//! other. Counts, ones and the state of a call are zero between calls: the kernel that takes the
-//! results leaves them so.
+//! Two chunks are in flight at a time, so that the host prepares one while the GPU counts the
+//! other. Counts, ones and the state of a call are zero between calls: the kernel that reads the
+//! results resets them.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -21,81 +21,79 @@ use crate::launch::FewLaunch;
 use crate::queue::{Profiler, Queue};
 use crate::size::host_size;
 
-/// Words at the head of what goes up and what comes down: the seed, and what was found about the
+/// Number of words at the head of uploads and downloads: the seed, and the findings about the
 /// values.
 pub(crate) const HEAD: usize = 8;
 
-/// What stands in the place of a report or a count that is yet to come; no index of a value and no
-/// count is so large.
+/// The value of a report or a count that is pending; no index of a value and no count is so large.
 pub(crate) const PENDING: u64 = u64::MAX - 1;
 
-/// The bit of the reports of one sample's neurons that says that the rest is the index of a value
-/// outside its interval.
+/// The bit of the reports of one sample's neurons that marks the index of a value outside its
+/// interval.
 const BAD_VALUE: u64 = 1 << 63;
 
-/// What the state of a call is between calls: no bad value, no block done.
+/// The state of a call between calls: no bad value, no block done.
 pub(crate) const CLEAN_STATE: [u64; 2] = [u64::MAX, 0];
 
-/// Where the head of what goes up has a word for the state of a call.
+/// The index of the state of a call in the head of an upload.
 const STATE_IN_HEAD: usize = 2;
 
-/// How long a report is looked for before the driver is asked: longer than any call for which it
+/// How long to spin-wait for a report before the driver is asked: longer than any call for which it
 /// matters.
-pub(crate) const LOOK_TIME: Duration = Duration::from_micros(200);
+pub(crate) const SPIN_TIME: Duration = Duration::from_micros(200);
 
-/// Sets that are kept idle at most: more were in use at a time, and will rarely be again.
+/// The largest number of idle sets: more were in use at a time, and will rarely be again.
 const MAX_IDLE: usize = 8;
 
-/// Recorded calls that a set keeps at most.
+/// The largest number of recorded calls of a set.
 const MAX_GRAPHS: usize = 8;
 
-/// How to count: nothing here changes a count.
+/// Options of counting; they never change a count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountOptions<'a> {
-    /// Asked before each chunk of samples.
+    /// The cancellation token, polled before each chunk of samples.
     pub(crate) cancel: Cancel<'a>,
     /// Times the kernels.
     pub(crate) profiler: Option<&'a Profiler>,
-    /// What every chunk waits for on the card.
+    /// An event that every chunk waits for on the GPU.
     pub(crate) after: Option<&'a Event>,
-    /// The program that the call is a step of, if it is one: nothing comes from the host or goes
-    /// there.
+    /// The program that the call is a step of, if any: nothing is transferred from or to the host.
     pub(crate) program: Option<ProgramCall<'a>>,
 }
 
 /// A program that runs on the stream of a set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProgramCall<'a> {
-    /// Where the [`CallSeed`] of the layer lies on the card.
+    /// The address of the [`CallSeed`] of the layer in device memory.
     pub(crate) seed: View<'a>,
 }
 
-/// A layer's part in a call that runs in chunks.
+/// The layer-specific part of a call that runs in chunks.
 pub(crate) trait ChunkRun {
-    /// Gives a chunk to the stream of the set.
+    /// Enqueues a chunk on the stream of the set.
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()>;
 
-    /// Takes the results of a chunk; the stream was waited for.
+    /// Receives the results of a chunk; the stream was waited for.
     fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()>;
 }
 
 /// Sizes of a set for one chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetSizes {
-    /// Values of the inputs.
+    /// Number of values of the inputs.
     pub(crate) values: usize,
-    /// 32-bit words between inputs and counts: streams, or rows of tables.
+    /// Number of 32-bit words between inputs and counts: streams, or rows of tables.
     pub(crate) work: usize,
-    /// 32-bit words of what is counted.
+    /// Number of 32-bit words of counts.
     pub(crate) counts: usize,
-    /// Results.
+    /// Number of results.
     pub(crate) results: usize,
-    /// Samples.
+    /// Number of samples.
     pub(crate) samples: usize,
 }
 
 impl SetSizes {
-    /// Returns sizes that are enough for either.
+    /// Returns the larger of both sizes of each buffer.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             values: self.values.max(other.values),
@@ -107,7 +105,7 @@ impl SetSizes {
     }
 }
 
-/// What decides a recorded call.
+/// The key of a recorded call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct GraphKey {
     pub(crate) n_samples: usize,
@@ -116,42 +114,42 @@ pub(crate) struct GraphKey {
 
 #[derive(Debug)]
 enum Recorded {
-    /// It was made once: recording would not have paid.
+    /// The call was made once: recording did not pay off yet.
     Once,
     Graph(Graph),
 }
 
-/// Values in, work between, results out.
+/// The buffers of a chunk: values, intermediate results, results.
 #[derive(Debug)]
 pub(crate) struct BufferSet {
-    // Dropped in this order: graphs and the stream use everything that follows.
+    // Dropped in this order: graphs and the stream use all following fields.
     graphs: HashMap<GraphKey, Recorded>,
     few: Option<RepeatedLaunch<FewParams>>,
     pub(crate) stream: Arc<Stream>,
-    /// The seed and the values of the chunk, on the host and on the card.
+    /// The seed and the values of the chunk, on the host and on the GPU.
     pub(crate) upload: PinnedBuffer<u64>,
     pub(crate) inputs: DeviceBuffer<u64>,
     pub(crate) work: DeviceBuffer<u32>,
     pub(crate) counts: DeviceBuffer<u32>,
     pub(crate) row_ones: DeviceBuffer<u32>,
     pub(crate) state: DeviceBuffer<u64>,
-    /// What was found about the values, and the results, on the card and on the host.
+    /// The findings about the values, and the results, on the GPU and on the host.
     pub(crate) results: DeviceBuffer<u64>,
     pub(crate) download: PinnedBuffer<u64>,
-    /// Packed streams on their way to the card.
+    /// Packed streams in transfer to the GPU.
     pub(crate) packed: Option<PinnedBuffer<u64>>,
-    /// What the kernel of the chunk writes to the host last of all.
+    /// The last value that the kernel of the chunk writes to the host.
     expected: Expected,
 }
 
-/// What the host can look for, instead of asking the driver whether a chunk is done.
+/// A value that the host can poll, instead of asking the driver whether a chunk is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Expected {
     #[default]
     Nothing,
-    /// The report of the chunk, when everything else is there.
+    /// The report of the chunk, written after everything else.
     Report,
-    /// A report of each of so many neurons.
+    /// A report of each of this number of neurons.
     Neurons(usize),
 }
 
@@ -160,7 +158,7 @@ impl BufferSet {
         Self::on_stream(context, Arc::new(Stream::new(context)?), sizes)
     }
 
-    /// A set whose work goes to a given stream.
+    /// Creates a set whose work runs on a given stream.
     pub(crate) fn on_stream(
         context: &Arc<CudaContext>,
         stream: Arc<Stream>,
@@ -183,7 +181,7 @@ impl BufferSet {
         };
         set.counts.fill(0, &set.stream)?;
         set.row_ones.fill(0, &set.stream)?;
-        // Kernels write one word of the head, and all of it comes down with the results.
+        // Kernels write one word of the head, and all of it is downloaded with the results.
         set.results.fill(0, &set.stream)?;
         set.stream.synchronize()?;
         Ok(set)
@@ -197,22 +195,21 @@ impl BufferSet {
         self.upload.as_mut_slice()[..2].copy_from_slice(&seed.words());
     }
 
-    /// Says that the next launch writes its report to the host, when everything else it has for the
-    /// host is there.
+    /// Declares that the next launch writes its report to the host, after all its other results.
     pub(crate) fn expect_report(&mut self) {
         self.download.as_mut_slice()[0] = PENDING;
         self.expected = Expected::Report;
     }
 
-    /// Says that the next launch writes a report of each of so many neurons to the host, where
-    /// counts go.
+    /// Declares that the next launch writes a report of each of `n` neurons to the host, in place
+    /// of counts.
     pub(crate) fn expect_neurons(&mut self, n: usize) {
         self.download.as_mut_slice()[HEAD..HEAD + n].fill(PENDING);
         self.expected = Expected::Neurons(n);
     }
 
-    /// Waits until the chunk is done. Where a report is expected, it is looked for: that takes less
-    /// than half the time of asking the driver.
+    /// Waits until the chunk is done. An expected report is polled: that takes less than half the
+    /// time of asking the driver.
     fn wait(&mut self) -> Result<()> {
         let expected = std::mem::take(&mut self.expected);
         let reports = match expected {
@@ -220,7 +217,7 @@ impl BufferSet {
             Expected::Report => 0..1,
             Expected::Neurons(n) => HEAD..HEAD + n,
         };
-        if reports.is_empty() || !self.download.wait_for_changes(reports, PENDING, LOOK_TIME) {
+        if reports.is_empty() || !self.download.wait_for_changes(reports, PENDING, SPIN_TIME) {
             self.stream.synchronize()?;
         }
         if let Expected::Neurons(_) = expected {
@@ -229,7 +226,7 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Puts what the neurons report of the values where a chunk has its report. A bad value is
+    /// Copies the neurons' findings about the values to the report of a chunk. A bad value is
     /// reported by all of them.
     fn take_neuron_reports(&mut self) -> Result<()> {
         let report = self.download.as_slice()[HEAD];
@@ -243,7 +240,7 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Launches the kernel of few samples: as it was launched before, where it was.
+    /// Launches the kernel of few samples, repeating a previous launch if possible.
     pub(crate) fn launch_few(&mut self, launch: FewLaunch) -> Result<()> {
         let FewLaunch { kernel, grid, shared_bytes, params, .. } = launch;
         let repeated = match self.few.take().filter(|few| few.is_of(&kernel, grid, shared_bytes)) {
@@ -255,12 +252,12 @@ impl BufferSet {
         self.few.insert(repeated).launch(&params, &self.stream)
     }
 
-    /// The values of the chunk on the card.
+    /// Returns the values of the chunk on the GPU.
     pub(crate) fn values(&self) -> Result<View<'_>> {
         self.inputs.view().from(8 * HEAD as u64)
     }
 
-    /// Gives a call to the stream: as recorded, where it was made before.
+    /// Enqueues a call, from its recording if there is one.
     pub(crate) fn repeat(
         &mut self,
         key: GraphKey,
@@ -276,7 +273,8 @@ impl BufferSet {
             }
             None => {
                 if self.graphs.len() == MAX_GRAPHS {
-                    // Sizes keep changing: start over rather than keep what may never come again.
+                    // Sizes keep changing: clear the recordings rather than keep those that may
+                    // never be used again.
                     self.stream.synchronize()?;
                     self.graphs.clear();
                 }
@@ -286,8 +284,7 @@ impl BufferSet {
         }
     }
 
-    /// What was found about the values of the chunk: the index of the first one outside its
-    /// interval.
+    /// Returns the index of the first value of the chunk outside its interval, if any.
     pub(crate) fn bad_value(&self) -> Option<usize> {
         Some(self.download.as_slice()[0]).filter(|&index| index != u64::MAX).map(host_size)
     }
@@ -298,7 +295,7 @@ impl BufferSet {
     }
 }
 
-/// The sets of a layer that no call uses at the moment.
+/// The idle sets of a layer.
 #[derive(Debug, Default)]
 pub(crate) struct BufferSets {
     idle: Mutex<Vec<BufferSet>>,
@@ -318,12 +315,12 @@ impl BufferSets {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<BufferSet>> {
-        // The list is whole between any two statements.
+        // The list is consistent between any two statements.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `n_samples` in chunks; each is given to the card before the results of the one before
-    /// are taken.
+    /// Runs `n_samples` in chunks; each is enqueued before the results of the previous one are
+    /// received.
     pub(crate) fn run(
         &self,
         n_samples: usize,
@@ -332,8 +329,8 @@ impl BufferSets {
         make: impl Fn() -> Result<BufferSet>,
         run: &mut impl ChunkRun,
     ) -> Result<()> {
-        // A set whose chunk failed is not kept: its buffers may not be zero.
-        let mut under_way: VecDeque<(BufferSet, Range<usize>)> = VecDeque::new();
+        // A set whose chunk failed is dropped: its buffers may not be zero.
+        let mut in_flight: VecDeque<(BufferSet, Range<usize>)> = VecDeque::new();
         for start in (0..n_samples).step_by(chunk.max(1)) {
             options.cancel.check()?;
             let samples = start..n_samples.min(start.saturating_add(chunk));
@@ -341,14 +338,14 @@ impl BufferSets {
             let mut set = idle.map_or_else(&make, Ok)?;
             options.after.map_or(Ok(()), |event| set.stream.wait_for(event))?;
             run.submit(&mut set, samples.clone())?;
-            under_way.push_back((set, samples));
-            while under_way.len() > 1
-                && let Some(first) = under_way.pop_front()
+            in_flight.push_back((set, samples));
+            while in_flight.len() > 1
+                && let Some(first) = in_flight.pop_front()
             {
                 self.receive(first, run)?;
             }
         }
-        under_way.into_iter().try_for_each(|chunk| self.receive(chunk, run))
+        in_flight.into_iter().try_for_each(|chunk| self.receive(chunk, run))
     }
 
     fn receive(
@@ -358,7 +355,7 @@ impl BufferSets {
     ) -> Result<()> {
         set.wait()?;
         let received = run.receive(&mut set, samples);
-        // What a bad value leaves behind is what any call does.
+        // A bad value leaves the same state as any call.
         self.keep(set);
         received
     }

@@ -1,12 +1,12 @@
-//! Convolutions on a card, and small signed dense layers of programs, which are convolutions of one
+//! Convolutions on a GPU, and small signed dense layers of programs, which are convolutions of one
 //! position.
 //!
-//! A chunk of a call is: values up and the streams of all inputs; then, for some positions at a
-//! time, the streams under the kernel gathered as rows of a dense layer, tiles of products with the
-//! weights of each group of channels, and results. Taps in the padding are zeros, which AND counts
-//! as nothing. With signs, rows hold the streams of positive and of negative operands apart, and
-//! every patch is gathered twice: as it is, for products of equal signs, and with the signs
-//! swapped, for the others.
+//! A chunk of a call is: upload of values and encoding of all inputs; then, for some positions at a
+//! time, gathering of the streams under the kernel as rows of a dense layer, tiles of products with
+//! the weights of each group of channels, and results. Taps in the padding are zeros, which AND
+//! counts as nothing. With signs, rows hold the streams of positive and of negative operands
+//! separately, and every patch is gathered twice: as it is, for products of equal signs, and with
+//! the signs swapped, for the others.
 
 mod direct;
 
@@ -38,15 +38,15 @@ use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 use crate::results::{CardResults, Output, check_values};
 use crate::size::{host_size, size_u32};
-use crate::weights::{SignFilter, WeightMaker};
+use crate::weights::{SignFilter, WeightEncoder};
 
-/// Threads of a block of all kernels here.
+/// Number of threads of a block of all kernels here.
 const THREADS: u64 = 256;
 
-/// Patches and channels of a block of the kernel that finishes.
+/// Number of patches and channels of a block of the finishing kernel.
 const FINISH_TILE: u32 = 32;
 
-/// The convolution that a layer is: a dense one sees an image of as many channels as it has inputs,
+/// Returns the convolution that a layer is: a dense one has an image of as many channels as inputs,
 /// at one position.
 fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
     match *spec.topology() {
@@ -58,7 +58,7 @@ fn shape_of(spec: &LayerSpec) -> Result<ConvShape> {
     }
 }
 
-/// A convolution as kernels take it.
+/// Returns a convolution in the form of kernels.
 pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
     let axes = shape.windows().each_ref().map(|windows| *windows.axis());
     let pair = |what, of: &dyn Fn(usize) -> usize| -> Result<[u32; 2]> {
@@ -75,13 +75,17 @@ pub(crate) fn geometry(shape: &ConvShape) -> Result<ConvGeometry> {
     })
 }
 
-/// The most output channels that see one group of inputs.
+/// Returns the largest number of output channels of one group of inputs.
 fn group_channels(shape: &ConvShape) -> Result<usize> {
-    let place = "conv::group_channels, convolution without groups";
-    shape.groups().map(|(_, channels)| channels.len()).max().ok_or(Error::Internal { place })
+    let location = "conv::group_channels, convolution without groups";
+    shape
+        .groups()
+        .map(|(_, channels)| channels.len())
+        .max()
+        .ok_or(Error::Internal { place: location })
 }
 
-/// Blocks with a thread for each of `n` things, which kernels here count with 32 bits.
+/// Returns a grid with a thread for each of `n` items, which kernels here count with 32 bits.
 fn grid_of(n: u64) -> Result<Grid> {
     size_u32(n.next_multiple_of(THREADS), "threads")?;
     Grid::row(n.div_ceil(THREADS))
@@ -90,9 +94,9 @@ fn grid_of(n: u64) -> Result<Grid> {
 #[derive(Debug)]
 enum Store {
     /// All weights, the rows of each part.
-    Kept(Vec<DeviceBuffer<u32>>),
-    /// Room for some output channels, and what makes them.
-    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
+    Resident(Vec<DeviceBuffer<u32>>),
+    /// Room for some output channels, and the encoder of their weights.
+    Regenerated(Box<Mutex<(WeightEncoder, DeviceBuffer<u32>)>>, usize),
 }
 
 /// A convolution on a card.
@@ -108,14 +112,14 @@ pub(crate) struct CudaConv {
     store: Store,
     /// The bits of all products, by position.
     totals: DeviceBuffer<u64>,
-    /// What is added for each neuron, where that is not the same for all.
+    /// The constant of each neuron, if they differ.
     base: Option<DeviceBuffer<u64>>,
     stage: InputStage,
     sets: BufferSets,
 }
 
 impl CudaConv {
-    /// A layer, with `encoder` for its inputs.
+    /// Creates a layer, with `encoder` for its inputs.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -143,7 +147,7 @@ impl CudaConv {
         };
         let base_len = if product == Product::Xnor { shape.n_outputs() } else { 0 };
         let fixed = 8 * (shape.n_positions() as u128 + base_len as u128);
-        let mut maker = WeightMaker::new(context, spec, weights, product, product.row_streams())?;
+        let mut maker = WeightEncoder::new(context, spec, weights, product, product.row_streams())?;
         let plan = PatchPlan::new(&sizes, max_batch, fixed, context.free_bytes()?)?;
         let stream = Stream::new(context)?;
         let totals: Vec<u64> = shape
@@ -153,14 +157,14 @@ impl CudaConv {
             .collect();
         let totals = DeviceBuffer::with(context, &totals, &stream)?;
         let store = match plan.residency {
-            Residency::Kept => {
+            Residency::Resident => {
                 let mut all = Vec::new();
                 for part in &plan.parts {
                     let n_rows = rows_per_channel * shape.n_channels();
                     let rows = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
                     for (_, channels) in shape.groups() {
                         let first = (rows_per_channel * channels.start) as u64 * part.bytes();
-                        make_channels(
+                        encode_channels(
                             &mut maker,
                             product,
                             channels,
@@ -171,12 +175,12 @@ impl CudaConv {
                     }
                     all.push(rows);
                 }
-                Store::Kept(all)
+                Store::Resident(all)
             }
-            Residency::Made { rows } => {
+            Residency::Regenerated { rows } => {
                 let rows = rows.next_multiple_of(rows_per_channel);
                 let buffer = DeviceBuffer::new(context, host_size(plan.widest()) / 4 * rows)?;
-                Store::Made(Box::new(Mutex::new((maker, buffer))), rows / rows_per_channel)
+                Store::Regenerated(Box::new(Mutex::new((maker, buffer))), rows / rows_per_channel)
             }
         };
         let mut layer = Self {
@@ -205,8 +209,8 @@ impl CudaConv {
         Ok(layer)
     }
 
-    /// For each neuron, less the ones of the weights that its taps inside the image have: what AND
-    /// counts with streams of ones.
+    /// Returns for each neuron the negated number of ones of the weights under its taps inside the
+    /// image: the counts of AND with streams of ones.
     fn negated_ones(&mut self, stream: &Stream, cancel: Cancel<'_>) -> Result<DeviceBuffer<u64>> {
         let n = self.shape.n_inputs();
         let mut all = memory::with_capacity(n as u128, Quantity::Inputs)?;
@@ -234,9 +238,9 @@ impl CudaConv {
         self.plan.chunk
     }
 
-    /// Whether all weights are on the card.
+    /// Returns whether all weights are resident.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.store, Store::Kept(_))
+        matches!(self.store, Store::Resident(_))
     }
 
     fn row_streams(&self) -> RowStreams {
@@ -264,7 +268,7 @@ impl CudaConv {
         BufferSet::new(&self.context, self.sizes()?)
     }
 
-    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    /// Enqueues the counting of a chunk on the stream of a set, without waiting for it.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -278,7 +282,7 @@ impl CudaConv {
             .submit(set, 0..n_samples)
     }
 
-    /// The counts of a batch whose first stream is drawn at `first`.
+    /// Counts a batch whose first stream is drawn at `first`.
     pub(crate) fn counts(
         &self,
         source: Source<'_>,
@@ -298,15 +302,15 @@ impl CudaConv {
     }
 }
 
-/// The rows of weights of an output channel.
+/// Returns the number of rows of weights of an output channel.
 const fn rows_per_channel(product: Product) -> usize {
     if matches!(product, Product::SplitAnd) { 2 } else { 1 }
 }
 
-/// Makes the rows of some output channels of one group: with split weights, those of the positive
+/// Encodes the rows of some output channels of one group: with split weights, those of the positive
 /// weights of all, then of the negative ones.
-fn make_channels(
-    maker: &mut WeightMaker,
+fn encode_channels(
+    maker: &mut WeightEncoder,
     product: Product,
     channels: Range<usize>,
     part: &Part,
@@ -314,14 +318,14 @@ fn make_channels(
     cancel: Cancel<'_>,
 ) -> Result<()> {
     if product != Product::SplitAnd {
-        return maker.make_rows(channels, SignFilter::All, part, to, cancel);
+        return maker.encode_rows(channels, SignFilter::All, part, to, cancel);
     }
     let bytes = channels.len() as u64 * part.bytes();
-    maker.make_rows(channels.clone(), SignFilter::Positive, part, to, cancel)?;
-    maker.make_rows(channels, SignFilter::Negative, part, to.from(bytes)?, cancel)
+    maker.encode_rows(channels.clone(), SignFilter::Positive, part, to, cancel)?;
+    maker.encode_rows(channels, SignFilter::Negative, part, to.from(bytes)?, cancel)
 }
 
-/// Some positions of the samples of a chunk, and where their rows begin.
+/// Some positions of the samples of a chunk, and the offset of their rows.
 #[derive(Debug, Clone, Copy)]
 struct Patches<'a> {
     first_sample: u32,
@@ -330,15 +334,15 @@ struct Patches<'a> {
     rows: View<'a>,
 }
 
-/// Some output channels that see one group of inputs.
+/// Some output channels of one group of inputs.
 #[derive(Debug, Clone)]
 struct Channels {
-    /// The first input channel that they see.
+    /// The first input channel of the group.
     first_input: usize,
     range: Range<usize>,
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct ConvRun<'l, 'i> {
     layer: &'l CudaConv,
     source: Source<'i>,
@@ -348,8 +352,8 @@ struct ConvRun<'l, 'i> {
 }
 
 impl ConvRun<'_, '_> {
-    /// Gives the gathering of a part of some patches to the queue.
-    fn give_rows(
+    /// Enqueues the gathering of a part of some patches.
+    fn enqueue_rows(
         &self,
         set: &BufferSet,
         at: &Patches<'_>,
@@ -359,7 +363,7 @@ impl ConvRun<'_, '_> {
         let ConvRun { layer, options, .. } = self;
         let (shape, plan, streams) = (&layer.shape, &layer.plan, layer.row_streams());
         let stream = StreamWords::of(layer.length);
-        // The samples that patches are of.
+        // The samples of the patches.
         let positions = u64::from(layer.geometry.n_positions);
         let last = u64::from(at.first_position) + at.n as u64 - 1;
         let samples = u128::from(u64::from(at.first_sample) + last / positions + 1);
@@ -393,8 +397,7 @@ impl ConvRun<'_, '_> {
         set.queue(options).launch(kernel, grid, 0, &params, 2 * row_bytes)
     }
 
-    /// Returns how results are made of all that is counted for a chunk, without reports and ones of
-    /// rows.
+    /// Returns the parameters of the results of a chunk, without reports and ones of rows.
     fn finish(&self, set: &BufferSet, n_samples: usize, out: &CardResults<'_>) -> Result<Finish> {
         let (layer, shape) = (self.layer, &self.layer.shape);
         let neurons = shape.n_outputs() as u128;
@@ -416,9 +419,9 @@ impl ConvRun<'_, '_> {
         })
     }
 
-    /// Gives the making of results of what was counted to the queue. The last launch of a chunk
-    /// `reports` what was found about its values.
-    fn give_results(
+    /// Enqueues the computation of results from counts. The last launch of a chunk `reports` the
+    /// findings about its values.
+    fn enqueue_results(
         &self,
         set: &BufferSet,
         at: &Patches<'_>,
@@ -465,14 +468,14 @@ impl ConvRun<'_, '_> {
         };
         let blocks = |n: usize| (n as u64).div_ceil(FINISH_TILE.into());
         let grid = Grid::row(blocks(at.n).saturating_mul(blocks(channels.len())))?;
-        // A row more than the tile has, so that columns lie in different banks.
+        // One row more than the tile, so that columns use different banks.
         let shared_bytes = 4 * FINISH_TILE * (FINISH_TILE + 1);
         set.queue(options).launch(&kernels::FINISH_PATCHES, grid, shared_bytes, &params, 16 * n)?;
         if takes_ones { set.row_ones.fill(0, &set.stream) } else { Ok(()) }
     }
 
-    /// Gives the counting of a few rows to the queue, to a kernel that makes no results here.
-    fn give_few(
+    /// Enqueues the counting of a few rows, with a kernel that computes no results here.
+    fn enqueue_few(
         &self,
         set: &BufferSet,
         part: &Part,
@@ -489,7 +492,7 @@ impl ConvRun<'_, '_> {
             one: 0,
             seed: CallSeed::default(),
             tag: 0,
-            // The ones of rows are counted apart.
+            // The ones of rows are counted separately.
             xnor: false,
             reports: set.download.view(),
         };
@@ -498,8 +501,8 @@ impl ConvRun<'_, '_> {
         launch::few(part, weights, &from, target, finish, plan)?.give(&queue)
     }
 
-    /// Gives everything about some output channels and a part of the columns to the queue.
-    fn give_channels(
+    /// Enqueues all launches of some output channels and a part of the columns.
+    fn enqueue_channels(
         &self,
         set: &BufferSet,
         samples: &Range<usize>,
@@ -519,7 +522,7 @@ impl ConvRun<'_, '_> {
                 n: plan.patches.min(all - first),
                 rows,
             };
-            self.give_rows(set, &at, at_part, channels.first_input)?;
+            self.enqueue_rows(set, &at, at_part, channels.first_input)?;
             let n_rows = layer.row_streams().of(at.n);
             if layer.product == Product::Xnor {
                 let ones = set.row_ones.view();
@@ -532,7 +535,7 @@ impl ConvRun<'_, '_> {
                 n_samples: n_rows,
             };
             if n_rows <= MAX_SAMPLES {
-                self.give_few(set, at_part, (weights, n_channels), rows, &target)?;
+                self.enqueue_few(set, at_part, (weights, n_channels), rows, &target)?;
             } else {
                 launch::tiles(
                     &queue,
@@ -547,22 +550,22 @@ impl ConvRun<'_, '_> {
             let last =
                 last_part && channels.range.end == layer.shape.n_channels() && first + at.n == all;
             let steps = Steps { first_part: part == 0, last_part, last };
-            self.give_results(set, &at, &channels.range, samples, steps)?;
+            self.enqueue_results(set, &at, &channels.range, samples, steps)?;
         }
         Ok(())
     }
 
-    /// Gives the counting of a chunk to the queue, and the making of results; the streams of its
-    /// inputs are there.
-    fn give_counts(&self, set: &BufferSet, samples: &Range<usize>) -> Result<()> {
+    /// Enqueues the counting of a chunk, and the computation of results; the streams of its inputs
+    /// are encoded.
+    fn enqueue_counts(&self, set: &BufferSet, samples: &Range<usize>) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         for (k, part) in layer.plan.parts.iter().enumerate() {
             for (first_input, range) in layer.shape.groups() {
                 match &layer.store {
-                    Store::Kept(all) => {
+                    Store::Resident(all) => {
                         let row = rows_per_channel(layer.product) * range.start;
                         let weights = all[k].view().from(row as u64 * part.bytes())?;
-                        self.give_channels(
+                        self.enqueue_channels(
                             set,
                             samples,
                             k,
@@ -570,13 +573,14 @@ impl ConvRun<'_, '_> {
                             weights,
                         )?;
                     }
-                    Store::Made(made, at_once) => {
-                        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                        let (maker, buffer) = &mut *made;
+                    Store::Regenerated(regenerated, at_once) => {
+                        let mut regenerated =
+                            regenerated.lock().unwrap_or_else(PoisonError::into_inner);
+                        let (maker, buffer) = &mut *regenerated;
                         for start in range.clone().step_by(*at_once) {
                             let some = start..range.end.min(start + at_once);
                             let (product, cancel) = (layer.product, options.cancel);
-                            make_channels(
+                            encode_channels(
                                 maker,
                                 product,
                                 some.clone(),
@@ -585,8 +589,8 @@ impl ConvRun<'_, '_> {
                                 cancel,
                             )?;
                             let channels = Channels { first_input, range: some };
-                            self.give_channels(set, samples, k, &channels, buffer.view())?;
-                            // The next channels take the place of these.
+                            self.enqueue_channels(set, samples, k, &channels, buffer.view())?;
+                            // The next channels reuse the buffer.
                             set.stream.synchronize()?;
                         }
                     }
@@ -603,7 +607,8 @@ impl ConvRun<'_, '_> {
         set.download.receive(0, HEAD + n, &set.results, 0, &set.stream)
     }
 
-    /// Whether a chunk is recorded: all on the card, and values that go up at once.
+    /// Returns whether a chunk is recorded: if all weights are resident and values are uploaded at
+    /// once.
     fn is_recorded(&self, n_samples: usize) -> bool {
         let plain = self.options.profiler.is_none() && matches!(self.output, Output::Counts(_));
         let values = 8 * n_samples * self.layer.shape.n_inputs();
@@ -614,12 +619,12 @@ impl ConvRun<'_, '_> {
     }
 }
 
-/// Where in a chunk a launch is.
+/// The position of a launch in a chunk.
 #[derive(Debug, Clone, Copy)]
 struct Steps {
     first_part: bool,
     last_part: bool,
-    /// The last launch of all.
+    /// Whether it is the last launch.
     last: bool,
 }
 
@@ -627,7 +632,7 @@ impl ChunkRun for ConvRun<'_, '_> {
     fn submit(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {
         let ConvRun { layer, source, options, .. } = &*self;
         let (stage, part, n_samples) = (&layer.stage, &layer.plan.inputs, samples.len());
-        if self.give_direct(set, n_samples)? {
+        if self.enqueue_direct(set, n_samples)? {
             return Ok(());
         }
         let kind = source.kind(layer.product);
@@ -637,7 +642,7 @@ impl ChunkRun for ConvRun<'_, '_> {
         if kind == ValueKind::PackedStreams {
             stage.send_streams(set, source, &samples, part)?;
             stage.send_signs(set, source, &samples)?;
-            return self.give_counts(set, &samples);
+            return self.enqueue_counts(set, &samples);
         }
         if let Some(words) = source.words()
             && self.is_recorded(n_samples)
@@ -653,11 +658,11 @@ impl ChunkRun for ConvRun<'_, '_> {
                     &set.stream,
                 )?;
                 stage.take_values(set, options, kind, set.values()?, 0..n_samples, Some(part))?;
-                self.give_counts(set, &samples)
+                self.enqueue_counts(set, &samples)
             });
         }
         stage.send(set, options, source, &samples, seed, Some(part))?;
-        self.give_counts(set, &samples)
+        self.enqueue_counts(set, &samples)
     }
 
     fn receive(&mut self, set: &mut BufferSet, samples: Range<usize>) -> Result<()> {

@@ -1,9 +1,9 @@
-//! Dense layers on a card: weights stay there, values go in, integer counts come out.
+//! Dense layers on a GPU: weights are resident, values are uploaded, integer counts are returned.
 //!
-//! A chunk of a call is: values up, thresholds, streams, tiles of products, results, results down.
-//! Up to eight samples of a layer whose weights are all on the card are one launch instead, which
-//! reads values and writes results where the host has them. Which kernel and how many blocks is in
-//! `plan/`.
+//! A chunk of a call is: upload of values, thresholds, streams, tiles of products, results,
+//! download. Up to eight samples of a layer with resident weights are one launch instead, which
+//! reads values and writes results in host memory. `plan/` chooses the kernel and the number of
+//! blocks.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,33 +26,34 @@ use crate::product::Product;
 use crate::results::{CardResults, CountWidth, Output, Recipe, Turn, check_values};
 use crate::signed::{SignTerms, complement};
 use crate::size::host_size;
-use crate::weights::{SignFilter, WeightMaker};
+use crate::weights::{SignFilter, WeightEncoder};
 
-/// Bytes of values that a kernel reads where the host put them: more are copied first.
+/// The largest size of values that a kernel reads in host memory: larger ones are copied first.
 const IN_PLACE_VALUE_BYTES: usize = 64 << 10;
 
-/// Bytes of results that a kernel writes where the host reads them.
+/// The largest size of results that a kernel writes in host memory.
 const IN_PLACE_RESULT_BYTES: usize = 64 << 10;
 
-/// Bytes that are kept of the ones and the sign of an operand.
+/// The size of the number of ones of an operand with its sign.
 const SIGNED_ONES_BYTES: u128 = 4;
 
-/// Bytes of values up to which a call is recorded and repeated, and not given piece by piece.
+/// The largest size of values of a call that is recorded and repeated, instead of launched step by
+/// step.
 pub(crate) const RECORDED_VALUE_BYTES: usize = 512 << 10;
 
-/// Which kernel counts.
+/// The counting kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KernelChoice {
-    /// As fits the batch.
+    /// Chosen by the size of the batch.
     #[default]
     Auto,
-    /// Tiles as fit the batch, for few samples too.
+    /// Tiles chosen by the size of the batch, for few samples too.
     Tiles,
     /// Tiles of this shape.
     Tile(TileShape),
 }
 
-/// Weights of some neurons and a part of their columns.
+/// The weights of some neurons and a part of their columns.
 #[derive(Debug)]
 struct Block {
     part: usize,
@@ -63,9 +64,9 @@ struct Block {
 #[derive(Debug)]
 enum Store {
     /// All weights.
-    Kept(Vec<Block>),
-    /// Room for some neurons, and what makes them.
-    Made(Box<Mutex<(WeightMaker, DeviceBuffer<u32>)>>, usize),
+    Resident(Vec<Block>),
+    /// Room for some neurons, and the encoder of their weights.
+    Regenerated(Box<Mutex<(WeightEncoder, DeviceBuffer<u32>)>>, usize),
 }
 
 /// A dense layer on a card.
@@ -78,7 +79,7 @@ pub(crate) struct CudaDense {
     parts: Vec<Part>,
     chunk: usize,
     store: Store,
-    /// The signs of weights and the ones of their streams; `None` of a layer without signs.
+    /// The numbers of ones of the weight streams, with signs; `None` in a layer without signs.
     signed_ones: Option<DeviceBuffer<u32>>,
     stage: InputStage,
     recipe: Recipe,
@@ -86,8 +87,8 @@ pub(crate) struct CudaDense {
 }
 
 impl CudaDense {
-    /// A layer, with `encoder` for its inputs; gives the encoder back if the streams of a signed
-    /// layer do not fit the card, or counts do not fit 32 bits.
+    /// Creates a layer, with `encoder` for its inputs; returns the encoder if the streams of a signed
+    /// layer do not fit the device memory, or counts do not fit 32 bits.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -103,12 +104,12 @@ impl CudaDense {
         let (n, m, length) = (shape.n_inputs(), shape.n_neurons(), shape.length());
         let product = Product::of(shape.polarity(), InputSign::Any);
         let streams_are = RowStreams::Magnitudes;
-        let mut maker = WeightMaker::new(context, spec, weights, product, streams_are)?;
+        let mut maker = WeightEncoder::new(context, spec, weights, product, streams_are)?;
         let operand_bytes = if product.is_signed() { SIGNED_ONES_BYTES } else { 0 };
         let (stream, free) = (StreamWords::of(length), context.free_bytes()?);
         let plan = MemoryPlan::dense(n, m, stream, max_batch, operand_bytes, free)?;
         if product.is_signed() {
-            if plan.parts.len() != 1 || plan.residency != Residency::Kept {
+            if plan.parts.len() != 1 || plan.residency != Residency::Resident {
                 return Ok(Err(encoder));
             }
             maker.complement_negative()?;
@@ -121,7 +122,7 @@ impl CudaDense {
                 Some(ones)
             }
         };
-        let count_ones = |maker: &WeightMaker,
+        let count_ones = |maker: &WeightEncoder,
                           part: &Part,
                           neurons: &Range<usize>,
                           rows: View<'_>| match &ones {
@@ -133,25 +134,31 @@ impl CudaDense {
             }
         };
         let (store, signed_ones) = match plan.residency {
-            Residency::Kept => {
+            Residency::Resident => {
                 let mut blocks = Vec::new();
                 for (k, part) in plan.parts.iter().enumerate() {
                     let (neurons, words) = (0..m, m * part.stride as usize);
                     let rows = DeviceBuffer::new(context, words)?;
-                    maker.make_rows(neurons.clone(), SignFilter::All, part, rows.view(), cancel)?;
+                    maker.encode_rows(
+                        neurons.clone(),
+                        SignFilter::All,
+                        part,
+                        rows.view(),
+                        cancel,
+                    )?;
                     count_ones(&maker, part, &neurons, rows.view())?;
                     blocks.push(Block { part: k, neurons, rows });
                 }
                 maker.stream().synchronize()?;
-                (Store::Kept(blocks), maker.take_signed_ones())
+                (Store::Resident(blocks), maker.take_signed_ones())
             }
-            Residency::Made { rows: at_once } => {
+            Residency::Regenerated { rows: at_once } => {
                 let rows = DeviceBuffer::new(context, host_size(plan.widest() * at_once as u64))?;
                 if ones.is_some() {
                     for part in &plan.parts {
                         for start in (0..m).step_by(at_once) {
                             let neurons = start..m.min(start + at_once);
-                            maker.make_rows(
+                            maker.encode_rows(
                                 neurons.clone(),
                                 SignFilter::All,
                                 part,
@@ -163,7 +170,7 @@ impl CudaDense {
                     }
                 }
                 maker.stream().synchronize()?;
-                (Store::Made(Box::new(Mutex::new((maker, rows))), at_once), None)
+                (Store::Regenerated(Box::new(Mutex::new((maker, rows))), at_once), None)
             }
         };
         let (all, stream) = (n as u64 * length.bits() as u64, Stream::new(context)?);
@@ -200,7 +207,7 @@ impl CudaDense {
         Ok(Ok(layer))
     }
 
-    /// The same layer with another choice of kernel. Counts do not depend on it.
+    /// Returns the same layer with another choice of kernel. Counts do not depend on it.
     pub(crate) fn with_kernel(mut self, choice: KernelChoice) -> Self {
         self.choice = choice;
         self
@@ -210,9 +217,9 @@ impl CudaDense {
         &self.context
     }
 
-    /// Whether all weights are on the card.
+    /// Returns whether all weights are resident.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.store, Store::Kept(_))
+        matches!(self.store, Store::Resident(_))
     }
 
     pub(crate) fn chunk(&self) -> usize {
@@ -221,12 +228,12 @@ impl CudaDense {
 
     pub(crate) fn sizes(&self) -> Result<SetSizes> {
         let (n, m) = (self.shape.n_inputs(), self.shape.n_neurons());
-        let place = "dense::CudaDense::sizes, rows without words";
+        let location = "dense::CudaDense::sizes, rows without words";
         let stride = self.parts.iter().map(|part| part.stride as usize).max();
-        let stride = stride.ok_or(Error::Internal { place })?;
+        let stride = stride.ok_or(Error::Internal { place: location })?;
         Ok(SetSizes {
             values: self.chunk * n,
-            // Streams, and then what is kept of their signs.
+            // Streams, and then their numbers of ones with signs.
             work: self.chunk * (stride + if self.signed_ones.is_some() { n } else { 0 }),
             // Of one sample, they have twice the width.
             counts: self.chunk.max(2) * m,
@@ -243,7 +250,7 @@ impl CudaDense {
         BufferSet::new(&self.context, self.sizes()?)
     }
 
-    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    /// Enqueues the counting of a chunk on the stream of a set, without waiting for it.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -257,7 +264,7 @@ impl CudaDense {
             .submit(set, 0..n_samples)
     }
 
-    /// The counts of a batch whose first stream is drawn at `first`.
+    /// Counts a batch whose first stream is drawn at `first`.
     pub(crate) fn counts(
         &self,
         source: Source<'_>,
@@ -276,15 +283,15 @@ impl CudaDense {
         Ok(run.output.into_counts())
     }
 
-    /// Whether a chunk is one launch.
+    /// Returns whether a chunk is one launch.
     fn is_few(&self, n_samples: usize) -> bool {
-        let one_block = matches!(&self.store, Store::Kept(blocks) if blocks.len() == 1);
+        let one_block = matches!(&self.store, Store::Resident(blocks) if blocks.len() == 1);
         let has_signs = self.signed_ones.is_some();
         self.choice == KernelChoice::Auto && one_block && n_samples <= MAX_SAMPLES && !has_signs
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct DenseRun<'l, 'i> {
     layer: &'l CudaDense,
     source: Source<'i>,
@@ -294,12 +301,12 @@ struct DenseRun<'l, 'i> {
 }
 
 impl DenseRun<'_, '_> {
-    /// The seed of a chunk.
+    /// Returns the seed of a chunk.
     fn seed(&self, samples: &Range<usize>) -> Result<CallSeed> {
         Ok(CallSeed { first_row: row_of(self.seed, samples.start)?, ..self.seed })
     }
 
-    /// Where results of a chunk go on the card, where they go there.
+    /// Returns the destination of a chunk's results in device memory, if they are resident.
     fn card_output(&self, samples: &Range<usize>) -> Result<Option<CardResults<'_>>> {
         match &self.output {
             Output::Counts(_) => Ok(None),
@@ -310,18 +317,18 @@ impl DenseRun<'_, '_> {
         }
     }
 
-    /// A chunk as one launch.
+    /// Submits a chunk as one launch.
     fn submit_few(&self, set: &mut BufferSet, samples: &Range<usize>) -> Result<()> {
         let DenseRun { layer, source, options, .. } = self;
         let (n, m, n_samples) = (layer.shape.n_inputs(), layer.shape.n_neurons(), samples.len());
-        let place = "dense::DenseRun::submit_few, weights in several blocks";
-        let (Store::Kept(blocks), [part]) = (&layer.store, &layer.parts[..]) else {
-            return Err(Error::Internal { place });
+        let location = "dense::DenseRun::submit_few, weights in several blocks";
+        let (Store::Resident(blocks), [part]) = (&layer.store, &layer.parts[..]) else {
+            return Err(Error::Internal { place: location });
         };
-        let [block] = &blocks[..] else { return Err(Error::Internal { place }) };
+        let [block] = &blocks[..] else { return Err(Error::Internal { place: location }) };
         let (stage, seed) = (&layer.stage, self.seed(samples)?);
         let mut kind = source.kind(layer.product);
-        // What the kernel cannot make by itself is made before.
+        // Rows that the kernel cannot encode itself are encoded before.
         if kind == ValueKind::PackedStreams {
             stage.send_streams(set, source, samples, part)?;
         } else if let Encoder::Sequences(_) = stage.encoder {
@@ -381,8 +388,8 @@ impl DenseRun<'_, '_> {
         Ok(())
     }
 
-    /// Gives the counting of the streams of a part to the queue, and the making of results.
-    fn give_counts(&self, set: &BufferSet, samples: &Range<usize>, part: usize) -> Result<()> {
+    /// Enqueues the counting of the streams of a part, and the computation of results.
+    fn enqueue_counts(&self, set: &BufferSet, samples: &Range<usize>, part: usize) -> Result<()> {
         let DenseRun { layer, options, .. } = self;
         let (queue, n_samples) = (set.queue(options), samples.len());
         let (last, at) = (layer.parts.len() - 1, &layer.parts[part]);
@@ -399,19 +406,19 @@ impl DenseRun<'_, '_> {
         let mut target =
             Target { counts: set.counts.view(), n_neurons: m, first_neuron: 0, n_samples };
         match &layer.store {
-            Store::Kept(blocks) => {
+            Store::Resident(blocks) => {
                 for block in blocks.iter().filter(|block| block.part == part) {
                     target.first_neuron = block.neurons.start;
                     let rows = (block.rows.view(), block.neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
                 }
             }
-            Store::Made(made, at_once) => {
-                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                let (maker, buffer) = &mut *made;
+            Store::Regenerated(regenerated, at_once) => {
+                let mut regenerated = regenerated.lock().unwrap_or_else(PoisonError::into_inner);
+                let (maker, buffer) = &mut *regenerated;
                 for start in (0..layer.shape.n_neurons()).step_by(*at_once) {
                     let neurons = start..layer.shape.n_neurons().min(start + at_once);
-                    maker.make_rows(
+                    maker.encode_rows(
                         neurons.clone(),
                         SignFilter::All,
                         at,
@@ -421,7 +428,7 @@ impl DenseRun<'_, '_> {
                     target.first_neuron = start;
                     let rows = (buffer.view(), neurons.len());
                     launch::tiles(&queue, at, rows, set.work.view(), &target, layer.choice)?;
-                    // The next neurons take the place of these.
+                    // The next neurons reuse the buffer.
                     set.stream.synchronize()?;
                 }
             }
@@ -431,14 +438,15 @@ impl DenseRun<'_, '_> {
             let (counts, length) = (set.counts.view(), layer.shape.length().bits());
             let (n_inputs, n_neurons) = (n, m);
             SignTerms { weight_ones, input_ones, counts, n_inputs, n_neurons, n_samples, length }
-                .give(&queue)?;
+                .enqueue(&queue)?;
             width = CountWidth::Signed32;
         }
         let turn = Turn { first: part == 0, last: part == last };
         layer.recipe.give(set, options, n_samples, self.card_output(samples)?, width, turn)
     }
 
-    /// Whether a chunk is recorded: all on the card, one part, and values that go up at once.
+    /// Returns whether a chunk is recorded: if all weights are resident in one part and values are
+    /// uploaded at once.
     fn is_recorded(&self, n_samples: usize) -> bool {
         let layer = self.layer;
         let values = 8 * n_samples * layer.shape.n_inputs();
@@ -454,15 +462,15 @@ impl DenseRun<'_, '_> {
         let (layer, n_samples) = (self.layer, samples.len());
         let (stage, part) = (&layer.stage, &layer.parts[0]);
         let kind = self.source.kind(layer.product);
-        let place = "dense::DenseRun::submit_recorded, inputs that are not values";
-        let words = self.source.words().ok_or(Error::Internal { place })?;
+        let location = "dense::DenseRun::submit_recorded, inputs that are not values";
+        let words = self.source.words().ok_or(Error::Internal { place: location })?;
         stage.fill(set, words, samples, &(0..n_samples))?;
         set.set_seed(self.seed(samples)?);
         set.repeat(GraphKey { n_samples, kind }, |set| {
             let n_words = HEAD + n_samples * stage.n_units;
             set.upload.send(0, n_words, &set.inputs, 0, &set.stream)?;
             stage.take_values(set, self.options, kind, set.values()?, 0..n_samples, Some(part))?;
-            self.give_counts(set, samples, 0)
+            self.enqueue_counts(set, samples, 0)
         })
     }
 }
@@ -479,7 +487,7 @@ impl ChunkRun for DenseRun<'_, '_> {
         let (stage, seed) = (&layer.stage, self.seed(&samples)?);
         let is_packed = source.kind(layer.product) == ValueKind::PackedStreams;
         if !is_packed {
-            // The streams of the only part are made as soon as their values are there.
+            // The streams of the only part are encoded as soon as their values arrive.
             let part = if let [part] = &layer.parts[..] { Some(part) } else { None };
             stage.send(set, options, source, &samples, seed, part)?;
         }
@@ -490,7 +498,7 @@ impl ChunkRun for DenseRun<'_, '_> {
             } else if layer.parts.len() > 1 {
                 stage.encode(set, options, part, 0..samples.len())?;
             }
-            self.give_counts(set, &samples, k)?;
+            self.enqueue_counts(set, &samples, k)?;
         }
         Ok(())
     }
@@ -510,7 +518,7 @@ impl ChunkRun for DenseRun<'_, '_> {
     }
 }
 
-/// An error for what is not on this card.
+/// Creates the error of an unsupported operation.
 pub(crate) fn unsupported(what: &str) -> Error {
     aleatron_core::Error::unsupported("cuda", what).into()
 }

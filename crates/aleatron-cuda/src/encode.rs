@@ -1,4 +1,4 @@
-//! Values to thresholds, and thresholds to streams, as steps of a queue.
+//! Conversion of values to thresholds, and of thresholds to streams, as steps of a queue.
 
 use aleatron_core::generator::{OperandSequences, Sequence, Sharing};
 use aleatron_core::{Length, Quantity, StreamAddress, memory};
@@ -11,19 +11,19 @@ use crate::plan::rows::StreamWords;
 use crate::queue::Queue;
 use crate::size::size_u32;
 
-/// Threads of a block of the kernels here, but for the encoder.
+/// Number of threads of a block of the kernels here, except for the encoder.
 const THREADS: u64 = 256;
 
-/// Threads of a block of the encoder.
+/// Number of threads of a block of the encoder.
 pub(crate) const ENCODE_THREADS: u32 = 192;
 
-/// The words that a thread of the encoder makes.
+/// Number of words that a thread of the encoder computes.
 pub(crate) const ENCODE_WORDS: u64 = 8;
 
 /// The threshold of the stream of ones of Bernoulli streams.
 pub(crate) const ONE: u64 = 1 << 32;
 
-/// Checks that rows and units from `first` on can be named by a counter.
+/// Checks that a counter can address rows and units from `first` on.
 pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize) -> Result<()> {
     for (begin, n) in [(first.row, n_rows), (first.unit, n_units)] {
         let end = u128::from(begin) + n as u128;
@@ -34,21 +34,20 @@ pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize)
     Ok(())
 }
 
-/// The seed of streams from an address on.
+/// Returns the seed of streams from an address on.
 pub(crate) fn call_seed(first: StreamAddress) -> CallSeed {
     CallSeed { key: first.key(), first_row: first.row, first_unit: first.unit }
 }
 
-/// The row of a counter that a sample, numbered from that of the seed, has. Rows were checked to
-/// fit.
+/// Returns the counter row of a sample, numbered from that of the seed. Rows were checked to fit.
 pub(crate) fn row_of(seed: CallSeed, sample: usize) -> Result<u32> {
-    let place = "encode::row_of, row past the counter";
+    let location = "encode::row_of, row past the counter";
     seed.first_row
         .checked_add(size_u32(sample, "row of a counter")?)
-        .ok_or(Error::Internal { place })
+        .ok_or(Error::Internal { place: location })
 }
 
-/// Values that are checked and converted, `n` of them, the first with index `first` in the call.
+/// Values to check and convert, `n` of them, the first with index `first` in the call.
 pub(crate) struct Values<'a> {
     pub(crate) kind: ValueKind,
     pub(crate) values: View<'a>,
@@ -56,7 +55,7 @@ pub(crate) struct Values<'a> {
     pub(crate) first: u64,
 }
 
-/// Gives the conversion of values to a queue; `thresholds` may be where the values are.
+/// Enqueues the conversion of values; `thresholds` may be the memory of the values.
 pub(crate) fn convert(
     queue: &Queue<'_>,
     from: &Values<'_>,
@@ -79,65 +78,66 @@ pub(crate) fn convert(
     queue.launch(&kernels::THRESHOLDS, grid, 0, &params, from.n * (8 + from.kind.bytes()))
 }
 
-/// What the streams of a row are, as the kernels number it.
+/// The streams of a row, by the kernels' numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum RowStreams {
-    /// One for each operand, whatever its sign.
+    /// One stream for each operand, whatever its sign.
     Magnitudes = 0,
-    /// Two for each operand: its own where it is positive, and then where it is negative; zeros
-    /// where it is not.
+    /// Two streams for each operand: the first if it is positive, the second if it is negative; the
+    /// other is zeros.
     BothSigns = 1,
 }
 
 impl RowStreams {
-    /// The streams of so many operands.
+    /// Returns the number of streams of `n_operands` operands.
     pub(crate) const fn of(self, n_operands: usize) -> usize {
         n_operands << self as u32
     }
 }
 
-/// What streams are made of: values of a call, or thresholds that were checked before.
+/// The operands of streams: values of a call, or validated thresholds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands<'a> {
     kind: ValueKind,
-    /// One per row and operand.
+    /// One value per row and operand.
     values: View<'a>,
-    /// Where the index of the first value outside its interval goes, and the index of the first of
-    /// all.
+    /// The destination of the index of the first value outside its interval, and the index of the
+    /// first value of all.
     found: Option<(View<'a>, u64)>,
 }
 
 impl<'a> Operands<'a> {
-    /// Thresholds that were checked before.
+    /// Creates operands from validated thresholds.
     pub(crate) fn thresholds(thresholds: View<'a>) -> Self {
         Self { kind: ValueKind::SignedThresholds, values: thresholds, found: None }
     }
 
-    /// Values of a call, the first with index `first`, whose state is at `state`.
+    /// Creates operands from values of a call, the first with index `first`, whose state is at
+    /// `state`.
     pub(crate) fn values(kind: ValueKind, values: View<'a>, state: View<'a>, first: u64) -> Self {
         Self { kind, values, found: Some((state, first)) }
     }
 }
 
-/// Rows of streams to be made.
+/// Rows of streams to encode.
 pub(crate) struct Rows<'a> {
     pub(crate) part: RowPart,
     pub(crate) streams_are: RowStreams,
     pub(crate) n_rows: usize,
-    /// Sequences want them as thresholds.
+    /// Sequences require thresholds.
     pub(crate) operands: Operands<'a>,
     pub(crate) streams: View<'a>,
-    /// Where the [`CallSeed`] lies.
+    /// The address of the [`CallSeed`].
     pub(crate) seed: View<'a>,
     /// The first row, counted from that of the seed.
     pub(crate) first_row: u32,
-    /// Unit and row of each stream where they are not a grid.
+    /// Unit and row of each stream if they are not a grid.
     pub(crate) list: Option<View<'a>>,
 }
 
 impl Rows<'_> {
-    /// The operands of a row.
+    /// Returns the number of operands of a row.
     fn n_operands(&self) -> u32 {
         self.part.n_units >> self.streams_are as u32
     }
@@ -156,10 +156,10 @@ impl Rows<'_> {
     }
 }
 
-/// Where the bits of streams come from.
+/// The random source of streams.
 #[derive(Debug)]
 pub(crate) enum Encoder {
-    /// Random bits of their own.
+    /// Independent random bits.
     Bernoulli {
         /// Domain and layer.
         tag: u32,
@@ -169,7 +169,7 @@ pub(crate) enum Encoder {
 }
 
 impl Encoder {
-    /// The threshold of the stream of ones.
+    /// Returns the threshold of the stream of ones.
     pub(crate) fn one(&self) -> u64 {
         match self {
             Self::Bernoulli { .. } => ONE,
@@ -177,7 +177,7 @@ impl Encoder {
         }
     }
 
-    /// Gives the making of rows to a queue.
+    /// Enqueues the encoding of rows.
     pub(crate) fn encode(&self, queue: &Queue<'_>, rows: &Rows<'_>) -> Result<()> {
         match self {
             Self::Bernoulli { tag } => encode_bernoulli(queue, rows, *tag, ENCODE_WORDS),
@@ -186,7 +186,7 @@ impl Encoder {
     }
 }
 
-/// Gives the making of Bernoulli streams to a queue, so many words for each thread.
+/// Enqueues the encoding of Bernoulli streams, with the given number of words for each thread.
 pub(crate) fn encode_bernoulli(
     queue: &Queue<'_>,
     rows: &Rows<'_>,
@@ -219,8 +219,8 @@ pub(crate) fn encode_bernoulli(
         kind: rows.operands.kind as u32,
         padding: 0,
     };
-    // A queue of sixteen bytes for every word, its length, and as much for where each thread
-    // begins.
+    // A queue of sixteen bytes for every word, its length, and as much for the start of each
+    // thread.
     let threads = u64::from(ENCODE_THREADS);
     let shared = size_u32(16 + 16 * threads + 16 * threads * words, "bytes of shared memory")?;
     let grid = Grid::row(n_words.div_ceil(threads * words))?;
@@ -233,10 +233,10 @@ pub(crate) fn encode_bernoulli(
     queue.launch(&kernel, grid, shared, &params, bytes)
 }
 
-/// The integers of shared sequences on a card.
+/// The integers of shared sequences on a GPU.
 #[derive(Debug)]
 pub(crate) struct Sequences {
-    /// Those of each sequence, 32 for each word stored of a stream.
+    /// The integers of each sequence, 32 for each stored word of a stream.
     integers: DeviceBuffer<u32>,
     n: u64,
     /// The stream of row r and operand u has sequence `r * row_step + u * unit_step`.
@@ -245,17 +245,17 @@ pub(crate) struct Sequences {
     one: u64,
 }
 
-/// Which sequence a stream has.
+/// The assignment of sequences to streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// All have the first.
+    /// All streams have the first sequence.
     One,
-    /// Each unit has its own.
+    /// Each unit has a separate sequence.
     PerUnit,
 }
 
 impl Sequences {
-    /// Sequences, uploaded.
+    /// Uploads sequences.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -282,7 +282,7 @@ impl Sequences {
         Ok(Self { integers, n: n as u64, row_step, unit_step, one })
     }
 
-    /// The sequences of the inputs of a layer.
+    /// Uploads the sequences of the inputs of a layer.
     pub(crate) fn of_inputs(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -298,8 +298,8 @@ impl Sequences {
         Self::new(context, stream, sequences, length, numbering)
     }
 
-    /// Returns the address of the integers of the sequences of `n_units` inputs, and the step from
-    /// one input's to the next's.
+    /// Returns the address of the integers of the sequences of `n_units` inputs, and the step
+    /// between inputs.
     pub(crate) fn of_units(&self, n_units: usize, stream_words: u32) -> Result<(u64, u64)> {
         let last = n_units.saturating_sub(1) as u64 * self.unit_step;
         if last >= self.n {
@@ -338,8 +338,8 @@ impl Sequences {
     }
 }
 
-/// Gives the counting of the ones of rows of `part.stride` words to a queue; they are added to
-/// `ones`, 32 bits each.
+/// Enqueues the counting of the ones of rows of `part.stride` words; they are added to `ones`, 32
+/// bits each.
 pub(crate) fn count_row_ones(
     queue: &Queue<'_>,
     rows: View<'_>,
@@ -351,7 +351,7 @@ pub(crate) fn count_row_ones(
     let bytes = 4 * n_rows as u64 * u64::from(stride);
     let element = if width == OnesWidth::Bits32 { 4 } else { 8 };
     let row_vectors = u64::from(stride / 4);
-    // A few thousand blocks at most, and vectors enough for each.
+    // A few thousand blocks at most, and enough vectors for each.
     let n_parts =
         row_vectors.div_ceil(8 * THREADS).clamp(1, 4096u64.div_ceil(n_rows.max(1) as u64));
     let params = crate::kernels::RowOnesParams {
@@ -367,7 +367,7 @@ pub(crate) fn count_row_ones(
     queue.launch(kernel, grid, 0, &params, bytes)
 }
 
-/// The integers that ones are counted with.
+/// The width of the integers for counts of ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnesWidth {
     Bits32,

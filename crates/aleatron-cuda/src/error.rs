@@ -1,4 +1,4 @@
-//! The error of this crate: what the driver, the card, the streams or the caller did.
+//! The error type of this crate: errors of the driver, the GPU, the streams or the caller.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use aleatron_core::BackendFault;
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The oldest driver that can be used, as it counts versions: that of CUDA 12.0.
+/// The oldest supported driver, as version number: that of CUDA 12.0.
 pub const OLDEST_DRIVER: u32 = 12_000;
 
-/// The oldest card that can be used, as (major, minor): the first with one-bit tensor cores that
-/// multiply by AND.
+/// The oldest supported GPU, as (major, minor): the first with one-bit tensor cores that multiply
+/// by AND.
 pub const OLDEST_CAPABILITY: (u32, u32) = (8, 0);
 
-/// A size that kernels limit.
+/// A limit of kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Streams of one row.
+    /// The number of streams of one row.
     Units,
-    /// 32-bit words of one stream.
+    /// The number of 32-bit words of one stream.
     StreamWords,
-    /// The rows and units a counter can name.
+    /// The number of rows and units that a counter can address.
     Rows,
-    /// The blocks of one launch.
+    /// The number of blocks of one launch.
     Blocks,
-    /// Bits of all products of a neuron, where values are asked for on the device.
+    /// The bits of all products of a neuron, for values computed on the device.
     Products,
     /// A number that kernels take in 32 bits, by its name.
     Kernel(&'static str),
@@ -45,7 +45,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What went wrong with streams on an NVIDIA card.
+/// An error of streams on an NVIDIA GPU.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -56,7 +56,7 @@ pub enum Error {
     #[error("the CUDA driver is of version {}.{}, but {}.{} is needed: update it", version / 1000, version % 1000 / 10,
         OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10)]
     OldDriver {
-        /// Its version, 1000 times the major number and 10 times the minor.
+        /// The version, 1000 times the major number and 10 times the minor.
         version: u32,
     },
     /// The driver lacks a function.
@@ -65,86 +65,86 @@ pub enum Error {
         /// The function.
         symbol: &'static str,
     },
-    /// The driver sees no card.
+    /// The driver finds no GPU.
     #[error("the CUDA driver finds no card")]
     NoDevice,
-    /// There is no card at this place.
-    #[error("there is no cuda:{index}: the cards are {}", places(*count))]
+    /// There is no GPU at this index.
+    #[error("there is no cuda:{index}: the cards are {}", index_range(*count))]
     UnknownDevice {
-        /// The place asked for.
+        /// The requested index.
         index: usize,
-        /// The cards there are.
+        /// The number of GPUs.
         count: usize,
     },
-    /// The card is too old.
+    /// The GPU is too old.
     #[error("{name} has compute capability {}.{}, but {}.{} is needed", capability.0, capability.1, OLDEST_CAPABILITY.0,
         OLDEST_CAPABILITY.1)]
     OldDevice {
-        /// The card.
+        /// The name of the GPU.
         name: String,
         /// Its compute capability, major and minor.
         capability: (u32, u32),
     },
-    /// The card has no memory left for this.
+    /// Device memory is exhausted.
     #[error("{bytes} bytes do not fit the memory of the card, of which {free} are free")]
     OutOfMemory {
-        /// The bytes asked for.
+        /// The requested size in bytes.
         bytes: u128,
-        /// The bytes free at the time.
+        /// The free memory in bytes.
         free: u64,
     },
-    /// Work on the card failed in a way that leaves nothing of it in use.
+    /// Work on the GPU failed in a way that invalidates all its state.
     #[error("the card was lost: {message}")]
     Lost {
-        /// What the driver said.
+        /// The message of the driver.
         message: String,
     },
-    /// Something is past what kernels count with and cannot be split.
-    #[error("{what}: {actual}, the most is {limit}")]
+    /// A size exceeds a limit of kernels and cannot be split.
+    #[error("{what}: {actual}, the maximum is {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The limit.
         what: Limit,
         /// Its size.
         actual: u128,
         /// The largest size allowed.
         limit: u128,
     },
-    /// A kernel would reach past the memory it was given. This is a fault of this crate.
+    /// A kernel would access memory outside of its buffer. This is a defect of this crate.
     #[error("a kernel needs {needed} bytes of a buffer of {bytes}")]
     OutOfBounds {
-        /// The bytes the kernel would reach.
+        /// The bytes that the kernel would access.
         needed: u128,
-        /// The bytes there are.
+        /// The size of the buffer in bytes.
         bytes: u64,
     },
-    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    /// A state that should be impossible was reached: a defect of this crate, not of its use.
     #[error(
         "internal error in aleatron-cuda, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
-    /// An array cannot be used as it is.
+    /// An array is not usable.
     #[error("{0}")]
     Array(String),
-    /// The arguments are wrong before any card is involved.
+    /// Invalid arguments, before any GPU is involved.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// The driver refused something.
+    /// A call of the driver failed.
     #[error("{call}: {name} ({code})")]
     Driver {
-        /// What was asked of it.
+        /// The function of the driver.
         call: &'static str,
-        /// Its answer as a number.
+        /// The result as a number.
         code: i32,
-        /// Its answer as a name.
+        /// The result as a name.
         name: String,
     },
 }
 
-/// `cuda:0 to cuda:3`, `cuda:0 alone`.
-fn places(count: usize) -> String {
+/// Formats `cuda:0 to cuda:3`, `cuda:0 alone`.
+fn index_range(count: usize) -> String {
     match count {
         0 => "none".to_owned(),
         1 => "cuda:0 alone".to_owned(),
@@ -153,7 +153,7 @@ fn places(count: usize) -> String {
 }
 
 impl Error {
-    /// What kind of fault of a backend this is.
+    /// Returns the kind of backend error.
     #[must_use]
     pub const fn fault(&self) -> BackendFault {
         match self {

@@ -1,4 +1,4 @@
-//! Encoding, gates and counts of packed streams, for the suite that every backend must pass.
+//! Encoding, gates and counts of packed streams, for the conformance suite.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::plan::rows::{MAX_PART_WORDS, StreamWords, parts};
 use crate::queue::Queue;
 use crate::size::{host_size, size_u32};
 
-/// Threads of a block of all kernels here.
+/// Number of threads of a block of all kernels here.
 const THREADS: u64 = 256;
 
-/// The streams of a row of thresholds: stream u is drawn at unit `first.unit + u`.
+/// Encodes a row of thresholds: stream u is drawn at unit `first.unit + u`.
 ///
 /// ```no_run
 /// use aleatron_core::{Length, StreamAddress, Threshold};
@@ -35,9 +35,9 @@ const THREADS: u64 = 256;
 /// ```
 ///
 /// # Errors
-/// [`Error::TooLarge`](crate::Error::TooLarge) where a counter cannot name a stream,
-/// [`aleatron_core::Error::Memory`] and [`Error::OutOfMemory`](crate::Error::OutOfMemory) where
-/// they do not fit, or what the driver reports.
+/// Returns [`Error::TooLarge`](crate::Error::TooLarge) if a counter cannot address a stream,
+/// [`aleatron_core::Error::Memory`] and [`Error::OutOfMemory`](crate::Error::OutOfMemory) if they
+/// do not fit, and errors of the driver.
 pub fn encode(
     context: &Arc<CudaContext>,
     thresholds: &[Threshold],
@@ -51,7 +51,7 @@ pub fn encode(
     make(context, &stream, &Encoder::Bernoulli { tag: first.tag() }, &words, length, &seed)
 }
 
-/// The streams of thresholds over one shared sequence.
+/// Encodes thresholds with one shared sequence.
 pub(crate) fn encode_sequence(
     context: &Arc<CudaContext>,
     sequence: &Sequence,
@@ -93,15 +93,15 @@ fn make(
             list: None,
         };
         encoder.encode(&Queue::new(stream), &rows)?;
-        let made = streams.read(stream)?;
+        let encoded = streams.read(stream)?;
         let to: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
         to[host_size(part.begin)..][..part.words as usize]
-            .copy_from_slice(&made[..part.words as usize]);
+            .copy_from_slice(&encoded[..part.words as usize]);
     }
     Ok(StreamMatrix::from_words(words, n, length)?)
 }
 
-/// A gate, or what is not called one, as the kernel numbers them.
+/// A gate or multiplexer, by the kernel's number.
 #[derive(Debug, Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum GateKind {
@@ -124,7 +124,7 @@ impl From<Gate> for GateKind {
     }
 }
 
-/// The words of a gate over streams of one length.
+/// Returns the words of a gate over streams of one length.
 pub(crate) fn gate(
     context: &Arc<CudaContext>,
     kind: GateKind,
@@ -160,7 +160,7 @@ pub(crate) fn gate(
     out.read(&stream)
 }
 
-/// Which ones are counted, as the kernel numbers them.
+/// The counted ones, by the kernel's number.
 #[derive(Debug, Clone, Copy)]
 #[repr(u32)]
 pub(crate) enum PairKind {
@@ -169,7 +169,7 @@ pub(crate) enum PairKind {
     Differing = 2,
 }
 
-/// The ones of a stream, of those that two share, or of the bits in which they differ.
+/// Counts the ones of a stream, the ones that two streams share, or the bits in which they differ.
 pub(crate) fn ones(
     context: &Arc<CudaContext>,
     kind: PairKind,

@@ -1,4 +1,4 @@
-//! The inputs of a call, from wherever they are to streams on the card.
+//! The inputs of a call, from any source to streams on the GPU.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::plan::rows::{Part, StreamWords};
 use crate::product::Product;
 use crate::size::{host_size, size_u32};
 
-/// Values that go up at a time while the ones before are encoded: a megabyte. Half of it costs
-/// large batches a tenth and more.
-const PIECE_VALUES: usize = 1 << 17;
+/// Number of values uploaded at a time while the previous ones are encoded: a megabyte. Half of it
+/// slows large batches by a tenth or more.
+const CHUNK_VALUES: usize = 1 << 17;
 
-/// Bytes of packed streams that go up at a time.
+/// Number of bytes of packed streams uploaded at a time.
 const PACKED_BYTES: usize = 8 << 20;
 
 /// Inputs of a batch, samples by inputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// Values in memory.
+    /// Values in host memory.
     Values(&'a [f64]),
-    /// Thresholds in memory, checked.
+    /// Validated thresholds in host memory.
     Thresholds(&'a [u64]),
-    /// Packed streams in memory, checked.
+    /// Validated packed streams in host memory.
     Streams(&'a [u64]),
-    /// Packed streams of magnitudes in memory, checked, and which of them are of negative inputs.
+    /// Validated packed streams of magnitudes in host memory, with the signs of the inputs.
     SignedStreams(&'a [u64], &'a [bool]),
-    /// Values on the card.
+    /// Values in device memory.
     CardValues(View<'a>, ValueKind),
 }
 
 impl<'a> Source<'a> {
-    /// What the kernels convert them as.
+    /// Returns the kind of conversion by the kernels.
     pub(crate) const fn kind(&self, product: Product) -> ValueKind {
         match self {
             Self::Values(_) => product.value_kind(),
@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Values or thresholds in memory, as words.
+    /// Returns values or thresholds in host memory, as words.
     pub(crate) fn words(&self) -> Option<&'a [u64]> {
         match self {
             Self::Values(values) => Some(bytemuck::cast_slice(values)),
@@ -57,8 +57,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The error for the value at `index` of the chunk whose first value is number `first`. What is
-    /// named is what the card read.
+    /// Returns the error for the value at `index` of the chunk whose first value is number `first`.
+    /// It has the value that the GPU read.
     pub(crate) fn bad_value(
         &self,
         set: &BufferSet,
@@ -89,13 +89,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The low half of a word.
+/// Returns the low half of a word.
 fn low_word(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// Makes streams of the inputs of a layer.
+/// Encodes the inputs of a layer.
 #[derive(Debug)]
 pub(crate) struct InputStage {
     pub(crate) context: Arc<CudaContext>,
@@ -110,13 +110,12 @@ impl InputStage {
         StreamWords::of(self.length)
     }
 
-    /// The bytes of a sample's packed streams.
+    /// Returns the size of a sample's packed streams in bytes.
     fn packed_bytes(&self) -> u64 {
         8 * self.n_units as u64 * self.length.words() as u64
     }
 
-    /// Gives the conversion of values that are on the card to the queue of a set: `rows` of the
-    /// chunk.
+    /// Enqueues the conversion of values on the GPU: `rows` of the chunk.
     pub(crate) fn convert(
         &self,
         set: &BufferSet,
@@ -136,8 +135,7 @@ impl InputStage {
         convert(&set.queue(options), &from, self.encoder.one(), thresholds, set.state.view())
     }
 
-    /// Gives the making of streams to the queue of a set: a part of `rows` of the chunk, whose
-    /// thresholds are on the card.
+    /// Enqueues the encoding of a part of `rows` of the chunk, whose thresholds are on the GPU.
     pub(crate) fn encode(
         &self,
         set: &BufferSet,
@@ -157,7 +155,7 @@ impl InputStage {
         rows: Range<usize>,
         operands: Operands<'_>,
     ) -> Result<()> {
-        let made = Rows {
+        let encoded_rows = Rows {
             part: part.of_rows(self.n_units, self.stream_words())?,
             streams_are: RowStreams::Magnitudes,
             n_rows: rows.len(),
@@ -167,11 +165,11 @@ impl InputStage {
             first_row: size_u32(rows.start, "row of a counter")?,
             list: None,
         };
-        self.encoder.encode(&set.queue(options), &made)
+        self.encoder.encode(&set.queue(options), &encoded_rows)
     }
 
-    /// Gives to the queue of a set what becomes of values that are on the card, `rows` of those of
-    /// a chunk: streams, where they have but one part, or else thresholds.
+    /// Enqueues the processing of values on the GPU, `rows` of a chunk: to streams if they have
+    /// only one part, otherwise to thresholds.
     pub(crate) fn take_values(
         &self,
         set: &BufferSet,
@@ -193,8 +191,8 @@ impl InputStage {
         self.encode_operands(set, options, part, rows, operands)
     }
 
-    /// Brings the values of a chunk to the card, piece by piece, where they become thresholds; with
-    /// `part`, each piece becomes streams as soon as it is there.
+    /// Uploads the values of a chunk, chunk by chunk, and converts them to thresholds; with `part`,
+    /// each chunk is encoded as soon as it arrives.
     pub(crate) fn send(
         &self,
         set: &mut BufferSet,
@@ -217,13 +215,13 @@ impl InputStage {
                 self.take_values(set, options, kind, values, 0..samples.len(), part)
             }
             _ => {
-                let place = "inputs::InputStage::send, inputs that are not values";
-                let words = source.words().ok_or(Error::Internal { place })?;
-                let piece = (PIECE_VALUES / n).max(1);
-                for start in (0..samples.len()).step_by(piece) {
-                    let rows = start..samples.len().min(start + piece);
+                let location = "inputs::InputStage::send, inputs that are not values";
+                let words = source.words().ok_or(Error::Internal { place: location })?;
+                let step = (CHUNK_VALUES / n).max(1);
+                for start in (0..samples.len()).step_by(step) {
+                    let rows = start..samples.len().min(start + step);
                     self.fill(set, words, samples, &rows)?;
-                    // The seed goes up with the first piece.
+                    // The seed is uploaded with the first chunk.
                     let begin = if rows.start == 0 { 0 } else { HEAD + rows.start * n };
                     let len = HEAD + rows.end * n - begin;
                     set.upload.send(begin, len, &set.inputs, begin, &set.stream)?;
@@ -234,7 +232,7 @@ impl InputStage {
         }
     }
 
-    /// Copies values of `rows` of a chunk to where the card reads them.
+    /// Copies values of `rows` of a chunk to the upload buffer.
     pub(crate) fn fill(
         &self,
         set: &mut BufferSet,
@@ -250,7 +248,7 @@ impl InputStage {
         )
     }
 
-    /// Brings the signs of a chunk of packed streams to where thresholds are.
+    /// Uploads the signs of a chunk of packed streams to the memory of thresholds.
     pub(crate) fn send_signs(
         &self,
         set: &mut BufferSet,
@@ -265,7 +263,7 @@ impl InputStage {
         set.upload.send(HEAD, signs.len(), &set.inputs, HEAD, &set.stream)
     }
 
-    /// Brings a part of packed streams to where streams are counted.
+    /// Uploads a part of packed streams to the memory of streams.
     pub(crate) fn send_streams(
         &self,
         set: &mut BufferSet,
@@ -276,13 +274,13 @@ impl InputStage {
         let (row_bytes, begin, bytes) =
             (self.packed_bytes(), 4 * part.begin, 4 * u64::from(part.words));
         if part.words != part.stride {
-            // What pads the rows must count nothing, whatever was there before.
+            // The padding of rows must count nothing, whatever it held before.
             set.work.fill(0, &set.stream)?;
         }
         match source {
             Source::Streams(words) | Source::SignedStreams(words, _) => {
                 let row_words = host_size(row_bytes / 8);
-                // Parts begin and end at whole 128 bytes, or where the row does.
+                // Parts begin and end at whole 128 bytes, or at the end of the row.
                 let columns = host_size(begin / 8)..host_size((begin + bytes) / 8);
                 let rows_at_once =
                     (PACKED_BYTES / (8 * columns.len())).clamp(1, samples.len().max(1));
@@ -292,10 +290,11 @@ impl InputStage {
                 }
                 for start in samples.clone().step_by(rows_at_once) {
                     let rows = start..samples.end.min(start + rows_at_once);
-                    // Copies from here are done before the next ones are put there.
+                    // Copies from here are done before the next ones are staged.
                     set.stream.synchronize()?;
-                    let place = "inputs::InputStage::send_streams, buffer that was just allocated";
-                    let packed = set.packed.as_mut().ok_or(Error::Internal { place })?;
+                    let location =
+                        "inputs::InputStage::send_streams, buffer that was just allocated";
+                    let packed = set.packed.as_mut().ok_or(Error::Internal { place: location })?;
                     for (row, to) in
                         rows.clone().zip(packed.as_mut_slice().chunks_exact_mut(columns.len()))
                     {

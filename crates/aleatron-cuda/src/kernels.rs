@@ -1,7 +1,7 @@
 //! The parameters of the kernels: twins of the structures in `kernels/*.cu`, field by field.
 //!
-//! Addresses are plain numbers; whoever fills in a structure takes them from
-//! [`View::check`](crate::driver::View::check), with the bytes that the kernel reaches from there.
+//! Addresses are plain numbers; code that fills in a structure takes them from
+//! [`View::check`](crate::driver::View::check), with the bytes that the kernel accesses from there.
 
 use crate::driver::TensorMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct RowPart {
     pub(crate) stride: u32,
 }
 
-/// Which streams a call draws.
+/// The seed of the streams of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct CallSeed {
@@ -29,14 +29,14 @@ pub(crate) struct CallSeed {
 }
 
 impl CallSeed {
-    /// As it lies in memory.
+    /// Returns the memory representation.
     pub(crate) fn words(self) -> [u64; 2] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         [pair(self.key[0], self.key[1]), pair(self.first_row, self.first_unit)]
     }
 }
 
-/// What the values of a call are given as.
+/// The form of the values of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub(crate) enum ValueKind {
@@ -52,7 +52,7 @@ pub(crate) enum ValueKind {
 }
 
 impl ValueKind {
-    /// The bytes of a value.
+    /// Returns the size of a value in bytes.
     pub(crate) const fn bytes(self) -> u64 {
         match self {
             Self::UnipolarF32 | Self::BipolarF32 | Self::SignedF32 => 4,
@@ -106,7 +106,7 @@ pub(crate) struct SequenceParams {
     pub(crate) padding: u32,
 }
 
-/// What results are given as.
+/// The form of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub(crate) enum ResultKind {
@@ -117,7 +117,7 @@ pub(crate) enum ResultKind {
     Staged = 4,
 }
 
-/// From what kernels count to the counts of a layer.
+/// The conversion of the kernels' counts to the counts of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Finish {
@@ -138,8 +138,8 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// Of no results: what was counted is left as it is. `state` is the address of the state of the
-    /// call.
+    /// Returns parameters without results: counts are left as they are. `state` is the address of
+    /// the state of the call.
     pub(crate) const fn none(state: u64) -> Self {
         Self {
             base: 0,
@@ -280,7 +280,7 @@ pub(crate) struct SparseParams {
     pub(crate) product: u32,
 }
 
-/// Where the taps of a convolution lie: rows first, then columns.
+/// The geometry of the taps of a convolution: rows first, then columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ConvGeometry {

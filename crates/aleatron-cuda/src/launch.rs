@@ -1,4 +1,4 @@
-//! Launches of the kernels that multiply: what they reach is checked here.
+//! Launches of the kernels that multiply, with checks of the memory that they access.
 
 use crate::dense::KernelChoice;
 use crate::driver::{Grid, Kernel, View, kernels};
@@ -10,15 +10,15 @@ use crate::plan::tiles::{Card, TileEngine, TilePlan};
 use crate::queue::Queue;
 use crate::size::size_u32;
 
-/// Blocks of the kernel of few samples that a processor holds.
+/// Number of blocks of the kernel of few samples that a processor holds.
 const FEW_BLOCKS: u32 = 2;
 
-/// Where products are counted.
+/// The destination of counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     /// By sample and neuron, 32 bits each.
     pub(crate) counts: View<'a>,
-    /// Neurons of the whole layer.
+    /// Number of neurons of the whole layer.
     pub(crate) n_neurons: usize,
     /// The first neuron counted here.
     pub(crate) first_neuron: usize,
@@ -26,14 +26,14 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The counts of so many bytes each, which are reached to the end.
+    /// Checks the counts of `bytes` bytes each, which are accessed to the end.
     fn check(&self, n_rows: usize, bytes: u128) -> Result<u64> {
         let last = (self.n_samples.max(1) as u128 - 1) * self.n_neurons as u128;
         self.counts.check(bytes * (last + self.first_neuron as u128 + n_rows as u128))
     }
 }
 
-/// What a plan must know of the card of a queue.
+/// Returns the properties of a queue's GPU that plans depend on.
 pub(crate) fn card_of(queue: &Queue<'_>) -> Card {
     let info = queue.stream.context().info();
     Card {
@@ -43,7 +43,7 @@ pub(crate) fn card_of(queue: &Queue<'_>) -> Card {
     }
 }
 
-/// Gives the counting of some neurons, all samples and a part of the columns to a queue.
+/// Enqueues the counting of some neurons, all samples and a part of the columns.
 pub(crate) fn tiles(
     queue: &Queue<'_>,
     part: &Part,
@@ -66,7 +66,7 @@ pub(crate) fn tiles(
     planned_tiles(queue, part, (weights, n_rows), inputs, target, &plan)
 }
 
-/// As [`tiles`], with a given plan.
+/// Enqueues [`tiles`] with a given plan.
 pub(crate) fn planned_tiles(
     queue: &Queue<'_>,
     part: &Part,
@@ -126,14 +126,14 @@ pub(crate) struct FewInputs<'a> {
     pub(crate) one: u64,
     pub(crate) seed: CallSeed,
     pub(crate) tag: u32,
-    /// Whether equal bits are counted, and not those of AND.
+    /// Whether equal bits are counted, instead of those of AND.
     pub(crate) xnor: bool,
-    /// Where one sample's neurons are reported, each in a word; where the results go there too,
-    /// they are the reports.
+    /// The destination of the reports of one sample's neurons, one word each; if it is also that of
+    /// the results, they are the reports.
     pub(crate) reports: View<'a>,
 }
 
-/// A launch of a kernel of few samples, which moves about so many bytes.
+/// A launch of a kernel of few samples, with the approximate number of bytes that it moves.
 #[derive(Debug, Clone)]
 pub(crate) struct FewLaunch {
     pub(crate) kernel: Kernel<FewParams>,
@@ -149,7 +149,7 @@ impl FewLaunch {
     }
 }
 
-/// The kernel in use for some neurons and so many samples, and its grid.
+/// Returns the kernel for some neurons and a number of samples, and its grid.
 pub(crate) fn few_plan(
     card: &Card,
     part: &Part,
@@ -163,7 +163,7 @@ pub(crate) fn few_plan(
     Ok((plan, FewKernel::best(1, plan.slice_bytes)))
 }
 
-/// The kernel for several samples: it alone can leave what was counted as it is.
+/// Returns the kernel for several samples, the only one that can leave counts as they are.
 pub(crate) fn few_tiles_plan(
     card: &Card,
     part: &Part,
@@ -172,8 +172,8 @@ pub(crate) fn few_tiles_plan(
     Ok((FewPlan::new(part, n_rows, card.processors * FEW_BLOCKS)?, FewKernel::TILES))
 }
 
-/// The counting of some neurons and at most eight samples, one of each at least, and the making of
-/// results.
+/// Returns the launch that counts some neurons and at most eight samples, at least one of each, and
+/// computes results.
 pub(crate) fn few(
     part: &Part,
     (weights, n_rows): (View<'_>, usize),

@@ -1,4 +1,4 @@
-//! A layer on a card, whatever its kind.
+//! A layer on a GPU, of any kind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use crate::results::{CardResults, Output};
 use crate::sparse::CudaSparse;
 use crate::table::CudaTabled;
 
-/// A layer on a card: its weights are there, batches come and counts go.
+/// A layer on a GPU with resident weights.
 pub struct CudaLayer {
     spec: LayerSpec,
     product: Product,
     kind: Kind,
 }
 
-/// Where a layer runs.
+/// The use of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerUse {
-    /// By itself.
+    /// Runs in calls of its own.
     Calls,
-    /// As a step of programs.
+    /// Runs as a step of programs.
     Program,
 }
 
 enum Kind {
     Dense(Box<CudaDense>),
-    /// Convolutions, and signed dense layers that run in one launch or do not fit the card.
+    /// A convolution, or a signed dense layer that runs in one launch or exceeds the device memory.
     Conv(Box<CudaConv>),
     Sparse(Box<CudaSparse>),
     Tabled(Box<CudaTabled>),
@@ -115,8 +115,8 @@ impl CudaLayer {
         Ok(Self { spec: spec.clone(), product, kind })
     }
 
-    /// The same layer with another choice of kernel, where it is dense, without signs, and counts
-    /// bits. Counts do not depend on it.
+    /// Returns the same layer with another choice of kernel, if it is an unsigned dense layer that
+    /// counts bits. Counts do not depend on it.
     #[must_use]
     pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
         if let Kind::Dense(layer) = self.kind {
@@ -125,13 +125,13 @@ impl CudaLayer {
         self
     }
 
-    /// What it computes.
+    /// Returns the specification.
     #[must_use]
     pub fn spec(&self) -> &LayerSpec {
         &self.spec
     }
 
-    /// The card.
+    /// Returns the context.
     #[must_use]
     pub fn context(&self) -> &Arc<CudaContext> {
         match &self.kind {
@@ -172,8 +172,8 @@ impl CudaLayer {
         self.sets().clear();
     }
 
-    /// Gives the counting of thresholds that are on the card, at most a chunk of rows, to the
-    /// stream of a set, without waiting for it. Results are rows by neurons.
+    /// Enqueues the counting of thresholds in device memory, at most a chunk of rows, on the stream
+    /// of a set, without waiting for it. Results are rows by neurons.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -197,7 +197,7 @@ impl CudaLayer {
         }
     }
 
-    /// Samples that are counted at a time; a batch runs in chunks of so many.
+    /// Returns the number of samples counted at a time; a batch runs in chunks of this size.
     #[must_use]
     pub fn chunk(&self) -> usize {
         match &self.kind {
@@ -208,7 +208,8 @@ impl CudaLayer {
         }
     }
 
-    /// Whether all weight streams are on the card; else they are made for every chunk.
+    /// Returns whether all weight streams are resident; otherwise they are regenerated for every
+    /// chunk.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         match &self.kind {
@@ -218,10 +219,10 @@ impl CudaLayer {
         }
     }
 
-    /// The counts of a batch, row-major of samples by neurons; `profiler` times the kernels.
+    /// Counts a batch, row-major of samples by neurons; `profiler` times the kernels.
     ///
     /// # Errors
-    /// As [`aleatron_core::backend::PreparedLayer::counts`].
+    /// As for [`aleatron_core::backend::PreparedLayer::counts`].
     pub fn counts_with(
         &self,
         batch: &Batch<'_>,
@@ -246,12 +247,12 @@ impl CudaLayer {
         )
     }
 
-    /// Counts arrays that are on the card, and leaves the results there: all is done when this
-    /// returns.
+    /// Counts arrays in device memory, and leaves the results there: all work is complete on
+    /// return.
     ///
     /// # Errors
-    /// [`Error::Array`] for arrays that are not on this card, overlap or do not fit the layer, and
-    /// those of [`Self::counts_with`].
+    /// Returns [`Error::Array`] for arrays that are not on this GPU, overlap or do not fit the
+    /// layer, and errors of [`Self::counts_with`].
     pub fn count_arrays(&self, batch: &mut DeviceBatch<'_>, cancel: Cancel<'_>) -> Result<()> {
         let DeviceBatch { inputs, outputs, seed, order } = batch;
         let outputs = outputs.array();
@@ -290,8 +291,8 @@ impl CudaLayer {
         let context = self.context();
         let source = Source::CardValues(View::of_array(context, inputs)?, values);
         let view = View::of_array(context, outputs)?;
-        // What makes the inputs comes first. Calls end with everything done, so that the caller's
-        // stream has nothing to wait for.
+        // The producer of the inputs comes first. Calls end with all work done, so that the
+        // caller's stream has nothing to wait for.
         let event = match order {
             InputOrder::Ready => None,
             InputOrder::AfterStream(stream) => {
@@ -339,7 +340,7 @@ impl CudaLayer {
     }
 }
 
-/// Checks that results are not written over inputs.
+/// Checks that results do not overwrite inputs.
 fn check_apart(inputs: &DeviceArray<'_>, outputs: &DeviceArray<'_>) -> Result<()> {
     let end = |array: &DeviceArray<'_>| u128::from(array.address()) + u128::from(array.bytes());
     if u128::from(inputs.address()) < end(outputs) && u128::from(outputs.address()) < end(inputs) {

@@ -1,14 +1,15 @@
-//! Aleatron's stream operations on NVIDIA cards, bit for bit those of [`aleatron_core::reference`].
+//! Aleatron's stream operations on NVIDIA GPUs, bit-exact with [`aleatron_core::reference`].
 //!
-//! Counting ANDs over a batch is a matrix product of bits, for which these cards have an
-//! instruction. Nothing of CUDA is needed to build this crate or to start a program with it: the
-//! driver's library is loaded when a card is first asked for, and the kernels are text (PTX) that
-//! it compiles. Where there is no driver, or an old one, or an old card, [`devices`] says why.
+//! Counting ANDs over a batch is a matrix product of bits, for which these GPUs have an
+//! instruction. Neither building this crate nor starting a program with it requires CUDA: the
+//! driver's library is loaded when a GPU is first requested, and the kernels are text (PTX) that it
+//! compiles. If the driver is missing or the driver or GPU is too old, [`devices`] returns the
+//! reason.
 //!
-//! [`CudaBackend`] is a card behind the one trait of backends, [`CudaLayer`] a layer on it, which
-//! also takes arrays that are on the card already. `driver/` is the driver and the crate's unsafe
-//! code; `plan/` cuts work to fit a card, with plain arithmetic; the other modules make launches of
-//! it. [`measure`] times kernels alone.
+//! [`CudaBackend`] is a GPU behind the interface of backends, [`CudaLayer`] a layer on it, which
+//! also accepts arrays in device memory. `driver/` has the driver and the crate's unsafe code;
+//! `plan/` divides work to fit a GPU, with plain arithmetic; the other modules launch it.
+//! [`measure`] times kernels alone.
 //!
 //! Start with [`devices`], then [`CudaBackend::open`].
 #![deny(unsafe_code)]

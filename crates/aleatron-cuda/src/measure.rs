@@ -1,6 +1,6 @@
-//! Kernels alone, timed on the card: what benchmarks show beside whole calls.
+//! Timing of single kernels on the GPU, for benchmarks.
 //!
-//! Streams are made on the card. Results are compared with the host's before anybody times them:
+//! Streams are encoded on the GPU. Results are compared with the host's before they are timed:
 //! [`TileTrial::check`] and [`FewTrial::check`].
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::queue::Queue;
 use crate::results::{CardResults, Recipe, Turn};
 use crate::size::{host_size, size_u32};
 
-/// The time of one of `repeats` runs of `give` on a stream, after one that warms up.
+/// Returns the time of one of `repeats` runs of `give` on a stream, after a warm-up run.
 fn time(
     context: &Arc<CudaContext>,
     stream: &Stream,
@@ -42,8 +42,8 @@ fn time(
     Ok(end.since(&start)? / repeats.max(1))
 }
 
-/// Rows of streams that were made on the card.
-struct MadeRows {
+/// Rows of streams encoded on the GPU.
+struct EncodedRows {
     part: Part,
     words: StreamWords,
     n_units: usize,
@@ -54,7 +54,7 @@ struct MadeRows {
     streams: DeviceBuffer<u32>,
 }
 
-impl MadeRows {
+impl EncodedRows {
     fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -79,11 +79,11 @@ impl MadeRows {
         let thresholds = DeviceBuffer::with(context, &thresholds, stream)?;
         let seed = DeviceBuffer::with(context, &call_seed(first).words(), stream)?;
         let streams = DeviceBuffer::new(context, n_rows * part.stride as usize)?;
-        let made =
+        let encoded =
             Self { part, words, n_units, n_rows, thresholds, seed, tag: first.tag(), streams };
-        made.encode(stream, ENCODE_WORDS, Operands::thresholds(made.thresholds.view()))?;
+        encoded.encode(stream, ENCODE_WORDS, Operands::thresholds(encoded.thresholds.view()))?;
         stream.synchronize()?;
-        Ok(made)
+        Ok(encoded)
     }
 
     fn encode(&self, stream: &Stream, words: u64, operands: Operands<'_>) -> Result<()> {
@@ -100,7 +100,7 @@ impl MadeRows {
         encode_bernoulli(&Queue::new(stream), &rows, self.tag, words)
     }
 
-    /// Some rows, on the host.
+    /// Reads some rows.
     fn rows(&self, which: &[usize], stream: &Stream) -> Result<Vec<Vec<u32>>> {
         let stride = self.part.stride as usize;
         which.iter().map(|&row| self.streams.read_range(row * stride, stride, stream)).collect()
@@ -125,7 +125,7 @@ fn check_sizes(sizes @ [n_inputs, n_neurons, n_samples]: [usize; 3]) -> Result<(
     Ok(())
 }
 
-/// The first, some between, and the last of `n`.
+/// Returns the first, some intermediate, and the last index of `n`.
 fn some(n: usize) -> Vec<usize> {
     let mut which = vec![0, n / 7, n / 3, n / 2, n * 4 / 5, n.saturating_sub(2), n - 1];
     which.dedup();
@@ -136,23 +136,23 @@ fn and_ones(a: &[u32], b: &[u32]) -> u64 {
     a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum()
 }
 
-/// What is tried of a kernel of tiles; `None` leaves it to the plan.
+/// The parameters of a tile kernel; `None` leaves them to the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TileVariant {
     /// The shape.
     pub shape: Option<TileShape>,
-    /// The parts that columns are cut into.
+    /// The number of parts of the columns.
     pub n_parts: Option<u32>,
-    /// Tiles of neurons that are worked on together.
+    /// The number of tiles of neurons that are processed together.
     pub band: Option<u32>,
 }
 
-/// A product of weights and a batch, both on the card.
+/// A product of weights and a batch, both on the GPU.
 pub struct TileTrial {
     context: Arc<CudaContext>,
     stream: Stream,
-    weights: MadeRows,
-    inputs: MadeRows,
+    weights: EncodedRows,
+    inputs: EncodedRows,
     counts: DeviceBuffer<u32>,
 }
 
@@ -163,11 +163,11 @@ impl std::fmt::Debug for TileTrial {
 }
 
 impl TileTrial {
-    /// A layer and a batch.
+    /// Creates a layer and a batch.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::TooLarge`] for rows past 2^30 bits, or what the driver
-    /// reports.
+    /// Returns [`Error::OutOfMemory`], [`Error::TooLarge`] for rows above 2^30 bits, and errors of
+    /// the driver.
     pub fn new(
         context: &Arc<CudaContext>,
         n_inputs: usize,
@@ -179,8 +179,8 @@ impl TileTrial {
         let stream = Stream::new(context)?;
         let (weights, inputs) = (StreamAddress::weight(5, 0, 0), StreamAddress::input(7, 0, 0));
         Ok(Self {
-            weights: MadeRows::new(context, &stream, n_neurons, n_inputs, length, weights)?,
-            inputs: MadeRows::new(context, &stream, n_samples, n_inputs, length, inputs)?,
+            weights: EncodedRows::new(context, &stream, n_neurons, n_inputs, length, weights)?,
+            inputs: EncodedRows::new(context, &stream, n_samples, n_inputs, length, inputs)?,
             counts: DeviceBuffer::new(context, n_neurons * n_samples)?,
             context: Arc::clone(context),
             stream,
@@ -196,15 +196,15 @@ impl TileTrial {
             None => TilePlan::best(&card, n_rows, n_samples, blocks)?,
         };
         plan.n_parts = variant.n_parts.unwrap_or(plan.n_parts).clamp(1, blocks.min(65_535));
-        // More tiles than there are would be none in 32 bits.
+        // More tiles than 32 bits can count would be none.
         plan.band = variant.band.unwrap_or(plan.band).clamp(1, plan.row_tiles.max(1));
         Ok(plan)
     }
 
-    /// What a variant comes to, as text.
+    /// Describes the launch of a variant.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for what kernels cannot count with.
+    /// Returns [`Error::TooLarge`] for sizes that kernels cannot count.
     pub fn describe(&self, variant: &TileVariant) -> Result<String> {
         let plan = self.plan(variant)?;
         Ok(format!(
@@ -232,10 +232,10 @@ impl TileTrial {
         )
     }
 
-    /// Compares counts with the host's; what differs first, as text.
+    /// Compares counts with the host's. Returns the first difference as text.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn check(&self, variant: &TileVariant) -> Result<Option<String>> {
         self.counts.fill(0, &self.stream)?;
         self.give(&self.plan(variant)?)?;
@@ -257,20 +257,20 @@ impl TileTrial {
         Ok(None)
     }
 
-    /// The time of the kernel.
+    /// Measures the time of the kernel.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn time(&self, variant: &TileVariant, repeats: u32) -> Result<Duration> {
         let plan = self.plan(variant)?;
         time(&self.context, &self.stream, repeats, || self.give(&plan))
     }
 
-    /// The time of encoding the batch, from values that are on the card, with so many words for
-    /// each thread.
+    /// Measures the time of encoding the batch, from values on the GPU, with the given number of
+    /// words for each thread.
     ///
     /// # Errors
-    /// What the driver reports; other words than the kernels in use need those of a benchmark.
+    /// Returns errors of the driver; other numbers of words require the kernels of a benchmark.
     pub fn time_encode(&self, words: u64, repeats: u32) -> Result<Duration> {
         let state = DeviceBuffer::with(&self.context, &CLEAN_STATE, &self.stream)?;
         let thresholds = self.inputs.thresholds.read(&self.stream)?;
@@ -286,23 +286,23 @@ impl TileTrial {
     }
 }
 
-/// What is tried of the kernels of few samples; `None` leaves it to the plan.
+/// The parameters of the kernels of few samples; `None` leaves them to the plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FewVariant {
-    /// Vectors of a lane and rows loaded ahead, of the kernel for one sample; no vectors for that
+    /// Vectors of a lane and rows loaded ahead, for the kernel of one sample; no vectors for that
     /// of several.
     pub rows: Option<(u32, u32)>,
-    /// Blocks for each processor.
+    /// Number of blocks for each processor.
     pub blocks: Option<u32>,
-    /// Bytes of a slice.
+    /// Size of a slice in bytes.
     pub slice_bytes: Option<u32>,
 }
 
-/// A few samples, and weights on the card.
+/// A few samples, and weights on the GPU.
 pub struct FewTrial {
     context: Arc<CudaContext>,
     stream: Stream,
-    weights: MadeRows,
+    weights: EncodedRows,
     length: Length,
     values: DeviceBuffer<u64>,
     counts: DeviceBuffer<u32>,
@@ -319,14 +319,14 @@ impl std::fmt::Debug for FewTrial {
     }
 }
 
-/// Where the inputs of the kernel of few samples are drawn.
+/// The address of the inputs of the kernel of few samples.
 const FEW_INPUTS: StreamAddress = StreamAddress::input(11, 0, 0);
 
 impl FewTrial {
-    /// A layer and up to eight samples.
+    /// Creates a layer and up to eight samples.
     ///
     /// # Errors
-    /// As [`TileTrial::new`].
+    /// As for [`TileTrial::new`].
     pub fn new(
         context: &Arc<CudaContext>,
         n_inputs: usize,
@@ -337,7 +337,7 @@ impl FewTrial {
         let n_samples = n_samples.clamp(1, crate::plan::few::MAX_SAMPLES);
         check_sizes([n_inputs, n_neurons, n_samples])?;
         let stream = Stream::new(context)?;
-        let weights = MadeRows::new(
+        let weights = EncodedRows::new(
             context,
             &stream,
             n_neurons,
@@ -366,7 +366,7 @@ impl FewTrial {
         })
     }
 
-    /// The bytes of the weights.
+    /// Returns the size of the weights in bytes.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weights.part.bytes() * self.weights.n_rows as u64
@@ -391,10 +391,10 @@ impl FewTrial {
         Ok((plan, kernel))
     }
 
-    /// What a variant comes to, as text.
+    /// Describes the launch of a variant.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for what kernels cannot count with.
+    /// Returns [`Error::TooLarge`] for sizes that kernels cannot count.
     pub fn describe(&self, variant: &FewVariant) -> Result<String> {
         let (plan, kernel) = self.plan(variant)?;
         let FewPlan { slice_bytes, n_slices, n_groups, .. } = plan;
@@ -437,10 +437,10 @@ impl FewTrial {
             .give(&Queue::new(&self.stream))
     }
 
-    /// Compares counts with the host's; what differs first, as text.
+    /// Compares counts with the host's. Returns the first difference as text.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn check(&self, variant: &FewVariant) -> Result<Option<String>> {
         self.give(variant)?;
         let counts = self.out.read(&self.stream)?;
@@ -467,10 +467,10 @@ impl FewTrial {
         Ok(None)
     }
 
-    /// The time of the kernel.
+    /// Measures the time of the kernel.
     ///
     /// # Errors
-    /// What the driver reports; other variants than those in use need the kernels of a benchmark.
+    /// Returns errors of the driver; other variants require the kernels of a benchmark.
     pub fn time(&self, variant: &FewVariant, repeats: u32) -> Result<Duration> {
         time(&self.context, &self.stream, repeats, || self.give(variant))
     }
@@ -480,10 +480,10 @@ fn few_thresholds(n: usize) -> Vec<u64> {
     (0..n as u64).map(|k| k.wrapping_mul(0xD251_1F53_0123_4567) >> 32).collect()
 }
 
-/// The time in which a kernel that does little else reads so many bytes.
+/// Measures the time in which a kernel reads this number of bytes, with little other work.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`], or what the driver reports.
+/// Returns [`Error::OutOfMemory`], and errors of the driver.
 pub fn time_read(context: &Arc<CudaContext>, bytes: u64, repeats: u32) -> Result<Duration> {
     let stream = Stream::new(context)?;
     // Rows of 64 KiB.
@@ -504,10 +504,10 @@ pub fn time_read(context: &Arc<CudaContext>, bytes: u64, repeats: u32) -> Result
     })
 }
 
-/// The time of a launch and of waiting for it, from the host: the least that any call takes.
+/// Measures the time of a launch and of waiting for it on the host: the least time of any call.
 ///
 /// # Errors
-/// What the driver reports.
+/// Returns errors of the driver.
 pub fn time_launch(context: &Arc<CudaContext>, repeats: u32) -> Result<Duration> {
     let stream = Stream::new(context)?;
     let word = DeviceBuffer::<u64>::with(context, &[1 << 31], &stream)?;
@@ -525,11 +525,11 @@ pub fn time_launch(context: &Arc<CudaContext>, repeats: u32) -> Result<Duration>
     Ok(start.elapsed() / repeats.max(1))
 }
 
-/// The time the driver takes to compile the kernels of this crate for the card, if it has not done
-/// so.
+/// Measures the time in which the driver compiles the kernels of this crate for the GPU, unless it
+/// has already done so.
 ///
 /// # Errors
-/// What the driver reports: PTX that is newer than the driver, for one.
+/// Returns errors of the driver, such as PTX that is newer than the driver.
 pub fn load_kernels(context: &Arc<CudaContext>) -> Result<Duration> {
     let start = std::time::Instant::now();
     context.load(Module::Sm80)?;

@@ -1,4 +1,4 @@
-//! What two streams are multiplied by, and what that makes of counts of AND.
+//! The product of two streams, and its relation to counts of AND.
 
 use aleatron_core::Polarity;
 use aleatron_core::program::InputSign;
@@ -6,23 +6,24 @@ use aleatron_core::program::InputSign;
 use crate::encode::RowStreams;
 use crate::kernels::{ResultKind, ValueKind};
 
-/// What two streams are multiplied by.
+/// The product of two streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Product {
     /// Counts are those of AND.
     And,
     /// Counts are `n L - ones(w) - ones(x) + 2 ones(w AND x)`.
     Xnor,
-    /// Counts are `n L`, plus those of AND of operands of one sign, less those of operands of two.
+    /// Counts are `n L`, plus those of AND of operands of equal signs, minus those of operands of
+    /// different signs.
     SignedAnd,
-    /// The same for inputs that are not negative: plus those of positive weights, less those of
-    /// negative ones.
+    /// The same for non-negative inputs: plus those of positive weights, minus those of negative
+    /// ones.
     SplitAnd,
 }
 
 impl Product {
-    /// The product of a polarity. The one place that asks for it: whoever adds a polarity adds its
-    /// product here, and what its counts are made of in `Finish`.
+    /// Returns the product of a polarity. This is the only dispatch on polarities: a new polarity
+    /// needs a product here, and its conversion in `Finish`.
     pub(crate) const fn of(polarity: Polarity, inputs: InputSign) -> Self {
         match (polarity, inputs) {
             (Polarity::Unipolar, _) => Self::And,
@@ -32,12 +33,12 @@ impl Product {
         }
     }
 
-    /// Whether operands have signs.
+    /// Returns whether operands have signs.
     pub(crate) const fn is_signed(self) -> bool {
         matches!(self, Self::SignedAnd | Self::SplitAnd)
     }
 
-    /// What values of it are converted as.
+    /// Returns the kind of conversion of its values.
     pub(crate) const fn value_kind(self) -> ValueKind {
         match self {
             Self::And => ValueKind::UnipolarF64,
@@ -46,7 +47,7 @@ impl Product {
         }
     }
 
-    /// The same for values of 32 bits.
+    /// Returns the kind of conversion of its values of 32 bits.
     pub(crate) const fn single_kind(self) -> ValueKind {
         match self {
             Self::And => ValueKind::UnipolarF32,
@@ -55,7 +56,7 @@ impl Product {
         }
     }
 
-    /// The same for thresholds.
+    /// Returns the kind of conversion of its thresholds.
     pub(crate) const fn threshold_kind(self) -> ValueKind {
         match self {
             Self::And | Self::Xnor => ValueKind::Thresholds,
@@ -63,7 +64,7 @@ impl Product {
         }
     }
 
-    /// What its results are as values.
+    /// Returns the form of its results as values.
     pub(crate) const fn result_kind(self) -> ResultKind {
         match self {
             Self::And => ResultKind::UnipolarValues,
@@ -72,7 +73,7 @@ impl Product {
         }
     }
 
-    /// What the rows are that it multiplies as AND.
+    /// Returns the streams of the rows that are multiplied with AND.
     pub(crate) const fn row_streams(self) -> RowStreams {
         match self {
             Self::And | Self::Xnor | Self::SplitAnd => RowStreams::Magnitudes,

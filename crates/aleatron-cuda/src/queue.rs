@@ -1,4 +1,4 @@
-//! Where work is given to: a stream, and whoever wants to know what each step of it took.
+//! Queues of work: a stream, with optional timing of each step.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -27,11 +27,10 @@ struct TimedLaunch {
 }
 
 impl Profiler {
-    /// The times since the last time this was asked for, by kernel in the order of their first
-    /// launches.
+    /// Returns the times since the last call, by kernel in the order of their first launches.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn times(&self) -> Result<Vec<KernelTime>> {
         let launches =
             std::mem::take(&mut *self.launches.lock().unwrap_or_else(PoisonError::into_inner));
@@ -50,10 +49,10 @@ impl Profiler {
         Ok(times)
     }
 
-    /// The times as a table, with the bandwidth of each kernel.
+    /// Formats the times as a table, with the bandwidth of each kernel.
     ///
     /// # Errors
-    /// As [`Self::times`].
+    /// As for [`Self::times`].
     pub fn table(&self) -> Result<String> {
         let mut table =
             format!("{:<36}{:>9}{:>12}{:>10}{:>10}\n", "kernel", "launches", "us", "MB", "GB/s");
@@ -66,7 +65,7 @@ impl Profiler {
     }
 }
 
-/// A stream to give work to.
+/// A stream for work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue<'a> {
     pub(crate) stream: &'a Stream,
@@ -78,7 +77,7 @@ impl<'a> Queue<'a> {
         Self { stream, profiler: None }
     }
 
-    /// Launches a kernel that moves about so many bytes.
+    /// Launches a kernel that moves about this number of bytes.
     pub(crate) fn launch<P: Copy>(
         &self,
         kernel: &Kernel<P>,

@@ -1,4 +1,4 @@
-//! Where the results of a call go, and how they are made of what kernels count.
+//! The destination of the results of a call, and their computation from the kernels' counts.
 
 use aleatron_core::{Length, Quantity, memory};
 
@@ -10,26 +10,26 @@ use crate::product::Product;
 use crate::program::params::FinishStage;
 use crate::size::size_u32;
 
-/// Threads of a block of the kernel that finishes.
+/// Number of threads of a block of the finishing kernel.
 const THREADS: u64 = 256;
 
-/// Where the results of a call go.
+/// The destination of the results of a call.
 #[derive(Debug)]
 pub(crate) enum Output<'a> {
-    /// Counts, to the host.
+    /// Counts, on the host.
     Counts(Vec<u64>),
-    /// To memory of the card, samples by neurons.
+    /// Device memory, samples by neurons.
     Card(CardResults<'a>),
 }
 
-/// Results in memory of the card.
+/// Results in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CardResults<'a> {
     /// The memory.
     pub(crate) view: View<'a>,
-    /// What goes there.
+    /// The form of the results.
     pub(crate) kind: ResultKind,
-    /// The stage behind the layer, for results of the kind [`ResultKind::Staged`].
+    /// The stage after the layer, for results of the kind [`ResultKind::Staged`].
     pub(crate) stage: Option<View<'a>>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> CardResults<'a> {
 }
 
 impl Output<'_> {
-    /// Room for the counts of a batch.
+    /// Allocates the counts of a batch.
     pub(crate) fn counts(n_samples: usize, n_neurons: usize) -> Result<Self> {
         let n = n_samples as u128 * n_neurons as u128;
         Ok(Self::Counts(memory::with_capacity(n, Quantity::Counts)?))
@@ -65,23 +65,23 @@ impl Output<'_> {
     }
 }
 
-/// What results are made of, beside what is counted.
+/// The computation of results from counts.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     pub(crate) n_neurons: usize,
     pub(crate) length: Length,
-    /// What is added for each neuron.
+    /// The constant of each neuron.
     pub(crate) base: Option<DeviceBuffer<u64>>,
-    /// The bits of all products of each neuron, where they differ, and else of every neuron.
+    /// The bits of all products of each neuron, if they differ, otherwise of every neuron.
     pub(crate) totals: Option<DeviceBuffer<u64>>,
     pub(crate) total: u64,
-    /// What is counted goes in so many times, modulo 2^64.
+    /// The factor of the counts, modulo 2^64.
     pub(crate) factor: u64,
-    /// Whether the ones of each sample are taken off.
+    /// Whether the ones of each sample are subtracted.
     pub(crate) takes_row_ones: bool,
 }
 
-/// Which of the parts of the columns was counted.
+/// The counted part of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) first: bool,
@@ -92,8 +92,8 @@ impl Turn {
     pub(crate) const ONLY: Self = Self { first: true, last: true };
 }
 
-/// Checks that values can be made on the card, of neurons of at most so many products: their
-/// numerators must fit 63 bits.
+/// Checks that values can be computed on the GPU, of neurons of at most `most_products` products:
+/// their numerators must fit 63 bits.
 pub(crate) fn check_values(most_products: usize, length: Length) -> Result<()> {
     let (actual, limit) = (most_products as u128 * length.bits() as u128, 1u128 << 62);
     if actual >= limit {
@@ -103,7 +103,7 @@ pub(crate) fn check_values(most_products: usize, length: Length) -> Result<()> {
 }
 
 impl Recipe {
-    /// The recipe of a dense layer; `base` is there unless the product is AND.
+    /// Returns the recipe of a dense layer; `base` is present unless the product is AND.
     pub(crate) fn dense(
         n_neurons: usize,
         n_inputs: usize,
@@ -119,8 +119,8 @@ impl Recipe {
         Self { n_neurons, length, base, totals: None, total, factor, takes_row_ones }
     }
 
-    /// How results of `n_samples` samples are made, at `out`; what was found about the values goes
-    /// to `report`.
+    /// Returns the parameters of the results of `n_samples` samples, at `out`; findings about the
+    /// values are written to `report`.
     pub(crate) fn finish(
         &self,
         set: &BufferSet,
@@ -133,7 +133,7 @@ impl Recipe {
         self.finish_at(n_samples, out, report, set.state.view(), row_ones, turn)
     }
 
-    /// As [`Self::finish`], with the memory it needs.
+    /// Returns [`Self::finish`], with the memory it needs.
     pub(crate) fn finish_at(
         &self,
         n_samples: usize,
@@ -159,7 +159,7 @@ impl Recipe {
             factor: self.factor,
             length: self.length.bits() as u64,
             out: out.view.check(neurons * n_samples as u128)?,
-            // What was found is handed on once.
+            // Findings are reported once.
             report: if turn.last { report.check(8)? } else { 0 },
             state: state.check(16)?,
             stage: out.stage()?,
@@ -170,8 +170,7 @@ impl Recipe {
         })
     }
 
-    /// Gives the making of results to the queue of a set, and, where they are for the host, their
-    /// way there.
+    /// Enqueues the computation of results, and their download if they are for the host.
     pub(crate) fn give(
         &self,
         set: &BufferSet,
@@ -207,7 +206,7 @@ impl Recipe {
     }
 }
 
-/// The integers that products are counted with.
+/// The width of the integers for counts of products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountWidth {
     Bits32,

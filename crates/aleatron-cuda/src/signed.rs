@@ -1,29 +1,29 @@
-//! Dense layers of signed operands as one product of AND: streams that are complemented where
-//! operands are negative, and the terms of the signs, which are taken off the counts.
+//! Signed dense layers as one AND product: the streams of negative operands are complemented, and
+//! the terms of the signs are subtracted from the counts.
 
 use crate::driver::{DeviceBuffer, Grid, View, kernels};
 use crate::error::Result;
 use crate::kernels::{ComplementParams, RowPart, SignTermsParams};
 use crate::queue::Queue;
-use crate::size::size_u32;
+use crate::size::{host_size, size_u32};
 
-/// Threads of a block of the kernels here.
+/// Number of threads of a block.
 const THREADS: u64 = 256;
 
-/// Neurons and samples of a tile of the kernel that takes terms off.
+/// Number of neurons and of samples of a tile of the kernel that subtracts terms.
 const TERM_TILE: usize = 64;
 
-/// Bytes of shared memory of that kernel: the ones of 32 inputs of the operands of a tile, padded.
+/// The size of its shared memory: one integer for each operand of a tile and 32 inputs, padded.
 const TERM_BYTES: u32 = 2 * 32 * (64 + 4) * 4;
 
-/// Inputs of a slice at least: fewer are not worth a block.
+/// The smallest number of inputs of a slice: fewer do not pay for a block.
 const LEAST_SLICE: usize = 128;
 
-/// Blocks that fill a card.
+/// Number of blocks that fill a GPU.
 const WANTED_BLOCKS: u64 = 512;
 
-/// Complements the streams of negative operands in `rows`, and writes the ones of every stream,
-/// less than 0 where it was complemented, to `ones`. Rows must be whole: one part.
+/// Enqueues the complementing of the streams of negative operands in `rows`, and writes the number
+/// of ones of each stream, negated if it was complemented, to `ones`. Rows must consist of one part.
 pub(crate) fn complement(
     queue: &Queue<'_>,
     part: RowPart,
@@ -47,7 +47,7 @@ pub(crate) fn complement(
     queue.launch(&kernels::COMPLEMENT, grid, 0, &params, 2 * bytes + 12 * n)
 }
 
-/// The signs of the operands of a chunk.
+/// The terms of the signs of a chunk.
 pub(crate) struct SignTerms<'a> {
     pub(crate) weight_ones: &'a DeviceBuffer<u32>,
     pub(crate) input_ones: View<'a>,
@@ -61,8 +61,8 @@ pub(crate) struct SignTerms<'a> {
 }
 
 impl SignTerms<'_> {
-    /// Gives the taking off of the terms to a queue.
-    pub(crate) fn give(&self, queue: &Queue<'_>) -> Result<()> {
+    /// Enqueues the subtraction of the terms from the counts.
+    pub(crate) fn enqueue(&self, queue: &Queue<'_>) -> Result<()> {
         let (n, m, samples) = (self.n_inputs, self.n_neurons, self.n_samples);
         let [neuron_tiles, sample_tiles] = [m, samples].map(|n| n.div_ceil(TERM_TILE) as u64);
         let tiles = neuron_tiles * sample_tiles;
@@ -77,16 +77,12 @@ impl SignTerms<'_> {
             n_neurons: size_u32(m, "number of neurons")?,
             n_samples: size_u32(samples, "number of samples")?,
             length: size_u32(self.length, "bits of a stream")?,
-            neuron_tiles: size_u32(host(neuron_tiles), "tiles of neurons")?,
-            slice: size_u32(host(slice), "inputs of a slice")?,
+            neuron_tiles: size_u32(host_size(neuron_tiles), "tiles of neurons")?,
+            slice: size_u32(host_size(slice), "inputs of a slice")?,
         };
-        let y = size_u32(host((n as u64).div_ceil(slice.max(1))), "slices of inputs")?;
+        let y = size_u32(host_size((n as u64).div_ceil(slice.max(1))), "slices of inputs")?;
         let grid = Grid { x: Grid::row(tiles)?.x, y };
         let bytes = 4 * (n * m) as u64 * sample_tiles + 4 * (n * samples) as u64 * neuron_tiles;
         queue.launch(&kernels::SIGN_TERMS, grid, TERM_BYTES, &params, bytes)
     }
-}
-
-fn host(n: u64) -> usize {
-    crate::size::host_size(n)
 }

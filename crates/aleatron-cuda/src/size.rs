@@ -1,8 +1,8 @@
-//! Sizes as kernels and hosts take them, by checked conversions.
+//! Checked conversions of sizes for kernels and hosts.
 //!
-//! Kernels count most things with 32 bits. Every size, count, offset and divisor of that width
-//! passes [`size_u32`]; one that does not fit is an error with its name. What is wider is 64 bits
-//! in the parameters, and `View::check` compares its bytes in 128 bits.
+//! Kernels count most sizes with 32 bits. Every size, count, offset and divisor of that width
+//! passes [`size_u32`]; a value that does not fit is an error with its name. Wider parameters have
+//! 64 bits, and `View::check` compares their bytes in 128 bits.
 
 use crate::error::{Error, Limit, Result};
 
@@ -17,8 +17,8 @@ pub(crate) fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(
     })
 }
 
-/// Converts a number of bytes or elements of a card that the host counts, too. The host counts all
-/// memory that it can name.
+/// Converts a number of bytes or elements of device memory to a size of the host, which can address
+/// all memory it counts.
 pub(crate) fn host_size(value: impl TryInto<usize>) -> usize {
     value.try_into().unwrap_or(usize::MAX)
 }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_past_32_bits_is_refused_by_name() {
+    fn size_above_32_bits_is_an_error_with_its_name() {
         assert_eq!(size_u32(u32::MAX as usize, "samples"), Ok(u32::MAX));
         for value in [1u64 << 32, (1 << 32) + 7, u64::MAX] {
             let error = size_u32(value, "samples").unwrap_err().to_string();

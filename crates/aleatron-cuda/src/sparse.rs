@@ -1,7 +1,7 @@
-//! Sparse layers on a card: memory and work in proportion to the connections.
+//! Sparse layers on a GPU, with memory and work proportional to the connections.
 //!
-//! Weight streams lie one after the other, connection by connection. They are cut into segments of
-//! one neuron each, and a block counts one segment for some samples.
+//! Weight streams are stored one after the other, connection by connection. They are divided into
+//! segments of one neuron each, and a block counts one segment for some samples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::plan::rows::{MAX_PART_WORDS, Part, ROW_WORDS};
 use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
 use crate::size::{host_size, size_u32};
-use crate::weights::WeightMaker;
+use crate::weights::WeightEncoder;
 
-/// 64-bit words of weights that one block counts: 64 for each of its threads.
+/// Number of 64-bit words of weights that one block counts: 64 for each of its threads.
 const SEGMENT_WORDS: u64 = 8192;
 
-/// Samples that a block counts: what the kernel calls `SPARSE_SAMPLES`.
+/// Number of samples that a block counts, `SPARSE_SAMPLES` of the kernel.
 const BLOCK_SAMPLES: u64 = 4;
 
 /// A sparse layer on a card.
@@ -36,7 +36,7 @@ pub(crate) struct CudaSparse {
     context: Arc<CudaContext>,
     n_inputs: usize,
     n_neurons: usize,
-    /// The most connections of a neuron.
+    /// The largest number of connections of a neuron.
     most: usize,
     length: Length,
     polarity: Polarity,
@@ -46,7 +46,7 @@ pub(crate) struct CudaSparse {
     part: Part,
     weights: DeviceBuffer<u64>,
     units: DeviceBuffer<u32>,
-    /// Whether each weight is negative, where weights have signs.
+    /// The signs of the weights, if weights have signs.
     weight_signs: Option<DeviceBuffer<u32>>,
     segments: DeviceBuffer<Segment>,
     stage: InputStage,
@@ -55,7 +55,7 @@ pub(crate) struct CudaSparse {
 }
 
 impl CudaSparse {
-    /// A layer, with `encoder` for its inputs.
+    /// Creates a layer, with `encoder` for its inputs.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -85,19 +85,19 @@ impl CudaSparse {
         if left == 0 {
             return Err(Error::OutOfMemory { bytes: weight_words * 8 + 2 * sample_bytes, free });
         }
-        // Parts of dense rows are shorter for the sake of their counts.
+        // Parts of dense rows are shorter because of their counts.
         let part = Part::new(0, words)?;
         let stream = Stream::new(context)?;
         let buffer = DeviceBuffer::<u64>::new(context, weight_len)?;
         if !connections.is_empty() {
             let mut maker =
-                WeightMaker::new(context, spec, weights, product, product.row_streams())?;
+                WeightEncoder::new(context, spec, weights, product, product.row_streams())?;
             // Pieces whose words a kernel can count.
             let at_once = (host_size(MAX_PART_WORDS) / (2 * length.words())).max(1);
             for start in (0..connections.len()).step_by(at_once) {
                 let range = start..connections.len().min(start + at_once);
                 let to = buffer.view().from(8 * start as u64 * length.words() as u64)?;
-                maker.make_connections(range, to, cancel)?;
+                maker.encode_connections(range, to, cancel)?;
             }
         }
         let bits = length.bits() as u64;
@@ -109,7 +109,7 @@ impl CudaSparse {
         let upload = |values: &[u64]| DeviceBuffer::with(context, values, &stream);
         let (base, factor) = match product {
             Product::And => (None, 1),
-            // All products but those that differ.
+            // All products except those that differ.
             Product::Xnor => (Some(upload(&totals)?), u64::MAX),
             Product::SignedAnd | Product::SplitAnd => (Some(upload(&totals)?), 1),
         };
@@ -189,7 +189,7 @@ impl CudaSparse {
         BufferSet::new(&self.context, self.sizes())
     }
 
-    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    /// Enqueues the counting of a chunk on the stream of a set, without waiting for it.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -203,7 +203,7 @@ impl CudaSparse {
             .submit(set, 0..n_samples)
     }
 
-    /// The counts of a batch whose first stream is drawn at `first`.
+    /// Counts a batch whose first stream is drawn at `first`.
     pub(crate) fn counts(
         &self,
         source: Source<'_>,
@@ -222,7 +222,7 @@ impl CudaSparse {
         Ok(run.output.into_counts())
     }
 
-    fn give_counts(
+    fn enqueue_counts(
         &self,
         set: &BufferSet,
         options: &CountOptions<'_>,
@@ -237,7 +237,7 @@ impl CudaSparse {
             Some(signs) => signs.view().check(4 * self.units.len() as u128)?,
             None => 0,
         };
-        // What the kernel indexes: segments end with the weights, units are those of the
+        // Sizes that the kernel indexes: segments end with the weights, units are those of the
         // connections.
         let params = SparseParams {
             weights: self.weights.view().check(8 * self.weights.len() as u128)?,
@@ -276,7 +276,8 @@ impl CudaSparse {
     }
 }
 
-/// The segments of all connections: of one neuron each, none longer than a block should take.
+/// Returns the segments of all connections: of one neuron each, none longer than the limit of a
+/// block.
 fn segments(offsets: &[usize], length: Length) -> Result<Vec<Segment>> {
     let words = length.words() as u64;
     let mut segments = Vec::new();
@@ -295,7 +296,7 @@ fn segments(offsets: &[usize], length: Length) -> Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct SparseRun<'l, 'i> {
     layer: &'l CudaSparse,
     source: Source<'i>,
@@ -316,7 +317,7 @@ impl ChunkRun for SparseRun<'_, '_> {
             let part = Some(&layer.part);
             layer.stage.send(set, options, source, &samples, seed, part)?;
         }
-        layer.give_counts(set, options, samples.len())?;
+        layer.enqueue_counts(set, options, samples.len())?;
         let card = match &self.output {
             Output::Counts(_) => None,
             Output::Card(results) => {

@@ -1,9 +1,9 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see
 //! [`aleatron_core::generator`].
 //!
-//! With one pair of sequences for all, the table of all products lies on the card and a count is
-//! one lookup per product, in dense layers and convolutions alike. With one pair per input, in
-//! dense layers alone, the card first makes a row of that table for each sample and input.
+//! With one pair of sequences for all, the table of all products is on the GPU and a count is one
+//! look-up per product, in dense layers and convolutions alike. With one pair per input, in dense
+//! layers only, the GPU first computes a row of that table for each sample and input.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::product::Product;
 use crate::results::{CountWidth, Output, Recipe, Turn, check_values};
 use crate::size::{host_size, size_u32};
 
-/// Neurons of one block of `table_counts`.
+/// Number of neurons of one block of `table_counts`.
 const BLOCK_NEURONS: u32 = 32;
 
-/// Threads of a block of `conv_table`.
+/// Number of threads of a block of `conv_table`.
 const CONV_THREADS: u64 = 256;
 
 /// A layer with shared sequences on a card.
@@ -39,18 +39,18 @@ pub(crate) struct CudaTabled {
     context: Arc<CudaContext>,
     n_inputs: usize,
     n_neurons: usize,
-    /// The most products of a neuron.
+    /// The largest number of products of a neuron.
     most: usize,
     length: Length,
     polarity: Polarity,
-    /// Of a convolution.
+    /// The shape of a convolution.
     conv: Option<ConvShape>,
     product: Product,
     input_one: u64,
     row_len: usize,
     rows: Rows,
-    /// Thresholds by input and neuron, or by output channel and tap; with the highest bit where a
-    /// weight is negative.
+    /// Thresholds by input and neuron, or by output channel and tap, with the highest bit for
+    /// negative weights.
     weights: DeviceBuffer<u32>,
     chunk: usize,
     stage: InputStage,
@@ -69,7 +69,7 @@ enum Rows {
 }
 
 impl CudaTabled {
-    /// A layer of the sequences of `pairing`, with `encoder` for its inputs.
+    /// Creates a layer of the sequences of `pairing`, with `encoder` for its inputs.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -88,7 +88,7 @@ impl CudaTabled {
             let (expected, actual) = (spec.n_weights(), thresholds.len());
             return Err(CoreError::Mismatch { what: Quantity::Weights, expected, actual }.into());
         }
-        // What the kernel looks up is inside a row.
+        // Indices of look-ups are inside a row.
         pairing.weights.width().check_thresholds(&thresholds, polarity, Quantity::Weight)?;
         let conv = if let Topology::Conv(shape) = spec.topology() { Some(*shape) } else { None };
         let product = Product::of(polarity, InputSign::Any);
@@ -130,7 +130,7 @@ impl CudaTabled {
         }
         let weights = DeviceBuffer::with(context, &all, &stream)?;
         let recipe = recipe(context, &stream, spec)?;
-        // Values, rows of their own, and counts.
+        // Values, separate rows, and counts.
         let own_row_words = match rows {
             Rows::OneForAll(_) => 0,
             Rows::OnePerInput { .. } => n as u128 * row_len as u128,
@@ -194,7 +194,7 @@ impl CudaTabled {
         BufferSet::new(&self.context, self.sizes())
     }
 
-    /// Gives the counting of a chunk to the stream of a set, without waiting for it.
+    /// Enqueues the counting of a chunk on the stream of a set, without waiting for it.
     pub(crate) fn enqueue(
         &self,
         set: &mut BufferSet,
@@ -206,7 +206,7 @@ impl CudaTabled {
         TabledRun { layer: self, source, output, options }.submit(set, 0..n_samples)
     }
 
-    /// The counts of a batch.
+    /// Counts a batch.
     pub(crate) fn counts(
         &self,
         source: Source<'_>,
@@ -224,8 +224,8 @@ impl CudaTabled {
         Ok(run.output.into_counts())
     }
 
-    /// Gives the making of the rows of a chunk to its queue, where samples have their own.
-    fn give_rows(
+    /// Enqueues the computation of the rows of a chunk, if samples have their own.
+    fn enqueue_rows(
         &self,
         set: &BufferSet,
         options: &CountOptions<'_>,
@@ -259,15 +259,15 @@ impl CudaTabled {
         )
     }
 
-    /// Gives the adding up of a chunk to its queue.
-    fn give_counts(
+    /// Enqueues the summation of a chunk.
+    fn enqueue_counts(
         &self,
         set: &BufferSet,
         options: &CountOptions<'_>,
         n_samples: usize,
     ) -> Result<()> {
         if let (Some(shape), Rows::OneForAll(table)) = (&self.conv, &self.rows) {
-            return self.give_conv_counts(set, options, n_samples, shape, table);
+            return self.enqueue_conv_counts(set, options, n_samples, shape, table);
         }
         let (n, m) = (self.n_inputs, self.n_neurons);
         let (rows, own_rows, n_rows) = match &self.rows {
@@ -293,8 +293,8 @@ impl CudaTabled {
         set.queue(options).launch(&kernels::TABLE_COUNTS, grid, 8 * 256, &params, bytes)
     }
 
-    /// As [`Self::give_counts`], of a convolution.
-    fn give_conv_counts(
+    /// Enqueues the summation of a chunk of a convolution.
+    fn enqueue_conv_counts(
         &self,
         set: &BufferSet,
         options: &CountOptions<'_>,
@@ -337,7 +337,7 @@ impl CudaTabled {
     }
 }
 
-/// The integers of one pair per input.
+/// Returns the integers of one pair per input.
 fn sequences(
     context: &Arc<CudaContext>,
     stream: &Stream,
@@ -366,7 +366,8 @@ fn sequences(
     })
 }
 
-/// Tables hold the counts themselves; those of signed products begin with the bits of all.
+/// Returns the recipe of a layer. Tables hold the counts themselves; signed products begin with the
+/// bits of all.
 fn recipe(context: &Arc<CudaContext>, stream: &Stream, spec: &LayerSpec) -> Result<Recipe> {
     let (m, bits) = (spec.n_neurons(), spec.length().bits() as u64);
     let mut recipe = Recipe::dense(m, spec.max_fan_in(), spec.length(), Product::And, None);
@@ -385,7 +386,7 @@ fn recipe(context: &Arc<CudaContext>, stream: &Stream, spec: &LayerSpec) -> Resu
     Ok(recipe)
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct TabledRun<'l, 'i> {
     layer: &'l CudaTabled,
     source: Source<'i>,
@@ -398,8 +399,8 @@ impl ChunkRun for TabledRun<'_, '_> {
         let TabledRun { layer, source, options, .. } = self;
         let (seed, n_samples) = (CallSeed::default(), samples.len());
         layer.stage.send(set, options, source, &samples, seed, None)?;
-        layer.give_rows(set, options, n_samples)?;
-        layer.give_counts(set, options, n_samples)?;
+        layer.enqueue_rows(set, options, n_samples)?;
+        layer.enqueue_counts(set, options, n_samples)?;
         let card = match &self.output {
             Output::Counts(_) => None,
             Output::Card(results) => {

@@ -1,4 +1,4 @@
-//! Weights to streams on a card, some at a time.
+//! Encoding of weights on a GPU, some at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::queue::Queue;
 use crate::signed::complement;
 use crate::size::{host_size, size_u32};
 
-/// Values converted at a time.
-const PIECE_VALUES: usize = 1 << 20;
+/// Number of values converted at a time.
+const CHUNK_VALUES: usize = 1 << 20;
 
-/// Integers of sequences uploaded at a time where every stream has its own.
-const PIECE_INTEGERS: usize = 1 << 22;
+/// Number of integers of sequences uploaded at a time if every stream has a separate one.
+const CHUNK_INTEGERS: usize = 1 << 22;
 
-/// Which weights the streams of rows are made of; the others are streams of zeros.
+/// The weights that the streams of rows encode; the others are streams of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignFilter {
-    /// All of them, with their signs.
+    /// All weights, with their signs.
     All,
-    /// The positive ones.
+    /// The positive weights.
     Positive,
-    /// The magnitudes of the negative ones.
+    /// The magnitudes of the negative weights.
     Negative,
 }
 
@@ -46,24 +46,24 @@ impl SignFilter {
     }
 }
 
-/// Makes the weight streams of a layer, any part of them at any time.
+/// Encodes the weight streams of a layer, any part of them at any time.
 #[derive(Debug)]
-pub(crate) struct WeightMaker {
+pub(crate) struct WeightEncoder {
     context: Arc<CudaContext>,
     spec: LayerSpec,
     weights: Weights,
     kind: ValueKind,
-    /// The weights of a row.
+    /// The number of weights of a row.
     per_row: usize,
-    /// What the rows are made of.
+    /// The streams of the rows.
     row_streams: RowStreams,
-    /// The ones of each weight stream, less than 0 where it was complemented, where streams of
-    /// negative weights are.
+    /// The number of ones of each weight stream, negated if it was complemented; `None` unless the
+    /// streams of negative weights are complemented.
     signed_ones: Option<DeviceBuffer<u32>>,
     stream: Stream,
     staged: PinnedBuffer<u64>,
     values: DeviceBuffer<u64>,
-    /// The seed, then nothing.
+    /// The seed, then zeros.
     seed: DeviceBuffer<u64>,
     state: DeviceBuffer<u32>,
     source: Source,
@@ -73,11 +73,11 @@ pub(crate) struct WeightMaker {
 enum Source {
     /// One encoder for all.
     Common(Encoder),
-    /// Every stream has a sequence of its own.
+    /// Every stream has a separate sequence.
     PerStream(OperandSequences),
 }
 
-impl WeightMaker {
+impl WeightEncoder {
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         spec: &LayerSpec,
@@ -115,8 +115,8 @@ impl WeightMaker {
                 _ => Source::PerStream(shared),
             },
         };
-        let piece =
-            if has_rows { PIECE_VALUES.max(n) } else { PIECE_VALUES }.min(spec.n_weights().max(1));
+        let chunk =
+            if has_rows { CHUNK_VALUES.max(n) } else { CHUNK_VALUES }.min(spec.n_weights().max(1));
         Ok(Self {
             context: Arc::clone(context),
             spec: spec.clone(),
@@ -125,8 +125,8 @@ impl WeightMaker {
             per_row: n,
             row_streams,
             signed_ones: None,
-            staged: PinnedBuffer::new(context, piece)?,
-            values: DeviceBuffer::new(context, piece)?,
+            staged: PinnedBuffer::new(context, chunk)?,
+            values: DeviceBuffer::new(context, chunk)?,
             seed: DeviceBuffer::with(context, &seed.words(), &stream)?,
             state: DeviceBuffer::with(context, &[u32::MAX, u32::MAX, 0, 0], &stream)?,
             stream,
@@ -134,15 +134,15 @@ impl WeightMaker {
         })
     }
 
-    /// Complements the streams of negative weights in rows that are made from now on, and keeps the
-    /// ones of all. Rows must be whole.
+    /// Complements the streams of negative weights in all rows that are encoded later, and records
+    /// the numbers of ones. Rows must be whole.
     pub(crate) fn complement_negative(&mut self) -> Result<()> {
         let ones = DeviceBuffer::new(&self.context, self.spec.n_weights())?;
         self.signed_ones = Some(ones);
         Ok(())
     }
 
-    /// Returns the ones of each weight stream, less than 0 where it was complemented.
+    /// Returns the number of ones of each weight stream, negated if it was complemented.
     pub(crate) fn take_signed_ones(&mut self) -> Option<DeviceBuffer<u32>> {
         self.signed_ones.take()
     }
@@ -151,7 +151,7 @@ impl WeightMaker {
         &self.stream
     }
 
-    /// The thresholds of some weights, on the card until the next ones are.
+    /// Computes the thresholds of some weights, which stay on the GPU until the next call.
     fn thresholds(&mut self, range: Range<usize>, one: u64, filter: SignFilter) -> Result<()> {
         let n = range.len();
         let Some(values) = self.weights.values().get(range.clone()) else {
@@ -160,7 +160,7 @@ impl WeightMaker {
                 bytes: self.weights.values().len() as u64,
             });
         };
-        // Copies from here are done: every piece is waited for.
+        // Copies from here are done: every chunk is waited for.
         for (staged, &value) in self.staged.as_mut_slice().iter_mut().zip(values) {
             *staged = filter.apply(value).to_bits();
         }
@@ -169,9 +169,9 @@ impl WeightMaker {
         convert(&Queue::new(&self.stream), &from, one, self.values.view(), self.state.view())
     }
 
-    /// Makes a part of some rows of a layer that has rows: those of neurons, or of the output
+    /// Encodes a part of some rows of a layer with rows: those of neurons, or of the output
     /// channels of a convolution.
-    pub(crate) fn make_rows(
+    pub(crate) fn encode_rows(
         &mut self,
         neurons: Range<usize>,
         filter: SignFilter,
@@ -209,7 +209,7 @@ impl WeightMaker {
                 Source::PerStream(shared) => {
                     let neuron = self.spec.first_neuron() as usize + start;
                     let sequence = |unit: usize| shared.weight(neuron, unit, n);
-                    self.make_per_stream(&row_part, streams_are, &sequence, to)?;
+                    self.encode_per_stream(&row_part, streams_are, &sequence, to)?;
                 }
             }
             if let Some(ones) = &self.signed_ones {
@@ -222,8 +222,8 @@ impl WeightMaker {
         Ok(())
     }
 
-    /// Makes the streams of some connections of a sparse layer, one after the other.
-    pub(crate) fn make_connections(
+    /// Encodes the streams of some connections of a sparse layer, one after the other.
+    pub(crate) fn encode_connections(
         &mut self,
         connections: Range<usize>,
         to: View<'_>,
@@ -231,18 +231,18 @@ impl WeightMaker {
     ) -> Result<()> {
         let Topology::Sparse(all) = self.spec.topology() else {
             return Err(Error::Internal {
-                place: "weights::WeightMaker::make_connections, layer without them",
+                place: "weights::WeightEncoder::encode_connections, layer without them",
             });
         };
         let (all, n_inputs) = (Arc::clone(all), self.spec.n_inputs());
         let stream = StreamWords::of(self.spec.length());
-        let piece = self.staged.as_slice().len();
-        // Unit and row of each connection from the first of a piece on.
+        let chunk = self.staged.as_slice().len();
+        // Unit and row of each connection from the first of a chunk on.
         let mut neuron =
             all.offsets().partition_point(|&offset| offset <= connections.start).saturating_sub(1);
-        for start in connections.clone().step_by(piece.max(1)) {
+        for start in connections.clone().step_by(chunk.max(1)) {
             cancel.check()?;
-            let end = connections.end.min(start + piece);
+            let end = connections.end.min(start + chunk);
             let mut addresses = Vec::with_capacity(end - start);
             for connection in start..end {
                 while all.offsets()[neuron + 1] <= connection {
@@ -254,8 +254,8 @@ impl WeightMaker {
             let to = to.from((start - connections.start) as u64 * u64::from(stream.stored) * 4)?;
             let one = self.one();
             self.thresholds(start..end, one, SignFilter::All)?;
-            // No padding: streams lie one after the other.
-            let words = size_u32(words, "words of a piece of weights")?;
+            // No padding: streams are stored one after the other.
+            let words = size_u32(words, "words of a chunk of weights")?;
             let part = Part { begin: 0, words, stride: words }.of_rows(end - start, stream)?;
             match &self.source {
                 Source::Common(encoder) => {
@@ -279,7 +279,7 @@ impl WeightMaker {
                         let [unit, neuron] = addresses[k].map(|number| number as usize);
                         shared.weight(first + neuron, unit, n_inputs)
                     };
-                    self.make_per_stream(&part, RowStreams::Magnitudes, &sequence, to)?;
+                    self.encode_per_stream(&part, RowStreams::Magnitudes, &sequence, to)?;
                 }
             }
             self.stream.synchronize()?;
@@ -287,8 +287,8 @@ impl WeightMaker {
         Ok(())
     }
 
-    /// Makes one row of streams of operands that have a sequence each, some streams at a time.
-    fn make_per_stream(
+    /// Encodes one row of streams of operands that have a sequence each, some streams at a time.
+    fn encode_per_stream(
         &self,
         part: &RowPart,
         streams_are: RowStreams,
@@ -297,34 +297,34 @@ impl WeightMaker {
     ) -> Result<()> {
         let length: Length = self.spec.length();
         let stored = u64::from(part.stream_words);
-        let at_once = (PIECE_INTEGERS as u64 / (32 * stored)).max(1);
-        // Words of the part that are done, and the unit and the word of it that comes next.
+        let at_once = (CHUNK_INTEGERS as u64 / (32 * stored)).max(1);
+        // The number of finished words of the part, and the unit and the word of the next one.
         let (mut done, mut unit, mut word) =
             (0u64, u64::from(part.first_unit), u64::from(part.first_word));
         while done < u64::from(part.words) {
             let wanted = at_once * stored - word;
             let words = wanted.min(u64::from(part.words) - done);
-            // The operand that the piece begins with, and which of its streams.
+            // The first operand of the chunk, and the index among its streams.
             let operand = unit >> streams_are as u32;
             let first_unit = unit - streams_are.of(host_size(operand)) as u64;
             let n_operands =
                 (first_unit + (word + words).div_ceil(stored)).div_ceil(streams_are.of(1) as u64);
             let last = done + words == u64::from(part.words);
-            // The last piece has the padding of the row.
+            // The last chunk has the padding of the row.
             let stride = if last { u64::from(part.stride) - done } else { words };
             let all = (host_size(operand)..host_size(operand + n_operands)).map(sequence);
             let sequences =
                 Sequences::new(&self.context, &self.stream, all, length, Numbering::PerUnit)?;
-            let piece = RowPart {
-                n_units: size_u32(streams_are.of(host_size(n_operands)), "streams of a piece")?,
-                first_unit: size_u32(first_unit, "first stream of a piece")?,
-                first_word: size_u32(word, "first word of a piece")?,
-                words: size_u32(words, "words of a piece")?,
-                stride: size_u32(stride, "words of a piece")?,
+            let chunk = RowPart {
+                n_units: size_u32(streams_are.of(host_size(n_operands)), "streams of a chunk")?,
+                first_unit: size_u32(first_unit, "first stream of a chunk")?,
+                first_word: size_u32(word, "first word of a chunk")?,
+                words: size_u32(words, "words of a chunk")?,
+                stride: size_u32(stride, "words of a chunk")?,
                 ..*part
             };
             let rows = Rows {
-                part: piece,
+                part: chunk,
                 streams_are,
                 n_rows: 1,
                 operands: Operands::thresholds(self.values.view().from(8 * operand)?),

@@ -1,5 +1,5 @@
-//! What a user hears where CUDA cannot be used. Each case needs a process of its own, since the
-//! driver is loaded once.
+//! The errors of machines without usable CUDA. Each case needs a separate process, since the driver
+//! is loaded once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -9,7 +9,7 @@ use aleatron_cuda::{CudaBackend, Error, devices};
 use common::{driver, on_card, set};
 use std::process::Command;
 
-/// Runs one of the cases below in a process of its own.
+/// Runs one of the cases below in a separate process.
 fn apart(case: &str) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", case, "--ignored", "--nocapture"])
@@ -21,16 +21,16 @@ fn apart(case: &str) {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// The faults of opening a card, as users of any backend see them.
+/// Returns the error of opening a GPU as users of any backend receive it.
 fn fault(error: Error) -> (Option<BackendFault>, String) {
     let error = aleatron_core::Error::from(error);
     (error.backend_fault(), error.to_string())
 }
 
 #[test]
-fn no_library() {
-    // Of this process, which loads no emulated one.
-    // SAFETY: loading the driver's library runs its initialisers and nothing else.
+fn missing_library_is_an_error() {
+    // The library of this process, which loads no emulated one.
+    // SAFETY: loading the driver's library runs only its initializers.
     #[allow(unsafe_code, reason = "the library is loaded")]
     let is_there = unsafe { libloading::Library::new("libcuda.so.1") }.is_ok();
     match devices() {
@@ -48,7 +48,7 @@ fn no_library() {
 }
 
 #[test]
-fn other_absences() {
+fn other_missing_requirements_are_errors() {
     if on_card() {
         return;
     }

@@ -1,4 +1,4 @@
-//! The one suite of every backend, on the card, and random cases like those of it.
+//! The conformance suite on the GPU, and random cases of the same kind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,7 +11,7 @@ use aleatron_cuda::CudaBackend;
 use common::{alone, context, on_card, set, small_context};
 use proptest::prelude::*;
 
-/// Runs a case; `None` without code for it.
+/// Answers a case; `None` if it is unsupported.
 fn answer(backend: &CudaBackend, case: &Case) -> Option<Vec<u64>> {
     match backend.run(case)? {
         Ok(answer) => Some(answer),
@@ -20,7 +20,7 @@ fn answer(backend: &CudaBackend, case: &Case) -> Option<Vec<u64>> {
     }
 }
 
-/// Cards of every kind: with the instructions of Hopper and without.
+/// Returns GPUs of every kind: with and without the instructions of Hopper.
 fn capabilities() -> Vec<i64> {
     if on_card() { vec![0] } else { vec![80, 90] }
 }
@@ -37,7 +37,7 @@ fn with_capability<T>(capability: i64, run: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn the_fixed_suite_passes() {
+fn fixed_suite_passes() {
     for capability in capabilities() {
         with_capability(capability, || {
             let backend = CudaBackend::on(context());
@@ -48,7 +48,7 @@ fn the_fixed_suite_passes() {
                     ran.push(case.operation());
                 }
             }
-            // Packing, unpacking and neurons are left to the CPU.
+            // Packing, unpacking and neurons are only supported on the CPU.
             let missing = [Operation::Pack, Operation::Unpack, Operation::Lif];
             for operation in Operation::ALL {
                 assert_ne!(ran.contains(&operation), missing.contains(&operation), "{operation:?}");
@@ -60,7 +60,7 @@ fn the_fixed_suite_passes() {
 /// Layers that fill several tiles.
 const SIZES: Sizes = Sizes { inputs: 40, neurons: 150, channels: 12, groups: 4, samples: 20 };
 
-/// Random cases of a run: an emulated card takes seconds for one of them.
+/// Returns the number of random cases: an emulated GPU takes seconds for one of them.
 fn cases() -> u32 {
     if on_card() { 48 } else { 10 }
 }
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn random_layers_equal_the_reference(case in layer(SIZES)) {
+    fn random_layers_match_reference(case in layer(SIZES)) {
         let case = Case::Layer(case);
         let expected = Reference.answer(&case);
         for capability in capabilities() {
@@ -78,9 +78,9 @@ proptest! {
         }
     }
 
-    /// Weights that do not fit are made for every chunk, rows are cut, batches too.
+    /// Weights that do not fit are regenerated for every chunk; rows and batches are split.
     #[test]
-    fn random_layers_equal_the_reference_in_little_memory(case in layer(SIZES), bytes in 12u32..16) {
+    fn random_layers_in_little_memory_match_reference(case in layer(SIZES), bytes in 12u32..16) {
         let case = Case::Layer(case);
         let found = with_capability(90, || CudaBackend::on(small_context(1 << bytes)).run(&case).unwrap());
         match found {
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn random_gates_equal_the_reference([a, b, select] in streams()) {
+    fn random_gates_match_reference([a, b, select] in streams()) {
         let pair = || (a.clone(), b.clone());
         let mut cases: Vec<Case> =
             Gate::ALL.into_iter().map(|gate| Case::Gate { gate, a: pair().0, b: pair().1 }).collect();

@@ -1,5 +1,5 @@
-//! Calls of convolutions and of layers with signs: in chunks, repeated, in parts, from and to the
-//! memory of the card.
+//! Calls of convolutions and of signed layers: in chunks, repeated, sharded, from and to device
+//! memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -48,7 +48,7 @@ impl Layer {
         Self { spec, weights, method: CountMethod::Best }
     }
 
-    /// Values of so many samples, of both signs where there are signs.
+    /// Returns values of `n_samples` samples, of both signs if operands have signs.
     fn values(&self, n_samples: usize, step: usize) -> Vec<f64> {
         let [low, high] = self.spec.polarity().interval();
         let n = n_samples * self.spec.n_inputs();
@@ -75,7 +75,7 @@ fn image(groups: usize) -> Topology {
     Topology::Conv(ConvShape::new(conv).unwrap())
 }
 
-/// One of every kind of layer that this file is about.
+/// Returns one layer of every kind.
 fn layers() -> Vec<Layer> {
     let dense = Topology::Dense { n_inputs: 13, n_neurons: 9 };
     let mask: Vec<bool> = (0..13 * 9).map(|i| i % 3 != 0).collect();
@@ -97,13 +97,13 @@ fn layers() -> Vec<Layer> {
 }
 
 #[test]
-fn chunks_and_repeated_calls_equal_the_cpu() {
+fn chunks_and_repeated_calls_match_cpu() {
     let _alone = alone();
     let backend = CudaBackend::on(context());
     for layer in layers() {
         let on_card = layer.on(&backend, 3);
-        // The first call of a size is given, the second recorded, the others repeated: with values
-        // of their own.
+        // The first call of a size is launched, the second recorded, the others repeated, with
+        // separate values.
         for step in [37, 41, 53, 59] {
             let x = layer.values(5, step);
             let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
@@ -112,9 +112,9 @@ fn chunks_and_repeated_calls_equal_the_cpu() {
     }
 }
 
-/// The weights are made anew for every chunk, and rows are cut, where memory is short.
+/// With little memory, weights are regenerated for every chunk, and rows are cut.
 #[test]
-fn little_memory_changes_no_count() {
+fn little_memory_does_not_change_counts() {
     let _alone = alone();
     let dense = Topology::Dense { n_inputs: 40, n_neurons: 30 };
     let conv = ConvShape::new(Convolution::conv2d([2, 3, 3], 40, [2, 2])).unwrap();
@@ -124,13 +124,13 @@ fn little_memory_changes_no_count() {
     ];
     all.extend(Polarity::ALL.map(|polarity| Layer::new(Topology::Conv(conv), 300, polarity, None)));
     for layer in all {
-        let (x, mut made) = (layer.values(3, 37), 0);
+        let (x, mut regenerated) = (layer.values(3, 37), 0);
         let expected = layer.expected(&x);
         for bytes in [8 << 10, 12 << 10, 16 << 10, 24 << 10, 64 << 10] {
             let backend = CudaBackend::on(small_context(bytes));
             match backend.layer(&layer.spec, &layer.weights, &options(3, layer.method)) {
                 Ok(on_card) => {
-                    made += usize::from(!on_card.is_kept());
+                    regenerated += usize::from(!on_card.is_kept());
                     let found =
                         on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, None).unwrap();
                     assert_eq!(found, expected, "{:?} in {bytes}", layer.spec);
@@ -145,12 +145,12 @@ fn little_memory_changes_no_count() {
                 }
             }
         }
-        assert!(made > 0, "the weights of {:?} were never made anew", layer.spec);
+        assert!(regenerated > 0, "the weights of {:?} were never regenerated", layer.spec);
     }
 }
 
 #[test]
-fn parts_of_a_convolution_have_its_counts() {
+fn shards_of_a_convolution_equal_the_whole() {
     let _alone = alone();
     let backend = CudaBackend::on(context());
     for sharing in [None, Some(Sharing::OneForAll), Some(Sharing::OnePerStream)] {
@@ -194,10 +194,9 @@ fn later_calls_allocate_nothing() {
     }
 }
 
-/// Where rows are cut into parts, what was found about the values is handed on with the last of
-/// them.
+/// If rows are cut into parts, findings about the values are reported with the last part.
 #[test]
-fn the_first_bad_value_is_named() {
+fn first_invalid_value_is_reported() {
     let _alone = alone();
     let dense = Topology::Dense { n_inputs: 13, n_neurons: 9 };
     let mut all = layers();
@@ -229,13 +228,13 @@ fn the_first_bad_value_is_named() {
 }
 
 #[test]
-fn arrays_on_the_card_give_counts_and_values() {
+fn device_arrays_give_counts_and_values() {
     let _alone = alone();
     let context = context();
     let backend = CudaBackend::on(context.clone());
     for layer in layers() {
         let on_card = layer.on(&backend, 3);
-        // Such as are the same with 32 bits.
+        // Values that are exact in 32 bits.
         let x: Vec<f64> = layer.values(5, 37).into_iter().map(|v| f64::from(v as f32)).collect();
         let expected = layer.expected(&x);
         let values: Vec<u64> =
@@ -264,7 +263,7 @@ fn arrays_on_the_card_give_counts_and_values() {
     }
 }
 
-/// Streams of whole vectors of sixteen bytes are gathered with those.
+/// Streams of whole vectors of sixteen bytes are gathered as vectors.
 #[test]
 fn kernels_are_timed() {
     let _alone = alone();
@@ -310,9 +309,9 @@ fn kernels_are_timed() {
     }
 }
 
-/// A kernel may step past its image where it stays where it is.
+/// A stride may exceed the image if there is only one position.
 #[test]
-fn steps_that_are_never_taken_may_be_of_any_size() {
+fn unused_strides_may_be_of_any_size() {
     let _alone = alone();
     let backend = CudaBackend::on(context());
     let conv = Convolution::conv2d([3, 2, 1], 2, [2, 1])
@@ -326,9 +325,9 @@ fn steps_that_are_never_taken_may_be_of_any_size() {
     assert_eq!(found, layer.expected(&x));
 }
 
-/// A call of the driver fails now and then: an error, and the next call works.
+/// Single calls of the driver fail: an error, and the next call works.
 #[test]
-fn failing_calls_are_errors() {
+fn failing_driver_calls_are_errors() {
     if on_card() {
         return;
     }
@@ -365,7 +364,7 @@ fn failing_calls_are_errors() {
                         );
                         failed += 1;
                     }
-                    // Fewer calls than were let pass.
+                    // Fewer calls than were skipped.
                     Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
                 }
                 set(&format!("fail {name}"), 0);

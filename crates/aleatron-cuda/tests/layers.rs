@@ -1,4 +1,4 @@
-//! Calls of layers: what they allocate, refuse, and leave behind when something fails.
+//! Calls of layers: their allocations, errors, and state after failures.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "arrays are named by their addresses")]
 
@@ -45,10 +45,9 @@ fn options(max_batch: usize) -> PrepareOptions<'static> {
     PrepareOptions { max_batch, ..PrepareOptions::default() }
 }
 
-/// Batches of every size around those at which kernels change, with every kernel there is, equal
-/// the CPU.
+/// Batches of every size around those at which kernels change, with every kernel, match the CPU.
 #[test]
-fn every_kernel_counts_the_same() {
+fn all_kernels_match_cpu() {
     let _alone = alone();
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
         let (spec, weights) = spec(19, 70, 100, polarity);
@@ -66,7 +65,7 @@ fn every_kernel_counts_the_same() {
                 let layer =
                     backend.layer(&spec, &weights, &options(40)).unwrap().with_kernel(choice);
                 let expected = cpu.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
-                // The first call is given, the second recorded, the third repeated.
+                // The first call is launched, the second recorded, the third repeated.
                 for call in 0..3 {
                     let found = layer.counts(&Batch::values(&x, SEED), Cancel::NEVER).unwrap();
                     assert_eq!(found, expected, "{choice:?}, {n} samples, call {call}");
@@ -97,7 +96,7 @@ fn later_calls_allocate_nothing() {
 }
 
 #[test]
-fn the_first_bad_value_is_named() {
+fn first_invalid_value_is_reported() {
     let _alone = alone();
     let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
     let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(4)).unwrap();
@@ -112,7 +111,7 @@ fn the_first_bad_value_is_named() {
             let Error::OutOfRange { index, value: named, .. } = fault else { panic!("{fault}") };
             assert_eq!((index, named.to_bits()), (bad, value.to_bits()));
         }
-        // The layer is as good as before.
+        // The layer still works.
         let x = values(3 * n);
         let cpu = CpuBackend::CURRENT.prepare(&spec, &weights, &options(4)).unwrap();
         let batch = Batch::values(&x, SEED);
@@ -120,10 +119,10 @@ fn the_first_bad_value_is_named() {
     }
 }
 
-/// The blocks of one sample have slices of its values and groups of neurons each: all of them say
-/// the same.
+/// The blocks of one sample have slices of its values and groups of neurons each: all of them
+/// report the same.
 #[test]
-fn the_first_bad_value_of_one_sample_is_named_by_every_block() {
+fn first_invalid_value_of_one_sample_is_reported_by_every_block() {
     let _alone = alone();
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
         let (spec, weights) = spec(30, 64, 1024, polarity);
@@ -145,7 +144,7 @@ fn the_first_bad_value_of_one_sample_is_named_by_every_block() {
 }
 
 #[test]
-fn arrays_on_the_card_are_taken_as_they_are() {
+fn device_arrays_are_used_in_place() {
     let _alone = alone();
     let context = context();
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {
@@ -177,10 +176,10 @@ fn arrays_on_the_card_are_taken_as_they_are() {
     }
 }
 
-/// An array at any address. Tests pass what a caller who breaks the contract would, as far as the
-/// driver can tell.
+/// Creates an array at any address. Tests pass arrays of callers that break the contract, as far as
+/// the driver can detect it.
 fn raw(address: u64, len: usize, element: DeviceElement) -> DeviceArray<'static> {
-    // SAFETY: the memory lives as long as the test, or is refused before anything reads it.
+    // SAFETY: the memory lives as long as the test, or is rejected before it is read.
     unsafe { DeviceArray::from_raw(address, len, element) }
 }
 
@@ -190,7 +189,7 @@ fn raw_mut(address: u64, len: usize, element: DeviceElement) -> DeviceArrayMut<'
 }
 
 #[test]
-fn arrays_that_do_not_fit_are_refused() {
+fn arrays_that_do_not_fit_are_errors() {
     use DeviceElement::{F32, F64, U64};
     let _alone = alone();
     let context = context();
@@ -223,9 +222,9 @@ fn arrays_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn array_in_memory_of_a_layer_is_refused() {
+fn array_in_memory_of_a_layer_is_an_error() {
     if on_card() {
-        // Only the emulated driver tells where a layer has its memory.
+        // Only the emulated driver reports the memory of a layer.
         return;
     }
     let _alone = alone();
@@ -247,7 +246,7 @@ fn array_in_memory_of_a_layer_is_refused() {
     assert!(result.unwrap_err().contains("a layer uses itself"));
     let result = count(&layer, raw(own, 3, DeviceElement::F64), outputs.array_mut());
     assert!(result.unwrap_err().contains("a layer uses itself"));
-    // So is memory of a layer of another context of the card.
+    // Memory of a layer of another context of the GPU is also rejected.
     let other = CudaBackend::on(common::context()).layer(&spec, &weights, &options(4)).unwrap();
     let own = calls("address of the last allocation") as u64;
     let result = count(&layer, inputs.array(), raw_mut(own, 2, DeviceElement::U64));
@@ -257,7 +256,7 @@ fn array_in_memory_of_a_layer_is_refused() {
 }
 
 #[test]
-fn stream_of_another_device_is_refused() {
+fn stream_of_another_device_is_an_error() {
     if on_card() {
         return;
     }
@@ -286,10 +285,10 @@ fn stream_of_another_device_is_refused() {
     assert!(results[1].as_ref().unwrap_err().contains("another device"), "{results:?}");
 }
 
-/// What comes down to the host was written before: the emulated driver counts words that still hold
-/// what new memory does.
+/// Downloaded words were written before: the emulated driver counts words that still have the
+/// initial value of new memory.
 #[test]
-fn copies_to_the_host_hold_no_unwritten_words() {
+fn downloads_contain_no_unwritten_words() {
     if on_card() {
         return;
     }
@@ -306,9 +305,10 @@ fn copies_to_the_host_hold_no_unwritten_words() {
     assert_eq!(calls("unwritten words copied"), before);
 }
 
-/// Sizes past what a kernel counts are errors by name, and not kernels over a part of the work.
+/// Sizes above the limits of a kernel are errors with their name, instead of kernels over a part of
+/// the work.
 #[test]
-fn trial_past_32_bits_is_refused() {
+fn trial_above_32_bits_is_an_error() {
     let _alone = alone();
     let context = context();
     let length = Length::new(64).unwrap();
@@ -334,7 +334,7 @@ fn trial_past_32_bits_is_refused() {
 }
 
 #[test]
-fn a_batch_is_cancelled_between_chunks() {
+fn batch_is_cancelled_between_chunks() {
     let _alone = alone();
     let (spec, weights) = spec(3, 2, 64, Polarity::Unipolar);
     let layer = CudaBackend::on(context()).layer(&spec, &weights, &options(1)).unwrap();
@@ -343,7 +343,7 @@ fn a_batch_is_cancelled_between_chunks() {
     let x = values(3 * 100);
     let batch = Batch::values(&x, SEED);
     assert_eq!(layer.counts(&batch, Cancel::when(&cancelled)), Err(Error::Cancelled));
-    // The layer is as good as before.
+    // The layer still works.
     assert_eq!(layer.counts(&batch, Cancel::NEVER).map(|counts| counts.len()), Ok(200));
 }
 
@@ -365,7 +365,7 @@ fn kernels_are_timed() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn layer_that_does_not_fit_is_an_error() {
     let _alone = alone();
     let (spec, weights) = spec(40, 7, 1000, Polarity::Unipolar);
     let backend = CudaBackend::on(small_context(1 << 10));
@@ -375,10 +375,10 @@ fn what_does_not_fit_is_an_error() {
     assert!(matches!(fault, Error::Zero(_)), "{fault}");
 }
 
-/// Every call of the driver fails once, as if the memory had ended or the card had been lost: an
-/// error, and the next call works.
+/// Every call of the driver fails once, as for exhausted memory or a lost GPU: an error, and the
+/// next call works.
 #[test]
-fn every_failing_call_is_an_error() {
+fn failing_driver_calls_are_errors() {
     if on_card() {
         return;
     }
@@ -444,7 +444,7 @@ fn every_failing_call_is_an_error() {
                             "{name} {code} {skip}: {error}"
                         )
                     }
-                    // Fewer calls than were let pass, or one whose failure harms nothing.
+                    // Fewer calls than were skipped, or a call whose failure is harmless.
                     Ok(counts) => assert_eq!(counts, expected, "{name} {code} {skip}"),
                 }
                 set(&format!("fail {name}"), 0);

@@ -1,4 +1,4 @@
-//! Whole networks on the card, for as many samples as one launch takes for a layer, and for more.
+//! Whole networks on the GPU, for as many samples as one launch takes for a layer, and for more.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -21,12 +21,12 @@ use aleatron_cpu::CpuBackend;
 use aleatron_cuda::CudaBackend;
 use common::context;
 
-/// Numbers in [-1, 1] without a pattern.
+/// Returns numbers in [-1, 1] without a pattern.
 fn numbers(n: usize, step: usize) -> Vec<f64> {
     (0..n).map(|k| (k * step % 2003) as f64 / 1001.0 - 1.0).collect()
 }
 
-/// The value as a layer of the polarity takes it.
+/// Returns the value as an operand of the polarity.
 fn operand(polarity: Polarity, value: f64) -> f64 {
     if polarity == Polarity::Unipolar { value.abs() } else { value }
 }
@@ -56,8 +56,8 @@ fn decoded(program: &mut ProgramBuilder, layer: usize, thresholds: SlotId) -> Sl
     program.decode(layer, counts, stage).unwrap()
 }
 
-/// A convolution of more neurons than one block counts, a pool, and two dense layers: of many taps,
-/// and of few.
+/// Returns a convolution of more neurons than one block counts, a pool, and two dense layers: of
+/// many taps, and of few.
 fn network(polarity: Polarity, bits: usize) -> Arc<Program> {
     let mut program = ProgramBuilder::default();
     let shape =
@@ -74,7 +74,7 @@ fn network(polarity: Polarity, bits: usize) -> Arc<Program> {
         let dense =
             layer(&mut program, Topology::Dense { n_inputs, n_neurons }, index, polarity, bits);
         if polarity == Polarity::Signed {
-            // Behind a rectifier.
+            // After a rectifier.
             program.set_non_negative(dense).unwrap();
         }
         let thresholds = program.quantize(dense, value, scale, None, ValueRange::Saturate).unwrap();
@@ -135,7 +135,7 @@ fn wide_network(polarity: Polarity, bits: usize) -> Arc<Program> {
 }
 
 #[test]
-fn networks_of_few_and_many_samples_equal_the_plain_steps() {
+fn networks_of_few_and_many_samples_match_reference_steps() {
     let (cuda, cpu) = (CudaBackend::on(context()), CpuBackend::default());
     let networks: [fn(Polarity, usize) -> Arc<Program>; 2] = [network, integer_network];
     let cases = [

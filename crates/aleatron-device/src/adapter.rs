@@ -1,10 +1,10 @@
-//! The adapters of this machine and how one is chosen.
+//! The adapters of this machine, and the selection of one.
 //!
-//! An adapter has an index, its place in [`adapters`]: two equal cards have one name and two
-//! indices. The environment variable [`GPU_VARIABLE`] names an adapter by its index or by a part of
-//! its name; [`ADAPTER_VARIABLE`], by a part of its name. Without either the most powerful hardware
-//! adapter is taken. A software adapter shows that results are right, never how fast a GPU is: it
-//! is taken only when it is asked for.
+//! An adapter has an index, its position in [`adapters`]: two equal cards have one name and two
+//! indices. The environment variable [`GPU_VARIABLE`] selects an adapter by its index or by a part
+//! of its name; [`ADAPTER_VARIABLE`], by a part of its name. Otherwise the most powerful hardware
+//! adapter is selected. A software adapter shows that results are right, never how fast a GPU is:
+//! it is used only on request.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,19 +13,19 @@ use crate::capability::{Capabilities, CooperativeMatrix};
 use crate::error::{Error, Result};
 use crate::fork;
 
-/// The environment variable that names the adapter: its index, or a part of its name in any case.
-/// It wins where both variables are set.
+/// The environment variable that selects the adapter: its index, or a part of its name in any case.
+/// It takes precedence if both variables are set.
 pub const GPU_VARIABLE: &str = "ALEATRON_GPU";
 
-/// The environment variable that names the adapter by a part of its name in any case.
+/// The environment variable that selects the adapter by a part of its name in any case.
 pub const ADAPTER_VARIABLE: &str = "SC_GPU_ADAPTER";
 
-/// What kind of processor an adapter is, the least powerful first.
+/// The kind of an adapter, least powerful first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AdapterKind {
     /// A driver that computes on the CPU.
     Software,
-    /// Of unknown kind.
+    /// An unknown kind.
     Other,
     /// A GPU passed to a virtual machine.
     Virtual,
@@ -47,50 +47,50 @@ impl fmt::Display for AdapterKind {
     }
 }
 
-/// What an adapter is and can do.
+/// The properties and limits of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdapterInfo {
-    /// Its place in [`adapters`]. Where an application's own device was imported: the place of the
-    /// first adapter that looks the same, or the number of adapters where none does.
+    /// The index in [`adapters`]. For an imported device of an application: the index of the first
+    /// adapter that looks the same, or the number of adapters if none does.
     pub index: usize,
-    /// Its name, which equal cards share.
+    /// The name, which equal cards share.
     pub name: String,
-    /// The graphics interface it is reached through.
+    /// The graphics interface of the adapter.
     pub backend: String,
     /// Its kind.
     pub kind: AdapterKind,
-    /// The number of its vendor: with most interfaces that of its PCI device.
+    /// The vendor ID: with most interfaces that of its PCI device.
     pub vendor_id: u32,
-    /// The number of its model: with most interfaces that of its PCI device.
+    /// The device ID: with most interfaces that of its PCI device.
     pub device_id: u32,
-    /// The slot it is in, such as `0000:01:00.0`, where the driver says.
+    /// The PCI bus ID, such as `0000:01:00.0`, if the driver reports it.
     pub pci_bus_id: Option<String>,
     /// Its driver.
     pub driver: String,
     /// The driver's version.
     pub driver_info: String,
-    /// The bytes of its largest buffer.
+    /// The size of the largest buffer in bytes.
     pub max_buffer_bytes: u64,
-    /// The bytes a kernel sees through one binding.
+    /// The size of the largest binding in bytes.
     pub max_binding_bytes: u64,
-    /// The storage buffers of one kernel.
+    /// The number of storage buffers of one kernel.
     pub max_bindings: u32,
-    /// What offsets of bindings are multiples of.
+    /// The alignment of offsets of bindings.
     pub binding_alignment: u32,
-    /// The bytes of parameters of one kernel.
+    /// The size of the parameters of one kernel in bytes.
     pub max_immediate_bytes: u32,
-    /// The workgroups of a dispatch in one dimension.
+    /// The number of workgroups of a dispatch in one dimension.
     pub max_workgroups: u32,
-    /// The threads of a workgroup.
+    /// The number of threads of a workgroup.
     pub max_workgroup_threads: u32,
-    /// The bytes of memory a workgroup shares.
+    /// The shared memory of a workgroup in bytes.
     pub workgroup_bytes: u32,
-    /// The fewest and the most lanes of a subgroup.
+    /// The least and the largest number of lanes of a subgroup.
     pub subgroup_lanes: [u32; 2],
-    /// The optional abilities.
+    /// The optional capabilities.
     pub capabilities: Capabilities,
-    /// The products its subgroups can make; none without
+    /// The supported products of subgroups; none without
     /// [`cooperative_matrices`](Capabilities::cooperative_matrices).
     pub cooperative_matrices: Vec<CooperativeMatrix>,
 }
@@ -137,7 +137,7 @@ impl AdapterInfo {
         }
     }
 
-    /// Whether both are one adapter as far as drivers tell.
+    /// Returns whether both are the same adapter as far as drivers report.
     #[cfg(feature = "raw")]
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
         let identity = |info: &Self| {
@@ -160,19 +160,19 @@ impl fmt::Display for AdapterInfo {
     }
 }
 
-/// Which adapter to use.
+/// The adapter to use.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AdapterChoice {
     /// The most powerful hardware adapter.
     Strongest,
     /// The first adapter with this text in its name, in any case.
     Named(String),
-    /// The adapter at this place in [`adapters`].
+    /// The adapter at this index in [`adapters`].
     Index(usize),
 }
 
 impl AdapterChoice {
-    /// What the environment asks for.
+    /// Returns the choice of the environment variables.
     #[must_use]
     pub fn from_env() -> Self {
         let variable = |name| std::env::var(name).ok();
@@ -191,14 +191,13 @@ impl AdapterChoice {
         }
     }
 
-    /// The adapter that a user means: by its index, where the text is a number, else by a part of
-    /// its name.
+    /// Parses a user's choice: an index if the text is a number, otherwise a part of the name.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.trim().parse().map_or_else(|_| Self::named(text), Self::Index)
     }
 
-    /// The adapter with this text in its name.
+    /// Selects the adapter with this text in its name.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self::Named(name.into())
@@ -210,13 +209,13 @@ pub(crate) struct Adapter {
     pub(crate) info: AdapterInfo,
 }
 
-/// Enumerated once: loading drivers takes tens of milliseconds and adapters do not come and go.
+/// Returns all adapters, enumerated once: loading drivers takes tens of milliseconds and adapters
+/// do not change.
 fn all() -> &'static [Adapter] {
     static ADAPTERS: OnceLock<Vec<Adapter>> = OnceLock::new();
     ADAPTERS.get_or_init(|| {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-            // Not OpenGL: it shows the same GPUs again, and looks for a display where there may be
-            // none.
+            // Not OpenGL: it lists the same GPUs again, and looks for a display that may not exist.
             backends: wgpu::Backends::PRIMARY,
             flags: wgpu::InstanceFlags::empty().with_env(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()
@@ -230,7 +229,7 @@ fn all() -> &'static [Adapter] {
     })
 }
 
-/// Returns false if the system shows no sign of a GPU: then there is no hardware adapter, and no
+/// Returns false if the system has no sign of a GPU: then there is no hardware adapter, and no
 /// driver needs to be loaded.
 #[must_use]
 pub fn may_have_hardware() -> bool {
@@ -251,7 +250,7 @@ fn is_gpu_node(name: &str) -> bool {
     name.starts_with("nvidia") || name == "dri" || name == "dxg" || name.starts_with("kgsl")
 }
 
-/// The adapters of this machine, in order of their indices; none in a forked process.
+/// Returns the adapters of this machine, in order of their indices; none in a forked process.
 #[must_use]
 pub fn adapters() -> Vec<AdapterInfo> {
     if fork::is_forked() {
@@ -260,8 +259,8 @@ pub fn adapters() -> Vec<AdapterInfo> {
     all().iter().map(|adapter| adapter.info.clone()).collect()
 }
 
-/// The hardware adapters of this machine, each card once: where several graphics interfaces show
-/// it, as the interface of the strongest adapter does.
+/// Returns the hardware adapters of this machine, each card once: if several graphics interfaces
+/// list it, with the interface of the strongest adapter.
 #[must_use]
 pub fn hardware_adapters() -> Vec<AdapterInfo> {
     each_card_once(&adapters())
@@ -278,7 +277,7 @@ fn each_card_once(infos: &[AdapterInfo]) -> Vec<AdapterInfo> {
     infos.iter().filter(hardware).cloned().collect()
 }
 
-/// The index of the adapter chosen.
+/// Returns the index of the selected adapter.
 fn index_of(choice: &AdapterChoice, infos: &[&AdapterInfo]) -> Result<usize> {
     let found = match choice {
         AdapterChoice::Named(name) => {
@@ -289,7 +288,7 @@ fn index_of(choice: &AdapterChoice, infos: &[&AdapterInfo]) -> Result<usize> {
         AdapterChoice::Strongest => {
             let hardware =
                 infos.iter().enumerate().filter(|(_, info)| info.kind > AdapterKind::Software);
-            // `max_by_key` takes the last of equals; the first is what drivers list as their main
+            // `max_by_key` returns the last of equals; the first is what drivers list as their main
             // device.
             hardware.rev().max_by_key(|(_, info)| info.kind).map(|(index, _)| index)
         }
@@ -300,17 +299,17 @@ fn index_of(choice: &AdapterChoice, infos: &[&AdapterInfo]) -> Result<usize> {
     })
 }
 
-/// The adapter chosen.
+/// Returns the selected adapter.
 pub(crate) fn choose(choice: &AdapterChoice) -> Result<&'static Adapter> {
     fork::check()?;
     let infos: Vec<&AdapterInfo> = all().iter().map(|adapter| &adapter.info).collect();
     Ok(&all()[index_of(choice, &infos)?])
 }
 
-/// What the adapter chosen is, without opening a device on it.
+/// Returns the properties of the selected adapter, without opening a device on it.
 ///
 /// # Errors
-/// [`Error::NoAdapter`], with the adapters there are.
+/// Returns [`Error::NoAdapter`] with the available adapters.
 pub fn find(choice: &AdapterChoice) -> Result<AdapterInfo> {
     choose(choice).map(|adapter| adapter.info.clone())
 }
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_hardware_is_chosen_and_software_only_when_asked_for() {
+    fn choice_prefers_strongest_hardware_and_software_only_on_request() {
         let infos = [
             info(0, "llvmpipe", Software),
             info(1, "Small", Integrated),
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_cards_are_two_adapters() {
+    fn equal_cards_are_separate_adapters() {
         let infos =
             [info(0, "Twin", Discrete), info(1, "llvmpipe", Software), info(2, "Twin", Discrete)];
         let all: Vec<_> = infos.iter().collect();
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_an_adapter_by_index_or_name() {
+    fn environment_selects_adapter_by_index_or_name() {
         let of = AdapterChoice::from_variables;
         assert_eq!(of(None, None), AdapterChoice::Strongest);
         assert_eq!(of(Some(""), Some("")), AdapterChoice::Strongest);
@@ -410,7 +409,7 @@ mod tests {
         assert_eq!(of(Some("-1"), None), AdapterChoice::named("-1"));
         assert_eq!(of(None, Some("llvm")), AdapterChoice::named("llvm"));
         assert_eq!(of(Some(""), Some("llvm")), AdapterChoice::named("llvm"));
-        // The older variable takes names alone, whatever they look like.
+        // The older variable accepts names only, whatever they look like.
         assert_eq!(of(None, Some("0")), AdapterChoice::named("0"));
     }
 }

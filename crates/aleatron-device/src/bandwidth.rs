@@ -1,4 +1,4 @@
-//! What a device's memory does at best: the ceiling that kernels are held to.
+//! Measured peak bandwidth of a device's memory, as the reference for kernels.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ impl Kernel for ProbeKernel {
 /// Vectors of one workgroup of `probe.wgsl`.
 const GROUP_VECTORS: u64 = 2048;
 
-/// What a device's memory does, in bytes per second.
+/// The bandwidth of a device's memory, in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bandwidth {
-    /// Reading.
+    /// The bandwidth of reads.
     pub read: f64,
-    /// Reading and writing, both counted.
+    /// The bandwidth of copies, counting reads and writes.
     pub copy: f64,
 }
 
@@ -49,8 +49,8 @@ impl Bandwidth {
     /// Measures both over `bytes` of memory, the best of several runs.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) without timestamps, or what the device
-    /// reports.
+    /// Returns [`Error::Unsupported`](crate::Error::Unsupported) without timestamps, and errors of
+    /// the device.
     pub fn measure(context: &Arc<GpuContext>, bytes: u64) -> Result<Self> {
         // Whole workgroups, and at least one; below 2^28, since bindings are below 4 GiB.
         let n =

@@ -1,8 +1,8 @@
-//! Many operations, one submission.
+//! Batches of commands over typed handles.
 //!
 //! A [`GpuCommandBatch`] records uploads, kernels, copies and reads over typed handles and sends
-//! them to the device at once. A handle of another batch, one that was submitted before included,
-//! and a buffer of another device are refused when they are used.
+//! them to the device at once. Handles of another or finished batch and buffers of another device
+//! are rejected.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -35,19 +35,19 @@ impl<T> Clone for BatchBuffer<T> {
 impl<T> Copy for BatchBuffer<T> {}
 
 impl<T> BatchBuffer<T> {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The buffer without its type, as kernels take it.
+    /// Returns the untyped handle for kernels.
     #[must_use]
     pub fn id(&self) -> BufferId {
         self.id
@@ -61,7 +61,7 @@ pub struct BufferId {
     index: usize,
 }
 
-/// The memory behind a handle. The batch keeps it.
+/// The memory of a handle, which the batch keeps alive.
 #[derive(Debug)]
 struct Slot {
     raw: Arc<RawBuffer>,
@@ -98,19 +98,19 @@ pub struct GpuCommandBatch<'a> {
 }
 
 impl<'a> GpuCommandBatch<'a> {
-    /// An empty batch for a device.
+    /// Creates an empty batch for a device.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] where the device is gone.
+    /// Returns [`Error::DeviceLost`] if the device is lost.
     pub fn new(context: &Arc<GpuContext>) -> Result<Self> {
         Self::recorded_by(context.recorder(None)?)
     }
 
-    /// An empty batch whose kernels are timed.
+    /// Creates an empty batch whose kernels are timed.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another
-    /// device.
+    /// Returns [`Error::DeviceLost`] if the device is lost, [`Error::Foreign`] for a profiler of
+    /// another device.
     pub fn profiled(context: &Arc<GpuContext>, profiler: &'a mut Profiler) -> Result<Self> {
         Self::recorded_by(context.recorder(Some(profiler))?)
     }
@@ -136,28 +136,28 @@ impl<'a> GpuCommandBatch<'a> {
         Err(Error::Foreign { what: "handle", owner, user })
     }
 
-    /// A buffer with these contents.
+    /// Allocates a buffer with these contents.
     ///
     /// # Errors
-    /// As [`GpuContext::upload`].
+    /// As for [`GpuContext::upload`].
     pub fn upload<T: Pod>(&mut self, data: &[T]) -> Result<BatchBuffer<T>> {
         let buffer = self.recorder.context().upload(data)?;
         Ok(self.add(&buffer))
     }
 
-    /// A buffer of `len` elements with unspecified contents.
+    /// Allocates a buffer of `len` elements with unspecified contents.
     ///
     /// # Errors
-    /// As [`GpuContext::buffer`].
+    /// As for [`GpuContext::buffer`].
     pub fn allocate<T: Pod>(&mut self, len: usize) -> Result<BatchBuffer<T>> {
         let buffer = self.recorder.context().buffer(len)?;
         Ok(self.add(&buffer))
     }
 
-    /// A buffer that outlives the batch.
+    /// Adds a buffer that outlives the batch.
     ///
     /// # Errors
-    /// [`Error::Foreign`] where it belongs to another device.
+    /// Returns [`Error::Foreign`] if it belongs to another device.
     pub fn import<T: Pod>(&mut self, buffer: &GpuBuffer<T>) -> Result<BatchBuffer<T>> {
         buffer.view().check_owner(self.recorder.context().id())?;
         Ok(self.add(buffer))
@@ -166,8 +166,8 @@ impl<'a> GpuCommandBatch<'a> {
     /// Copies one buffer to the beginning of another.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch, [`Error::OutOfBounds`] where it does not
-    /// fit.
+    /// Returns [`Error::Foreign`] for a handle of another batch, [`Error::OutOfBounds`] if it does
+    /// not fit.
     pub fn copy<T: Pod>(&mut self, from: BatchBuffer<T>, to: BatchBuffer<T>) -> Result<()> {
         self.check(from.id)?;
         self.check(to.id)?;
@@ -180,7 +180,7 @@ impl<'a> GpuCommandBatch<'a> {
     /// Sets a buffer to zero, on the device.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch.
+    /// Returns [`Error::Foreign`] for a handle of another batch.
     pub fn clear<T: Pod>(&mut self, buffer: BatchBuffer<T>) -> Result<()> {
         self.check(buffer.id)?;
         self.recorder.clear(self.slots[buffer.id.index].view())
@@ -189,8 +189,9 @@ impl<'a> GpuCommandBatch<'a> {
     /// Runs a kernel over `grid` workgroups.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch, [`Error::Arguments`] for buffers or
-    /// parameters the kernel does not declare, [`Error::Validation`] where its shader is wrong.
+    /// Returns [`Error::Foreign`] for a handle of another batch, [`Error::Arguments`] for buffers
+    /// or parameters that the kernel does not declare, [`Error::Validation`] if its shader is
+    /// invalid.
     pub fn dispatch<K: Kernel, P: Pod>(
         &mut self,
         kernel: &K,
@@ -211,16 +212,17 @@ impl<'a> GpuCommandBatch<'a> {
     /// once the batch is submitted.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another batch, or what the device reports.
+    /// Returns [`Error::Foreign`] for a handle of another batch, and errors of the device.
     pub fn read<T: Pod>(&mut self, buffer: BatchBuffer<T>) -> Result<PendingRead<T>> {
         self.check(buffer.id)?;
         self.recorder.read(self.slots[buffer.id.index].view())
     }
 
-    /// Sends everything to the device, without waiting for it. Its handles are refused afterwards.
+    /// Sends all commands to the device, without waiting for them. The batch's handles are rejected
+    /// afterwards.
     ///
     /// # Errors
-    /// What is wrong with the commands, or what the device has reported.
+    /// Returns an error for invalid commands, and errors of the device.
     pub fn submit(self) -> Result<Submission> {
         self.recorder.submit()
     }

@@ -1,8 +1,8 @@
-//! The optional abilities of devices.
+//! The optional capabilities of devices.
 
 use std::fmt;
 
-/// The optional abilities of a device. Kernels use those present, and do without where they can.
+/// The optional capabilities of a device. Kernels use them if present, and alternatives otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Capabilities {
     /// The host reads and writes buffers of kernels in place.
@@ -22,7 +22,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything.
+    /// All capabilities.
     pub const ALL: Self = Self {
         mapped_buffers: true,
         timestamps: true,
@@ -32,7 +32,7 @@ impl Capabilities {
         cooperative_matrices: true,
     };
 
-    /// Nothing optional: what every device has.
+    /// No optional capability.
     pub const NONE: Self = Self {
         mapped_buffers: false,
         timestamps: false,
@@ -42,7 +42,7 @@ impl Capabilities {
         cooperative_matrices: false,
     };
 
-    /// What both have.
+    /// Returns the intersection.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Capabilities {
     }
 }
 
-/// The elements of a cooperative matrix.
+/// The element type of a cooperative matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MatrixElement {
@@ -104,7 +104,7 @@ impl MatrixElement {
     }
 }
 
-/// A matrix product the subgroups of a device can make: C + A B, A of m x k and B of k x n.
+/// A matrix product supported by the subgroups of a device: C + A B, A of m x k and B of k x n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CooperativeMatrix {
@@ -114,9 +114,9 @@ pub struct CooperativeMatrix {
     pub n: u32,
     /// The columns of A and rows of B.
     pub k: u32,
-    /// What A and B hold.
+    /// The elements of A and B.
     pub operands: MatrixElement,
-    /// What C and the result hold.
+    /// The elements of C and the result.
     pub sums: MatrixElement,
     /// Whether integer sums can saturate instead of wrapping.
     pub saturating: bool,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_and_features_are_one_list() {
+    fn capabilities_and_features_correspond() {
         assert_eq!(Capabilities::of(Capabilities::ALL.features()), Capabilities::ALL);
         assert_eq!(Capabilities::NONE.features(), wgpu::Features::empty());
         let only = Capabilities { int64: true, ..Capabilities::NONE };

@@ -1,9 +1,9 @@
-//! A device, opened once per adapter and shared.
+//! Devices, opened once per adapter and shared.
 //!
-//! [`GpuContext::get`] hands out the shared context of an adapter and opens a new device where the
-//! last one was lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver
-//! errors become [`Error`]s here: error scopes surround what creates objects and submits commands,
-//! and a handler collects all other errors for [`GpuContext::check`]. Waiting is in
+//! [`GpuContext::get`] returns the shared context of an adapter and opens a new device if the last
+//! one was lost; [`GpuContext::open`] opens another logical device on the same adapter. Driver
+//! errors become [`Error`]s here: error scopes surround the creation of objects and the submission
+//! of commands, and a handler collects all other errors for [`GpuContext::check`]. Waiting is in
 //! [`wait`](crate::wait), memory in [`buffer`](crate::buffer).
 
 use std::collections::HashMap;
@@ -20,35 +20,35 @@ use crate::fork;
 use crate::health::Health;
 use crate::pipeline::{BindGroups, Pipelines};
 use crate::trusted;
-use crate::wait::Watcher;
+use crate::wait::PollThread;
 
-/// Which kernels are compiled with run-time checks.
+/// The kernels that are compiled with run-time checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Checks {
-    /// Those that do not declare [`BoundsChecks::Removed`](crate::BoundsChecks::Removed).
+    /// Kernels that do not declare [`BoundsChecks::Removed`](crate::BoundsChecks::Removed).
     #[default]
     AsDeclared,
-    /// All of them: to compare results with those of kernels without checks.
+    /// All kernels, to compare results with those of kernels without checks.
     Always,
 }
 
-/// How to open a device.
+/// Options for opening a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextOptions {
-    /// Abilities to use where the adapter has them.
+    /// Capabilities to use if the adapter has them.
     pub capabilities: Capabilities,
-    /// Which kernels are compiled with run-time checks.
+    /// The kernels that are compiled with run-time checks.
     pub checks: Checks,
-    /// The bytes of one binding, where fewer than the adapter offers.
+    /// A limit for the size of a binding, below that of the adapter.
     pub max_binding_bytes: Option<u64>,
-    /// The workgroups of a dispatch in one dimension, where fewer than the adapter offers.
+    /// A limit for the workgroups of a dispatch in one dimension, below that of the adapter.
     pub max_workgroups: Option<u32>,
-    /// The bytes of dropped buffers kept for reuse; past this limit they are freed. `None` for 2
-    /// GiB on GPUs with memory of their own, where making a large buffer takes longer than
+    /// The bytes of dropped buffers retained for reuse; above this limit they are freed. `None` for
+    /// 2 GiB on GPUs with their own memory, where allocating a large buffer takes longer than
     /// filling it, and 256 MiB on others.
     pub pool_bytes: Option<u64>,
-    /// How long a wait spins before it sleeps: waking up takes longer than a small kernel. `None`
-    /// for 200 us, and for none on software adapters.
+    /// How long a wait spins before it sleeps: waking takes longer than a small kernel. `None` for
+    /// 200 us, and for no spinning on software adapters.
     pub spin: Option<Duration>,
 }
 
@@ -65,7 +65,7 @@ impl Default for ContextOptions {
     }
 }
 
-/// How many objects a context has made; a second call of an operation makes none.
+/// The number of objects that a context has created; a second call of an operation creates none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Created {
     /// Pipelines.
@@ -83,7 +83,8 @@ pub(crate) struct Counters {
     pub(crate) bind_groups: AtomicU64,
 }
 
-/// A poisoned lock here guards plain collections that are whole between any two statements.
+/// Ignores poisoning: locks here guard plain collections that are consistent between any two
+/// statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -102,11 +103,11 @@ pub struct GpuContext {
     pub(crate) queue: wgpu::Queue,
     pub(crate) spin: Duration,
     pub(crate) health: Arc<Health>,
-    pub(crate) watcher: Watcher,
+    pub(crate) poll_thread: PollThread,
     pub(crate) pool: Mutex<BufferPool>,
     /// Bytes freed here that wgpu may still hold until it is polled.
     pub(crate) unreleased: AtomicU64,
-    /// Whether data were handed to the queue since the last submission.
+    /// Whether data were written to the queue since the last submission.
     pub(crate) writes_pending: AtomicBool,
     pub(crate) pipelines: Mutex<Pipelines>,
     pub(crate) bind_groups: Mutex<BindGroups>,
@@ -123,11 +124,12 @@ impl fmt::Debug for GpuContext {
 }
 
 impl GpuContext {
-    /// The shared context of an adapter, opened on first use, and anew after its device was lost.
+    /// Returns the shared context of an adapter, opened on first use, and again after its device
+    /// was lost.
     ///
     /// # Errors
-    /// [`Error::NoAdapter`] with the adapters there are, or [`Error::Open`] where the adapter opens
-    /// no device.
+    /// Returns [`Error::NoAdapter`] with the available adapters, or [`Error::Open`] if the adapter
+    /// opens no device.
     pub fn get(choice: &AdapterChoice) -> Result<Arc<Self>> {
         static SHARED: Mutex<Option<HashMap<usize, Arc<GpuContext>>>> = Mutex::new(None);
         let index = adapter::choose(choice)?.info.index;
@@ -141,10 +143,11 @@ impl GpuContext {
         Ok(context)
     }
 
-    /// A new logical device of its own, several of which can live on one adapter.
+    /// Opens a new logical device, several of which can exist on one adapter.
     ///
     /// # Errors
-    /// As [`Self::get`], and [`Error::Unsupported`] where the adapter takes no kernel parameters.
+    /// As for [`Self::get`], and [`Error::Unsupported`] if the adapter does not support kernel
+    /// parameters.
     pub fn open(choice: &AdapterChoice, options: &ContextOptions) -> Result<Arc<Self>> {
         let adapter = adapter::choose(choice)?;
         let name = adapter.info.name.clone();
@@ -153,7 +156,7 @@ impl GpuContext {
         }
         let wanted = adapter.info.capabilities.and(options.capabilities);
         let without = Capabilities { cooperative_matrices: false, ..wanted };
-        // An experimental feature must not keep a device from being opened.
+        // An experimental feature must not prevent opening a device.
         let (capabilities, opened) = match request(&adapter.raw, wanted) {
             Err(_) if wanted.cooperative_matrices => (without, request(&adapter.raw, without)),
             opened => (wanted, opened),
@@ -164,7 +167,7 @@ impl GpuContext {
         Ok(Self::around(info, adapter.raw.clone(), device, queue, options))
     }
 
-    /// A context around an open device. `info` says what the adapter offers.
+    /// Creates a context from an open device. `info` has the limits of the adapter.
     pub(crate) fn around(
         mut info: AdapterInfo,
         adapter: wgpu::Adapter,
@@ -198,7 +201,7 @@ impl GpuContext {
             device,
             queue,
             spin,
-            watcher: Watcher::default(),
+            poll_thread: PollThread::default(),
             pool: Mutex::new(BufferPool::new(pool_bytes)),
             unreleased: AtomicU64::new(0),
             writes_pending: AtomicBool::new(false),
@@ -208,52 +211,51 @@ impl GpuContext {
         })
     }
 
-    /// A number no other context of this process has.
+    /// Returns an id that is unique in this process.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The adapter, with the limits and capabilities in force.
+    /// Returns the adapter, with the limits and capabilities in force.
     #[must_use]
     pub fn info(&self) -> &AdapterInfo {
         &self.info
     }
 
-    /// The name of the adapter.
+    /// Returns the name of the adapter.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// The optional abilities in use.
+    /// Returns the optional capabilities in use.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.info.capabilities
     }
 
-    /// Which kernels are compiled with run-time checks.
+    /// Returns which kernels are compiled with run-time checks.
     #[must_use]
     pub fn checks(&self) -> Checks {
         self.checks
     }
 
-    /// The largest part of a buffer one binding of a kernel should have: whole 16-byte vectors, and
-    /// below 4 GiB whatever the device offers, so that 32-bit integers count its elements and
-    /// its bytes.
+    /// Returns the largest size of a binding of a kernel: whole 16-byte vectors, and below 4 GiB
+    /// whatever the device offers, so that 32-bit integers count its elements and its bytes.
     #[must_use]
     pub fn max_binding_bytes(&self) -> u64 {
         addressable(self.info.max_binding_bytes.min(self.info.max_buffer_bytes))
     }
 
-    /// What the byte offsets of bound views are multiples of; see
+    /// Returns the alignment of the byte offsets of bound views; see
     /// [`BufferView::aligned`](crate::BufferView::aligned).
     #[must_use]
     pub fn binding_alignment(&self) -> u64 {
         u64::from(self.info.binding_alignment).max(4)
     }
 
-    /// The objects made so far.
+    /// Returns the number of objects created so far.
     #[must_use]
     pub fn created(&self) -> Created {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -264,23 +266,23 @@ impl GpuContext {
         }
     }
 
-    /// Whether the device is gone for good.
+    /// Returns whether the device is permanently lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.health.lost().is_some()
     }
 
-    /// Gives the device back. Whatever still uses it gets [`Error::DeviceLost`].
+    /// Destroys the device. Later uses return [`Error::DeviceLost`].
     pub fn destroy(&self) {
         self.health.lose("destroyed on request".to_owned());
         self.device.destroy();
     }
 
-    /// The errors the driver has reported since the last check.
+    /// Checks for errors that the driver has reported since the last check.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a forked process, [`Error::DeviceLost`] for good once the device is
-    /// gone, else the first error reported.
+    /// Returns [`Error::Forked`] in a forked process, [`Error::DeviceLost`] permanently once the
+    /// device is lost, otherwise the first reported error.
     pub fn check(&self) -> Result<()> {
         fork::check()?;
         if let Some(reason) = self.health.lost() {
@@ -290,14 +292,14 @@ impl GpuContext {
         self.health.take_error().map_or(Ok(()), Err)
     }
 
-    /// Runs what creates or submits and reports the error it caused on this thread, whatever others
-    /// do.
+    /// Calls a function that creates or submits, and returns the error that it caused on this
+    /// thread, independently of other threads.
     pub(crate) fn scoped<T>(&self, run: impl FnOnce(&wgpu::Device) -> T) -> Result<T> {
         use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
         self.check()?;
         let scopes =
             [OutOfMemory, Internal, Validation].map(|filter| self.device.push_error_scope(filter));
-        let made = run(&self.device);
+        let result = run(&self.device);
         let mut errors =
             scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
         let first = errors.next();
@@ -305,12 +307,11 @@ impl GpuContext {
         errors.for_each(drop);
         match first {
             Some(error) => Err(Error::of(error)),
-            None => self.check().map(|()| made),
+            None => self.check().map(|()| result),
         }
     }
 
-    /// As [`Self::scoped`], once more after the pool has given back its memory where there was not
-    /// enough.
+    /// Calls [`Self::scoped`], and again after freeing the pool's memory if memory was exhausted.
     pub(crate) fn scoped_in_memory<T>(&self, run: impl Fn(&wgpu::Device) -> T) -> Result<T> {
         match self.scoped(&run) {
             Err(Error::OutOfMemory { .. }) => {
@@ -340,11 +341,11 @@ fn request(
     }))
 }
 
-/// What an adapter must have, in words.
+/// The required feature of adapters, in words.
 pub(crate) const IMMEDIATES: &str = "immediates (kernel parameters)";
 
-/// Returns the bytes that the buffer pool of a device retains: cards have memory of their own,
-/// others that of the host.
+/// Returns the bytes that the buffer pool of a device retains: discrete cards have their own
+/// memory, others that of the host.
 const fn pool_bytes(kind: AdapterKind) -> u64 {
     match kind {
         AdapterKind::Discrete => 2 << 30,
@@ -352,12 +353,13 @@ const fn pool_bytes(kind: AdapterKind) -> u64 {
     }
 }
 
-/// The most of a binding of `bytes` whose bytes a 32-bit integer counts, in whole vectors.
+/// Returns the largest part of a binding of `bytes` whose bytes a 32-bit integer counts, in whole
+/// vectors.
 fn addressable(bytes: u64) -> u64 {
     bytes.min(u64::from(u32::MAX)) / 16 * 16
 }
 
-/// Whether there is a hardware adapter, or the one the environment names.
+/// Returns whether there is a hardware adapter, or the adapter selected by the environment.
 #[must_use]
 pub fn is_gpu_available() -> bool {
     adapter::choose(&AdapterChoice::from_env()).is_ok()
@@ -368,7 +370,7 @@ mod tests {
     use super::addressable;
 
     #[test]
-    fn bindings_are_counted_by_32_bits() {
+    fn binding_sizes_fit_32_bits() {
         assert_eq!(addressable(1 << 27), 1 << 27);
         assert_eq!(addressable(100), 96);
         assert_eq!(addressable(u64::from(u32::MAX)), (1 << 32) - 16);

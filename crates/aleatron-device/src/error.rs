@@ -1,4 +1,4 @@
-//! The error of this crate: what the device, the driver or the caller did.
+//! The error type of this crate: errors of the device, the driver or the caller.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,17 +9,17 @@ use crate::adapter::AdapterChoice;
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A size a device limits.
+/// A limit of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {
-    /// The bytes of one buffer.
+    /// The size of a buffer in bytes.
     BufferBytes,
-    /// The bytes of a buffer a kernel can see through one binding.
+    /// The size of a binding in bytes.
     BindingBytes,
-    /// The workgroups of one dispatch.
+    /// The number of workgroups of a dispatch.
     Workgroups,
-    /// The bytes of parameters a kernel takes.
+    /// The size of the parameters of a kernel in bytes.
     ImmediateBytes,
     /// A number that a kernel takes in 32 bits, by its name.
     Kernel(&'static str),
@@ -37,8 +37,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What a driver, or wgpu for it, reported. Its [source](std::error::Error::source) is the original
-/// error.
+/// An error reported by a driver, or by wgpu. Its [source](std::error::Error::source) is the
+/// original error.
 #[derive(Clone)]
 pub struct DriverError {
     text: String,
@@ -67,7 +67,7 @@ impl fmt::Display for DriverError {
     }
 }
 
-/// Equal where the text is.
+/// Equal if the texts are equal.
 impl PartialEq for DriverError {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -80,7 +80,7 @@ impl std::error::Error for DriverError {
     }
 }
 
-/// What owns a buffer, a pipeline, a profiler or a handle.
+/// The owner of a buffer, a pipeline, a profiler or a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The context with this [id](crate::GpuContext::id).
@@ -98,71 +98,71 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What went wrong on the way to, on, or back from a GPU.
+/// An error of a GPU, its driver or the caller.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No adapter fits the choice.
+    /// No adapter matches the choice.
     #[error("{}", no_adapter(.wanted, .found))]
     NoAdapter {
-        /// The adapter asked for.
+        /// The requested adapter.
         wanted: AdapterChoice,
-        /// The adapters there are.
+        /// The available adapters.
         found: Vec<String>,
     },
-    /// The adapter would not open a device.
+    /// The adapter could not open a device.
     #[error("{adapter}: no device: {source}")]
     Open {
         /// The adapter.
         adapter: String,
-        /// What the driver said.
+        /// The error of the driver.
         source: DriverError,
     },
-    /// The device lacks something this operation needs.
+    /// The device lacks a feature that the operation needs.
     #[error("{adapter} does not support {feature}")]
     Unsupported {
         /// The adapter.
         adapter: String,
-        /// What is missing.
+        /// The missing feature.
         feature: &'static str,
     },
-    /// This process was forked from one that may have used drivers, which do not survive that.
+    /// This process was forked from one that may have used drivers, which do not survive a fork.
     #[error("a GPU cannot be used in a forked process: start processes with the method \"spawn\"")]
     Forked,
-    /// The device is gone; the next [`GpuContext::get`](crate::GpuContext::get) opens a new one.
+    /// The device is lost; the next [`GpuContext::get`](crate::GpuContext::get) opens a new one.
     #[error("{adapter}: device lost: {reason}")]
     DeviceLost {
         /// The adapter.
         adapter: String,
-        /// What the driver said.
+        /// The reason given by the driver.
         reason: String,
     },
-    /// The device has no memory left for this.
+    /// Device memory is exhausted.
     #[error("out of device memory: {source}")]
     OutOfMemory {
-        /// What the driver said.
+        /// The error of the driver.
         source: DriverError,
     },
-    /// The host has no memory left for a copy of this size.
+    /// Host memory is exhausted for a copy of this size.
     #[error("out of host memory: {bytes} bytes")]
     HostMemory {
-        /// The bytes asked for.
+        /// The requested size in bytes.
         bytes: usize,
     },
     /// A command or a shader is not valid.
     #[error("invalid: {source}")]
     Validation {
-        /// What is wrong with it.
+        /// The error of the driver.
         source: DriverError,
     },
     /// The driver failed.
     #[error("driver failure: {source}")]
     Driver {
-        /// What it said.
+        /// The error of the driver.
         source: DriverError,
     },
-    /// The device has finished its work, but a buffer that was to be mapped did not arrive.
-    #[error("{adapter}: the device finished without answering")]
+    /// The device has finished its work, but a mapping did not complete.
+    #[error("{adapter}: the device finished without completing a mapping")]
     Unanswered {
         /// The adapter.
         adapter: String,
@@ -170,13 +170,13 @@ pub enum Error {
     /// A buffer could not be mapped to the host.
     #[error("buffer could not be mapped: {reason}")]
     Map {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Something is past what the device can take at once.
-    #[error("{what}: {actual}, the device's most is {limit}")]
+    /// A size exceeds a limit of the device.
+    #[error("{what}: {actual}, the device's maximum is {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The limit.
         what: Limit,
         /// Its size.
         actual: u128,
@@ -184,37 +184,37 @@ pub enum Error {
         limit: u64,
     },
     /// A buffer, a pipeline, a profiler or a handle belongs to another device or another batch.
-    #[error("{what} of {owner} used with {user}")]
+    #[error("{what} of {owner} cannot be used with {user}")]
     Foreign {
-        /// What it is.
+        /// The kind of the object.
         what: &'static str,
-        /// Whose it is.
+        /// The owner.
         owner: Owner,
-        /// Who was given it.
+        /// The user.
         user: Owner,
     },
     /// A read of a recording that was dropped, or is not yet submitted.
     #[error("the commands this read belongs to were not submitted")]
     NotSubmitted,
-    /// A range or a copy passes the end of a buffer.
-    #[error("elements {start}..{end} of a buffer of {len}")]
+    /// A range or a copy exceeds a buffer.
+    #[error("elements {start}..{end} are out of bounds for a buffer of {len} elements")]
     OutOfBounds {
         /// The first element.
         start: usize,
         /// One past the last element.
         end: usize,
-        /// The elements there are.
+        /// The number of elements.
         len: usize,
     },
-    /// A view begins where the device can bind none; see
+    /// A view begins at an offset that the device cannot bind; see
     /// [`BufferView::aligned`](crate::BufferView::aligned).
     #[error(
         "a view at byte {offset} cannot be used here: offsets must be multiples of {alignment}"
     )]
     Unaligned {
-        /// The byte the view begins at.
+        /// The byte offset of the view.
         offset: u64,
-        /// The alignment needed.
+        /// The required alignment.
         alignment: u64,
     },
     /// A view without elements was bound to a kernel.
@@ -233,7 +233,7 @@ pub enum Error {
         /// The two bindings.
         bindings: [usize; 2],
     },
-    /// A view does not hold whole elements of the type it is read as.
+    /// A view does not hold whole elements of the requested type.
     #[error("{bytes} bytes are not whole elements of {element} bytes")]
     ElementSize {
         /// The bytes of the view.
@@ -241,30 +241,30 @@ pub enum Error {
         /// The bytes of an element.
         element: usize,
     },
-    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    /// A state that should be impossible was reached: a defect of this crate, not of its use.
     #[error(
         "internal error in aleatron-device, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
-    /// A kernel got other buffers or parameters than it declares.
+    /// A kernel was given other buffers or parameters than it declares.
     #[error("kernel {kernel} takes {expected} {what}, got {actual}")]
     Arguments {
         /// The kernel.
         kernel: Cow<'static, str>,
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// As many as it declares.
+        /// The declared number.
         expected: usize,
-        /// As many as were given.
+        /// The given number.
         actual: usize,
     },
 }
 
 impl Error {
-    /// The error wgpu reported. Not `From`: wgpu is no part of this crate's interface.
+    /// Converts an error of wgpu. Not `From`: wgpu is not part of this crate's interface.
     pub(crate) fn of(error: wgpu::Error) -> Self {
         match error {
             wgpu::Error::OutOfMemory { source } => {

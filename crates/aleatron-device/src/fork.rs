@@ -1,5 +1,5 @@
-//! Forked processes: a child has none of the threads of its parent's drivers, so that a call to one
-//! would wait for ever.
+//! Forked processes: a child has none of the threads of its parent's drivers, so that a call to a
+//! driver would hang.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// To be called in the child of a fork, before anything else of this crate: it has no adapters from
-/// then on, and what uses a context of its parent's is [`Error::Forked`].
+/// Disables this crate in the child of a fork. Must be called before anything else of this crate:
+/// there are no adapters from then on, and uses of the parent's contexts return [`Error::Forked`].
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
 }

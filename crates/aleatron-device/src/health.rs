@@ -1,4 +1,4 @@
-//! What a driver reports outside of error scopes: errors, and the loss of the device.
+//! Driver reports outside of error scopes: errors, and the loss of the device.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,7 +15,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Collects the reports of a device from now on, in place of whoever did before.
+    /// Collects the reports of a device from now on, replacing the previous handler.
     pub(crate) fn of(device: &wgpu::Device) -> Arc<Self> {
         let health = Arc::new(Self::default());
         let handler = Arc::clone(&health);
@@ -30,17 +30,17 @@ impl Health {
         health
     }
 
-    /// Marks the device as lost. The first reason stays: later ones follow from it.
+    /// Marks the device as lost. The first reason is retained: later ones follow from it.
     pub(crate) fn lose(&self, reason: String) {
         let _ = self.lost.set(reason);
     }
 
-    /// Why the device is lost, if it is.
+    /// Returns why the device is lost, if it is.
     pub(crate) fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }
 
-    /// The first error reported since the last call; later ones follow from it.
+    /// Returns the first error reported since the last call; later ones follow from it.
     pub(crate) fn take_error(&self) -> Option<Error> {
         if !self.any.swap(false, Ordering::Acquire) {
             return None;

@@ -1,31 +1,31 @@
 //! Kernels: compute shaders, and the values of their override constants.
 //!
-//! A [`Kernel`] is a value: one of an enum, or one that holds what its source is generated from,
-//! such as the expression of a fused elementwise operation. Equal kernels with equal constants
-//! share one pipeline, which is compiled on first use.
+//! A [`Kernel`] is a value: a variant of an enum, or a struct with the input of its source
+//! generator, such as the expression of a fused elementwise operation. Equal kernels with equal
+//! constants share one pipeline, which is compiled on first use.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
 use crate::capability::Capabilities;
 
-/// What a kernel does with a buffer.
+/// The access of a kernel to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Reads it.
+    /// The kernel reads the buffer.
     Read,
-    /// Reads and writes it.
+    /// The kernel reads and writes the buffer.
     ReadWrite,
 }
 
 /// Whether a kernel is compiled with wgpu's run-time checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BoundsChecks {
-    /// Indices are clamped, loops counted and divisors tested at run time.
+    /// Indices are clamped, loops bounded and divisors tested at run time.
     #[default]
-    Kept,
-    /// Nothing is checked at run time, since the author of the kernel has promised that nothing
-    /// needs to be.
+    Enabled,
+    /// Nothing is checked at run time: the author of the kernel has promised that no check is
+    /// needed.
     Removed(BoundsProof),
 }
 
@@ -34,8 +34,8 @@ pub enum BoundsChecks {
 pub struct BoundsProof(());
 
 impl BoundsProof {
-    /// Makes the promise for a kernel. Write the argument beside the kernel, and let the host check
-    /// the sizes it rests on before each launch.
+    /// Makes the promise for a kernel. Document the argument next to the kernel, and let the host
+    /// check the sizes it relies on before each launch.
     ///
     /// # Safety
     /// In every launch of the kernel that safe code can make, with any buffers and parameters it
@@ -45,9 +45,9 @@ impl BoundsProof {
     /// - every loop ends;
     /// - no integer is divided by zero, and no smallest integer by -1.
     ///
-    /// Anything else is undefined behaviour on the device. A kernel whose argument rests on checks
-    /// of the host must therefore be a type that only its own crate can name: code that can
-    /// name it can launch it with other sizes.
+    /// Anything else is undefined behaviour on the device. If the argument relies on checks of the
+    /// host, the kernel must be a type that is private to its crate: code with access to the type
+    /// can launch it with other sizes.
     #[allow(unsafe_code, reason = "the contract of kernels without checks")]
     #[must_use]
     pub const unsafe fn assume() -> Self {
@@ -98,41 +98,41 @@ impl BoundsProof {
 /// }
 /// ```
 pub trait Kernel: Clone + Eq + Hash + Send + Sync + 'static {
-    /// Its name, for profiles, labels and messages.
+    /// Returns the name, for profiles, labels and messages.
     fn name(&self) -> Cow<'static, str>;
 
-    /// Its WGSL for a device with these abilities.
+    /// Returns the WGSL source for a device with these capabilities.
     fn source(&self, capabilities: Capabilities) -> Cow<'static, str>;
 
-    /// What it does with its buffers, in order of their bindings.
+    /// Returns the access to its buffers, in order of their bindings.
     fn bindings(&self) -> Cow<'static, [Access]>;
 
-    /// The bytes of its parameters, a multiple of 4.
+    /// Returns the size of its parameters in bytes, a multiple of 4.
     fn immediate_bytes(&self) -> usize;
 
-    /// Whether it is compiled with run-time checks. Kernels that enable `wgpu_cooperative_matrix`,
-    /// which wgpu calls experimental, must have [`BoundsChecks::Removed`], as their author
-    /// answers for them.
+    /// Returns whether it is compiled with run-time checks. Kernels that enable
+    /// `wgpu_cooperative_matrix`, which wgpu calls experimental, must have
+    /// [`BoundsChecks::Removed`], since their author is responsible for them.
     fn checks(&self) -> BoundsChecks {
-        BoundsChecks::Kept
+        BoundsChecks::Enabled
     }
 }
 
 /// The value of an override constant.
 #[derive(Debug, Clone, Copy)]
 pub enum ConstantValue {
-    /// Of type `u32`.
+    /// A `u32`.
     U32(u32),
-    /// Of type `i32`.
+    /// An `i32`.
     I32(i32),
-    /// Of type `f32`, which must be finite.
+    /// An `f32`, which must be finite.
     F32(f32),
-    /// Of type `bool`.
+    /// A `bool`.
     Bool(bool),
 }
 
 impl ConstantValue {
-    /// As wgpu takes it; every value of these types is one of f64.
+    /// Converts to the form of wgpu; every value of these types is representable in f64.
     pub(crate) fn as_f64(self) -> f64 {
         match self {
             Self::U32(value) => value.into(),
@@ -142,7 +142,7 @@ impl ConstantValue {
         }
     }
 
-    /// The type and the bits: what makes two values one key.
+    /// Returns the type and the bits, which identify a value.
     fn key(self) -> (u8, u32) {
         match self {
             Self::U32(value) => (0, value),
@@ -153,7 +153,7 @@ impl ConstantValue {
     }
 }
 
-/// Equal where type and bits are: 0.0 is not -0.0, and a NaN is itself.
+/// Equal if type and bits are: 0.0 is not -0.0, and a NaN equals itself.
 impl PartialEq for ConstantValue {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -192,7 +192,7 @@ impl From<bool> for ConstantValue {
     }
 }
 
-/// Values of override constants by name. Those not named have the value their shader gives them.
+/// Values of override constants by name. Other constants have their default from the shader.
 pub type Constants<'a> = &'a [(&'a str, ConstantValue)];
 
 #[cfg(test)]
@@ -202,7 +202,7 @@ mod tests {
     use crate::buffer::TransferKernel;
     use std::collections::HashSet;
 
-    /// Checks a shader without a device, and that it has what its kernel declares.
+    /// Checks a shader without a device, including the declarations of its kernel.
     fn validate<K: Kernel>(kernel: &K) {
         use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
         let (name, source) = (kernel.name(), kernel.source(Capabilities::NONE));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shaders_of_this_crate_are_valid() {
+    fn shaders_of_this_crate_are_valid() {
         validate(&ProbeKernel);
         validate(&TransferKernel);
     }

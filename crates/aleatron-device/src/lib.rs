@@ -1,16 +1,16 @@
-//! Compute programs on GPUs, through wgpu and without any of its types.
+//! Compute programs on GPUs, through wgpu but without any of its types.
 //!
-//! - [`adapter`] lists the GPUs of a machine and chooses one, [`capability`] says what it can do
-//!   beyond the ordinary.
+//! - [`adapter`] lists the GPUs of a machine and selects one, [`capability`] has its optional
+//!   capabilities.
 //! - [`context`] opens a device once per adapter and turns its failures into [`Error`]s.
 //! - [`buffer`] holds typed memory: bytes, halves, floats, vectors, and views of parts of it.
-//! - [`kernel`] is what a crate implements for its own shaders, generated ones included;
+//! - [`kernel`] is the interface for shaders of other crates, including generated ones;
 //!   [`pipeline`] compiles each once.
-//! - [`size`] converts sizes for kernels, or refuses them.
+//! - [`size`] converts sizes for kernels with checks.
 //! - [`record`] sends many commands at once, [`batch`] does so over typed handles, [`wait`] waits
-//!   for them, or does not.
-//! - [`profile`] times kernels, [`bandwidth`] measures what memory could do at best.
-//! - `raw`, behind the cargo feature of this name, hands out wgpu's handles to applications that
+//!   for them, synchronously or asynchronously.
+//! - [`profile`] times kernels, [`bandwidth`] measures peak memory bandwidth.
+//! - `raw`, behind the cargo feature of this name, exposes wgpu's handles to applications that
 //!   share a device.
 //!
 //! Start with [`GpuContext`], [`Kernel`] and [`Recorder`].
@@ -55,9 +55,9 @@
 //!
 //! # Unsafe code
 //!
-//! All of it is in `trusted.rs`, with its argument: compiling modules of kernels that declare
-//! [`BoundsChecks::Removed`], and the token with which wgpu gives out cooperative matrices. The
-//! promise behind such kernels, [`BoundsProof::assume`], is the author's to make.
+//! All of it is in `trusted.rs`, with its safety argument: compiling modules of kernels that
+//! declare [`BoundsChecks::Removed`], and the token with which wgpu enables cooperative matrices.
+//! The promise behind such kernels, [`BoundsProof::assume`], is made by their author.
 #![deny(unsafe_code)]
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 

@@ -1,8 +1,8 @@
-//! Pipelines, made of kernels once per device, and bound to buffers.
+//! Pipelines, compiled from kernels once per device, and bound to buffers.
 //!
 //! A pipeline is a [`Kernel`] with values for its override constants; [`GpuContext::pipeline`]
-//! makes each pair once, and [`GpuContext::bind`] makes one bind group for the same pipeline and
-//! buffers.
+//! compiles each pair once, and [`GpuContext::bind`] creates one bind group for the same pipeline
+//! and buffers.
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -20,15 +20,15 @@ use crate::record::check_grid;
 use crate::size::size_u32;
 use crate::trusted;
 
-/// The extension of shaders that wgpu calls experimental and contexts enable.
+/// The shader extension that wgpu calls experimental and contexts enable.
 const EXPERIMENTAL: &str = "wgpu_cooperative_matrix";
 
-/// Constants as they are kept.
+/// Constants as cache keys.
 type OwnedConstants = Vec<(String, ConstantValue)>;
 
-/// What was made of one kernel: its module, and a pipeline for each set of constants.
+/// The compiled form of one kernel: its module, and a pipeline for each set of constants.
 struct Compiled {
-    /// The kernel, of whatever type.
+    /// The kernel, of any type.
     kernel: Box<dyn Any + Send>,
     module: wgpu::ShaderModule,
     pipelines: Vec<(OwnedConstants, Arc<Pipeline>)>,
@@ -40,15 +40,18 @@ impl Compiled {
     }
 
     fn pipeline(&self, constants: Constants<'_>) -> Option<Arc<Pipeline>> {
-        let same = |made: &[(String, ConstantValue)]| {
-            made.iter().map(|(name, value)| (name.as_str(), *value)).eq(constants.iter().copied())
+        let same = |cached: &[(String, ConstantValue)]| {
+            cached.iter().map(|(name, value)| (name.as_str(), *value)).eq(constants.iter().copied())
         };
-        self.pipelines.iter().find(|(made, _)| same(made)).map(|(_, pipeline)| Arc::clone(pipeline))
+        self.pipelines
+            .iter()
+            .find(|(cached, _)| same(cached))
+            .map(|(_, pipeline)| Arc::clone(pipeline))
     }
 }
 
-/// The pipelines of a device, by the hash of their kernels. Kept as long as the device: a program
-/// has so many kernels and no more.
+/// The pipelines of a device, by the hash of their kernels. They live as long as the device: a
+/// program has a bounded number of kernels.
 #[derive(Default)]
 pub(crate) struct Pipelines {
     compiled: HashMap<u64, Vec<Compiled>>,
@@ -88,13 +91,13 @@ impl fmt::Debug for Pipeline {
 }
 
 impl Pipeline {
-    /// The name of the kernel.
+    /// Returns the name of the kernel.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it was compiled with run-time checks.
+    /// Returns whether it was compiled with run-time checks.
     #[must_use]
     pub fn checks(&self) -> BoundsChecks {
         self.checks
@@ -102,11 +105,11 @@ impl Pipeline {
 }
 
 impl GpuContext {
-    /// The pipeline of a kernel with these constants, compiled on first use.
+    /// Returns the pipeline of a kernel with these constants, compiled on first use.
     ///
     /// # Errors
-    /// [`Error::Validation`] where the shader or a constant is wrong, [`Error::TooLarge`] where its
-    /// parameters are too many.
+    /// Returns [`Error::Validation`] if the shader or a constant is invalid, [`Error::TooLarge`] if
+    /// its parameters are too large.
     pub fn pipeline<K: Kernel>(
         &self,
         kernel: &K,
@@ -116,9 +119,9 @@ impl GpuContext {
         let hash = Pipelines::hash(kernel);
         let checks = match self.checks() {
             Checks::AsDeclared => kernel.checks(),
-            Checks::Always => BoundsChecks::Kept,
+            Checks::Always => BoundsChecks::Enabled,
         };
-        // Held while compiling, so that nothing is compiled twice.
+        // Locked while compiling, so that nothing is compiled twice.
         let mut pipelines = lock(&self.pipelines);
         let module = match pipelines.get(hash, kernel) {
             Some(compiled) => match compiled.pipeline(constants) {
@@ -127,7 +130,7 @@ impl GpuContext {
             },
             None => {
                 let (name, source) = (kernel.name(), kernel.source(self.capabilities()));
-                if kernel.checks() == BoundsChecks::Kept && source.contains(EXPERIMENTAL) {
+                if kernel.checks() == BoundsChecks::Enabled && source.contains(EXPERIMENTAL) {
                     let feature = "experimental extensions in kernels with run-time checks";
                     return Err(Error::Unsupported { adapter: self.name().to_owned(), feature });
                 }
@@ -211,22 +214,23 @@ impl GpuContext {
         })
     }
 
-    /// A pipeline with its buffers; the bind group of the same buffers is made once.
+    /// Binds a pipeline to its buffers; the bind group of the same buffers is created once.
     ///
     /// # Errors
-    /// [`Error::Arguments`] for another number of buffers than the kernel declares,
+    /// Returns [`Error::Arguments`] for another number of buffers than the kernel declares,
     /// [`Error::Foreign`] for a buffer of another device, [`Error::EmptyBinding`] for a view
-    /// without elements, [`Error::Unaligned`] for one that begins between multiples of
-    /// [`Self::binding_alignment`], [`Error::TooLarge`] past the largest binding,
-    /// [`Error::Aliased`] where a buffer is bound both to be read and to be written.
+    /// without elements, [`Error::Unaligned`] for a view that does not begin at a multiple of
+    /// [`Self::binding_alignment`], [`Error::TooLarge`] above the largest binding,
+    /// [`Error::Aliased`] if a buffer is bound both for reading and for writing.
     pub fn bind(&self, pipeline: &Arc<Pipeline>, buffers: &[BufferView<'_>]) -> Result<Bound> {
         self.check_bindings(pipeline, buffers)?;
         let key: BindKey =
             (pipeline.id, buffers.iter().map(|v| [v.raw.id(), v.offset, v.bytes]).collect());
-        let held = buffers.iter().map(|view| Arc::clone(view.raw)).collect();
-        let bound = |group| Bound { pipeline: Arc::clone(pipeline), group, buffers: held };
+        let buffers_in_use = buffers.iter().map(|view| Arc::clone(view.raw)).collect();
+        let bound =
+            |group| Bound { pipeline: Arc::clone(pipeline), group, buffers: buffers_in_use };
         let mut bind_groups = lock(&self.bind_groups);
-        if let Some(group) = bind_groups.made.get(&key) {
+        if let Some(group) = bind_groups.cached.get(&key) {
             return Ok(bound(group.clone()));
         }
         let entries: Vec<_> =
@@ -238,10 +242,10 @@ impl GpuContext {
         };
         let group = self.scoped(|device| device.create_bind_group(&descriptor))?;
         self.counters.bind_groups.fetch_add(1, Ordering::Relaxed);
-        if bind_groups.made.len() >= KEPT_BIND_GROUPS {
-            bind_groups.made.clear();
+        if bind_groups.cached.len() >= MAX_BIND_GROUPS {
+            bind_groups.cached.clear();
         }
-        bind_groups.made.insert(key, group.clone());
+        bind_groups.cached.insert(key, group.clone());
         Ok(bound(group))
     }
 
@@ -304,40 +308,41 @@ fn group_entry<'a>(binding: u32, view: &BufferView<'a>) -> wgpu::BindGroupEntry<
         resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
             buffer: view.raw.buffer(),
             offset: view.offset,
-            // Whole words, as bindings have; memory is allocated in them.
+            // Whole words, as bindings require; memory is allocated in them.
             size: wgpu::BufferSize::new(view.bytes.next_multiple_of(4)),
         }),
     }
 }
 
-/// Bind groups kept; a program that binds more different sets than this starts over.
-const KEPT_BIND_GROUPS: usize = 4096;
+/// The largest number of cached bind groups; a program that binds more different sets starts over.
+const MAX_BIND_GROUPS: usize = 4096;
 
 type BindKey = (u64, Vec<[u64; 3]>);
 
 #[derive(Debug, Default)]
 pub(crate) struct BindGroups {
-    made: HashMap<BindKey, wgpu::BindGroup>,
+    cached: HashMap<BindKey, wgpu::BindGroup>,
 }
 
 impl BindGroups {
     /// Drops the bind groups of a buffer that is to be freed.
-    pub(crate) fn forget(&mut self, buffer: u64) {
-        self.made.retain(|(_, buffers), _| buffers.iter().all(|[id, ..]| *id != buffer));
+    pub(crate) fn evict_buffer(&mut self, buffer: u64) {
+        self.cached.retain(|(_, buffers), _| buffers.iter().all(|[id, ..]| *id != buffer));
     }
 }
 
-/// A pipeline with its buffers, ready to be dispatched. It keeps the memory of its buffers.
+/// A pipeline bound to its buffers, ready to be dispatched. It keeps the memory of its buffers
+/// alive.
 #[derive(Debug, Clone)]
 pub struct Bound {
     pipeline: Arc<Pipeline>,
     group: wgpu::BindGroup,
-    #[expect(dead_code, reason = "held, not read: nobody else may get this memory meanwhile")]
+    #[expect(dead_code, reason = "held, not read: the memory must not be reused meanwhile")]
     buffers: Arc<[Arc<RawBuffer>]>,
 }
 
 impl Bound {
-    /// The pipeline.
+    /// Returns the pipeline.
     #[must_use]
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
@@ -347,7 +352,7 @@ impl Bound {
         self.pipeline.name.clone()
     }
 
-    /// Checks what a dispatch is given.
+    /// Checks the arguments of a dispatch.
     pub(crate) fn check_launch(
         &self,
         context: &GpuContext,
@@ -363,7 +368,7 @@ impl Bound {
         check_grid(grid, context.info().max_workgroups)
     }
 
-    /// Records one dispatch, which was checked.
+    /// Records one validated dispatch.
     pub(crate) fn dispatch(
         &self,
         pass: &mut wgpu::ComputePass<'_>,
@@ -388,11 +393,11 @@ fn check_params(pipeline: &Pipeline, params: &[u8]) -> Result<()> {
     Err(Error::Arguments { kernel, what: "bytes of parameters", expected, actual })
 }
 
-/// `total` workgroups as a grid no side of which passes the device's limit. Kernels number them
-/// `id.x + id.y * count.x` and ignore those past `total`.
+/// Returns `total` workgroups as a grid whose sides do not exceed the device's limit. Kernels
+/// number them `id.x + id.y * count.x` and ignore those from `total` on.
 ///
 /// # Errors
-/// [`Error::TooLarge`] past the square of the limit or 2^32.
+/// Returns [`Error::TooLarge`] above the square of the limit or 2^32.
 pub fn grid(total: u64, limit: u32) -> Result<[u32; 3]> {
     let most = max_grid(limit);
     if total > most {
@@ -404,7 +409,7 @@ pub fn grid(total: u64, limit: u32) -> Result<[u32; 3]> {
     Ok([x?, y?, 1])
 }
 
-/// The workgroups of the largest [`grid`]. Whoever has more launches several.
+/// Returns the number of workgroups of the largest [`grid`]. Larger work needs several launches.
 #[must_use]
 pub fn max_grid(limit: u32) -> u64 {
     let side = u64::from(limit.max(1));

@@ -1,5 +1,5 @@
-//! Where the time of kernels goes: timestamps around each, beside what the device's memory could
-//! do.
+//! Profiles of kernels: timestamps around each dispatch, compared with the device's memory
+//! bandwidth.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,31 +11,31 @@ use crate::buffer::HostBuffer;
 use crate::context::GpuContext;
 use crate::error::{Error, Result};
 
-/// Dispatches timed between two collections; later ones run untimed.
+/// Number of dispatches timed between two collections; later ones run untimed.
 const CAPACITY: u32 = 1024;
 
-/// The time one kernel took.
+/// The time of one kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileRow {
     /// The kernel.
     pub kernel: Cow<'static, str>,
-    /// Its dispatches.
+    /// The number of dispatches.
     pub calls: u64,
-    /// Their time on the device.
+    /// The total time on the device.
     pub time: Duration,
-    /// What they read and wrote.
+    /// The number of bytes read and written.
     pub bytes: u64,
 }
 
 impl ProfileRow {
-    /// Bytes per second.
+    /// Returns the bytes per second.
     #[must_use]
     pub fn bandwidth(&self) -> f64 {
         self.bytes as f64 / self.time.as_secs_f64()
     }
 }
 
-/// Times kernels; pass it to a recording.
+/// Times kernels in recordings.
 pub struct Profiler {
     context: Arc<GpuContext>,
     queries: wgpu::QuerySet,
@@ -43,7 +43,7 @@ pub struct Profiler {
     staging: HostBuffer<u64>,
     /// The dispatches recorded since the last collection.
     pending: Vec<(Cow<'static, str>, u64)>,
-    /// As many of them as were submitted.
+    /// The number of these that were submitted.
     submitted: usize,
     rows: Vec<ProfileRow>,
 }
@@ -55,10 +55,10 @@ impl fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// A profiler for recordings of one device.
+    /// Creates a profiler for recordings of one device.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device cannot time kernels.
+    /// Returns [`Error::Unsupported`] if the device cannot time kernels.
     pub fn new(context: &Arc<GpuContext>) -> Result<Self> {
         if !context.capabilities().timestamps {
             let adapter = context.name().to_owned();
@@ -84,18 +84,18 @@ impl Profiler {
         Ok(Self { context, queries, resolved, staging, pending, submitted: 0, rows })
     }
 
-    /// The device it times.
+    /// Returns the device of the profiler.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// Forgets the dispatches of a recording that was dropped.
+    /// Discards the dispatches of a dropped recording.
     pub(crate) fn begin(&mut self) {
         self.pending.truncate(self.submitted);
     }
 
-    /// The timestamps of the next pass.
+    /// Returns the timestamps of the next pass.
     pub(crate) fn next(
         &mut self,
         kernel: Cow<'static, str>,
@@ -113,7 +113,7 @@ impl Profiler {
 
     pub(crate) fn resolve(&mut self, encoder: &mut wgpu::CommandEncoder) {
         self.submitted = self.pending.len();
-        // `next` takes no more than the capacity.
+        // `next` never exceeds the capacity.
         let n =
             2 * u32::try_from(self.submitted).map_or(CAPACITY, |submitted| submitted.min(CAPACITY));
         if n > 0 {
@@ -129,10 +129,10 @@ impl Profiler {
         }
     }
 
-    /// Adds up what the recordings submitted since the last call took, and waits for them.
+    /// Adds the times of recordings submitted since the last call, waiting for them.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns errors of the device.
     pub fn collect(&mut self) -> Result<()> {
         self.begin();
         self.submitted = 0;
@@ -159,24 +159,24 @@ impl Profiler {
         Ok(())
     }
 
-    /// The kernels timed so far, in order of their first call.
+    /// Returns the kernels timed so far, in order of their first call.
     #[must_use]
     pub fn rows(&self) -> &[ProfileRow] {
         &self.rows
     }
 
-    /// The time of one kernel, zero where it did not run.
+    /// Returns the time of one kernel, zero if it did not run.
     #[must_use]
     pub fn time_of(&self, kernel: &str) -> Duration {
         self.rows.iter().find(|row| row.kernel == kernel).map_or(Duration::ZERO, |row| row.time)
     }
 
-    /// Forgets what was timed.
+    /// Discards all times.
     pub fn reset(&mut self) {
         self.rows.clear();
     }
 
-    /// The rows as a table, beside the bandwidth the device's memory has.
+    /// Formats the rows as a table, with the bandwidth of the device's memory.
     #[must_use]
     pub fn table(&self, bandwidth: Bandwidth) -> String {
         let mut text = format!(

@@ -1,9 +1,10 @@
 //! wgpu's own handles, for applications that share a device with this crate. Behind the cargo
 //! feature `raw`; nothing else of this crate needs it.
 //!
-//! An application that draws with wgpu [imports](import) its device and computes on it; one that
-//! wants a command this crate does not have takes the [`device`], the [`queue`] and the [`buffer`]s
-//! and records it itself. What wgpu's types mean is up to its version: this module changes with it.
+//! An application that draws with wgpu [imports](import) its device and computes on it; an
+//! application that needs a command that this crate lacks uses the [`device`], the [`queue`] and
+//! the [`buffer`]s and records it itself. wgpu's types change with its version, and so does this
+//! module.
 //!
 //! ```no_run
 //! use aleatron_device::raw::{self, wgpu};
@@ -36,16 +37,16 @@ use crate::context::{ContextOptions, GpuContext, IMMEDIATES};
 use crate::error::{Error, Result};
 use crate::wait::Submission;
 
-/// A context on an application's own device. Its features must include `IMMEDIATES`; of the
-/// optional ones the context uses those that were asked for when the device was opened, and of its
-/// limits those in force.
+/// Creates a context on an application's own device. Its features must include `IMMEDIATES`; the
+/// context uses the optional features that were requested when the device was opened, and the
+/// limits in force.
 ///
 /// The context collects the device's errors: its error handler and its callback for a lost device
 /// replace the application's. Errors of the application's own commands, outside of error scopes,
 /// come out of the context's next operation or [`GpuContext::check`].
 ///
 /// # Errors
-/// [`Error::Unsupported`] where the device takes no kernel parameters.
+/// Returns [`Error::Unsupported`] if the device does not support kernel parameters.
 pub fn import(
     adapter: &wgpu::Adapter,
     device: wgpu::Device,
@@ -62,31 +63,31 @@ pub fn import(
     Ok(GpuContext::around(info, adapter.clone(), device, queue, options))
 }
 
-/// The adapter of a context.
+/// Returns the adapter of a context.
 #[must_use]
 pub fn adapter(context: &GpuContext) -> &wgpu::Adapter {
     &context.adapter
 }
 
-/// The device of a context.
+/// Returns the device of a context.
 #[must_use]
 pub fn device(context: &GpuContext) -> &wgpu::Device {
     &context.device
 }
 
-/// The queue of a context. Commands submitted to it run in order with those of the context.
+/// Returns the queue of a context. Commands submitted to it run in order with those of the context.
 #[must_use]
 pub fn queue(context: &GpuContext) -> &wgpu::Queue {
     &context.queue
 }
 
-/// The buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`, `COPY_SRC` and
-/// `COPY_DST`.
+/// Returns the buffer behind a [`GpuBuffer`]: at least as large, with the usages `STORAGE`,
+/// `COPY_SRC` and `COPY_DST`.
 ///
 /// # Safety
 /// Its memory is reused when the `GpuBuffer` is dropped, even if other code still holds the handle:
 /// neither the handle nor a clone of it may be written through after that. Kernels without run-time
-/// checks trust what they find in buffers of their own.
+/// checks rely on the contents of their buffers.
 #[allow(unsafe_code, reason = "the handle outlives what it stands for")]
 #[must_use]
 pub unsafe fn buffer<T: Pod>(buffer: &GpuBuffer<T>) -> &wgpu::Buffer {
@@ -101,7 +102,7 @@ pub fn shared_buffer<T: Pod>(buffer: &GpuBuffer<T>) -> wgpu::Buffer {
     buffer.raw().share().clone()
 }
 
-/// The index of a submission, for `wgpu::Device::poll`.
+/// Returns the index of a submission, for `wgpu::Device::poll`.
 #[must_use]
 pub fn submission_index(submission: &Submission) -> &wgpu::SubmissionIndex {
     &submission.index

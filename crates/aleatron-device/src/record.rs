@@ -1,5 +1,5 @@
-//! Recording commands: copies, clears, dispatches and reads into one submission, timed kernel by
-//! kernel where asked.
+//! Recordings of commands: copies, clears, dispatches and reads in one submission, optionally with
+//! timed kernels.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,9 +13,9 @@ use crate::pipeline::Bound;
 use crate::profile::Profiler;
 use crate::wait::Submission;
 
-/// Records commands for one submission. Every command sees what those before it wrote. Consecutive
-/// dispatches share one compute pass, since passes cost time; in a profiled recording each has its
-/// own.
+/// Records commands for one submission. Every command sees the writes of those before it.
+/// Consecutive dispatches share one compute pass, since passes cost time; in a profiled recording
+/// each has a separate pass.
 ///
 /// Nothing reaches the device before [`Self::submit`], which does not wait. A step of many kernels
 /// with a [`read`](Self::read) at its end is one submission.
@@ -40,8 +40,8 @@ impl GpuContext {
     /// Starts recording.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] where the device is gone, [`Error::Foreign`] for a profiler of another
-    /// device.
+    /// Returns [`Error::DeviceLost`] if the device is lost, [`Error::Foreign`] for a profiler of
+    /// another device.
     pub fn recorder<'a>(
         self: &Arc<Self>,
         mut profiler: Option<&'a mut Profiler>,
@@ -71,7 +71,7 @@ impl GpuContext {
 }
 
 impl Recorder<'_> {
-    /// The device the commands are for.
+    /// Returns the device the commands are for.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
@@ -104,17 +104,17 @@ impl Recorder<'_> {
         self.used.push(Arc::clone(raw));
     }
 
-    /// Asks for a read once the commands are submitted.
+    /// Completes a read once the commands are submitted.
     pub(crate) fn await_read(&mut self, slot: Arc<ReadSlot>) {
         self.reads.0.push(slot);
     }
 
-    /// Runs a kernel over a grid of workgroups. `bytes` is what it reads and writes, for the
-    /// profile.
+    /// Runs a kernel over a grid of workgroups. `bytes` is the number of bytes that it reads and
+    /// writes, for the profile.
     ///
     /// # Errors
-    /// [`Error::Arguments`] where the parameters are not of the size the kernel declares,
-    /// [`Error::TooLarge`] for a grid past the device's limit, [`Error::Foreign`] for a kernel
+    /// Returns [`Error::Arguments`] unless the parameters have the size that the kernel declares,
+    /// [`Error::TooLarge`] for a grid above the device's limit, [`Error::Foreign`] for a kernel
     /// bound on another device.
     pub fn dispatch<P: Pod>(
         &mut self,
@@ -126,10 +126,10 @@ impl Recorder<'_> {
         self.dispatch_bytes(bound, bytemuck::bytes_of(params), grid, bytes)
     }
 
-    /// As [`Self::dispatch`], for parameters whose number is known at run time only.
+    /// Dispatches as [`Self::dispatch`], with parameters whose number is known only at run time.
     ///
     /// # Errors
-    /// As [`Self::dispatch`].
+    /// As for [`Self::dispatch`].
     pub fn dispatch_bytes(
         &mut self,
         bound: &Bound,
@@ -160,7 +160,7 @@ impl Recorder<'_> {
     /// Sends everything recorded to the device, without waiting for it.
     ///
     /// # Errors
-    /// What is wrong with the commands, or what the device has reported.
+    /// Returns an error for invalid commands, and errors of the device.
     pub fn submit(self) -> Result<Submission> {
         let Self { context, pass, mut encoder, profiler, mut reads, used, bound } = self;
         drop(pass);
@@ -169,7 +169,7 @@ impl Recorder<'_> {
         }
         context.writes_pending.store(false, Ordering::Release);
         let index = context.scoped(|_| context.queue.submit([encoder.finish()]))?;
-        // Whoever reuses the memory now submits later.
+        // Later users of the memory submit later.
         drop((used, bound));
         for read in reads.0.drain(..) {
             read.submitted(index.clone());
@@ -178,7 +178,7 @@ impl Recorder<'_> {
     }
 }
 
-/// The reads of a recording. Those left when it is dropped fail.
+/// The reads of a recording. Those remaining when it is dropped fail.
 #[derive(Default)]
 struct Reads(Vec<Arc<ReadSlot>>);
 
@@ -188,7 +188,7 @@ impl Drop for Reads {
     }
 }
 
-/// Checks that a grid is one the device can take.
+/// Checks that a grid is within the device's limits.
 pub(crate) fn check_grid(grid: [u32; 3], limit: u32) -> Result<()> {
     match grid.into_iter().find(|&side| side > limit) {
         None => Ok(()),

@@ -1,7 +1,7 @@
-//! Sizes as kernels and hosts take them, by checked conversions.
+//! Checked conversions of sizes for kernels and hosts.
 //!
-//! Kernels count with 32 bits. Every size, count, offset and divisor that reaches one passes
-//! [`size_u32`]; one that does not fit is an error with its name.
+//! Kernels count with 32 bits. Every size, count, offset and divisor for a kernel passes
+//! [`size_u32`]; a value that does not fit is an error with its name.
 
 use crate::error::{Error, Limit, Result};
 
@@ -11,12 +11,12 @@ use crate::error::{Error, Limit, Result};
 /// use aleatron_device::size_u32;
 /// assert_eq!(size_u32(7usize, "rows")?, 7);
 /// let error = size_u32(1u64 << 32, "rows").unwrap_err();
-/// assert_eq!(error.to_string(), "rows: 4294967296, the device's most is 4294967295");
+/// assert_eq!(error.to_string(), "rows: 4294967296, the device's maximum is 4294967295");
 /// # Ok::<(), aleatron_device::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`Error::TooLarge`] with the name past 2^32 - 1.
+/// Returns [`Error::TooLarge`] with the name above 2^32 - 1.
 pub fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(
     value: T,
     what: &'static str,
@@ -27,8 +27,8 @@ pub fn size_u32<T: Copy + TryInto<u32> + TryInto<u128>>(
     })
 }
 
-/// Converts bytes or elements of a device to a size of the host, which counts all memory that it
-/// can name.
+/// Converts bytes or elements of a device to a size of the host, which can address all memory it
+/// counts.
 pub(crate) fn host_size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
 //! Submissions, and the ways to wait for them.
 //!
 //! [`Recorder::submit`](crate::Recorder::submit) does not wait; it returns a [`Submission`], and
-//! reads come as a [`PendingRead`](crate::PendingRead). Both can be
+//! reads return a [`PendingRead`](crate::PendingRead). Both can be
 //!
 //! - **waited for**: [`Submission::wait`], [`PendingRead::wait`](crate::PendingRead::wait), or
 //!   [`GpuContext::finish`] for all submissions. Waiting spins for a moment
@@ -11,7 +11,7 @@
 //!   future itself.
 //!
 //! wgpu runs callbacks only while some thread polls the device. So that a future is woken although
-//! no other thread does, the first one that is pending starts a helper thread of the context, which
+//! no other thread polls, the first pending future starts a helper thread of the context, which
 //! blocks on the submissions of pending futures in the order they were first polled. The thread
 //! ends with the context. An event loop may call [`GpuContext::poll`] in addition.
 
@@ -29,7 +29,7 @@ use crate::error::{DriverError, Error, Result};
 use crate::fork;
 use crate::health::Health;
 
-/// How long after a submission is done its callbacks may take to run. Tests do not wait that long.
+/// The longest delay of callbacks after a submission is done. Shorter in tests.
 const ANSWER_TIME: Duration =
     if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(30) };
 
@@ -38,7 +38,7 @@ const ANSWER_TIME: Duration =
 enum Polled {
     /// The submission, or all of them, are done.
     Done,
-    /// They are not.
+    /// They are pending.
     NotYet,
     /// The device was lost.
     Lost,
@@ -47,7 +47,7 @@ enum Polled {
 }
 
 fn poll_device(device: &wgpu::Device, health: &Health, poll: wgpu::PollType) -> Polled {
-    // wgpu panics where the device fails during a poll.
+    // wgpu panics if the device fails during a poll.
     match catch_unwind(AssertUnwindSafe(|| device.poll(poll))) {
         Ok(Ok(status)) if status.is_queue_empty() || status.wait_finished() => Polled::Done,
         Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => Polled::NotYet,
@@ -63,7 +63,7 @@ fn poll_device(device: &wgpu::Device, health: &Health, poll: wgpu::PollType) -> 
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     status: AtomicU8,
-    /// Whether the helper thread could not wait for it.
+    /// Whether the helper thread failed to wait for it.
     failed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -99,30 +99,32 @@ impl Signal {
     }
 }
 
-/// What the helper thread of a context waits for.
+/// A request to the helper thread of a context.
 #[derive(Debug)]
-pub(crate) enum Watch {
-    /// All submissions, so that wgpu frees the memory they held.
+pub(crate) enum PollRequest {
+    /// Poll for all submissions, so that wgpu frees the memory they held.
     Everything,
-    /// A submission; then the signal is set to [`FINISHED`].
+    /// Poll for a submission; then the signal is set to [`FINISHED`].
     Submission(wgpu::SubmissionIndex, Arc<Signal>),
-    /// A submission; the signal is set by the callback of a mapping that follows it.
+    /// Poll for a submission; the signal is set by the callback of a mapping that follows it.
     Mapping(wgpu::SubmissionIndex, Arc<Signal>),
 }
 
 /// The helper thread of a context: polls the device when no other thread does.
 #[derive(Debug, Default)]
-pub(crate) struct Watcher {
-    /// Empty before the first use; `None` where no thread could be started.
-    sender: OnceLock<Option<Sender<Watch>>>,
+pub(crate) struct PollThread {
+    /// Empty before the first use; `None` if no thread could be started.
+    sender: OnceLock<Option<Sender<PollRequest>>>,
 }
 
-impl Watcher {
-    fn run(device: &wgpu::Device, health: &Health, watches: &Receiver<Watch>) {
-        while let Ok(watch) = watches.recv() {
-            let submission_index = match &watch {
-                Watch::Everything => None,
-                Watch::Submission(index, _) | Watch::Mapping(index, _) => Some(index.clone()),
+impl PollThread {
+    fn run(device: &wgpu::Device, health: &Health, requests: &Receiver<PollRequest>) {
+        while let Ok(request) = requests.recv() {
+            let submission_index = match &request {
+                PollRequest::Everything => None,
+                PollRequest::Submission(index, _) | PollRequest::Mapping(index, _) => {
+                    Some(index.clone())
+                }
             };
             let polled = poll_device(
                 device,
@@ -130,9 +132,11 @@ impl Watcher {
                 wgpu::PollType::Wait { submission_index, timeout: None },
             );
             let failed = polled != Polled::Done || health.lost().is_some();
-            match watch {
-                Watch::Submission(_, signal) if !failed => signal.set(FINISHED),
-                Watch::Submission(_, signal) | Watch::Mapping(_, signal) if failed => signal.fail(),
+            match request {
+                PollRequest::Submission(_, signal) if !failed => signal.set(FINISHED),
+                PollRequest::Submission(_, signal) | PollRequest::Mapping(_, signal) if failed => {
+                    signal.fail()
+                }
                 _ => {}
             }
         }
@@ -140,19 +144,19 @@ impl Watcher {
 }
 
 impl GpuContext {
-    /// Hands a wait to the helper thread; `false` where there is none.
-    pub(crate) fn watch(&self, watch: Watch) -> bool {
+    /// Hands a request to the helper thread; `false` if there is none.
+    pub(crate) fn request_poll(&self, request: PollRequest) -> bool {
         let start = || {
-            let (sender, watches) = channel();
+            let (sender, requests) = channel();
             let (device, health) = (self.device.clone(), Arc::clone(&self.health));
             let thread = std::thread::Builder::new().name("aleatron-device".to_owned());
-            thread.spawn(move || Watcher::run(&device, &health, &watches)).ok().map(|_| sender)
+            thread.spawn(move || PollThread::run(&device, &health, &requests)).ok().map(|_| sender)
         };
-        let sender = self.watcher.sender.get_or_init(start).as_ref();
-        sender.is_some_and(|sender| sender.send(watch).is_ok())
+        let sender = self.poll_thread.sender.get_or_init(start).as_ref();
+        sender.is_some_and(|sender| sender.send(request).is_ok())
     }
 
-    /// Polls the device; `true` where the submission, or all of them, are done.
+    /// Polls the device. Returns `true` if the submission, or all of them, are done.
     pub(crate) fn poll_as(&self, poll: wgpu::PollType) -> Result<bool> {
         fork::check()?;
         match poll_device(&self.device, &self.health, poll) {
@@ -166,21 +170,21 @@ impl GpuContext {
         }
     }
 
-    /// Processes what the device has finished, without waiting: reads become ready, futures are
-    /// woken and freed memory is given back. Returns `true` where all submissions are done.
-    /// Optional: waiting and the helper thread poll by themselves.
+    /// Processes finished work of the device, without waiting: reads become ready, futures are
+    /// woken and freed memory is released. Returns `true` if all submissions are done. Optional:
+    /// waiting and the helper thread poll by themselves.
     ///
     /// # Errors
-    /// What the device has reported.
+    /// Returns errors of the device.
     pub fn poll(&self) -> Result<bool> {
         let done = self.poll_as(wgpu::PollType::Poll)?;
         self.check().map(|()| done)
     }
 
-    /// Waits until everything that was written and submitted so far is done.
+    /// Waits until all writes and submissions so far are done.
     ///
     /// # Errors
-    /// What the device has reported.
+    /// Returns errors of the device.
     pub fn finish(&self) -> Result<()> {
         self.flush();
         self.poll_as(wgpu::PollType::wait_indefinitely())?;
@@ -206,8 +210,8 @@ impl GpuContext {
             self.poll_as(wgpu::PollType::Poll)?;
             std::hint::spin_loop();
         }
-        // The submission may be done before `done` is set: the thread whose poll saw it finish runs
-        // the callbacks of all threads, and may not have run ours yet.
+        // The submission may be done before `done` is set: the thread whose poll finished it runs
+        // the callbacks of all threads, and may not have run this one yet.
         let mut idle_since = None;
         while !done() {
             self.poll_as(wgpu::PollType::Wait {
@@ -224,7 +228,7 @@ impl GpuContext {
     }
 }
 
-/// Commands that were submitted to a device.
+/// Commands submitted to a device.
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub(crate) context: Arc<GpuContext>,
@@ -232,10 +236,10 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Whether the device has finished it, without waiting.
+    /// Returns whether the device has finished the submission, without waiting.
     ///
     /// # Errors
-    /// What the device has reported.
+    /// Returns errors of the device.
     pub fn is_done(&self) -> Result<bool> {
         self.context.check()?;
         let submission_index = Some(self.index.clone());
@@ -243,10 +247,10 @@ impl Submission {
             .poll_as(wgpu::PollType::Wait { submission_index, timeout: Some(Duration::ZERO) })
     }
 
-    /// Waits until the device has finished it.
+    /// Waits until the device has finished the submission.
     ///
     /// # Errors
-    /// What the device has reported.
+    /// Returns errors of the device.
     pub fn wait(&self) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < self.context.spin {
@@ -260,7 +264,7 @@ impl Submission {
         self.context.check()
     }
 
-    /// A future that is ready when the device has finished it.
+    /// Returns a future that is ready when the device has finished the submission.
     #[must_use]
     pub fn done(&self) -> SubmissionDone {
         SubmissionDone { submission: self.clone(), signal: None }
@@ -290,14 +294,14 @@ impl Future for SubmissionDone {
             signal.register(task.waker());
             return match signal.get() {
                 FINISHED => Poll::Ready(Ok(())),
-                // Waiting here gives the error the helper thread got.
+                // Waiting here returns the error of the helper thread.
                 _ if signal.has_failed() => Poll::Ready(self.submission.wait()),
                 _ => Poll::Pending,
             };
         }
         let signal = Arc::new(Signal::default());
         signal.register(task.waker());
-        if !context.watch(Watch::Submission(index, Arc::clone(&signal))) {
+        if !context.request_poll(PollRequest::Submission(index, Arc::clone(&signal))) {
             // No helper thread: block instead of hanging.
             return Poll::Ready(self.submission.wait());
         }
@@ -319,22 +323,22 @@ mod tests {
         GpuContext::open(&choice, &ContextOptions::default()).unwrap()
     }
 
-    /// Runs the helper thread's loop over two watches, and returns their signals.
-    fn watched(context: &Arc<GpuContext>) -> [Arc<Signal>; 2] {
+    /// Runs the helper thread's loop over two requests, and returns their signals.
+    fn run_helper(context: &Arc<GpuContext>) -> [Arc<Signal>; 2] {
         let index = context.queue.submit([]);
         let signals = [Arc::new(Signal::default()), Arc::new(Signal::default())];
-        let (sender, watches) = channel();
-        sender.send(Watch::Submission(index.clone(), Arc::clone(&signals[0]))).unwrap();
-        sender.send(Watch::Mapping(index, Arc::clone(&signals[1]))).unwrap();
-        sender.send(Watch::Everything).unwrap();
+        let (sender, requests) = channel();
+        sender.send(PollRequest::Submission(index.clone(), Arc::clone(&signals[0]))).unwrap();
+        sender.send(PollRequest::Mapping(index, Arc::clone(&signals[1]))).unwrap();
+        sender.send(PollRequest::Everything).unwrap();
         drop(sender);
-        Watcher::run(&context.device, &context.health, &watches);
+        PollThread::run(&context.device, &context.health, &requests);
         signals
     }
 
     #[test]
     fn helper_thread_reports_finished_submissions() {
-        let [submission, mapping] = watched(&context());
+        let [submission, mapping] = run_helper(&context());
         assert_eq!((submission.get(), submission.has_failed()), (FINISHED, false));
         // The callback of the mapping sets the other one.
         assert_eq!((mapping.get(), mapping.has_failed()), (0, false));
@@ -344,14 +348,14 @@ mod tests {
     fn helper_thread_reports_failure_of_a_lost_device() {
         let context = context();
         context.health.lose("for a test".to_owned());
-        for signal in watched(&context) {
+        for signal in run_helper(&context) {
             assert_eq!((signal.get(), signal.has_failed()), (0, true));
         }
     }
 
     #[test]
-    fn helper_thread_accepts_watches() {
-        assert!(context().watch(Watch::Everything));
+    fn helper_thread_accepts_requests() {
+        assert!(context().request_poll(PollRequest::Everything));
     }
 
     #[test]

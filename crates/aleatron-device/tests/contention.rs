@@ -1,4 +1,4 @@
-//! Many threads wait for one device at a time.
+//! Many threads wait for one device at the same time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use common::context;
 
 #[test]
-fn threads_that_wait_together_all_get_their_answers() {
+fn threads_waiting_together_all_get_their_results() {
     let context = context();
     std::thread::scope(|scope| {
         for thread in 0..16u32 {

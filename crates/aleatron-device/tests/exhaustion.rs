@@ -1,4 +1,4 @@
-//! Memory runs out: alone in its process, which it takes to its limits.
+//! Exhaustion of memory: a separate process, which it takes to its limits.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,18 +12,18 @@ use aleatron_device::{ContextOptions, Error};
 use common::own_context;
 
 #[test]
-fn exhausted_memory_is_an_error_and_the_device_goes_on() {
-    // A pool that keeps everything: what is asked for last is there only if the pool gives back
+fn exhausted_memory_is_an_error_and_device_continues() {
+    // A pool that retains everything: the last allocation succeeds only if the pool frees memory
     // first.
     let context =
         own_context(&ContextOptions { pool_bytes: Some(u64::MAX), ..ContextOptions::default() });
-    let mut held = Vec::new();
+    let mut allocated = Vec::new();
     let len = (context.info().max_buffer_bytes / 4 - 1) as usize;
     let mut error = None;
-    // Far more than any machine has: the driver says no at some point, or the system's limits do.
+    // Far more than any machine has: the driver or the system's limits refuse at some point.
     for _ in 0..100_000 {
         match context.buffer::<u32>(len) {
-            Ok(buffer) => held.push(buffer),
+            Ok(buffer) => allocated.push(buffer),
             Err(refused) => {
                 error = Some(refused);
                 break;
@@ -35,10 +35,10 @@ fn exhausted_memory_is_an_error_and_the_device_goes_on() {
     assert!(std::error::Error::source(&error).is_some());
     let small = context.upload(&[3u32; 5]).unwrap();
     assert_eq!(small.read().unwrap(), [3; 5], "what fits still works");
-    drop(held);
+    drop(allocated);
     assert!(context.pooled_bytes() > len as u64);
-    // Of another size class, so the pool has none. There is hardly room for them beside what it
-    // keeps: at some point it is emptied, and then there is.
+    // Of another size class, so the pool has none. There is hardly room for them next to the pool's
+    // memory: at some point it is emptied, and then there is.
     let mut others = Vec::new();
     while context.pooled_bytes() > 0 {
         others.push(context.buffer::<u32>(len / 2).unwrap());

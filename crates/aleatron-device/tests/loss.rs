@@ -1,4 +1,4 @@
-//! The shared context after its device was lost: alone in its process, since every other test
+//! The shared context after the loss of its device: a separate process, since every other test
 //! shares it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use aleatron_device::Error;
 use common::context;
 
 #[test]
-fn the_next_context_after_a_lost_device_works() {
+fn context_after_a_lost_device_works() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         let context = context();

@@ -1,5 +1,5 @@
-//! Dropped buffers give their memory back, without any later call: alone in its process, whose
-//! memory it measures.
+//! Dropped buffers release their memory without any later call: a separate process, whose memory is
+//! measured.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ mod common;
 use aleatron_device::{AdapterKind, ContextOptions};
 use common::own_context;
 
-/// The bytes of this process that are in memory.
+/// Returns the resident bytes of this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -17,11 +17,12 @@ fn resident() -> u64 {
 
 const BYTES: usize = 16 << 20;
 
-/// Freed bytes that submitted commands may hold before freeing waits for them, as in `pool.rs`.
+/// Number of freed bytes that submitted commands may hold before freeing waits for them, as in
+/// `pool.rs`.
 const HELD_BYTES: usize = 256 << 20;
 
 #[test]
-fn dropped_buffers_give_their_memory_back() {
+fn dropped_buffers_release_their_memory() {
     let context =
         own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     // The memory of other devices is not this process's.
@@ -32,8 +33,8 @@ fn dropped_buffers_give_their_memory_back() {
     );
     let data = vec![1u8; BYTES];
     let cycle = |round: usize| {
-        // Written and never submitted; and written and used by commands that may still be under
-        // way.
+        // Written and never submitted; and written and used by commands that may still be in
+        // flight.
         let buffer = context.upload(&data).unwrap();
         if round.is_multiple_of(2) {
             let other = context.buffer::<u8>(BYTES).unwrap();
@@ -49,11 +50,11 @@ fn dropped_buffers_give_their_memory_back() {
         cycle(round);
         most = most.max(resident());
     }
-    // 300 cycles touch 7 GiB. Freed buffers that commands hold are bounded, the staging memory of
-    // their writes with them, and up to three more are in use.
+    // 300 cycles touch 7 GiB. Freed buffers that commands hold are bounded, including the staging
+    // memory of their writes, and up to three more are in use.
     let (grown, bound) = (most - before, (2 * HELD_BYTES + 3 * BYTES) as u64);
     assert!(grown < bound, "{} MiB more than before", grown >> 20);
-    // Nobody calls anything: what is still held comes back.
+    // Without any call, the remaining memory is released.
     let patience = std::time::Instant::now();
     while resident() > before + (2 * BYTES as u64) {
         let held = (resident() - before) >> 20;

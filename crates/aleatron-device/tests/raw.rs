@@ -9,7 +9,7 @@ use aleatron_device::raw::{self, wgpu};
 use aleatron_device::{ContextOptions, Error, GpuContext};
 use common::{Float, choice, context, own_context};
 
-/// A device as an application opens it: with an instance of its own.
+/// Opens a device as an application does: with its own instance.
 fn open(features: wgpu::Features) -> (wgpu::Adapter, wgpu::Device, wgpu::Queue) {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::PRIMARY));
@@ -35,16 +35,17 @@ fn doubled(context: &Arc<GpuContext>, data: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn an_application_shares_its_device() {
+fn application_shares_its_device() {
     let (adapter, device, queue) = open(wgpu::Features::IMMEDIATES);
     let context =
         raw::import(&adapter, device.clone(), queue.clone(), &ContextOptions::default()).unwrap();
     assert_eq!(doubled(&context, &[1.0, 2.5]), [2.0, 5.0]);
-    // What was not asked for when the device was opened is not used, whatever the adapter has.
+    // Features that were not requested when the device was opened are not used, whatever the
+    // adapter has.
     assert!(!context.capabilities().timestamps && !context.capabilities().subgroups);
     assert_eq!(context.info().index, aleatron_device::adapter::find(&choice()).unwrap().index);
 
-    // The application's commands and ours on one buffer, in order.
+    // Commands of the application and of this crate on one buffer, in order.
     let ours = context.upload(&[7u32, 8, 9]).unwrap();
     let theirs = device.create_buffer(&wgpu::BufferDescriptor {
         label: None,
@@ -66,14 +67,14 @@ fn an_application_shares_its_device() {
 }
 
 #[test]
-fn a_device_without_parameters_is_refused() {
+fn device_without_parameters_is_an_error() {
     let (adapter, device, queue) = open(wgpu::Features::empty());
     let refused = raw::import(&adapter, device, queue, &ContextOptions::default());
     assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
 }
 
 #[test]
-fn handles_are_handed_out() {
+fn raw_handles_are_returned() {
     let context = context();
     assert_eq!(raw::adapter(&context).get_info().name, context.name());
     let submission = context.recorder(None).unwrap().submit().unwrap();
@@ -85,9 +86,9 @@ fn handles_are_handed_out() {
 }
 
 #[test]
-fn errors_outside_of_scopes_are_kept_for_the_next_check() {
+fn errors_outside_of_scopes_are_returned_by_the_next_check() {
     let context = own_context(&ContextOptions::default());
-    // The handler keeps it for the next check, instead of panicking.
+    // The handler stores it for the next check, instead of panicking.
     let (size, usage) = (1 << 60, wgpu::BufferUsages::STORAGE);
     let descriptor = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
     drop(raw::device(&context).create_buffer(&descriptor));

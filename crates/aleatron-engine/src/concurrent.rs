@@ -1,4 +1,4 @@
-//! Work on threads of its own, while the caller's thread asks whether to go on.
+//! Work on separate threads, while the caller's thread polls for cancellation.
 
 use aleatron_core::Cancel;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// How often the caller's thread asks whether to go on.
-const ASK_EVERY: Duration = Duration::from_millis(20);
+/// The interval at which the caller's thread polls for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What `work` gives for each number below `n`, each on a thread of its own; `None` where one
-/// panicked. The caller's thread asks whether to go on, and hands on the answer.
+/// Runs `work` for each number below `n`, each on a separate thread, and returns the results;
+/// `None` for a panic. The caller's thread polls for cancellation and forwards the result.
 pub(crate) fn on_threads<T: Send>(
     n: usize,
     cancel: Cancel<'_>,
@@ -18,7 +18,7 @@ pub(crate) fn on_threads<T: Send>(
 ) -> Vec<Option<T>> {
     let stopped = AtomicBool::new(false);
     let is_stopped = || stopped.load(Ordering::Relaxed);
-    // Work that nobody can stop need not be cut into pieces that ask.
+    // Work that cannot be cancelled need not be divided into chunks that poll.
     let cancel_of_part = if cancel.is_never() { Cancel::NEVER } else { Cancel::when(&is_stopped) };
     let work = &work;
     std::thread::scope(|scope| {
@@ -27,10 +27,10 @@ pub(crate) fn on_threads<T: Send>(
             let (caller, done) = (std::thread::current(), Done::default());
             let is_done = Arc::clone(&done.0);
             let thread = scope.spawn(move || {
-                let made = work(k, cancel_of_part);
+                let results = work(k, cancel_of_part);
                 drop(done);
                 caller.unpark();
-                made
+                results
             });
             running.push((thread, is_done));
         }
@@ -40,7 +40,7 @@ pub(crate) fn on_threads<T: Send>(
             if cancel.check().is_err() {
                 stopped.store(true, Ordering::Relaxed);
             }
-            std::thread::park_timeout(ASK_EVERY);
+            std::thread::park_timeout(POLL_INTERVAL);
         }
         running
             .into_iter()
@@ -49,7 +49,7 @@ pub(crate) fn on_threads<T: Send>(
     })
 }
 
-/// Says that a thread has come to its end, also by a panic.
+/// Signals the end of a thread, also by a panic.
 #[derive(Default)]
 struct Done(Arc<AtomicBool>);
 
@@ -64,26 +64,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_panics_are_none() {
-        let made = on_threads(3, Cancel::NEVER, |k, _| {
+    fn results_are_in_order_and_panics_are_none() {
+        let results = on_threads(3, Cancel::NEVER, |k, _| {
             assert_ne!(k, 1, "this one panics");
             k
         });
-        assert_eq!(made, [Some(0), None, Some(2)]);
+        assert_eq!(results, [Some(0), None, Some(2)]);
     }
 
     #[test]
-    fn the_caller_is_asked_and_the_threads_are_told() {
+    fn cancellation_is_polled_by_the_caller_and_forwarded_to_threads() {
         let caller = std::thread::current().id();
         let ask = || {
             assert_eq!(std::thread::current().id(), caller);
             true
         };
-        let made = on_threads(2, Cancel::when(&ask), |_, cancel| {
+        let results = on_threads(2, Cancel::when(&ask), |_, cancel| {
             while cancel.check().is_ok() {
                 std::thread::yield_now();
             }
         });
-        assert_eq!(made, [Some(()), Some(())]);
+        assert_eq!(results, [Some(()), Some(())]);
     }
 }

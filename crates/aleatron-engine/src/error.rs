@@ -1,4 +1,4 @@
-//! What can go wrong with layers, networks and graphs.
+//! The error type of layers, networks and graphs.
 
 use aleatron_core::Quantity;
 use std::io;
@@ -7,27 +7,28 @@ use std::path::PathBuf;
 /// The result of every fallible operation of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the place and the value at fault.
+/// An error, with the location and the value at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument of the engine is at fault, or a backend: which quantity, where, and its value.
+    /// An invalid argument of the engine, or a backend error, with the quantity, the index and the
+    /// value.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// No device has this name.
+    /// The name of a device is unknown.
     #[error(
         "there is no device \"{name}\"; devices are auto, cpu, gpu, gpu:0, gpu:1, …, cuda, cuda:1, …, or several of them separated by commas"
     )]
     UnknownDevice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
-    /// No known shape of networks has this name.
+    /// The name of a network shape is unknown.
     #[error("there is no network \"{name}\"; there are {}", known.join(", "))]
     UnknownShape {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The known names.
         known: Vec<String>,
     },
     /// A file could not be read or written.
@@ -35,26 +36,26 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file is not of its format.
+    /// A file violates its format.
     #[error("{file}: {reason}")]
     Format {
-        /// Which file.
+        /// The name of the file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
 
-    /// A graph or its file is at fault.
+    /// A graph or its file is invalid.
     #[error(transparent)]
     Graph(#[from] aleatron_graph::Error),
 
     /// Integer arithmetic does not support nodes between two layers that run as streams.
     #[error("integer arithmetic does not support {}", list(nodes))]
     NoIntegerForm {
-        /// All of them.
+        /// All unsupported nodes.
         nodes: Vec<RefusedNode>,
     },
 
@@ -62,48 +63,48 @@ pub enum Error {
     /// A network needs at least one layer.
     #[error("a network needs at least one layer")]
     NoLayers,
-    /// Something in one layer is at fault.
+    /// An error of one layer.
     #[error("layer {layer} ({name}): {source}")]
     Layer {
         /// The index of the layer.
         layer: usize,
         /// Its name.
         name: String,
-        /// What is at fault.
+        /// The error.
         source: Box<Error>,
     },
     /// A scale is not positive and finite.
     #[error("{what} is {value}, not positive and finite")]
     Scale {
-        /// Which scale.
+        /// The scale.
         what: Quantity,
         /// Its value.
         value: f64,
     },
-    /// Two layers have one name, so they cannot be told apart.
+    /// Two layers have the same name.
     #[error("layers {first} and {second} are both called \"{name}\"")]
     RepeatedName {
         /// The earlier layer.
         first: usize,
         /// The later one.
         second: usize,
-        /// Their name.
+        /// The name.
         name: String,
     },
-    /// No layer has this name.
+    /// The name of a layer is unknown.
     #[error("there is no layer \"{name}\"; the layers are {}", known.join(", "))]
     UnknownLayer {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The layers there are.
+        /// The names of all layers.
         known: Vec<String>,
     },
-    /// A setting cannot be read.
+    /// A setting is invalid.
     #[error("\"{text}\" is not a setting: {reason}")]
     Setting {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
     /// Faults are at a site of streams in a layer that multiplies integers.
@@ -116,13 +117,13 @@ pub enum Error {
         /// The integers of the layer.
         bits: aleatron_core::generator::IntegerBits,
     },
-    /// Faults are at a site that only a circuit with integers between layers has.
+    /// Faults are at a site that exists only with integer inter-layer arithmetic.
     #[error("faults of {site}: there are none in floating point; use integer arithmetic")]
     NoFaultSite {
         /// The site.
         site: aleatron_core::fault::FaultSite,
     },
-    /// A layer with settings of its own runs in binary.
+    /// A layer with separate settings runs in binary.
     #[error("layer \"{name}\" runs in binary: it has no stream settings")]
     BinaryLayer {
         /// The name of the layer.
@@ -140,17 +141,17 @@ pub enum Error {
         /// The name of the input.
         input: String,
     },
-    /// A graph takes a fixed number of samples that cannot run apart.
+    /// A graph takes a fixed number of samples that cannot run separately.
     #[error(
-        "the graph takes {batch} samples at a time, which cannot run apart: give a multiple of {batch} samples, not {samples}"
+        "the graph takes {batch} samples at a time, which cannot run separately: give a multiple of {batch} samples, not {samples}"
     )]
     PartialBatch {
-        /// The samples given.
+        /// The number of given samples.
         samples: usize,
-        /// The samples of a run.
+        /// The number of samples of a run.
         batch: usize,
     },
-    /// A feature is not finite, or outside what a layer can encode.
+    /// A feature is not finite, or outside the interval of a layer.
     #[error("sample {sample}, feature {feature} is {value}, {}", outside(*.low, *.high))]
     Feature {
         /// The sample.
@@ -169,13 +170,13 @@ pub enum Error {
     RaggedSamples {
         /// The number of values.
         values: usize,
-        /// The features of a sample.
+        /// The number of features of a sample.
         features: usize,
     },
-    /// Tensors that no layer has a use for.
+    /// Tensors are not used by any layer.
     #[error("no layer uses {}; names are PREFIX.weight and PREFIX.bias", tensors.join(", "))]
     UnknownTensors {
-        /// Their names.
+        /// The names of the tensors.
         tensors: Vec<String>,
     },
     /// A tensor has the wrong shape.
@@ -185,21 +186,21 @@ pub enum Error {
         layer: usize,
         /// The tensor.
         tensor: String,
-        /// What it should be.
+        /// The expected shape.
         expected: String,
-        /// What it is.
+        /// The actual shape.
         actual: Vec<usize>,
     },
 }
 
-/// A node that something cannot be done with.
+/// A node that an operation does not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNode {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Its operator.
+    /// The operator of the node.
     pub operator: String,
-    /// Why, where the operator alone does not say it.
+    /// The reason, if the operator alone does not explain it.
     pub reason: String,
 }
 
@@ -224,12 +225,12 @@ impl From<aleatron_cpu::Error> for Error {
 }
 
 impl Error {
-    /// The error of a file.
+    /// Creates the error of a file.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File { path: path.into(), source }
     }
 
-    /// Returns an error of some samples as one of all samples, `first` of which are before them.
+    /// Shifts the sample index of an error by `first`.
     pub(crate) fn shifted(self, first: usize) -> Self {
         match self {
             Self::Feature { sample, feature, value, low, high } => {
@@ -242,7 +243,7 @@ impl Error {
         }
     }
 
-    /// The error of the engine at the bottom of this one, if there is one.
+    /// Returns the core error at the root of this one, if any.
     #[must_use]
     pub fn core(&self) -> Option<&aleatron_core::Error> {
         match self {
@@ -253,8 +254,8 @@ impl Error {
     }
 }
 
-/// Describes the interval that a feature is outside of. If any finite number would do, there is no
-/// remedy to name.
+/// Describes the interval that a feature is outside of. If any finite number is valid, there is no
+/// remedy.
 fn outside(low: f64, high: f64) -> String {
     match (low, high) {
         (f64::MIN, f64::MAX) => "not a finite number".to_owned(),

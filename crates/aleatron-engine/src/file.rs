@@ -1,25 +1,25 @@
-//! Writing files so that no reader ever sees half of one, and nothing is lost where writing fails.
+//! Atomic replacement of files: readers never see a partial file, and a failed write loses nothing.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` beside `path` and then puts them in its place.
+/// Writes `bytes` to a temporary file and renames it to `path`.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = beside(path)?;
+    let temporary = temporary_path(path)?;
     let written = std::fs::File::create(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
     let replaced = written.and_then(|()| std::fs::rename(&temporary, path));
     if replaced.is_err() {
-        // Nothing can be done where even this fails.
+        // A failure to clean up is ignored.
         let _ = std::fs::remove_file(&temporary);
     }
     replaced
 }
 
-/// A name in the same folder that no other thread or process uses.
-fn beside(path: &Path) -> io::Result<PathBuf> {
+/// Returns a name in the same folder that no other thread or process uses.
+fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = path
@@ -36,14 +36,14 @@ mod tests {
     use super::replace;
 
     #[test]
-    fn files_are_replaced_whole_and_nothing_is_left_behind() {
+    fn replace_is_atomic_and_leaves_no_temporary_file() {
         let folder = std::env::temp_dir().join(format!("aleatron-replace-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("a.v1");
         replace(&file, b"one").unwrap();
         replace(&file, b"two").unwrap();
         assert_eq!(std::fs::read(&file).unwrap(), b"two");
-        // A folder in the way: an error, and no temporary file.
+        // A folder at the path: an error, and no temporary file.
         let blocked = folder.join("blocked");
         std::fs::create_dir_all(blocked.join("inside")).unwrap();
         assert!(replace(&blocked, b"x").is_err());

@@ -1,8 +1,8 @@
-//! Layers: weights as streams, kept where the layer runs; inputs as streams, made for each call.
+//! Layers: weights are encoded once and stay on the device; inputs are encoded in each call.
 //!
-//! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, whether of
-//! one sample, a batch, or streams that are encoded, comes down to one operation: count, for each
-//! sample and neuron, the ones (or matches) of input and weight streams.
+//! A [`StreamLayer`] is a [`LayerSpec`] with its weights on a [`Backend`]. Every call, for one
+//! sample, a batch, or encoded streams, is one operation: count, for each sample and neuron, the
+//! ones (or matches) of input and weight streams.
 
 use crate::backend::{
     self, Backend, Batch, CountMethod, Device, DeviceBatch, Inputs, KernelTime, PrepareOptions,
@@ -20,14 +20,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The seed of a layer's weights where none is given.
+/// The default seed of a layer's weights.
 pub const DEFAULT_WEIGHT_SEED: u64 = 24301;
 
 /// A layer of stochastic neurons.
 ///
-/// Its weight streams are made once and kept. A call makes the input streams of its seed and
-/// counts; the same seed gives the same bits, whatever the device, the tier, the threads or the
-/// batch.
+/// Its weight streams are encoded once and retained. A call encodes the input streams of its seed
+/// and counts; the same seed gives the same bits, on any device, tier, number of threads or batch.
 ///
 /// ```
 /// use aleatron_engine::StreamLayer;
@@ -44,28 +43,26 @@ pub struct StreamLayer {
     max_batch: usize,
     warnings: Vec<Warning>,
     backend: Arc<dyn Backend>,
-    prepared: Kept,
-    /// For streams that are encoded, where the layer counts from tables; prepared with the first
-    /// of them.
-    bits: Kept,
+    prepared: PreparedSlot,
+    /// Prepared with the first encoded streams, if the layer otherwise counts from tables.
+    bits: PreparedSlot,
 }
 
 /// The layer on its backend, once it is prepared.
 #[derive(Debug, Default)]
-struct Kept(RwLock<Option<Arc<dyn PreparedLayer>>>);
+struct PreparedSlot(RwLock<Option<Arc<dyn PreparedLayer>>>);
 
-impl Kept {
+impl PreparedSlot {
     fn new(prepared: Box<dyn PreparedLayer>) -> Self {
         Self(RwLock::new(Some(prepared.into())))
     }
 
-    /// The layer, if it was prepared.
+    /// Returns the layer, if it was prepared.
     fn get(&self) -> Option<Arc<dyn PreparedLayer>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The layer, prepared by `prepare` unless it is there with its device, or another thread has
-    /// been quicker.
+    /// Returns the prepared layer, preparing it if no thread has done so or if its device was lost.
     fn get_or_prepare(
         &self,
         prepare: impl FnOnce() -> aleatron_core::Result<Box<dyn PreparedLayer>>,
@@ -73,24 +70,24 @@ impl Kept {
         if let Some(layer) = self.get().filter(|layer| !layer.is_lost()) {
             return Ok(layer);
         }
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
+        let mut slot = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match &*slot {
             Some(layer) if !layer.is_lost() => Ok(Arc::clone(layer)),
-            _ => Ok(Arc::clone(kept.insert(prepare()?.into()))),
+            _ => Ok(Arc::clone(slot.insert(prepare()?.into()))),
         }
     }
 }
 
 impl StreamLayer {
-    /// Starts a layer in which every neuron sees every input.
+    /// Starts a layer in which every neuron is connected to every input.
     #[must_use]
     pub fn dense(n_inputs: usize, n_neurons: usize) -> LayerBuilder {
         Self::of(Topology::Dense { n_inputs, n_neurons })
     }
 
-    /// Starts a layer in which a neuron sees the inputs it is connected to, and costs no more than
-    /// that. A connection has the weight stream that the dense layer of the same seed has
-    /// there, so a fully connected one counts what the dense one does:
+    /// Starts a layer whose neurons have separate lists of inputs, with a cost proportional to the
+    /// connections. A connection has the weight stream of the same connection in the dense layer of
+    /// the same seed, so a fully connected layer has the counts of the dense one:
     ///
     /// ```
     /// use aleatron_core::Connections;
@@ -106,10 +103,10 @@ impl StreamLayer {
         Self::of(Topology::Sparse(connections.into()))
     }
 
-    /// Starts a convolution. An input has one stream in a sample, used at every position and
-    /// channel; a weight has one in the layer. Samples are images by channel, row and column,
-    /// and so are the counts; weights are those of the kernels, by output channel, channel of
-    /// its group, row and column.
+    /// Starts a convolution. An input has one stream per sample, used at every position and
+    /// channel; a weight has one stream. Samples are images by channel, row and column, and so are
+    /// the counts; weights are those of the kernels, by output channel, channel of its group, row
+    /// and column.
     ///
     /// ```
     /// use aleatron_core::Convolution;
@@ -131,49 +128,48 @@ impl StreamLayer {
         LayerBuilder::new(TopologyChoice::Checked(topology))
     }
 
-    /// Everything but the weights that decides its counts.
+    /// Returns everything except the weights that determines its counts.
     #[must_use]
     pub fn spec(&self) -> &LayerSpec {
         &self.spec
     }
 
-    /// The weights, row-major of neurons by inputs, one per connection in their order, or of output
-    /// channels by taps.
+    /// Returns the weights, row-major of neurons by inputs, one per connection in their order, or
+    /// of output channels by taps.
     #[must_use]
     pub fn weights(&self) -> &[f64] {
         self.weights.values()
     }
 
-    /// The device asked for.
+    /// Returns the requested device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The name of the backend that a batch of `n_samples` runs on; `None` where [`Device::Auto`]
-    /// has yet to measure it.
+    /// Returns the name of the backend that runs a batch of `n_samples`; `None` if [`Device::Auto`]
+    /// has not measured it yet.
     #[must_use]
     pub fn backend_for(&self, n_samples: usize) -> Option<String> {
         self.prepared.get()?.backend_for(n_samples)
     }
 
-    /// What is wrong with the generators, if anything is known to be.
+    /// Returns warnings about the generators.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// What a user should know of how it runs, such as a device that [`Device::Auto`] could not
-    /// use.
+    /// Returns notes for the user, such as a device that [`Device::Auto`] could not use.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.prepared.get().map_or_else(Vec::new, |layer| layer.notes())
     }
 
-    /// The counts of one sample, one per neuron.
+    /// Counts one sample. Returns one count per neuron.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where there is not one value per input, and as
+    /// Returns [`CoreError::Mismatch`] unless there is one value per input, and errors as for
     /// [`Self::counts_batch`].
     pub fn counts(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.n_inputs(), values.len());
@@ -183,8 +179,8 @@ impl StreamLayer {
         self.counts_batch(values, seed)
     }
 
-    /// The counts of a batch, row-major of samples by neurons; `values` are samples by inputs.
-    /// Shared sequences do not depend on the seed.
+    /// Counts a batch, row-major of samples by neurons; `values` are samples by inputs. Shared
+    /// sequences do not depend on the seed.
     ///
     /// ```
     /// use aleatron_core::SampleSeed;
@@ -198,32 +194,31 @@ impl StreamLayer {
     /// ```
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the values are not whole samples, [`CoreError::OutOfRange`] with
-    /// the first value outside the interval of the polarity, [`CoreError::TooLarge`] past 2^32
-    /// samples, [`CoreError::Memory`] where the counts do not fit, [`CoreError::Backend`] where
-    /// the device fails.
+    /// Returns [`CoreError::Ragged`] unless the values are whole samples, [`CoreError::OutOfRange`]
+    /// with the first value outside the interval of the polarity, [`CoreError::TooLarge`] above
+    /// 2^32 samples, [`CoreError::Memory`] if the counts do not fit, [`CoreError::Backend`] if the
+    /// device fails.
     pub fn counts_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<u64>> {
         self.count(&Batch::values(values, seed.into()), Cancel::NEVER)
     }
 
-    /// Counts a batch and returns the time of each kernel of the device; none on a device that does
-    /// not time them.
+    /// Counts a batch and returns the time of each kernel of the device, or no times if the device
+    /// does not measure them.
     ///
     /// # Errors
-    /// As [`Self::counts_batch`].
+    /// As for [`Self::counts_batch`].
     pub fn profile(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<KernelTime>> {
         let batch = Batch::values(values, seed.into());
         backend::check_fork(&self.device)?;
         Ok(self.prepared_for(&batch, Cancel::NEVER)?.profile(&batch, Cancel::NEVER)?)
     }
 
-    /// The counts of streams that are encoded, row-major of samples by neurons; see
-    /// [`encode_inputs`].
+    /// Counts encoded streams, row-major of samples by neurons; see [`encode_inputs`].
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where the streams have another length, [`CoreError::Ragged`] where
-    /// they are not whole samples, [`CoreError::DirtyTail`] where one has ones past its length,
-    /// and as [`Self::counts_batch`].
+    /// Returns [`CoreError::Mismatch`] if the streams have another length, [`CoreError::Ragged`]
+    /// unless they are whole samples, [`CoreError::DirtyTail`] for ones beyond the length, and
+    /// errors as for [`Self::counts_batch`].
     pub fn counts_encoded(&self, streams: &StreamMatrix) -> Result<Vec<u64>> {
         let (expected, actual) = (self.spec.length().bits(), streams.length().bits());
         if expected != actual {
@@ -232,8 +227,8 @@ impl StreamLayer {
         self.count(&Batch::streams(streams.words()), Cancel::NEVER)
     }
 
-    /// The counts of streams that are encoded and have signs, one for each stream: `negative` says
-    /// which of them count down.
+    /// Counts encoded streams with signs, one for each stream: `negative` marks the streams that
+    /// count down.
     ///
     /// ```
     /// use aleatron_core::{Length, Polarity};
@@ -246,8 +241,8 @@ impl StreamLayer {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::counts_encoded`], and [`CoreError::Mismatch`] where there is not one sign per
-    /// stream or the layer has none.
+    /// As for [`Self::counts_encoded`], and [`CoreError::Mismatch`] unless there is one sign per
+    /// stream or if the layer has none.
     pub fn counts_encoded_signed(
         &self,
         streams: &StreamMatrix,
@@ -260,14 +255,14 @@ impl StreamLayer {
         self.count(&Batch::signed_streams(streams.words(), negative), Cancel::NEVER)
     }
 
-    /// The counts of any batch, row-major of samples by neurons, unless cancelled on the way.
+    /// Counts any batch, row-major of samples by neurons, with cancellation.
     ///
     /// # Errors
-    /// As [`PreparedLayer::counts`].
+    /// As for [`PreparedLayer::counts`].
     pub fn count(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
         backend::check_fork(&self.device)?;
         match self.prepared_for(batch, cancel)?.counts(batch, cancel) {
-            // Lost on the way: the next device may live.
+            // Lost during the call: the next device may work.
             Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
                 Ok(self.prepared_for(batch, cancel)?.counts(batch, cancel)?)
             }
@@ -275,53 +270,53 @@ impl StreamLayer {
         }
     }
 
-    /// Counts arrays in the memory of the layer's device, and leaves the results there, unless
-    /// cancelled on the way. All is done when this returns. Devices of CUDA can do so.
+    /// Counts arrays in device memory, and leaves the results there, with cancellation. All work is
+    /// complete on return. CUDA devices support it.
     ///
     /// # Errors
-    /// As [`PreparedLayer::counts_on_device`].
+    /// As for [`PreparedLayer::counts_on_device`].
     pub fn count_on_device(&self, batch: &mut DeviceBatch<'_>, cancel: Cancel<'_>) -> Result<()> {
         backend::check_fork(&self.device)?;
         let values = Batch::values(&[], batch.seed);
         Ok(self.prepared_for(&values, cancel)?.counts_on_device(batch, cancel)?)
     }
 
-    /// The values of [`Self::counts`].
+    /// Returns the values of [`Self::counts`].
     ///
     /// # Errors
-    /// As [`Self::counts`].
+    /// As for [`Self::counts`].
     pub fn forward(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
         Ok(self.decode(&self.counts(values, seed)?))
     }
 
-    /// The values of [`Self::counts_batch`].
+    /// Returns the values of [`Self::counts_batch`].
     ///
     /// # Errors
-    /// As [`Self::counts_batch`].
+    /// As for [`Self::counts_batch`].
     pub fn forward_batch(&self, values: &[f64], seed: impl Into<SampleSeed>) -> Result<Vec<f64>> {
         Ok(self.decode(&self.counts_batch(values, seed)?))
     }
 
-    /// The values of [`Self::counts_encoded`].
+    /// Returns the values of [`Self::counts_encoded`].
     ///
     /// # Errors
-    /// As [`Self::counts_encoded`].
+    /// As for [`Self::counts_encoded`].
     pub fn forward_encoded(&self, streams: &StreamMatrix) -> Result<Vec<f64>> {
         Ok(self.decode(&self.counts_encoded(streams)?))
     }
 
-    /// The values of counts, row-major of samples by neurons.
+    /// Decodes counts, row-major of samples by neurons.
     #[must_use]
     pub fn decode(&self, counts: &[u64]) -> Vec<f64> {
         self.spec.decode_all(counts)
     }
 
-    /// Replaces all weights. They are encoded first: on an error the old ones stay.
+    /// Replaces all weights. They are encoded first: an error leaves the old ones unchanged.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] where there are not as many as the layer has,
-    /// [`CoreError::OutOfRange`] with the first one outside the interval of the polarity,
-    /// [`CoreError::Memory`] and [`CoreError::Backend`] where there is no room.
+    /// Returns [`CoreError::Mismatch`] for a wrong number of weights, [`CoreError::OutOfRange`]
+    /// with the first weight outside the interval of the polarity, [`CoreError::Memory`] and
+    /// [`CoreError::Backend`] if memory is exhausted.
     pub fn set_weights(&mut self, weights: &[f64]) -> Result<()> {
         let weights = Weights::new(&self.spec, weights.to_vec())?;
         let options = PrepareOptions {
@@ -329,35 +324,35 @@ impl StreamLayer {
             max_batch: self.max_batch,
             cancel: Cancel::NEVER,
         };
-        self.prepared = Kept::new(self.backend.prepare(&self.spec, &weights, &options)?);
-        self.bits = Kept::default();
+        self.prepared = PreparedSlot::new(self.backend.prepare(&self.spec, &weights, &options)?);
+        self.bits = PreparedSlot::default();
         self.weights = weights;
         Ok(())
     }
 
-    /// The packed weight streams, one per weight in their order, encoded anew on the CPU.
+    /// Encodes the packed weight streams on the CPU, one per weight in their order.
     ///
     /// # Errors
-    /// [`CoreError::Memory`] where they do not fit.
+    /// Returns [`CoreError::Memory`] if they do not fit.
     pub fn weight_streams(&self) -> Result<StreamMatrix> {
         Ok(crate::backend::host()?.weight_streams(&self.spec, &self.weights)?)
     }
 
-    /// The layer on its backend, prepared again on a device that is opened anew where the last one
+    /// Returns the layer on its backend, prepared again on a newly opened device if the last one
     /// was lost.
     fn prepared_for(
         &self,
         batch: &Batch<'_>,
         cancel: Cancel<'_>,
     ) -> Result<Arc<dyn PreparedLayer>> {
-        let (kept, method) = match (batch.inputs, self.method.resolve(&self.spec)?) {
+        let (slot, method) = match (batch.inputs, self.method.resolve(&self.spec)?) {
             (Inputs::Streams(_) | Inputs::SignedStreams { .. }, CountMethod::Tables) => {
                 (&self.bits, CountMethod::Bits)
             }
             _ => (&self.prepared, self.method),
         };
         let options = PrepareOptions { method, max_batch: self.max_batch, cancel };
-        kept.get_or_prepare(|| self.backend.prepare(&self.spec, &self.weights, &options))
+        slot.get_or_prepare(|| self.backend.prepare(&self.spec, &self.weights, &options))
     }
 }
 
@@ -370,7 +365,7 @@ impl fmt::Debug for StreamLayer {
     }
 }
 
-/// A layer to be. Every setting has a default; [`Self::build`] checks them all.
+/// The settings of a layer. Every setting has a default; [`Self::build`] checks them all.
 #[derive(Debug, Clone)]
 pub struct LayerBuilder {
     topology: TopologyChoice,
@@ -420,42 +415,41 @@ impl LayerBuilder {
         }
     }
 
-    /// Streams of this many bits; 1024 if not given.
+    /// Sets the stream length in bits; 1024 by default.
     #[must_use]
     pub fn length(self, length: usize) -> Self {
         Self { length, ..self }
     }
 
-    /// Streams of this polarity; unipolar if not given.
+    /// Sets the polarity of the streams; unipolar by default.
     #[must_use]
     pub fn polarity(self, polarity: Polarity) -> Self {
         Self { polarity, ..self }
     }
 
-    /// Bipolar streams, for values in [-1, 1].
+    /// Selects bipolar streams, for values in [-1, 1].
     #[must_use]
     pub fn bipolar(self) -> Self {
         self.polarity(Polarity::Bipolar)
     }
 
-    /// Signed streams, for values in [-1, 1]: a sign and the stream of a magnitude. A product near
-    /// zero is a stream of few ones, where a bipolar one is a fair coin, so signed sums are
-    /// much less noisy.
+    /// Selects signed streams, for values in [-1, 1]: a sign and the stream of a magnitude. A
+    /// product near zero is a stream of few ones instead of a fair coin as in bipolar encoding, so
+    /// signed sums are much less noisy.
     #[must_use]
     pub fn signed(self) -> Self {
         self.polarity(Polarity::Signed)
     }
 
-    /// The seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] if not
-    /// given.
+    /// Sets the seed of Bernoulli weight streams and of random weights; [`DEFAULT_WEIGHT_SEED`] by
+    /// default.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Bits from this generator; Bernoulli streams if not given. One operand may have random bits
-    /// and the other a sequence: `bernoulli+sobol:2` draws the inputs, `sobol:1+bernoulli` the
-    /// weights.
+    /// Sets the generator; Bernoulli streams by default. One operand may have random bits and the
+    /// other a sequence: `bernoulli+sobol:2` draws the inputs, `sobol:1+bernoulli` the weights.
     ///
     /// ```
     /// use aleatron_engine::StreamLayer;
@@ -468,37 +462,38 @@ impl LayerBuilder {
         Self { generator: Generator::Named(generator), ..self }
     }
 
-    /// Bits from these shared sequences, with the sharing they name.
+    /// Sets the shared sequences, with their sharing.
     #[must_use]
     pub fn sequences(self, pairing: Pairing) -> Self {
         self.encoding(Encoding::Sequences(pairing))
     }
 
-    /// Bits from where another layer has them: its seed, sequences and sharing.
+    /// Sets the encoding of another layer: its seed, sequences and sharing.
     #[must_use]
     pub fn encoding(self, encoding: Encoding) -> Self {
         Self { generator: Generator::Given(encoding), ..self }
     }
 
-    /// The width of a named generator's sequences; fitted to the length if not given.
+    /// Sets the width of a named generator's sequences; chosen by the length by default.
     #[must_use]
     pub fn width(self, width: impl Into<WidthChoice>) -> Self {
         Self { width: width.into(), ..self }
     }
 
-    /// How a named generator's sequences are shared; one for all if not given.
+    /// Sets the sharing of a named generator's sequences; one for all by default.
     #[must_use]
     pub fn sharing(self, sharing: Sharing) -> Self {
         Self { sharing, ..self }
     }
 
-    /// The layer's place in a network; on its own if not given.
+    /// Sets the layer's index in a network; a single layer by default.
     #[must_use]
     pub fn at(self, index: LayerIndex) -> Self {
         Self { index, ..self }
     }
 
-    /// These neurons alone: each has the weights and bits that it has in the whole layer.
+    /// Restricts the layer to these neurons, which have the same weights and bits as in the whole
+    /// layer.
     ///
     /// ```
     /// use aleatron_engine::StreamLayer;
@@ -513,47 +508,49 @@ impl LayerBuilder {
         Self { neurons: Some(neurons), ..self }
     }
 
-    /// These weights, row-major of neurons by inputs, one per connection, or of output channels by
-    /// taps; random ones, uniform over the polarity's interval, if not given.
+    /// Sets the weights, row-major of neurons by inputs, one per connection, or of output channels
+    /// by taps; by default random, uniform over the polarity's interval.
     #[must_use]
     pub fn weights(self, weights: &[f64]) -> Self {
         Self { weights: Some(weights.to_vec()), ..self }
     }
 
-    /// On this device; the CPU if not given.
+    /// Sets the device; the CPU by default.
     #[must_use]
     pub fn device(self, device: Device) -> Self {
         Self { device, ..self }
     }
 
-    /// How shared sequences are counted; the faster way if not given.
+    /// Sets how shared sequences are counted; the faster method by default.
     #[must_use]
     pub fn method(self, method: CountMethod) -> Self {
         Self { method, ..self }
     }
 
-    /// The batch to keep buffers for; 256 if not given. Larger ones run in more pieces.
+    /// Sets the batch size to allocate buffers for; 256 by default. Larger batches run in more
+    /// chunks.
     #[must_use]
     pub fn max_batch(self, max_batch: usize) -> Self {
         Self { max_batch, ..self }
     }
 
-    /// Makes the layer.
+    /// Builds the layer.
     ///
     /// # Errors
-    /// [`CoreError::Zero`] for a size of 0, [`CoreError::TooLarge`] for one past its limit or a
-    /// generator with too few sequences, [`CoreError::Mismatch`] and [`CoreError::OutOfRange`]
-    /// for the weights, [`CoreError::Memory`] with the bytes the layer would take where it does
-    /// not fit, [`CoreError::Backend`] where the device is not there or cannot hold the layer.
+    /// Returns [`CoreError::Zero`] for a size of 0, [`CoreError::TooLarge`] for a size above its
+    /// limit or a generator with too few sequences, [`CoreError::Mismatch`] and
+    /// [`CoreError::OutOfRange`] for the weights, [`CoreError::Memory`] with the bytes of the layer
+    /// if it does not fit, [`CoreError::Backend`] if the device is missing or cannot hold the
+    /// layer.
     pub fn build(self) -> Result<StreamLayer> {
-        self.build_unless(Cancel::NEVER)
+        self.build_with(Cancel::NEVER)
     }
 
-    /// As [`Self::build`], unless cancelled on the way.
+    /// Builds the layer as [`Self::build`], with cancellation.
     ///
     /// # Errors
-    /// As [`Self::build`], and [`CoreError::Cancelled`].
-    pub fn build_unless(self, cancel: Cancel<'_>) -> Result<StreamLayer> {
+    /// As for [`Self::build`], and [`CoreError::Cancelled`].
+    pub fn build_with(self, cancel: Cancel<'_>) -> Result<StreamLayer> {
         let length = Length::new(self.length)?;
         let encoding = match self.generator {
             Generator::Named(name) => {
@@ -578,7 +575,7 @@ impl LayerBuilder {
             return Err(CoreError::Zero(Quantity::Samples).into());
         }
         let device = self.device.resolved()?;
-        // Without the device, nothing is made for it.
+        // Without the device, nothing is created for it.
         let backend = backend::open(&device)?;
         let streams = if device.may_use_host_memory() { spec.weight_words() } else { 0 };
         memory::check((spec.n_weights() as u128 + streams as u128) * 8, Quantity::Weights)?;
@@ -596,13 +593,13 @@ impl LayerBuilder {
             max_batch: self.max_batch,
             warnings,
             backend,
-            prepared: Kept::new(prepared),
-            bits: Kept::default(),
+            prepared: PreparedSlot::new(prepared),
+            bits: PreparedSlot::default(),
         })
     }
 }
 
-/// What is known to be wrong with the generators of a layer.
+/// Returns warnings about the generators of a layer.
 pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
     let pairing = match spec.encoding() {
         Encoding::Sequences(pairing) => pairing,
@@ -623,8 +620,8 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
     Ok(warnings)
 }
 
-/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as a layer
-/// on its own draws them; of signed ones, the streams of their magnitudes.
+/// Encodes inputs once, for several layers to share: row-major samples by inputs, drawn as by a
+/// single layer; for signed inputs, the streams of their magnitudes.
 ///
 /// ```
 /// use aleatron_core::{Length, Polarity};
@@ -639,9 +636,9 @@ pub(crate) fn warnings(spec: &LayerSpec) -> Result<Vec<Warning>> {
 /// ```
 ///
 /// # Errors
-/// [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the interval
-/// of `polarity`, [`CoreError::Ragged`] where the values are not whole samples,
-/// [`CoreError::TooLarge`] past 2^32 samples, [`CoreError::Memory`] where the streams do not fit.
+/// Returns [`CoreError::Zero`] without inputs, [`CoreError::OutOfRange`] for a value outside the
+/// interval of `polarity`, [`CoreError::Ragged`] unless the values are whole samples,
+/// [`CoreError::TooLarge`] above 2^32 samples, [`CoreError::Memory`] if the streams do not fit.
 pub fn encode_inputs(
     values: &[f64],
     n_inputs: usize,
@@ -660,14 +657,14 @@ pub fn encode_inputs(
 
 #[cfg(test)]
 impl StreamLayer {
-    /// A layer of one input and one neuron on a backend.
+    /// Creates a layer of one input and one neuron on a backend.
     pub(crate) fn of_backend(backend: crate::backend::fake::FakeBackend) -> Result<Self> {
         let encoding = Encoding::Bernoulli { seed: 1 };
         let spec = LayerSpec::dense(1, 1, Length::new(64)?, Polarity::Unipolar, encoding)?;
         let (weights, options) = (Weights::new(&spec, vec![0.5])?, PrepareOptions::default());
-        let prepared = Kept::new(backend.prepare(&spec, &weights, &options)?);
+        let prepared = PreparedSlot::new(backend.prepare(&spec, &weights, &options)?);
         let (device, method, max_batch) = (Device::Cpu, options.method, options.max_batch);
-        let (warnings, backend, bits) = (Vec::new(), Arc::new(backend), Kept::default());
+        let (warnings, backend, bits) = (Vec::new(), Arc::new(backend), PreparedSlot::default());
         Ok(Self { spec, weights, device, method, max_batch, warnings, backend, prepared, bits })
     }
 }
@@ -682,25 +679,25 @@ mod tests {
         FakeLayer::new(name, Ok(vec![5]))
     }
 
-    /// A layer that is lost is prepared again, unless another thread has been quicker.
+    /// A lost layer is prepared again, unless another thread was faster.
     #[test]
-    fn layers_are_prepared_once_for_every_device_they_lose() {
-        let name = |kept: &Kept| {
-            let layer = kept.get_or_prepare(|| Ok(Box::new(fake("second")))).unwrap();
+    fn layers_are_prepared_once_per_lost_device() {
+        let name = |slot: &PreparedSlot| {
+            let layer = slot.get_or_prepare(|| Ok(Box::new(fake("second")))).unwrap();
             layer.backend_for(1).unwrap()
         };
-        let kept = Kept::new(Box::new(fake("first")));
-        assert_eq!(name(&kept), "first");
-        let kept = Kept::new(Box::new(fake("first").lost([true, true])));
-        assert_eq!((name(&kept), name(&kept)), ("second".to_owned(), "second".to_owned()));
-        // Lost at the first look; at the second, one that is not is there.
-        let kept = Kept::new(Box::new(fake("first").lost([true, false])));
-        assert_eq!(name(&kept), "first");
-        assert_eq!(name(&Kept::default()), "second");
+        let slot = PreparedSlot::new(Box::new(fake("first")));
+        assert_eq!(name(&slot), "first");
+        let slot = PreparedSlot::new(Box::new(fake("first").lost([true, true])));
+        assert_eq!((name(&slot), name(&slot)), ("second".to_owned(), "second".to_owned()));
+        // Lost at the first check; at the second, another thread has prepared it.
+        let slot = PreparedSlot::new(Box::new(fake("first").lost([true, false])));
+        assert_eq!(name(&slot), "first");
+        assert_eq!(name(&PreparedSlot::default()), "second");
     }
 
     #[test]
-    fn what_is_lost_on_the_way_is_counted_again() {
+    fn batch_of_a_lost_device_is_counted_again() {
         let counts = |first: CoreError, next: &[&'static str]| {
             let first = FakeLayer::new("first", Err(first)).lost([false, true, true]);
             let backend =

@@ -1,12 +1,12 @@
-//! Layers and networks as streams of random bits, on any processor.
+//! Layers and networks as stochastic bitstreams, on any processor.
 //!
 //! - [`StreamLayer`]: a layer over given or random weights, of any kind, on any [`Device`];
 //! - [`network`]: networks, their files, and how they are calibrated;
 //! - [`stream`]: networks as streams;
 //! - [`backend`]: the processors that all of them run on.
 //!
-//! What bits mean is in `aleatron-core`; how accurate a network is as streams, `aleatron-eval`
-//! finds. The crate `aleatron` has all of them together.
+//! `aleatron-core` is the specification of the bits; `aleatron-eval` measures the accuracy of
+//! networks as streams. The crate `aleatron` re-exports all of them.
 #![forbid(unsafe_code)]
 
 pub mod backend;

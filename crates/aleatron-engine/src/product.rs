@@ -1,4 +1,4 @@
-//! A linear product of floating-point weights and inputs as streams.
+//! Linear products of floating-point weights and inputs as streams.
 
 use crate::backend::Batch;
 use crate::network::{LayerSettings, WeightScale, scaled_weights, weight_scales};
@@ -33,8 +33,8 @@ impl StreamProduct {
     /// Encodes weights, a row for each output; `seed` is that of Bernoulli streams of weights.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for settings that the layer cannot have, weights that are not
-    /// finite or do not fit, or a device that fails; [`aleatron_core::Error::Cancelled`].
+    /// Returns [`aleatron_core::Error`] for settings that the layer does not support, weights that
+    /// are not finite or do not fit, or a failing device; [`aleatron_core::Error::Cancelled`].
     #[expect(clippy::too_many_arguments, reason = "each is needed, and none has a default")]
     pub fn new(
         weights: &[f32],
@@ -57,7 +57,7 @@ impl StreamProduct {
             .at(index)
             .weights(&scaled_weights(weights, n_inputs, &rows))
             .device(device.clone())
-            .build_unless(cancel)?;
+            .build_with(cancel)?;
         let stage = FloatStage {
             bias: vec![0.0; rows.len()],
             scales: rows.iter().map(|scale| input_scale * scale).collect(),
@@ -87,8 +87,8 @@ impl StreamProduct {
     /// Returns the outputs of consecutive samples, and the number of inputs that saturated.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for inputs that are not whole samples or NaN, or a device that
-    /// fails.
+    /// Returns [`aleatron_core::Error`] for inputs that are not whole samples or NaN, or a failing
+    /// device.
     pub fn run(&self, inputs: &[f32], seed: SampleSeed) -> Result<(Vec<f64>, u64)> {
         let mut values = memory::with_capacity(inputs.len() as u128, Quantity::Inputs)?;
         values.extend(inputs.iter().map(|&x| f64::from(x)));

@@ -1,11 +1,11 @@
-//! How fast the GPU engine is, beside what the same device can do at best in the same run.
+//! Throughput of the GPU backend, compared with the peak of the same device in the same run.
 //!
 //! ```text
 //! cargo bench -p aleatron-gpu --bench gpu_bench -- [--case NAME]... [--sweep] [--quick] [--json]
 //! ```
 //! Each case first compares counts with the host, then measures. `ALEATRON_GPU`, `SC_GPU_ADAPTER`
-//! or `--adapter` names the adapter; the figures of a software adapter are no performance.
-//! `--sweep` compares kernel shapes, `--quick` shrinks layers.
+//! or `--adapter` names the adapter; the results of a software adapter say nothing about
+//! performance. `--sweep` compares kernel shapes, `--quick` shrinks layers.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ use aleatron_gpu::{
 const CASES: [&str; 9] =
     ["ceilings", "single", "large", "batch", "signed", "conv", "program", "encode", "transfer"];
 
-/// Neurons that are compared with the reference.
+/// Number of neurons that are compared with the reference.
 const CHECKED_NEURONS: usize = 8;
 
 struct Options {
@@ -70,7 +70,7 @@ fn options() -> Result<Options, String> {
             "--sweep" => options.sweep = true,
             "--quick" => options.quick = true,
             "--json" => options.json = true,
-            // What `cargo bench` adds.
+            // `cargo bench` adds it.
             "--bench" => {}
             other => {
                 return Err(format!("unknown argument {other}; cases are {}", CASES.join(", ")));
@@ -83,13 +83,13 @@ fn options() -> Result<Options, String> {
     }
 }
 
-/// One figure.
+/// One measurement.
 struct Row {
     case: &'static str,
     what: String,
     value: f64,
     unit: &'static str,
-    /// What it is held to: a ceiling measured in this run, or a goal.
+    /// The reference value: a peak measured in this run, or a goal.
     beside: Option<(String, f64)>,
 }
 
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
     if !bench.options.json {
         println!("{}", bench.context.info());
         if bench.context.info().kind == AdapterKind::Software {
-            println!("A software adapter: these figures are no performance.");
+            println!("A software adapter: these results say nothing about performance.");
         }
     }
     let run = |bench: &Bench, case: &str| {
@@ -180,13 +180,13 @@ impl Layer {
         Self { layer, weights: drawn, values }
     }
 
-    /// The samples `0..n` of the batch, as thresholds.
+    /// Returns the samples `0..n` of the batch, as thresholds.
     fn inputs(&self, n: usize) -> Vec<Threshold> {
         let values = &self.values[..n * self.layer.shape().n_inputs()];
         thresholds(values, Polarity::Unipolar, Quantity::Value).unwrap()
     }
 
-    /// Stops where a count differs from the host's; some neurons of some samples.
+    /// Panics if a count differs from the host's, for some neurons of some samples.
     fn check(&self, n_samples: usize) {
         let shape = *self.layer.shape();
         let (n, n_neurons) = (shape.n_inputs(), shape.n_neurons());
@@ -267,7 +267,7 @@ impl Conv {
         self.layer.counts_with(inputs, &self.negative, options).unwrap()
     }
 
-    /// Stops where a count of the first channel of the first or the last image differs from the
+    /// Panics if a count of the first channel of the first or the last image differs from the
     /// reference's.
     fn check(&self) {
         let counts = self.counts(CountOptions::default());
@@ -290,7 +290,7 @@ impl Conv {
     }
 }
 
-/// Streams of 1024 bits, plane by plane; `main` compares it with the reference.
+/// Encodes streams of 1024 bits, plane by plane; `main` compares it with the reference.
 fn encode_row(thresholds: &[Threshold], first: StreamAddress) -> Vec<u32> {
     let mut words = Vec::with_capacity(32 * thresholds.len());
     for (unit, threshold) in (0..).zip(thresholds) {
@@ -392,7 +392,7 @@ impl Bench {
         }
     }
 
-    /// What the device does at best.
+    /// Measures the peaks of the device.
     fn ceilings(&mut self) {
         let half = Threshold::from_probability(0.3).unwrap();
         let first = StreamAddress::input(7, 0, 3);
@@ -419,7 +419,7 @@ impl Bench {
         context.trim();
     }
 
-    /// One sample, probabilities in, counts out.
+    /// Measures one sample, from probabilities to counts.
     fn single(&mut self) {
         for (n_inputs, n_neurons, goal) in
             [(64, 32, None), (512, 256, Some(65.0)), (1000, 500, Some(80.0))]
@@ -447,7 +447,7 @@ impl Bench {
         }
     }
 
-    /// The same without mapped buffers, without subgroups, and sleeping at once.
+    /// Measures the same without mapped buffers, without subgroups, and without spinning.
     fn single_variants(&mut self, n_inputs: usize, n_neurons: usize, name: &str) {
         let all = Capabilities::ALL;
         let variants = [
@@ -478,7 +478,7 @@ impl Bench {
         }
     }
 
-    /// Values in, counts out, values converted as the chunks of the batch want them.
+    /// Measures values to counts; values are converted as the chunks of the batch need them.
     fn end_to_end(&self, layer: &Layer, n_samples: usize, repeat: usize) -> Duration {
         let n = layer.layer.shape().n_inputs();
         time(self.repeat(repeat), || {
@@ -490,7 +490,7 @@ impl Bench {
         })
     }
 
-    /// The median time of each kernel of a call, in order.
+    /// Returns the median time of each kernel of a call, in order.
     fn kernel_times(
         &self,
         layer: &Layer,
@@ -526,7 +526,7 @@ impl Bench {
         }
     }
 
-    /// One sample of a layer far larger than any cache.
+    /// Measures one sample of a layer far larger than any cache.
     fn large(&mut self) {
         let n = if self.options.quick { 256 } else { 4096 };
         let mut layer = Layer::new(&self.context, n, n, 1);
@@ -536,7 +536,7 @@ impl Bench {
             layer.layer = layer.layer.with_kernel(KernelChoice::Rows(rows));
             let times = self.kernel_times(&layer, 1, 30);
             let time = times.iter().find(|(kernel, ..)| kernel == "accumulate").unwrap().1;
-            // Weights alone: what must be read.
+            // Weights alone: the least that must be read.
             let rate = layer.layer.shape().weight_bytes() as f64 / time.as_secs_f64() / 1e9;
             let read = self.bandwidth.read / 1e9;
             let what = format!("{n}x{n} accumulate, {} rows", rows.rows());
@@ -548,7 +548,7 @@ impl Bench {
         self.context.trim();
     }
 
-    /// Many samples: bit products per second, on the kernel and end to end.
+    /// Measures many samples: bit products per second, in the kernel and end to end.
     fn batch(&mut self) {
         let cases = if self.options.quick {
             [(100, 70, 40, 100.0), (128, 130, 70, 150.0)]
@@ -610,7 +610,7 @@ impl Bench {
         }
     }
 
-    /// A signed dense layer from values to counts, for one sample and for many.
+    /// Measures a signed dense layer from values to counts, for one sample and for many.
     fn signed(&mut self) {
         let [n_inputs, n_neurons, n_samples] =
             if self.options.quick { [100, 70, 40] } else { [1000, 500, 256] };
@@ -633,7 +633,7 @@ impl Bench {
         let values: Vec<f64> = (0..n_inputs * n_samples).map(draw).collect();
         let seed = SampleSeed::new(0xace1);
         let counts = layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
-        // The reference counts one bit at a time: some neurons must do.
+        // The reference counts one bit at a time, so only some neurons are compared.
         let few = spec.neurons(0..CHECKED_NEURONS).unwrap();
         let few_weights = weights.neurons(&spec, 0..CHECKED_NEURONS);
         for sample in [0, n_samples - 1] {
@@ -666,14 +666,15 @@ impl Bench {
             (0..3 * size * size * n_samples).map(|i| (i % 97) as f64 / 96.0).collect();
         let (seed, slots) = (SampleSeed::new(0xace1), program.outputs().to_vec());
         let batch = ProgramBatch { inputs: &[&values], n_samples, seed, group: 1 };
-        let made =
+        let output =
             prepared.expect("a resident program").run(&batch, &slots, Cancel::NEVER).unwrap();
-        let got: Vec<u64> = made.slots.iter().flat_map(|slot| slot.to_words()).collect();
+        let got: Vec<u64> = output.slots.iter().flat_map(|slot| slot.to_words()).collect();
         let case = ProgramCase { program, inputs: vec![values], seed, slots };
         assert_eq!(got, Reference.answer(&Case::Program(case)), "scores");
     }
 
-    /// A residual network in integer arithmetic, resident on the device: images per second.
+    /// Measures a residual network in integer arithmetic, resident on the device: images per
+    /// second.
     fn program(&mut self) {
         let (size, blocks, n_samples) = if self.options.quick { (8, 1, 6) } else { (32, 3, 1024) };
         let program = Arc::new(residual::network(size, blocks, 128).unwrap());
@@ -704,8 +705,8 @@ impl Bench {
         }
     }
 
-    /// A convolution of as many channels as kernels over a batch of images: bit products per second
-    /// in the kernel.
+    /// Measures a convolution of as many channels as kernels over a batch of images: bit products
+    /// per second in the kernel.
     fn conv(&mut self) {
         let [channels, size, n_samples] =
             if self.options.quick { [3, 7, 5] } else { [64, 32, 256] };
@@ -729,7 +730,8 @@ impl Bench {
         }
     }
 
-    /// The time of the tile kernel on a device that compiles every kernel with run-time checks.
+    /// Returns the time of the tile kernel on a device that compiles every kernel with run-time
+    /// checks.
     fn checked_tile_time(&self, n_inputs: usize, n_neurons: usize, n_samples: usize) -> Duration {
         let options = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
         let context = GpuContext::open(&self.options.adapter, &options).unwrap();
@@ -743,7 +745,7 @@ impl Bench {
         times.iter().find(|(kernel, ..)| kernel == "tile").unwrap().1
     }
 
-    /// 256 samples of 1000 streams of 1024 bits.
+    /// Measures 256 samples of 1000 streams of 1024 bits.
     fn encode(&mut self) {
         let (n_rows, n_units) = if self.options.quick { (8, 100) } else { (256, 1000) };
         let draw =
@@ -757,14 +759,14 @@ impl Bench {
         let other = GpuContext::open(&self.options.adapter, &int32).unwrap();
         let length = Length::new(1024).unwrap();
         for (name, context) in [("int64", Arc::clone(&self.context)), ("int32", other)] {
-            let (made, time) =
+            let (output, time) =
                 encode_timed(&context, &thresholds, n_units, length, INPUTS, self.repeat(50))
                     .unwrap();
             for row in [0, n_rows / 3, n_rows - 1] {
                 let expected =
                     encode_row(&thresholds[row * n_units..][..n_units], INPUTS.at_row(row as u32));
                 let words: &[u32] =
-                    bytemuck::cast_slice(&made.words()[row * n_units * 16..][..n_units * 16]);
+                    bytemuck::cast_slice(&output.words()[row * n_units * 16..][..n_units * 16]);
                 assert_eq!(words, expected, "row {row}");
             }
             let what = format!("{n_rows}x{n_units}x1024 bits, {name}");
@@ -772,7 +774,7 @@ impl Bench {
         }
     }
 
-    /// Where the host's time goes: conversion of values, and counts back.
+    /// Measures the host: conversion of values, and transfer of counts.
     fn transfer(&mut self) {
         let n = if self.options.quick { 10_000 } else { 256_000 };
         let values: Vec<f64> = (0..n).map(|i| i as f64 / n as f64).collect();

@@ -1,4 +1,4 @@
-//! A device as a [`Backend`] of layers, and in the suite that every backend must pass.
+//! A device as a [`Backend`] of layers, and as a subject of the conformance suite.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,10 +30,10 @@ use crate::sequence::encode_sequences;
 use crate::sparse::GpuSparse;
 use crate::table::GpuTabled;
 
-/// Integers of sequences sent to a device at a time.
+/// Number of integers of sequences sent to a device at a time.
 const SEQUENCE_VALUES: usize = 1 << 22;
 
-/// Words of inputs with shared sequences encoded at a time.
+/// Number of words of inputs with shared sequences encoded at a time.
 const INPUT_WORDS: usize = 1 << 22;
 
 /// A device as a backend: encoding, gates, counts, and layers of every kind.
@@ -45,23 +45,23 @@ pub struct GpuBackend {
 
 #[derive(Debug, Clone)]
 enum Device {
-    /// The shared device of the adapter at this place, which is opened anew where it was lost.
+    /// The shared device of the adapter at this index, which is opened again after a loss.
     Shared(usize),
-    /// One device, for as long as it lives.
+    /// A single device, until it is lost.
     Own(Arc<GpuContext>),
 }
 
 impl GpuBackend {
-    /// The shared device of an adapter. It is opened with the first layer.
+    /// Creates a backend on the shared device of an adapter. It is opened with the first layer.
     ///
     /// # Errors
-    /// [`aleatron_device::Error::NoAdapter`] with the adapters there are.
+    /// Returns [`aleatron_device::Error::NoAdapter`] with the available adapters.
     pub fn open(choice: &AdapterChoice) -> Result<Self> {
         let index = adapter::find(choice)?.index;
         Ok(Self { name: name_of(index), device: Device::Shared(index) })
     }
 
-    /// A given device.
+    /// Creates a backend on a given device.
     #[must_use]
     pub fn on(context: Arc<GpuContext>) -> Self {
         Self { name: name_of(context.info().index), device: Device::Own(context) }
@@ -211,8 +211,8 @@ impl GpuBackend {
 }
 
 impl GpuBackend {
-    /// A signed dense layer: from a table where one pair of sequences is shared by all and the
-    /// table is not too large, else a convolution of one position.
+    /// Prepares a signed dense layer: from a table if one pair of sequences is shared by all and
+    /// the table is not too large, otherwise as a convolution of one position.
     fn signed_dense(
         &self,
         spec: &LayerSpec,
@@ -292,8 +292,8 @@ impl GpuBackend {
         )?))
     }
 
-    /// A signed sparse layer as two unipolar ones: the connections whose weights are not negative,
-    /// and the others.
+    /// Prepares a signed sparse layer as two unipolar ones: the connections with non-negative
+    /// weights, and the others.
     fn signed_sparse(
         &self,
         spec: &LayerSpec,
@@ -306,10 +306,11 @@ impl GpuBackend {
             for neuron in 0..connections.n_neurons() {
                 let first = connections.offsets()[neuron];
                 let weights = &weights.values()[first..];
-                let kept = connections.inputs_of(neuron).iter().zip(weights);
-                let kept: Vec<_> = kept.filter(|(_, w)| (**w < 0.0) == is_negative).collect();
-                rows.push(kept.iter().map(|(input, _)| **input as usize).collect::<Vec<_>>());
-                values.extend(kept.iter().map(|(_, w)| w.abs()));
+                let selected = connections.inputs_of(neuron).iter().zip(weights);
+                let selected: Vec<_> =
+                    selected.filter(|(_, w)| (**w < 0.0) == is_negative).collect();
+                rows.push(selected.iter().map(|(input, _)| **input as usize).collect::<Vec<_>>());
+                values.extend(selected.iter().map(|(_, w)| w.abs()));
             }
             if values.is_empty() {
                 return Ok(None);
@@ -332,13 +333,13 @@ impl GpuBackend {
     }
 }
 
-/// Thresholds without their signs.
+/// Removes the signs of thresholds.
 fn magnitudes(mut thresholds: Vec<u64>) -> Vec<u64> {
     thresholds.iter_mut().for_each(|threshold| *threshold = magnitude(*threshold));
     thresholds
 }
 
-/// The integers of sequences, one after the other.
+/// Returns the integers of sequences, one after the other.
 pub(crate) fn integers(
     sequences: impl Iterator<Item = aleatron_core::Result<Sequence>>,
     length: Length,
@@ -350,7 +351,7 @@ pub(crate) fn integers(
     Ok(values)
 }
 
-/// The packed weight streams of a layer whose weights share sequences.
+/// Returns the packed weight streams of a layer whose weights share sequences.
 fn sequence_weights(
     context: &Arc<GpuContext>,
     spec: &LayerSpec,
@@ -367,7 +368,7 @@ fn sequence_weights(
         let values = integers(std::iter::once(Ok(shared.first)), length)?;
         return Ok(encode_sequences(context, &values, thresholds, 1, length)?);
     }
-    let mut places = (0..spec.n_rows()).flat_map(|neuron| {
+    let mut weight_indices = (0..spec.n_rows()).flat_map(|neuron| {
         let inputs: Vec<usize> = match spec.topology() {
             Topology::Sparse(connections) => {
                 connections.inputs_of(neuron).iter().map(|&input| input as usize).collect()
@@ -376,15 +377,15 @@ fn sequence_weights(
         };
         inputs.into_iter().map(move |input| (spec.first_neuron() as usize + neuron, input))
     });
-    // A sequence for each stream, those of some streams at a time.
+    // One sequence per stream, for some streams at a time.
     let at_once = (SEQUENCE_VALUES / length.bits()).max(1);
     let mut words = Vec::new();
-    for piece in thresholds.chunks(at_once) {
+    for chunk in thresholds.chunks(at_once) {
         cancel.check()?;
-        let sequences = places.by_ref().take(piece.len());
+        let sequences = weight_indices.by_ref().take(chunk.len());
         let values =
             integers(sequences.map(|(neuron, input)| shared.weight(neuron, input, n)), length)?;
-        words.append(&mut encode_sequences(context, &values, piece, piece.len(), length)?);
+        words.append(&mut encode_sequences(context, &values, chunk, chunk.len(), length)?);
     }
     Ok(words)
 }
@@ -397,7 +398,7 @@ pub(crate) enum Prepared {
     Tabled(GpuTabled),
     Conv(GpuConv),
     TabledConv(GpuTabledConv),
-    /// The connections whose weights are not negative, and the others, where there are any.
+    /// The connections with non-negative weights, and the others, if any.
     SignedSparse {
         positive: Option<GpuSparse>,
         negative: Option<GpuSparse>,
@@ -496,8 +497,8 @@ impl GpuLayer {
         }
     }
 
-    /// The counts of streams, or of thresholds to draw them; of a signed layer, with the signs of
-    /// the inputs.
+    /// Counts streams, or draws them from thresholds; for a signed layer, with the signs of the
+    /// inputs.
     fn count(
         &self,
         inputs: Inputs<'_>,
@@ -515,7 +516,7 @@ impl GpuLayer {
         }
     }
 
-    /// Which inputs of a signed layer are negative; none of another.
+    /// Returns the signs of the inputs of a signed layer; empty for other layers.
     fn negative(&self, batch: &Batch<'_>) -> Vec<bool> {
         let polarity = self.spec.polarity();
         match batch.inputs {
@@ -531,8 +532,8 @@ impl GpuLayer {
         }
     }
 
-    /// Both parts of the weights with both parts of the inputs: a count goes up by what those of
-    /// equal signs share, and down by what the others do.
+    /// Counts both parts of the weights with both parts of the inputs: ones shared by operands of
+    /// equal signs are added, others subtracted.
     fn count_signed_sparse(
         &self,
         batch: &Batch<'_>,
@@ -588,7 +589,7 @@ impl GpuLayer {
         Ok(counts)
     }
 
-    /// The streams of inputs with shared sequences.
+    /// Encodes the streams of inputs with shared sequences.
     fn sequence_streams(
         &self,
         sequences: &OperandSequences,
@@ -601,7 +602,8 @@ impl GpuLayer {
         encode_sequences(self.weights.context(), &values, &thresholds, period, length)
     }
 
-    /// Thresholds are made while the device counts the samples before.
+    /// Counts Bernoulli inputs; thresholds are computed while the device counts the previous
+    /// samples.
     fn count_bernoulli(
         &self,
         batch: &Batch<'_>,
@@ -613,9 +615,9 @@ impl GpuLayer {
             let range = samples.start * n..samples.end * n;
             match batch.inputs {
                 BatchInputs::Values(values) => {
-                    let made =
+                    let counted =
                         extend_thresholds(&values[range.clone()], polarity, Quantity::Value, out);
-                    made.map_err(|error| error.shifted(range.start))?;
+                    counted.map_err(|error| error.shifted(range.start))?;
                 }
                 BatchInputs::Thresholds(all) => {
                     out.extend(
@@ -631,7 +633,7 @@ impl GpuLayer {
         self.count(Inputs::Thresholds { source, first }, &self.negative(batch), options)
     }
 
-    /// Inputs with shared sequences: from tables, or encoded a piece at a time.
+    /// Counts inputs with shared sequences: from tables, or encoded a chunk at a time.
     fn count_sequences(
         &self,
         sequences: &OperandSequences,
@@ -647,13 +649,13 @@ impl GpuLayer {
         let (n, cancel) = (self.spec.n_inputs(), options.cancel);
         let samples = (INPUT_WORDS / self.spec.sample_words()).max(1);
         let mut counts = Vec::new();
-        for piece in thresholds.chunks(samples * n) {
+        for chunk in thresholds.chunks(samples * n) {
             cancel.check()?;
-            let streams = self.sequence_streams(sequences, piece)?;
+            let streams = self.sequence_streams(sequences, chunk)?;
             let options = CountOptions { cancel, ..CountOptions::default() };
             let negative: Vec<bool> = match self.spec.polarity() {
                 Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
-                Polarity::Signed => piece.iter().map(|&t| is_negative(t)).collect(),
+                Polarity::Signed => chunk.iter().map(|&t| is_negative(t)).collect(),
             };
             counts.append(&mut self.count(Inputs::Streams(&streams), &negative, options)?);
         }
@@ -671,7 +673,7 @@ impl Subject for GpuBackend {
 }
 
 impl GpuBackend {
-    /// The answer to a case of anything but layers; `None` without code for it.
+    /// Answers a case other than layers; `None` if it is unsupported.
     fn answer(&self, case: &Case) -> Result<Option<Vec<u64>>> {
         let context = &self.context()?;
         Ok(Some(match case {
@@ -697,7 +699,7 @@ impl GpuBackend {
     }
 }
 
-/// One stream as a matrix.
+/// Returns one stream as a matrix.
 fn matrix(stream: &BitStream) -> Result<StreamMatrix> {
     Ok(StreamMatrix::from_words(stream.words().to_vec(), 1, stream.length())?)
 }

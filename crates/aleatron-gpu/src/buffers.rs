@@ -1,6 +1,6 @@
-//! The buffers of a call, which every later call uses again, and the chunks of samples it runs in.
+//! The buffers of a call, which later calls reuse, and its division into chunks of samples.
 //!
-//! Two chunks are under way at a time, so that the host prepares one while the device counts the
+//! Two chunks are in flight at a time, so that the host prepares one while the device counts the
 //! other.
 
 use std::collections::VecDeque;
@@ -16,13 +16,13 @@ use aleatron_device::{
 use crate::error::{Result, host_size};
 use crate::inputs::CountOptions;
 
-/// Chunks a full batch is cut into, so that preparing them and counting them overlap.
+/// Number of chunks of a full batch, so that preparing and counting overlap.
 const CHUNKS: usize = 4;
 
-/// Samples below which a chunk is not worth a submission of its own.
+/// Number of samples below which a chunk is not worth a submission.
 const LEAST_CHUNK: usize = 64;
 
-/// The samples of a chunk for batches of up to `max_batch`.
+/// Returns the number of samples of a chunk for batches of up to `max_batch`.
 pub(crate) fn chunk_of(max_batch: usize) -> usize {
     max_batch
         .div_ceil(CHUNKS)
@@ -31,7 +31,7 @@ pub(crate) fn chunk_of(max_batch: usize) -> usize {
         .min(max_batch)
 }
 
-/// A layer's part in a call that runs in chunks.
+/// The layer-specific part of a call that runs in chunks.
 pub(crate) trait ChunkRun {
     /// Submits a chunk.
     fn submit(
@@ -41,12 +41,11 @@ pub(crate) trait ChunkRun {
         profiler: Option<&mut Profiler>,
     ) -> Result<Submission>;
 
-    /// Takes the counts of a chunk of `n_samples`.
+    /// Receives the counts of a chunk of `n_samples`.
     fn receive(&mut self, buffers: &mut BufferSet, n_samples: usize) -> Result<()>;
 }
 
-/// The buffer sets of a layer that no call uses at the moment; as many as have ever been in use at
-/// a time.
+/// The idle buffer sets of a layer; as many as have ever been in use at a time.
 #[derive(Debug, Default)]
 pub(crate) struct BufferSets {
     idle: Mutex<Vec<BufferSet>>,
@@ -57,17 +56,18 @@ impl BufferSets {
         self.lock().push(buffers);
     }
 
-    /// Returns the memory of all idle sets.
+    /// Frees the memory of all idle sets.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<BufferSet>> {
-        // The list is whole between any two statements.
+        // The list is consistent between any two statements.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `n_samples` in chunks; each is submitted before the counts of the one before are taken.
+    /// Runs `n_samples` in chunks; each is submitted before the counts of the previous one are
+    /// received.
     pub(crate) fn run(
         &self,
         n_samples: usize,
@@ -78,8 +78,8 @@ impl BufferSets {
     ) -> Result<()> {
         // Times are collected chunk by chunk.
         let ahead = if options.profiler.is_some() { 0 } else { 1 };
-        // A set whose chunk failed is not kept: its buffers may still be on their way.
-        let mut under_way = VecDeque::new();
+        // A set whose chunk failed is dropped: its buffers may still be in flight.
+        let mut in_flight = VecDeque::new();
         for start in (0..n_samples).step_by(chunk) {
             options.cancel.check()?;
             let samples = start..(start + chunk).min(n_samples);
@@ -88,14 +88,14 @@ impl BufferSets {
             let mut buffers = idle.map_or_else(&make, Ok)?;
             let submission = run.submit(&mut buffers, samples, options.profiler.as_deref_mut())?;
             buffers.begin_receive(&submission);
-            under_way.push_back((buffers, n));
-            while under_way.len() > ahead
-                && let Some(chunk) = under_way.pop_front()
+            in_flight.push_back((buffers, n));
+            while in_flight.len() > ahead
+                && let Some(chunk) = in_flight.pop_front()
             {
                 self.receive(chunk, options.profiler.as_deref_mut(), run)?;
             }
         }
-        under_way
+        in_flight
             .into_iter()
             .try_for_each(|chunk| self.receive(chunk, options.profiler.as_deref_mut(), run))
     }
@@ -113,11 +113,11 @@ impl BufferSets {
     }
 }
 
-/// Thresholds up to this size are read by the kernel where the host wrote them; more are copied
-/// first, since they may lie across a bus.
+/// The largest size of thresholds that the kernel reads where the host wrote them; larger ones are
+/// copied first, since they may lie across a bus.
 const IN_PLACE_THRESHOLD_BYTES: usize = 1 << 20;
 
-/// Counts up to this size are written by the kernel where the host reads them.
+/// The largest size of counts that the kernel writes where the host reads them.
 const IN_PLACE_COUNT_BYTES: usize = 1 << 16;
 
 /// Sizes, in 32-bit words.
@@ -128,17 +128,17 @@ pub(crate) struct SetSizes {
     pub(crate) counts: usize,
 }
 
-/// Whether a kernel adds to the counts that are there, or writes over them.
+/// Whether a kernel adds to existing counts, or overwrites them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CountMode {
     Write,
     Add,
 }
 
-/// Thresholds in, work between, counts out.
+/// The buffers of a chunk: thresholds, intermediate results, counts.
 #[derive(Debug)]
 pub(crate) struct BufferSet {
-    /// The thresholds of the chunk, as kernels take them.
+    /// The thresholds of the chunk, packed for kernels.
     pub(crate) packed: Vec<u32>,
     upload: HostBuffer<u32>,
     thresholds: GpuBuffer<u32>,
@@ -170,8 +170,7 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Records a copy of the packed words from `start` on, which were sent, to memory of the
-    /// device.
+    /// Records a copy of the sent words from `start` on to device memory.
     pub(crate) fn copy_sent(
         &self,
         recorder: &mut Recorder<'_>,
@@ -181,7 +180,7 @@ impl BufferSet {
         Ok(recorder.copy(self.upload.view_of(start, self.packed.len() - start)?, to)?)
     }
 
-    /// Where a kernel reads the thresholds sent.
+    /// Returns the buffer from which a kernel reads the sent thresholds.
     pub(crate) fn thresholds(&self, recorder: &mut Recorder<'_>) -> Result<BufferView<'_>> {
         let n = self.packed.len();
         if self.is_mapped() && n * 4 <= IN_PLACE_THRESHOLD_BYTES {
@@ -191,7 +190,7 @@ impl BufferSet {
         Ok(self.thresholds.view())
     }
 
-    /// Where a kernel writes `n` words of counts; zero where they are to be added to.
+    /// Returns the buffer to which a kernel writes `n` words of counts; zeroed if it adds to them.
     pub(crate) fn counts(
         &self,
         recorder: &mut Recorder<'_>,
@@ -207,8 +206,8 @@ impl BufferSet {
         Ok(self.counts.view())
     }
 
-    /// Whether the kernel writes counts where the host reads them: additions would cross the bus
-    /// twice.
+    /// Returns whether the kernel writes counts where the host reads them: additions would cross
+    /// the bus twice.
     fn counts_in_place(&self, n: usize, mode: CountMode) -> bool {
         self.is_mapped() && mode == CountMode::Write && n * 4 <= IN_PLACE_COUNT_BYTES
     }
@@ -217,7 +216,7 @@ impl BufferSet {
         self.counts.context().capabilities().mapped_buffers
     }
 
-    /// Records the way of `n` words of counts to the host.
+    /// Records the transfer of `n` words of counts to the host.
     pub(crate) fn fetch(
         &self,
         recorder: &mut Recorder<'_>,
@@ -230,14 +229,14 @@ impl BufferSet {
         Ok(())
     }
 
-    /// Asks for both host buffers, once the work is submitted: the next chunk finds its upload
-    /// buffer ready.
+    /// Maps both host buffers after the submission, so that the next chunk finds its upload buffer
+    /// ready.
     fn begin_receive(&mut self, submission: &Submission) {
         self.readback.map_after(submission);
         self.upload.map_after(submission);
     }
 
-    /// Waits for the counts and shows their first `n` words.
+    /// Waits for the counts and passes their first `n` words to `see`.
     pub(crate) fn receive(&mut self, n: usize, see: impl FnOnce(&[u32])) -> Result<()> {
         self.readback.map()?;
         let seen = self.readback.with(n, see);
@@ -246,8 +245,8 @@ impl BufferSet {
     }
 }
 
-/// Checks that a buffer has the words a kernel will index: what kernels without run-time checks
-/// rest on.
+/// Checks that a buffer has the words that a kernel will index, which kernels without run-time
+/// checks rely on.
 pub(crate) fn check_words_of(view: &BufferView<'_>, words: u64) -> Result<()> {
     let len = view.bytes() / 4;
     if words > len {
@@ -257,12 +256,12 @@ pub(crate) fn check_words_of(view: &BufferView<'_>, words: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether counts over `n` streams pass 32 bits.
+/// Returns whether counts over `n` streams exceed 32 bits.
 pub(crate) fn is_wide(n: usize, length: Length) -> bool {
     n as u128 * length.bits() as u128 > u128::from(u32::MAX)
 }
 
-/// Counts as the device gives them: low words, then high ones where they are wide.
+/// Widens counts of the device: low words, then high ones if they are wide.
 pub(crate) fn widen(words: &[u32], wide: bool) -> impl Iterator<Item = u64> {
     let (low, high) = words.split_at(if wide { words.len() / 2 } else { words.len() });
     let high = high.iter().copied().chain(std::iter::repeat(0));

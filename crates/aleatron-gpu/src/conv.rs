@@ -1,8 +1,8 @@
 //! Convolutions on a device, and signed dense layers, which are convolutions of one position:
-//! weights stay there, thresholds go in, integer counts come out.
+//! weights are resident, thresholds are uploaded, integer counts are returned.
 //!
-//! The streams of a chunk of samples are encoded once. `conv.wgsl` gathers what lies under a kernel
-//! a tile at a time, in shared memory; no other copy is made.
+//! The streams of a chunk of samples are encoded once. `conv.wgsl` gathers the inputs under a
+//! kernel a tile at a time, in shared memory, without another copy.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,22 +24,23 @@ use crate::inputs::{CountOptions, Inputs};
 use crate::kernels::{ConvParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, cuts, gather};
 
-/// Threads of a workgroup of `conv.wgsl`.
+/// Number of threads of a workgroup of `conv.wgsl`.
 const THREADS: u32 = 256;
 
-/// Workgroups from which on a device is busy: kernels are split to have about as many.
+/// Number of workgroups that fill a device: kernels are split to have about as many.
 const WORKGROUPS: u64 = 1024;
 
-/// Turns of the loop of one workgroup at least: fewer are not worth their atomic additions.
+/// The least number of turns of the loop of one workgroup: fewer are not worth their atomic
+/// additions.
 const LEAST_TURNS: usize = 16;
 
-/// Turns of the loop of one workgroup at most: each has a few of inner loops, and some software
-/// devices silently stop at 65,535 of all.
+/// The largest number of turns of the loop of one workgroup: each has several turns of inner loops,
+/// and some software devices silently stop at 65,535 in total.
 const MOST_TURNS: usize = 1 << 12;
 
 /// The shape of a workgroup of `conv.wgsl`: threads along channels and columns, each for four of
-/// them, and the fours of words that are in shared memory at a time. Only shapes the kernel can
-/// have exist.
+/// them, and the groups of four words that are in shared memory at a time. Only shapes that the
+/// kernel supports exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConvTile {
     side_y: u32,
@@ -78,31 +79,31 @@ impl ConvTile {
         4 * self.side_x
     }
 
-    /// Returns the fours of words of one channel or column that a thread loads at a time, where `n`
-    /// are in a tile.
+    /// Returns the number of four-word groups of one channel or column that a thread loads at a
+    /// time, if `n` are in a tile.
     fn loads(self, n: u32) -> u32 {
         (n * self.depth / THREADS).max(1)
     }
 
-    /// Returns the words of a kernel that one turn of the loop counts.
+    /// Returns the number of words of a kernel that one turn of the loop counts.
     const fn turn_words(self) -> usize {
         4 * self.depth as usize
     }
 
-    /// Returns the bytes of memory its workgroup shares.
+    /// Returns the shared memory of its workgroup in bytes.
     #[cfg(test)]
     const fn workgroup_bytes(self) -> u32 {
         24 * self.depth * (self.rows() + 1 + self.columns() + 1)
     }
 }
 
-/// How a batch is cut into workgroups.
+/// The division of a batch into workgroups.
 #[derive(Debug, Clone, Copy)]
 struct ConvPlan {
     tile: ConvTile,
     row_tiles: usize,
     column_tiles: usize,
-    /// Words of a kernel that one workgroup counts.
+    /// Number of words of a kernel that one workgroup counts.
     split_words: usize,
     n_splits: usize,
 }
@@ -134,27 +135,26 @@ pub struct GpuConv {
     shape: ConvShape,
     length: Length,
     polarity: Polarity,
-    /// Streams by output channel and tap, and which are negative; one word where there are no
-    /// signs.
+    /// Streams by output channel and tap, and their signs; one word if there are no signs.
     weights: GpuBuffer<u32>,
     signs: GpuBuffer<u32>,
     taps: GpuBuffer<[i32; 4]>,
-    /// The negative weights of each output channel.
+    /// The number of negative weights of each output channel.
     n_negative: Vec<u64>,
     input_sign: InputSign,
     cut: Cut,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
     sets: BufferSets,
 }
 
 impl GpuConv {
-    /// A convolution of packed weight streams, `[channel][tap][word]`; of a signed one those of the
-    /// magnitudes, and which of them are negative.
+    /// Creates a convolution of packed weight streams, `[channel][tap][word]`; for a signed layer
+    /// those of the magnitudes, with their signs.
     ///
     /// # Errors
-    /// [`CoreError`] for words or signs that are not those of the shape, [`Error::TooLarge`] for
-    /// what no binding can hold, or what the device reports.
+    /// Returns [`CoreError`] for words or signs that do not match the shape, [`Error::TooLarge`]
+    /// for sizes above that of a binding, and errors of the device.
     pub fn from_words(
         context: &Arc<GpuContext>,
         shape: ConvShape,
@@ -203,12 +203,11 @@ impl GpuConv {
             chunk: 1,
             sets,
         };
-        // What a sample takes of each binding, in words.
+        // The size of a sample in each binding, in words.
         let thresholds = threshold_words(shape.n_inputs()) as u128 + layer.sign_words(1) as u128;
         let widest = [cut.stride as u128, thresholds, layer.count_words(1) as u128];
         let [streams, thresholds, counts] = widest;
-        // Signs share a buffer with the streams, and begin at a multiple of what bindings are
-        // aligned to.
+        // Signs share a buffer with the streams, and begin at an aligned offset.
         let room = u128::from(layer.context.info().max_buffer_bytes / 4).saturating_sub(128);
         let most = (u128::from(limit) / 4 / streams.max(thresholds).max(counts))
             .min(room / (streams + layer.sign_words(1) as u128));
@@ -221,14 +220,14 @@ impl GpuConv {
         Ok(layer)
     }
 
-    /// Returns the same convolution for inputs of this sign. Signs of inputs that are not negative
-    /// are not read.
+    /// Returns the same convolution for inputs of this sign. Signs of non-negative inputs are not
+    /// read.
     pub(crate) fn with_input_sign(mut self, input_sign: InputSign) -> Self {
         self.input_sign = input_sign;
         self
     }
 
-    /// Whether signs of inputs are read.
+    /// Returns whether signs of inputs are read.
     pub(crate) fn has_input_signs(&self) -> bool {
         self.polarity == Polarity::Signed && self.input_sign == InputSign::Any
     }
@@ -243,12 +242,12 @@ impl GpuConv {
         self.cut
     }
 
-    /// Returns the words of the signs of inputs.
+    /// Returns the number of words of the signs of inputs.
     fn sign_words(&self, n_samples: usize) -> usize {
         if self.has_input_signs() { n_samples * self.shape.n_inputs() } else { 0 }
     }
 
-    /// Returns the word behind the streams of a chunk where signs can begin.
+    /// Returns the first word after the streams of a chunk at which signs can begin.
     fn first_sign(&self) -> usize {
         let alignment = host_size(self.context.binding_alignment() / 4).max(1);
         (self.chunk * self.cut.stride).next_multiple_of(alignment)
@@ -258,7 +257,7 @@ impl GpuConv {
         BufferSet::new(
             &self.context,
             SetSizes {
-                // Signs come with the thresholds and go behind the streams.
+                // Signs are sent with the thresholds and stored after the streams.
                 thresholds: threshold_words(self.chunk * self.shape.n_inputs())
                     + self.sign_words(self.chunk),
                 work: self.first_sign() + self.sign_words(self.chunk).max(4),
@@ -267,30 +266,30 @@ impl GpuConv {
         )
     }
 
-    /// The shape.
+    /// Returns the shape.
     #[must_use]
     pub fn shape(&self) -> &ConvShape {
         &self.shape
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// The samples of one submission.
+    /// Returns the number of samples of one submission.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// The words of a kernel.
+    /// Returns the number of words of a kernel.
     pub(crate) fn row_words(&self) -> usize {
         self.shape.kernel_weights() * 2 * self.length.words()
     }
 
-    /// Whether what the device counts passes 32 bits: twice the bits of a kernel, where products
+    /// Returns whether the device's counts exceed 32 bits: twice the bits of a kernel, if products
     /// have signs.
     pub(crate) fn is_wide(&self) -> bool {
         64 * self.row_words() as u128 > u128::from(u32::MAX)
@@ -300,13 +299,13 @@ impl GpuConv {
         n_samples * self.shape.n_outputs() * if self.is_wide() { 2 } else { 1 }
     }
 
-    /// The counts of a batch, `[sample][channel][position]`; of a signed layer, for the streams of
-    /// magnitudes and which of them are negative.
+    /// Counts a batch, `[sample][channel][position]`; for a signed layer, from the streams of
+    /// magnitudes and their signs.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::Mismatch`] where
-    /// there is not one sign for each, [`Error::TooLarge`] where a counter cannot name a row,
-    /// [`CoreError::Cancelled`], or what the device reports.
+    /// Returns [`CoreError::Ragged`] unless the inputs are whole samples, [`CoreError::Mismatch`]
+    /// unless there is one sign for each, [`Error::TooLarge`] if a counter cannot address a row,
+    /// [`CoreError::Cancelled`], and errors of the device.
     pub fn counts_with(
         &self,
         inputs: Inputs<'_>,
@@ -323,13 +322,13 @@ impl GpuConv {
         Ok(run.counts)
     }
 
-    /// The time in which the kernel counts a chunk, for benchmarks: the mean of `repeats`
-    /// dispatches that follow each other, after as many that are not timed. Devices lower their
-    /// clock while they wait for the host, so that the dispatches of a call may be timed at a
-    /// quarter of their speed.
+    /// Measures the time of the kernel for a chunk, for benchmarks: the mean of `repeats`
+    /// consecutive dispatches, after as many untimed ones. Devices lower their clock while they
+    /// wait for the host, so that the dispatches of a call may be timed at a quarter of their
+    /// speed.
     ///
     /// # Errors
-    /// [`Error::Device`] where the device cannot time kernels, or what it reports.
+    /// Returns [`Error::Device`] if the device cannot time kernels, and its errors.
     pub fn time_kernel(&self, repeats: u32) -> Result<Duration> {
         let buffers = self.new_set()?;
         let mixed = (0..).map(|k: u32| k.wrapping_mul(0x9E37_79B9));
@@ -359,7 +358,7 @@ impl GpuConv {
         ConvPlan::new(n_channels, n_samples * self.shape.n_positions(), self.row_words())
     }
 
-    /// Whether several workgroups make one count of a batch.
+    /// Returns whether several workgroups add to one count of a batch.
     pub(crate) fn count_mode(&self, n_samples: usize) -> CountMode {
         if self.plan(n_samples).n_splits > 1 || self.is_wide() {
             CountMode::Add
@@ -380,7 +379,7 @@ impl GpuConv {
         if n_samples == 0 {
             return Ok(());
         }
-        // What the kernel indexes; it does not check itself.
+        // Sizes that the kernel indexes; it does not check itself.
         check_words_of(&self.weights.view(), shape.n_channels() as u64 * row_words as u64)?;
         check_words_of(&self.taps.view(), 4 * shape.kernel_weights() as u64)?;
         check_words_of(&streams, n_samples as u64 * self.cut.stride as u64)?;
@@ -446,7 +445,7 @@ impl GpuConv {
         Ok(())
     }
 
-    /// Returns what is added to what the device counts for a signed layer, modulo 2^64, by channel
+    /// Returns the terms added to the device's counts of a signed layer, modulo 2^64, by channel
     /// and position; see `conv.wgsl`.
     pub(crate) fn bases(&self) -> Vec<u64> {
         let bits = self.length.bits() as u64;
@@ -456,14 +455,14 @@ impl GpuConv {
             let complements = 32 * self.row_words() as u64;
             return all.map(|all| all.wrapping_sub(complements)).collect();
         }
-        // A negative weight complements every bit that is stored of its stream.
+        // A negative weight complements every stored bit of its stream.
         let stream_bits = 64 * self.length.words() as u64;
         let channels =
             self.n_negative.iter().flat_map(|n| std::iter::repeat_n(n, self.shape.n_positions()));
         all.cycle().zip(channels).map(|(all, n)| all.wrapping_sub(n * stream_bits)).collect()
     }
 
-    /// Adds what the device counted to the layer's counts; see `conv.wgsl`.
+    /// Adds the device's counts to the layer's counts; see `conv.wgsl`.
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
         let whole = buffers::widen(words, self.is_wide());
         let bits = self.length.bits() as u64;
@@ -484,7 +483,7 @@ impl GpuConv {
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct ConvRun<'l, 'i, 'n> {
     layer: &'l GpuConv,
     inputs: Inputs<'i>,
@@ -548,7 +547,7 @@ impl ChunkRun for ConvRun<'_, '_, '_> {
     }
 }
 
-/// What kernels know of images and positions.
+/// The geometry of images and positions for kernels.
 pub(crate) struct ImageParams {
     pub(crate) n_positions: u32,
     pub(crate) row_positions: u32,
@@ -560,7 +559,7 @@ pub(crate) struct ImageParams {
 }
 
 impl ImageParams {
-    /// The first input of the planes from a channel on.
+    /// Returns the first input of the planes from a channel on.
     pub(crate) fn first_input(&self, channel: usize) -> Result<u32> {
         let first = channel as u128 * u128::from(self.height) * u128::from(self.width);
         Ok(size_u32(first, "first input of a group")?)
@@ -583,11 +582,11 @@ impl ImageParams {
     }
 }
 
-/// Of each tap: where the plane of its channel begins in its group, and its row and column from
-/// that of the position. All are below 2^31: a padded axis is.
+/// Returns, for each tap, the offset of the plane of its channel in its group, and its row and
+/// column relative to the position. All are below 2^31, since a padded axis is.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for planes of a group that begin past 2^31 inputs.
+/// Returns [`Error::TooLarge`] for planes of a group that begin above 2^31 inputs.
 pub(crate) fn tap_offsets(shape: &ConvShape) -> Result<Vec<[i32; 4]>> {
     let ([_, rows, columns], [height, width]) =
         (shape.convolution().input, shape.convolution().kernel);
@@ -610,7 +609,7 @@ pub(crate) fn tap_offsets(shape: &ConvShape) -> Result<Vec<[i32; 4]>> {
         .collect()
 }
 
-/// A word for each sign, and one at least: a binding is never empty.
+/// Returns one word for each sign, and at least one: a binding is never empty.
 fn packed_signs(negative: &[bool]) -> Vec<u32> {
     match negative {
         [] => vec![0; 4],
@@ -626,7 +625,7 @@ fn check_signs(expected: usize, negative: &[bool]) -> Result<()> {
     }
 }
 
-/// Checks that so many bytes fit a binding.
+/// Checks that a size in bytes fits a binding.
 pub(crate) fn check_binding(what: Limit, actual: u128, limit: u64) -> Result<()> {
     match actual > limit.into() {
         false => Ok(()),
@@ -658,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_cover_a_kernel_within_the_bounds_of_loops() {
+    fn splits_cover_a_kernel_within_loop_bounds() {
         for (n_channels, n_columns) in
             [(500, 1), (500, 64), (16, 1 << 16), (1, 1), (64, 4096), (4096, 4096)]
         {

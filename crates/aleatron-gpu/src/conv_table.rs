@@ -1,8 +1,8 @@
 //! Convolutions whose streams share one pair of sequences, counted from a table instead of bits.
 //!
-//! A table holds what each pair of operands adds to a count. With signs it has the rows and columns
-//! of negative ones beside the others, and a product adds the length and its ones, or the length
-//! less its ones.
+//! A table holds the contribution of each pair of operands to a count. With signs it has additional
+//! rows and columns of negative operands, and a product contributes the length plus its ones, or
+//! the length minus its ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,18 +22,19 @@ use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
 use crate::kernels::{ConvTableParams, StreamKernel};
 
-/// The most taps: each is a turn of a loop, and some software devices silently stop at 65,535.
+/// The largest number of taps: each is a turn of a loop, and some software devices silently stop at
+/// 65,535.
 const MAX_TAPS: usize = 60_000;
 
-/// What products of operands with signs or without them add to counts: a row for each first
-/// operand, a column for each second one.
+/// The contributions of products of operands, with or without signs, to counts: a row for each
+/// first operand, a column for each second one.
 pub(crate) struct SignedTable {
     pub(crate) row_len: usize,
     pub(crate) entries: Vec<u32>,
 }
 
 impl SignedTable {
-    /// The table of first operands of one width and second ones of another.
+    /// Creates the table of first operands of one width and second ones of another.
     pub(crate) fn new(
         table: &CountTable,
         widths: [Width; 2],
@@ -66,8 +67,8 @@ impl SignedTable {
         Ok(Self { row_len, entries })
     }
 
-    /// The row or column of a threshold with its sign.
-    pub(crate) fn place(threshold: u64, width: Width) -> Result<u32> {
+    /// Returns the row or column of a threshold with its sign.
+    pub(crate) fn index_of(threshold: u64, width: Width) -> Result<u32> {
         let sign = if is_negative(threshold) { width.one() + 1 } else { 0 };
         Ok(size_u32(magnitude(threshold) + sign, "row of a table")?)
     }
@@ -85,18 +86,18 @@ pub struct GpuTabledConv {
     entries: GpuBuffer<u32>,
     weights: GpuBuffer<u32>,
     taps: GpuBuffer<[i32; 4]>,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
     sets: BufferSets,
 }
 
 impl GpuTabledConv {
-    /// The convolution with weights of the given thresholds, by output channel and tap, with signs
-    /// where it has them.
+    /// Creates the convolution from the thresholds of its weights, by output channel and tap, with
+    /// signs for a signed layer.
     ///
     /// # Errors
-    /// [`CoreError`] for thresholds that are not those of the shape, [`Error::TooLarge`] for what
-    /// no binding can hold or no 32 bits can count, or what the device reports.
+    /// Returns [`CoreError`] for thresholds that do not match the shape, [`Error::TooLarge`] for
+    /// sizes above that of a binding or counts above 32 bits, and errors of the device.
     pub fn new(
         context: &Arc<GpuContext>,
         shape: ConvShape,
@@ -134,7 +135,8 @@ impl GpuTabledConv {
         ] {
             check_binding(what, 4 * words as u128, limit)?;
         }
-        let weights = thresholds.iter().map(|&threshold| SignedTable::place(threshold, widths[0]));
+        let weights =
+            thresholds.iter().map(|&threshold| SignedTable::index_of(threshold, widths[0]));
         let weights = weights.collect::<Result<Vec<u32>>>()?;
         let n_rows = entries.len() / row_len;
         let per_sample = shape.n_inputs().max(shape.n_outputs()) as u64;
@@ -156,7 +158,7 @@ impl GpuTabledConv {
         Ok(layer)
     }
 
-    /// The samples of one submission.
+    /// Returns the number of samples of one submission.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
@@ -173,18 +175,18 @@ impl GpuTabledConv {
         BufferSet::new(&self.context, SetSizes { thresholds, work: 4, counts })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// The counts for inputs of the given thresholds, `[sample][channel][position]`.
+    /// Counts inputs of the given thresholds, `[sample][channel][position]`.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
-    /// the index of a threshold past `2^W`, [`CoreError::Cancelled`], or what the device
-    /// reports.
+    /// Returns [`CoreError::Ragged`] unless the inputs are whole samples, [`CoreError::OutOfRange`]
+    /// with the index of a threshold above `2^W`, [`CoreError::Cancelled`], and errors of the
+    /// device.
     pub fn counts_with(&self, inputs: &[u64], options: CountOptions<'_>) -> Result<Vec<u64>> {
         let n_samples = ThresholdSource::Slice(inputs).n_samples(self.shape.n_inputs())?;
         self.input_width.check_thresholds(inputs, self.polarity, Quantity::Value)?;
@@ -203,7 +205,7 @@ impl GpuTabledConv {
         n_samples: usize,
     ) -> Result<()> {
         let shape = &self.shape;
-        // What the kernel indexes; it does not check itself.
+        // Sizes that the kernel indexes; it does not check itself.
         check_words_of(&self.entries.view(), self.n_rows as u64 * self.row_len as u64)?;
         check_words_of(&self.weights.view(), shape.n_weights() as u64)?;
         check_words_of(&self.taps.view(), 4 * shape.kernel_weights() as u64)?;
@@ -243,7 +245,7 @@ impl GpuTabledConv {
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct TabledConvRun<'l, 'i> {
     layer: &'l GpuTabledConv,
     inputs: &'i [u64],
@@ -261,7 +263,7 @@ impl ChunkRun for TabledConvRun<'_, '_> {
         let thresholds = &self.inputs[samples.start * n_inputs..samples.end * n_inputs];
         buffers.packed.clear();
         for &threshold in thresholds {
-            buffers.packed.push(SignedTable::place(threshold, layer.input_width)?);
+            buffers.packed.push(SignedTable::index_of(threshold, layer.input_width)?);
         }
         buffers.send()?;
         let n_words = n * layer.shape.n_outputs();

@@ -1,4 +1,4 @@
-//! Thresholds to Bernoulli streams on a device.
+//! Encoding of thresholds to Bernoulli streams on a device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,23 @@ use crate::error::{Error, Limit, Result, host_size};
 use crate::kernels::{EncodeParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, blocks, scatter};
 
-/// Threads of an encoding workgroup.
+/// Number of threads of an encoding workgroup.
 const THREADS: u64 = 256;
 
-/// Words a thread makes. More would share the look-up of a threshold, but fewer threads hide less
-/// latency: on an H200, 256 x 1000 streams of 1024 bits take 158 us with one, 196 us with eight.
+/// Number of words that a thread computes. More would share the look-up of a threshold, but fewer
+/// threads hide less latency: on an H200, 256 x 1000 streams of 1024 bits take 158 us with one, 196
+/// us with eight.
 const WORDS: u32 = 1;
 
-/// Thresholds uploaded at a time where there are many.
+/// Number of thresholds uploaded at a time.
 const UPLOAD_THRESHOLDS: usize = 8 << 20;
 
-/// Words made between two checks for cancellation: a fraction of a second on software devices.
+/// Number of words encoded between two checks for cancellation: a fraction of a second on software
+/// devices.
 const CANCEL_WORDS: usize = 1 << 22;
 
-/// The words that carry `n` thresholds: each modulo 2^32, then a bit each for those that are 2^32.
+/// Returns the number of words that hold `n` thresholds: each modulo 2^32, then a bit each for
+/// those that are 2^32.
 pub(crate) const fn threshold_words(n: usize) -> usize {
     n + n.div_ceil(32)
 }
@@ -34,11 +37,11 @@ pub(crate) fn pack(thresholds: &[Threshold], out: &mut Vec<u32>) {
     pack_by(thresholds, |threshold| threshold.get(), out);
 }
 
-/// As [`pack`], for whatever has thresholds up to 2^32.
+/// Packs values with thresholds up to 2^32 like [`pack`].
 pub(crate) fn pack_by<T>(thresholds: &[T], get: impl Fn(&T) -> u64, out: &mut Vec<u32>) {
     out.clear();
     out.reserve(threshold_words(thresholds.len()));
-    // Modulo 2^32: what does not fit 32 bits is 2^32.
+    // Modulo 2^32: a value that does not fit 32 bits is 2^32.
     out.extend(thresholds.iter().map(|threshold| u32::try_from(get(threshold)).unwrap_or(0)));
     out.extend(thresholds.chunks(32).map(|chunk| {
         let flag =
@@ -47,7 +50,7 @@ pub(crate) fn pack_by<T>(thresholds: &[T], get: impl Fn(&T) -> u64, out: &mut Ve
     }));
 }
 
-/// Checks that rows and units from `first` on can be named by a counter.
+/// Checks that a counter can address rows and units from `first` on.
 pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize) -> Result<()> {
     for (begin, n) in [(first.row, n_rows), (first.unit, n_units)] {
         let end = u128::from(begin) + n as u128;
@@ -58,26 +61,25 @@ pub(crate) fn check_address(first: StreamAddress, n_rows: usize, n_units: usize)
     Ok(())
 }
 
-/// The address `row` rows on, which must be one that a counter can name.
+/// Returns the address `row` rows further on, which a counter must be able to address.
 pub(crate) fn at_row(first: StreamAddress, row: usize) -> Result<StreamAddress> {
     let row = first.row.checked_add(size_u32(row, "row of a counter")?);
-    let place = "encode::at_row, row past the counter";
-    Ok(first.at_row(row.ok_or(Error::Internal { place })?))
+    let location = "encode::at_row, row past the counter";
+    Ok(first.at_row(row.ok_or(Error::Internal { place: location })?))
 }
 
-/// The part of a matrix of streams one dispatch makes.
+/// The part of a matrix of streams that one dispatch encodes.
 pub(crate) struct Part {
     pub(crate) first: StreamAddress,
     pub(crate) n_rows: usize,
     pub(crate) n_units: usize,
     pub(crate) cut: Cut,
     pub(crate) stream: StreamWords,
-    /// The word of `streams` the first row begins at.
+    /// The offset of the first row in `streams`, in words.
     pub(crate) out_base: usize,
 }
 
-/// Records the encoding of a part. `list` holds unit and row of each stream where they are not a
-/// grid.
+/// Records the encoding of a part. `list` holds unit and row of each stream if they are not a grid.
 pub(crate) fn record(
     recorder: &mut Recorder<'_>,
     part: &Part,
@@ -88,7 +90,7 @@ pub(crate) fn record(
     let context = Arc::clone(recorder.context());
     let n_words = part.cut.stride as u64 * part.n_rows as u64;
     let n_thresholds = host_size(part.n_rows as u128 * part.n_units as u128);
-    // What the kernel indexes and divides by; it does not check itself.
+    // Sizes that the kernel indexes and divides by; it does not check itself.
     check_words_of(&thresholds, n_thresholds as u64 + n_thresholds.div_ceil(32) as u64)?;
     check_words_of(&streams, part.out_base as u64 + n_words)?;
     if let Some(list) = &list {
@@ -123,10 +125,7 @@ pub(crate) fn record(
 }
 
 /// Encodes a block of a matrix, rows of `n_units` streams, into `streams`, some rows at a time.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what a block is, where it is drawn, and where it goes"
-)]
+#[expect(clippy::too_many_arguments, reason = "a block, its addresses and its destination")]
 pub(crate) fn encode_block(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -167,8 +166,8 @@ pub(crate) fn encode_block(
         record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
         let submission = recorder.submit()?;
         if !cancel.is_never() {
-            // What is submitted cannot be taken back: no more than one part is, while somebody may
-            // want it to stop.
+            // Submissions cannot be cancelled: with cancellation, at most one part is submitted at
+            // a time.
             submission.wait()?;
             cancel.check()?;
         }
@@ -176,8 +175,8 @@ pub(crate) fn encode_block(
     Ok(())
 }
 
-/// The streams of a matrix of thresholds, rows of `n_units`: stream (r, u) is drawn at row
-/// `first.row + r`, unit `first.unit + u`.
+/// Encodes a matrix of thresholds, rows of `n_units`: stream (r, u) is drawn at row `first.row +
+/// r`, unit `first.unit + u`.
 ///
 /// ```no_run
 /// use aleatron_core::{Length, StreamAddress, Threshold};
@@ -191,8 +190,9 @@ pub(crate) fn encode_block(
 /// ```
 ///
 /// # Errors
-/// [`aleatron_core::Error::Ragged`] where the thresholds are not whole rows, [`Error::TooLarge`]
-/// where a row passes what a counter or a kernel can name, or what the device reports.
+/// Returns [`aleatron_core::Error::Ragged`] unless the thresholds are whole rows,
+/// [`Error::TooLarge`] if a row exceeds the range of a counter or a kernel, and errors of the
+/// device.
 pub fn encode(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -225,8 +225,8 @@ pub fn encode(
 /// time of the kernel, for benchmarks.
 ///
 /// # Errors
-/// As [`encode`], [`Error::TooLarge`] where one dispatch does not make all streams, and
-/// [`Error::Device`] where the device cannot time kernels.
+/// As for [`encode`], [`Error::TooLarge`] unless one dispatch encodes all streams, and
+/// [`Error::Device`] if the device cannot time kernels.
 pub fn encode_timed(
     context: &Arc<GpuContext>,
     thresholds: &[Threshold],
@@ -235,28 +235,28 @@ pub fn encode_timed(
     first: StreamAddress,
     repeats: usize,
 ) -> Result<(StreamMatrix, Duration)> {
-    let made = encode(context, thresholds, n_units, length, first)?;
+    let streams = encode(context, thresholds, n_units, length, first)?;
     let (n_rows, stream) = (thresholds.len() / n_units, StreamWords::of(length));
     let [block] = blocks(n_rows, n_units * stream.stored as usize, context)?[..] else {
-        let (actual, limit) = (8 * made.words().len() as u128, context.max_binding_bytes());
+        let (actual, limit) = (8 * streams.words().len() as u128, context.max_binding_bytes());
         return Err(Error::TooLarge { what: Limit::StreamBytes, actual, limit });
     };
     let mut packed = Vec::new();
     pack(thresholds, &mut packed);
-    let (uploaded, streams) = (context.upload(&packed)?, context.buffer::<u32>(block.words())?);
+    let (uploaded, written) = (context.upload(&packed)?, context.buffer::<u32>(block.words())?);
     let part = Part { first, n_rows, n_units, cut: block.cut, stream, out_base: 0 };
     let mut profiler = Profiler::new(context)?;
     let mut times = Vec::new();
     for _ in 0..repeats.max(1) {
         profiler.reset();
         let mut recorder = context.recorder(Some(&mut profiler))?;
-        record(&mut recorder, &part, uploaded.view(), streams.view(), None)?;
+        record(&mut recorder, &part, uploaded.view(), written.view(), None)?;
         recorder.submit()?;
         profiler.collect()?;
         times.push(profiler.time_of("encode"));
     }
     times.sort_unstable();
-    Ok((made, times[times.len() / 2]))
+    Ok((streams, times[times.len() / 2]))
 }
 
 #[cfg(test)]

@@ -1,25 +1,25 @@
-//! The error of this crate: what the device, the streams or the caller did.
+//! The error type of this crate: errors of the device, the streams or the caller.
 
 use std::fmt;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A size that stream kernels limit.
+/// A limit of stream kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {
-    /// The 32-bit words of one row of streams.
+    /// The number of 32-bit words of one row of streams.
     RowWords,
-    /// The bytes of the smallest part a kernel takes of a row of streams.
+    /// The size in bytes of the smallest part of a row of streams that a kernel takes.
     StreamBytes,
-    /// The bytes of the thresholds of one sample.
+    /// The size in bytes of the thresholds of one sample.
     ThresholdBytes,
-    /// The bytes of the counts of one sample.
+    /// The size in bytes of the counts of one sample.
     CountBytes,
-    /// The bytes of a table of counts, or of the integers of the sequences it is made of.
+    /// The size in bytes of a table of counts, or of the integers of its sequences.
     TableBytes,
-    /// The rows and units a counter can name.
+    /// The number of rows and units that a counter can address.
     Rows,
     /// A number that kernels take as 32 bits.
     Number,
@@ -39,28 +39,28 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What went wrong with streams on a device.
+/// An error of streams on a device.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device, its driver or the lack of one.
+    /// An error of the device or its driver.
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),
-    /// The arguments are wrong before any GPU is involved.
+    /// Invalid arguments, before any GPU is involved.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// A state that this crate rules out was reached: a defect of the crate, not of its use.
+    /// A state that should be impossible was reached: a defect of this crate, not of its use.
     #[error(
         "internal error in aleatron-gpu, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
-    /// Something is past what the device can hold at once and cannot be split.
-    #[error("{what}: {actual}, the device's most is {limit}")]
+    /// A size exceeds a limit of the device and cannot be split.
+    #[error("{what}: {actual}, the device's maximum is {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The limit.
         what: Limit,
         /// Its size.
         actual: u128,
@@ -90,8 +90,8 @@ impl From<Error> for aleatron_core::Error {
     }
 }
 
-/// Converts a number of bytes or elements of a device that the host is to have room for. The host
-/// counts all memory that it can name.
+/// Converts a number of bytes or elements of a device to a size of the host, which can address all
+/// memory it counts.
 pub(crate) fn host_size(value: impl TryInto<usize>) -> usize {
     value.try_into().unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
-//! Gates on packed streams, and the ones of each.
+//! Gates on packed streams, and counts of their ones.
 //!
-//! Streams go to the device and come back: for a few of them a CPU is faster. These are for whoever
-//! has streams in numbers, and for the conformance suite.
+//! Streams are uploaded and results are read back: for few streams a CPU is faster. These functions
+//! are for large numbers of streams, and for the conformance suite.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::error::Result;
 use crate::kernels::{GateParams, OnesParams, StreamKernel};
 use crate::partition::{StreamWords, blocks, gather, scatter};
 
-/// Threads of a workgroup of `gates.wgsl`.
+/// Number of threads of a workgroup of `gates.wgsl`.
 const THREADS: u64 = 256;
 
-/// Words of a workgroup of `ones.wgsl`.
+/// Number of words of a workgroup of `ones.wgsl`.
 const SEGMENT_WORDS: usize = 8192;
 
-/// What `gates.wgsl` computes.
+/// The function of `gates.wgsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     Gate(Gate),
@@ -28,7 +28,7 @@ enum Function {
 }
 
 impl Function {
-    /// As the shader names it.
+    /// Returns the constant of the shader.
     fn constant(self) -> u32 {
         match self {
             Self::Gate(Gate::And) => 0,
@@ -41,10 +41,10 @@ impl Function {
     }
 }
 
-/// A gate over two equally many streams of one length.
+/// Applies a gate to two equally many streams of one length.
 ///
 /// # Errors
-/// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
+/// Returns [`CoreError::Mismatch`] if numbers or lengths differ, and errors of the device.
 pub fn gate(
     context: &Arc<GpuContext>,
     gate: Gate,
@@ -54,18 +54,18 @@ pub fn gate(
     apply(context, Function::Gate(gate), a, b, a)
 }
 
-/// The complement of each stream.
+/// Computes the complement of each stream.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns errors of the device.
 pub fn not(context: &Arc<GpuContext>, a: &StreamMatrix) -> Result<StreamMatrix> {
     apply(context, Function::Not, a, a, a)
 }
 
-/// Takes `a` where `select` is 1 and `b` where it is 0.
+/// Selects `a` where `select` is 1 and `b` where it is 0.
 ///
 /// # Errors
-/// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
+/// Returns [`CoreError::Mismatch`] if numbers or lengths differ, and errors of the device.
 pub fn mux(
     context: &Arc<GpuContext>,
     select: &StreamMatrix,
@@ -96,16 +96,16 @@ fn apply(
             gather(bytemuck::cast_slice(matrix.words()), row_words, &block, &mut packed);
             context.upload(&packed)
         };
-        // A stream that is not used stands in for itself.
+        // Unused bindings take the first stream.
         let a_words = upload(a)?;
         let b_words = if function == Function::Not { None } else { Some(upload(b)?) };
         let chosen = if function == Function::Mux { Some(upload(select)?) } else { None };
-        let made = context.buffer::<u32>(block.words())?;
+        let result = context.buffer::<u32>(block.words())?;
         let views = [
             a_words.view(),
             b_words.as_ref().unwrap_or(&a_words).view(),
             chosen.as_ref().unwrap_or(&a_words).view(),
-            made.view(),
+            result.view(),
         ];
         let params = GateParams {
             n_words: size_u32(block.words(), "number of words")?,
@@ -119,14 +119,14 @@ fn apply(
         let mut recorder = context.recorder(None)?;
         let bytes = 16 * block.words() as u64;
         recorder.dispatch(&context.bind(&pipeline, &views)?, &params, workgroups, bytes)?;
-        let read = recorder.read::<u32>(made.view())?;
+        let read = recorder.read::<u32>(result.view())?;
         recorder.submit()?;
         scatter(&read.wait()?, row_words, &block, bytemuck::cast_slice_mut(&mut words));
     }
     Ok(StreamMatrix::from_words(words, rows, length)?)
 }
 
-/// What `ones.wgsl` counts the ones of.
+/// The operation of `ones.wgsl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pair {
     Single,
@@ -135,7 +135,7 @@ enum Pair {
 }
 
 impl Pair {
-    /// As the shader names it.
+    /// Returns the constant of the shader.
     fn constant(self) -> u32 {
         match self {
             Self::Single => 0,
@@ -145,18 +145,18 @@ impl Pair {
     }
 }
 
-/// The ones of each stream.
+/// Counts the ones of each stream.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns errors of the device.
 pub fn popcount(context: &Arc<GpuContext>, a: &StreamMatrix) -> Result<Vec<u64>> {
     ones(context, Pair::Single, a, a)
 }
 
-/// The ones each two streams share.
+/// Counts the ones that each two streams share.
 ///
 /// # Errors
-/// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
+/// Returns [`CoreError::Mismatch`] if numbers or lengths differ, and errors of the device.
 pub fn and_popcount(
     context: &Arc<GpuContext>,
     a: &StreamMatrix,
@@ -165,10 +165,10 @@ pub fn and_popcount(
     ones(context, Pair::And, a, b)
 }
 
-/// The positions where each two streams differ.
+/// Counts the positions where each two streams differ.
 ///
 /// # Errors
-/// [`CoreError::Mismatch`] where numbers or lengths differ, or what the device reports.
+/// Returns [`CoreError::Mismatch`] if numbers or lengths differ, and errors of the device.
 pub fn hamming_distance(
     context: &Arc<GpuContext>,
     a: &StreamMatrix,

@@ -1,4 +1,4 @@
-//! What a layer counts over, and how.
+//! Inputs and options of counting.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,12 +15,12 @@ pub type Fill<'a, T> = &'a mut dyn FnMut(Range<usize>, &mut Vec<T>) -> Result<()
 
 /// Thresholds of a batch, one per sample and input.
 pub enum ThresholdSource<'a, T> {
-    /// All of them.
+    /// All thresholds.
     Slice(&'a [T]),
-    /// Asked for when they are wanted: some samples at a time and in order, while the device counts
-    /// those before.
+    /// Thresholds computed on demand: some samples at a time and in order, while the device counts
+    /// the previous ones.
     Filled {
-        /// The samples of the batch.
+        /// The number of samples of the batch.
         n_samples: usize,
         /// Appends the thresholds of some of them.
         fill: Fill<'a, T>,
@@ -37,7 +37,7 @@ impl<T> fmt::Debug for ThresholdSource<'_, T> {
 }
 
 impl<T> ThresholdSource<'_, T> {
-    /// The samples there are, each of `n_inputs` thresholds.
+    /// Returns the number of samples, each of `n_inputs` thresholds.
     pub(crate) fn n_samples(&self, n_inputs: usize) -> Result<usize> {
         match self {
             Self::Slice(all) => rows_in(all.len(), n_inputs, Quantity::Inputs),
@@ -45,7 +45,7 @@ impl<T> ThresholdSource<'_, T> {
         }
     }
 
-    /// The thresholds of some samples; `filled` is where those that are asked for go.
+    /// Returns the thresholds of some samples; `filled` is the buffer for those computed on demand.
     pub(crate) fn of<'s>(
         &'s mut self,
         samples: Range<usize>,
@@ -70,15 +70,15 @@ impl<T> ThresholdSource<'_, T> {
     }
 }
 
-/// What a layer of Bernoulli streams counts over.
+/// The inputs of a layer of Bernoulli streams.
 #[derive(Debug)]
 pub enum Inputs<'a> {
-    /// Streams the device draws: that of input i of sample s at row `first.row + s`, unit
+    /// Streams drawn by the device: the stream of input i of sample s at row `first.row + s`, unit
     /// `first.unit + i`.
     Thresholds {
-        /// One per sample and input.
+        /// One threshold per sample and input.
         source: ThresholdSource<'a, Threshold>,
-        /// Where the first stream is drawn.
+        /// The address of the first stream.
         first: StreamAddress,
     },
     /// Packed streams, `[sample][input][word]`.
@@ -86,8 +86,8 @@ pub enum Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// The samples there are, each of `n_inputs` streams of `length`, checked to be such as kernels
-    /// take.
+    /// Returns the number of samples, each of `n_inputs` streams of `length`, after checking them
+    /// for kernels.
     pub(crate) fn n_samples(&self, n_inputs: usize, length: Length) -> Result<usize> {
         match self {
             Self::Thresholds { source, first } => {
@@ -103,7 +103,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// Where the stream of the first input of `sample` is drawn; `None` for streams that are there.
+    /// Returns the address of the stream of the first input of `sample`; `None` for packed streams.
     /// Rows were checked to fit.
     pub(crate) fn first(&self, sample: usize) -> Result<Option<StreamAddress>> {
         match self {
@@ -113,16 +113,16 @@ impl Inputs<'_> {
     }
 }
 
-/// How to count: nothing here changes a count.
+/// Options of counting; they never change a count.
 pub struct CountOptions<'a> {
     /// Times the kernels.
     pub profiler: Option<&'a mut Profiler>,
-    /// Asked before each chunk of samples.
+    /// The cancellation token, polled before each chunk of samples.
     pub cancel: Cancel<'a>,
 }
 
 impl Default for CountOptions<'_> {
-    /// Untimed, to the end.
+    /// Returns options without timing and cancellation.
     fn default() -> Self {
         Self { profiler: None, cancel: Cancel::NEVER }
     }
@@ -138,14 +138,14 @@ impl fmt::Debug for CountOptions<'_> {
 }
 
 impl<'a> CountOptions<'a> {
-    /// With kernels timed.
+    /// Returns options with timed kernels.
     #[must_use]
     pub fn profiled(profiler: &'a mut Profiler) -> Self {
         Self { profiler: Some(profiler), ..Self::default() }
     }
 }
 
-/// The rows of `per_row` elements that `n` elements make.
+/// Returns the number of rows of `per_row` elements in `n` elements.
 pub(crate) fn rows_in(n: usize, per_row: usize, what: Quantity) -> Result<usize> {
     if n.is_multiple_of(per_row) {
         Ok(n / per_row)

@@ -1,5 +1,5 @@
-//! The kernels of stream operations: which files make each, what parameters it takes, and why it
-//! stays in bounds.
+//! The kernels of stream operations: their source files, their parameters, and the arguments why
+//! they stay in bounds.
 
 #[cfg(test)]
 mod tests;
@@ -11,9 +11,9 @@ use bytemuck::{Pod, Zeroable};
 
 /// A kernel of this crate.
 ///
-/// Those that are hot are compiled without run-time checks: [`Self::checks`] has the argument for
-/// each, which rests on what their host code checks. The type is therefore private: no other crate
-/// can launch them.
+/// Hot kernels are compiled without run-time checks: [`Self::checks`] has the argument for each,
+/// which relies on checks of their host code. The type is therefore private: no other crate can
+/// launch them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StreamKernel {
     /// Philox words of given counters.
@@ -43,7 +43,7 @@ pub(crate) enum StreamKernel {
     Gate,
     /// Ones of streams, of their AND or of their XOR.
     Ones,
-    /// What kernels counted, as counts or as integers.
+    /// The counts of kernels, as counts or as integers.
     StageCounts,
     /// Integers with a constant for each.
     StageMap,
@@ -55,7 +55,7 @@ pub(crate) enum StreamKernel {
     StagePool,
     /// Integers to thresholds.
     StageRequantize,
-    /// Thresholds in the form that other kernels take.
+    /// Thresholds in the form of other kernels.
     StagePack,
 }
 
@@ -66,7 +66,7 @@ macro_rules! shader {
 }
 
 impl StreamKernel {
-    /// Every kernel.
+    /// All kernels.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 20] = [
         Self::PhiloxWords,
@@ -209,27 +209,26 @@ impl Kernel for StreamKernel {
 
     fn checks(&self) -> BoundsChecks {
         // For all kernels without checks: divisors are sizes of at least 1, since nothing is
-        // launched for no rows, samples, segments or inputs. Loops count up in steps of at
-        // least 1 to a size that is at most 2^30, so they end and do not wrap. Products of sizes
-        // are elements of a binding, of which there are fewer than 2^30 words.
-        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        // launched for no rows, samples, segments or inputs. Loops count up in steps of at least 1
+        // to a size that is at most 2^30, so they end and do not wrap. Products of sizes are
+        // elements of a binding, of which there are fewer than 2^30 words.
+        #[allow(unsafe_code, reason = "the only promise for the kernels of this crate")]
         // SAFETY: no other crate can name a kernel, and each is launched by the function that its
         // argument below names.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
-            // Threads go on with an index below `n_words` only, which is `row_stride` times the
-            // rows, so their row is one of the rows and `at`, whose unit is clamped,
-            // below `n_thresholds`. `encode::record` checks that the thresholds with
-            // their flags, the words from `out_base` on and the addresses are in the buffers, and
-            // that no divisor is 0. Each turn of the loop ends a word or takes four
-            // bits of a threshold of 32.
+            // Threads continue only with an index below `n_words`, which is `row_stride` times the
+            // rows, so their row is one of the rows and `at`, whose unit is clamped, below
+            // `n_thresholds`. `encode::record` checks that the thresholds with their flags, the
+            // words from `out_base` on and the addresses are in the buffers, and that no divisor is
+            // 0. Each turn of the loop ends a word or takes four bits of a threshold of 32.
             Self::Encode | Self::EncodeList => removed,
-            // A workgroup goes on with a sample below `n_samples` only, and has a group below
-            // `n_groups`, so its first row is one of the `n_rows`; the others are
-            // clamped to the last. k stays below `row_vectors`. Counts go to neurons `first`
-            // to `first + n_rows`, at most `stride`, of the sample; high words as far behind.
-            // `launch::record` checks the three buffers for these products. Sums over a
-            // workgroup have a place for each of its 256 threads.
+            // A workgroup continues only with a sample below `n_samples`, and has a group below
+            // `n_groups`, so its first row is one of the `n_rows`; the others are clamped to the
+            // last. k stays below `row_vectors`. Counts go to neurons `first` to `first + n_rows`,
+            // at most `stride`, of the sample; high words at the same distance. `launch::record`
+            // checks the three buffers for these products. Sums over a workgroup have an element
+            // for each of its 256 threads.
             Self::Accumulate => removed,
             // As for the one before: rows and samples are clamped where they are loaded and
             // compared where counts are stored, k + d is compared with the end of the
@@ -237,52 +236,50 @@ impl Kernel for StreamKernel {
             // ROWS and COLUMNS, since a tile has four or eight rows for each of its threads;
             // `TileShape` has no others.
             Self::Tile => removed,
-            // A workgroup goes on with a sample below `n_samples` only, and has a segment of those
-            // there are. Segments are made from the connections of the block, so their
-            // elements are inside the weights and their neurons below `stride`;
-            // `Connections` has units below the number of inputs alone. `GpuSparse` keeps these
-            // buffers to itself.
+            // A workgroup continues only with a sample below `n_samples`, and has one of the
+            // existing segments. Segments are computed from the connections of the block, so their
+            // elements are inside the weights and their neurons below `stride`; `Connections` has
+            // only units below the number of inputs. `GpuSparse` keeps these buffers private.
             Self::Sparse => removed,
-            // A workgroup goes on with a row below `n_rows` only. The integers of a sequence of
-            // width W are below 2^W, and a row has 2^W + 1 entries; thresholds t run
-            // below that. `PrefixCounts` has checked the integers, and `GpuTabled` keeps them to
-            // itself.
+            // A workgroup continues only with a row below `n_rows`. The integers of a sequence of
+            // width W are below 2^W, and a row has 2^W + 1 entries; thresholds t run below that.
+            // `PrefixCounts` has checked the integers, and `GpuTabled` keeps them private.
             Self::TableRows => removed,
             // Samples, neurons and inputs are compared with their numbers. Thresholds of inputs and
-            // weights, which index rows and entries, are checked to be at most 2^W when
-            // they come in; those that a step of a program makes saturate there, and have signs
-            // in signed layers alone.
+            // weights, which index rows and entries, are checked to be at most 2^W when they are
+            // uploaded; those computed by a step of a program saturate there, and have signs in
+            // signed layers only.
             Self::TableCount => removed,
             // Channels and columns are clamped to the last where they are loaded and compared where
-            // counts are stored; words are compared with the end of the kernel, so taps
-            // are below their number, and rows and columns of an image with its size. A group sees
-            // `first_input` and as many planes after it as its taps have, all of them in a sample.
-            // In shared memory, fours of words are below DEPTH and rows and columns
-            // below ROWS and COLUMNS, with which they are compared where they are loaded;
-            // `ConvTile` has the shapes, whose loads divide DEPTH. Signs are read where
-            // there are any; `GpuConv` checks all six buffers for these products.
+            // counts are stored; words are compared with the end of the kernel, so taps are below
+            // their number, and rows and columns of an image with its size. A group has
+            // `first_input` and as many planes after it as its taps, all of them in a sample. In
+            // shared memory, fours of words are below DEPTH and rows and columns below ROWS and
+            // COLUMNS, with which they are compared where they are loaded; `ConvTile` has the
+            // shapes, whose loads divide DEPTH. Signs are read if there are any; `GpuConv` checks
+            // all six buffers for these products.
             Self::Conv => removed,
             // Channels are compared with their number, and columns below theirs then; taps, images
-            // and counts are those of the one before. Places in the table are made of
+            // and counts are as in the previous kernel. Indices into the table are computed from
             // thresholds that are at most 2^W, as for table counts.
             Self::ConvTable => removed,
-            // No layer spends its time in these.
+            // No layer is limited by these.
             #[cfg(test)]
-            Self::PhiloxWords => BoundsChecks::Kept,
-            Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Kept,
-            // These wait for memory, not for their own instructions.
+            Self::PhiloxWords => BoundsChecks::Enabled,
+            Self::EncodeSequence | Self::Gate | Self::Ones => BoundsChecks::Enabled,
+            // These are limited by memory, not by their own instructions.
             Self::StageCounts
             | Self::StageMap
             | Self::StageCombine
             | Self::StageGather
             | Self::StagePool
             | Self::StageRequantize
-            | Self::StagePack => BoundsChecks::Kept,
+            | Self::StagePack => BoundsChecks::Enabled,
         }
     }
 }
 
-/// Parameters of `encode.wgsl`, where each is explained.
+/// Parameters of `encode.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct EncodeParams {
@@ -303,7 +300,7 @@ pub(crate) struct EncodeParams {
     pub(crate) padding: u32,
 }
 
-/// Parameters of `encode_sequence.wgsl`, where each is explained.
+/// Parameters of `encode_sequence.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct SequenceParams {
@@ -318,7 +315,7 @@ pub(crate) struct SequenceParams {
     pub(crate) sample_stride: u32,
 }
 
-/// Parameters of `accumulate.wgsl`, where each is explained.
+/// Parameters of `accumulate.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct AccumulateParams {
@@ -332,7 +329,7 @@ pub(crate) struct AccumulateParams {
     pub(crate) padding: u32,
 }
 
-/// Parameters of `tile.wgsl`, where each is explained.
+/// Parameters of `tile.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct TileParams {
@@ -348,7 +345,7 @@ pub(crate) struct TileParams {
     pub(crate) high: u32,
 }
 
-/// Parameters of `sparse.wgsl`, where each is explained.
+/// Parameters of `sparse.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct SparseParams {
@@ -361,7 +358,7 @@ pub(crate) struct SparseParams {
     pub(crate) high: u32,
 }
 
-/// Parameters of `table_rows.wgsl`, where each is explained.
+/// Parameters of `table_rows.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct TableRowsParams {
@@ -373,7 +370,7 @@ pub(crate) struct TableRowsParams {
     pub(crate) end: u32,
 }
 
-/// Parameters of `table_count.wgsl`, where each is explained.
+/// Parameters of `table_count.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct TableCountParams {
@@ -388,7 +385,7 @@ pub(crate) struct TableCountParams {
     pub(crate) stride: u32,
 }
 
-/// Parameters of `conv.wgsl`, where each is explained.
+/// Parameters of `conv.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct ConvParams {
@@ -414,7 +411,7 @@ pub(crate) struct ConvParams {
     pub(crate) high: u32,
 }
 
-/// Parameters of `conv_table.wgsl`, where each is explained.
+/// Parameters of `conv_table.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct ConvTableParams {
@@ -434,7 +431,7 @@ pub(crate) struct ConvTableParams {
     pub(crate) stride: u32,
 }
 
-/// Parameters of `gates.wgsl`, where each is explained.
+/// Parameters of `gates.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct GateParams {
@@ -445,7 +442,7 @@ pub(crate) struct GateParams {
     pub(crate) tail_mask: u32,
 }
 
-/// Parameters of `ones.wgsl`, where each is explained.
+/// Parameters of `ones.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct OnesParams {
@@ -454,7 +451,7 @@ pub(crate) struct OnesParams {
     pub(crate) n_segments: u32,
 }
 
-/// Parameters of `stage_counts.wgsl`, where each is explained.
+/// Parameters of `stage_counts.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StageCountsParams {
@@ -466,7 +463,7 @@ pub(crate) struct StageCountsParams {
     pub(crate) high: u32,
 }
 
-/// Parameters of `stage_map.wgsl` and `stage_combine.wgsl`, where each is explained.
+/// Parameters of `stage_map.wgsl` and `stage_combine.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StageMapParams {
@@ -475,7 +472,7 @@ pub(crate) struct StageMapParams {
     pub(crate) period: u32,
 }
 
-/// Parameters of `stage_gather.wgsl`, where each is explained.
+/// Parameters of `stage_gather.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StageGatherParams {
@@ -485,7 +482,7 @@ pub(crate) struct StageGatherParams {
     pub(crate) made_len: u32,
 }
 
-/// Parameters of `stage_pool.wgsl`, where each is explained.
+/// Parameters of `stage_pool.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StagePoolParams {
@@ -498,7 +495,7 @@ pub(crate) struct StagePoolParams {
     pub(crate) rest: u32,
 }
 
-/// Parameters of `stage_requantize.wgsl`, where each is explained.
+/// Parameters of `stage_requantize.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StageRequantizeParams {
@@ -508,7 +505,7 @@ pub(crate) struct StageRequantizeParams {
     pub(crate) counter: u32,
 }
 
-/// Parameters of `stage_pack.wgsl`, where each is explained.
+/// Parameters of `stage_pack.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 pub(crate) struct StagePackParams {

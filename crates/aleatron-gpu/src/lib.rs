@@ -1,12 +1,12 @@
-//! Aleatron's stream operations on GPUs, bit for bit those of [`aleatron_core::reference`].
+//! Aleatron's stream operations on GPUs, bit-exact with [`aleatron_core::reference`].
 //!
 //! Devices, buffers, pipelines and profiling are those of [`device`], the crate `aleatron-device`.
-//! On it stand the stream operations: [`encode`] and [`sequence`] make streams, [`gates`] combines
+//! The stream operations use it: [`encode`] and [`sequence`] generate streams, [`gates`] combines
 //! them, [`dense`], [`sparse`], [`conv`], and [`table`] and [`conv_table`] (for shared sequences)
-//! are layers, and [`backend`] is all of it behind the one trait of backends. Compiled networks in
-//! integer arithmetic run without leaving the device (`program/`). [`inputs`] is what layers count
-//! over, `kernels.rs` says which shaders there are and why those without run-time checks need none.
-//! That promise is the crate's unsafe code.
+//! are layers, and [`backend`] combines all of them behind the interface of backends. Compiled
+//! networks in integer arithmetic run without leaving the device (`program/`). [`inputs`] has the
+//! inputs of layers, `kernels.rs` lists the shaders and argues why those without run-time checks
+//! need none. That promise is the crate's unsafe code.
 //!
 //! Start with [`GpuContext`], then [`GpuDense`].
 #![deny(unsafe_code)]

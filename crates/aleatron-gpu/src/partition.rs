@@ -1,7 +1,7 @@
-//! Cutting a matrix of streams into blocks a device can bind.
+//! Partition of a matrix of streams into blocks that a device can bind.
 //!
-//! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut where one
-//! would pass a binding or where its count could pass 32 bits; then as many rows as fit make a
+//! A row (a neuron's weights, a sample's inputs) is a run of 32-bit words. Rows are cut if one
+//! would exceed a binding or if its count could exceed 32 bits; then as many rows as fit form a
 //! block. Cuts fall on 16-byte vectors, so that kernels read whole ones, and a row's last vector is
 //! padded with zeros, which count nothing.
 
@@ -10,24 +10,25 @@ use aleatron_device::{GpuContext, size_u32};
 
 use crate::error::{Error, Limit, Result, host_size};
 
-/// 32-bit words per vector.
+/// Number of 32-bit words per vector.
 pub(crate) const VECTOR: usize = 4;
 
-/// Rows most tiles have.
+/// Number of rows of most tiles.
 const TILE_ROWS: usize = 64;
 
-/// Words of a row one pass may count: 2^30 bits stay far below 32-bit counts, and 256 threads need
-/// 2^15 steps for them, which is less than some software devices silently stop a loop at (65,535).
+/// Number of words of a row that one pass may count: 2^30 bits stay far below 32-bit counts, and
+/// 256 threads need 2^15 steps for them, less than the limit at which some software devices
+/// silently stop a loop (65,535).
 const CUT_WORDS: usize = 1 << 25;
 
 /// A part of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Its first word.
+    /// The index of its first word.
     pub(crate) begin: usize,
-    /// Its words.
+    /// The number of words.
     pub(crate) words: usize,
-    /// The words it occupies, whole vectors.
+    /// The number of occupied words, whole vectors.
     pub(crate) stride: usize,
 }
 
@@ -51,7 +52,7 @@ impl Block {
     }
 }
 
-/// The cuts of rows of `row_words` words for bindings of `limit` bytes.
+/// Returns the cuts of rows of `row_words` words for bindings of `limit` bytes.
 pub(crate) fn cuts(row_words: usize, limit: u64) -> Result<Vec<Cut>> {
     if row_words > u32::MAX as usize {
         let actual = row_words as u128;
@@ -72,7 +73,7 @@ pub(crate) fn cuts(row_words: usize, limit: u64) -> Result<Vec<Cut>> {
         .collect())
 }
 
-/// The blocks of `n_rows` rows, cut by cut.
+/// Returns the blocks of `n_rows` rows, cut by cut.
 pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> Result<Vec<Block>> {
     let limit = context.max_binding_bytes();
     let mut blocks = Vec::new();
@@ -87,14 +88,14 @@ pub(crate) fn blocks(n_rows: usize, row_words: usize, context: &GpuContext) -> R
     Ok(blocks)
 }
 
-/// Rows per block: as few blocks as `most` allows, of nearly one size, since a block of a few rows
-/// leaves a device idle; whole tiles where that makes no more blocks.
+/// Returns the number of rows per block: as few blocks as `most` allows, of nearly one size, since
+/// a block of a few rows leaves a device idle; whole tiles if that gives no more blocks.
 fn even_rows(n_rows: usize, most: usize) -> usize {
     let even = n_rows.div_ceil(n_rows.div_ceil(most).max(1)).max(1);
     even.next_multiple_of(TILE_ROWS).min(most)
 }
 
-/// The words of a block out of packed rows: row after row, each padded to whole vectors.
+/// Gathers the words of a block from packed rows: row after row, each padded to whole vectors.
 pub(crate) fn gather(words: &[u32], row_words: usize, block: &Block, out: &mut Vec<u32>) {
     out.clear();
     for row in words.chunks_exact(row_words).skip(block.first_row).take(block.n_rows) {
@@ -103,12 +104,12 @@ pub(crate) fn gather(words: &[u32], row_words: usize, block: &Block, out: &mut V
     }
 }
 
-/// Puts the words of a block back into packed rows: the inverse of [`gather`].
-pub(crate) fn scatter(made: &[u32], row_words: usize, block: &Block, words: &mut [u32]) {
+/// Writes the words of a block to packed rows: the inverse of [`gather`].
+pub(crate) fn scatter(block_words: &[u32], row_words: usize, block: &Block, words: &mut [u32]) {
     let Cut { begin, words: n, stride } = block.cut;
     let rows = words.chunks_exact_mut(row_words).skip(block.first_row).take(block.n_rows);
-    for (row, made) in rows.zip(made.chunks_exact(stride)) {
-        row[begin..begin + n].copy_from_slice(&made[..n]);
+    for (row, block_words) in rows.zip(block_words.chunks_exact(stride)) {
+        row[begin..begin + n].copy_from_slice(&block_words[..n]);
     }
 }
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_is_scattered() {
+    fn scatter_is_the_inverse_of_gather() {
         let words: Vec<u32> = (0..7 * 10).collect();
         let mut back = vec![0; words.len()];
         for cut in cuts(10, 16).unwrap() {
@@ -155,9 +156,9 @@ mod tests {
         assert_eq!(back, words);
     }
 
-    /// Whatever a device offers, the numbers of a block fit what kernels count with.
+    /// For any limits of a device, the sizes of a block fit the integers of kernels.
     #[test]
-    fn blocks_of_huge_bindings_are_counted_by_32_bits() {
+    fn blocks_of_huge_bindings_fit_32_bits() {
         let limit = u64::from(u32::MAX) / 16 * 16;
         for row_words in [2usize, 1 << 20, 1 << 25, 1 << 31, u32::MAX as usize] {
             for cut in cuts(row_words, limit).unwrap() {
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_spread_evenly() {
+    fn rows_are_distributed_evenly() {
         assert_eq!(even_rows(4096, 4095), 2048);
         assert_eq!(even_rows(4096, 10_000), 4096);
         assert_eq!(even_rows(11, 3), 3);

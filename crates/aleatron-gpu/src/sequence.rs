@@ -1,4 +1,4 @@
-//! Thresholds to streams over the integers of shared sequences; see [`aleatron_core::generator`].
+//! Encoding of thresholds with the integers of shared sequences; see [`aleatron_core::generator`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::error::{Error, Limit, Result, host_size};
 use crate::kernels::{SequenceParams, StreamKernel};
 use crate::partition::{Cut, StreamWords, cuts};
 
-/// Threads of a workgroup of `encode_sequence.wgsl`.
+/// Number of threads of a workgroup of `encode_sequence.wgsl`.
 const THREADS: u64 = 256;
 
 /// The threshold of the stream of ones, for sequences of 32 bits.
 const MOST: u64 = 1 << 32;
 
-/// The packed streams of thresholds over shared sequences, one stream after the other: bit k of
-/// stream r is 1 when integer k of sequence `r % period` is below threshold r. `values` holds the
-/// first `length` integers of each of the `period` sequences.
+/// Encodes thresholds with shared sequences to packed streams, one after the other: bit k of stream
+/// r is 1 if integer k of sequence `r % period` is below threshold r. `values` holds the first
+/// `length` integers of each of the `period` sequences.
 ///
 /// ```no_run
 /// use aleatron_core::Length;
@@ -34,10 +34,10 @@ const MOST: u64 = 1 << 32;
 /// ```
 ///
 /// # Errors
-/// [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] where there are not `length`
-/// integers of each, [`CoreError::OutOfRange`] with the index of a threshold past 2^32,
-/// [`CoreError::Memory`] where the streams do not fit, [`Error::TooLarge`] where the device can
-/// bind next to nothing, or what it reports.
+/// Returns [`CoreError::Zero`] without a sequence, [`CoreError::Mismatch`] unless there are
+/// `length` integers of each, [`CoreError::OutOfRange`] with the index of a threshold above 2^32,
+/// [`CoreError::Memory`] if the streams do not fit, [`Error::TooLarge`] if the device's bindings
+/// are too small, and errors of the device.
 pub fn encode_sequences(
     context: &Arc<GpuContext>,
     values: &[u32],
@@ -73,8 +73,8 @@ pub fn encode_sequences(
     })?;
     let n_rounds = thresholds.len().div_ceil(period);
     for cut in cuts {
-        // As many sequences as a binding holds, and as many rounds of them as make rows that fit as
-        // well.
+        // As many sequences as a binding holds, and as many rounds of them as give rows that also
+        // fit.
         let sequence_bytes = 128 * cut.stride as u64;
         let n_sequences = host_size(limit / sequence_bytes).clamp(1, period);
         let round_bytes = (4 * cut.stride as u64).max(8) * n_sequences as u64;
@@ -107,13 +107,13 @@ struct Part<'a> {
     length: Length,
     cut: Cut,
     sequences: Range<usize>,
-    /// Which of the streams of each sequence.
+    /// The streams of each sequence.
     rounds: Range<usize>,
 }
 
 impl Part<'_> {
-    /// The streams of this part, in the order of its rows; the last round may have fewer than there
-    /// are sequences.
+    /// Returns the streams of this part, in the order of its rows; the last round may have fewer
+    /// streams than sequences.
     fn streams(&self) -> impl Iterator<Item = Option<usize>> {
         let (n, period) = (self.thresholds.len(), self.period);
         let sequences = self.sequences.clone();
@@ -143,9 +143,9 @@ impl Part<'_> {
         pack_by(&thresholds, |&threshold| threshold, &mut packed);
         let n_made = stride * thresholds.len();
         let (values, packed) = (context.upload(&values)?, context.upload(&packed)?);
-        let made = context.buffer::<u32>(n_made)?;
+        let encoded = context.buffer::<u32>(n_made)?;
         let pipeline = context.pipeline(&StreamKernel::EncodeSequence, &[])?;
-        let bound = context.bind(&pipeline, &[values.view(), packed.view(), made.view()])?;
+        let bound = context.bind(&pipeline, &[values.view(), packed.view(), encoded.view()])?;
         let params = SequenceParams {
             n_words: size_u32(n_made, "number of words")?,
             row_stride: size_u32(stride, "row stride")?,
@@ -160,12 +160,12 @@ impl Part<'_> {
         let workgroups = grid((n_made as u64).div_ceil(THREADS), context.info().max_workgroups)?;
         let mut recorder = context.recorder(None)?;
         recorder.dispatch(&bound, &params, workgroups, 132 * n_made as u64)?;
-        let read = recorder.read::<u32>(made.view())?;
+        let read = recorder.read::<u32>(encoded.view())?;
         recorder.submit()?;
         let row_words = stream.stored as usize;
-        for (row, made) in self.streams().zip(read.wait()?.chunks_exact(stride)) {
+        for (row, encoded) in self.streams().zip(read.wait()?.chunks_exact(stride)) {
             if let Some(row) = row {
-                words[row * row_words + begin..][..n_words].copy_from_slice(&made[..n_words]);
+                words[row * row_words + begin..][..n_words].copy_from_slice(&encoded[..n_words]);
             }
         }
         Ok(())
@@ -181,8 +181,8 @@ pub(crate) struct InputSequences {
 }
 
 impl InputSequences {
-    /// Uploads the first `length` integers of each of `period` sequences, which lie one after the
-    /// other; `None` if no binding can hold them.
+    /// Uploads the first `length` integers of each of `period` sequences, one after the other;
+    /// `None` if no binding can hold them.
     pub(crate) fn new(
         context: &Arc<GpuContext>,
         values: &[u32],
@@ -194,7 +194,7 @@ impl InputSequences {
         if 4 * n > context.max_binding_bytes().into() {
             return Ok(None);
         }
-        // Every stream begins with a word of its own.
+        // Every stream begins at a word boundary.
         let mut padded: Vec<u32> = memory::zeros(n, Quantity::Sequence)?;
         for (padded, values) in padded.chunks_exact_mut(row).zip(values.chunks_exact(length.bits()))
         {
@@ -218,7 +218,7 @@ impl InputSequences {
         check_words_of(&thresholds, n_streams + n_streams.div_ceil(32))?;
         check_words_of(&streams, n_samples as u64 * stride as u64)?;
         if n_units as u64 * u64::from(stream.stored) < stride as u64 {
-            // What pads a sample counts nothing.
+            // The padding of a sample counts nothing.
             recorder.clear(streams)?;
         }
         let pipeline = context.pipeline(&StreamKernel::EncodeSequence, &[])?;

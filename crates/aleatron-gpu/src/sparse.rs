@@ -1,8 +1,8 @@
-//! Sparse layers on a device: memory and work in proportion to the connections.
+//! Sparse layers on a device, with memory and work proportional to the connections.
 //!
-//! Weight streams lie one after the other, connection by connection, cut into blocks a binding can
-//! hold. A block's connections are cut into segments of one neuron each, and a workgroup counts one
-//! segment for one sample.
+//! Weight streams are stored one after the other, connection by connection, in blocks that a
+//! binding can hold. A block's connections are divided into segments of one neuron each, and a
+//! workgroup counts one segment for one sample.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::inputs::{CountOptions, Inputs, ThresholdSource};
 use crate::kernels::{SparseParams, StreamKernel};
 use crate::partition::{Block, Cut, StreamWords, VECTOR, gather};
 
-/// 64-bit words of weights one workgroup counts: 64 for each of its threads.
+/// Number of 64-bit words of weights that one workgroup counts: 64 for each of its threads.
 const SEGMENT_WORDS: usize = 8192;
 
-/// Connections of one binding: their weights, inputs, and segments.
+/// The connections of one binding: their weights, inputs, and segments.
 #[derive(Debug)]
 struct WeightBlock {
     first: usize,
     n: usize,
     weights: GpuBuffer<u32>,
     units: GpuBuffer<u32>,
-    /// Neuron, first and last element but one.
+    /// Neuron, first element, and end.
     segments: GpuBuffer<[u32; 3]>,
 }
 
@@ -43,9 +43,9 @@ pub struct GpuSparse {
     connections: Connections,
     length: Length,
     polarity: Polarity,
-    /// The most connections of a neuron.
+    /// The largest number of connections of a neuron.
     most: usize,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
     cut: Cut,
     blocks: Vec<WeightBlock>,
@@ -53,12 +53,11 @@ pub struct GpuSparse {
 }
 
 impl GpuSparse {
-    /// A layer of packed weight streams, `[connection][word]`.
+    /// Creates a layer of packed weight streams, `[connection][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for words that are not those of the connections,
-    /// [`Error::TooLarge`] where one sample's streams pass a binding, or what the device
-    /// reports.
+    /// Returns [`aleatron_core::Error`] for words that do not match the connections,
+    /// [`Error::TooLarge`] if one sample's streams exceed a binding, and errors of the device.
     pub fn from_words(
         context: &Arc<GpuContext>,
         connections: Connections,
@@ -72,11 +71,11 @@ impl GpuSparse {
         Ok(layer)
     }
 
-    /// A layer whose weight streams the device draws: that of neuron j and input i at row
-    /// `first.row + j`, unit `first.unit + i`, as in the dense layer.
+    /// Creates a layer whose weight streams the device draws: the stream of neuron j and input i at
+    /// row `first.row + j`, unit `first.unit + i`, as in the dense layer.
     ///
     /// # Errors
-    /// As [`Self::from_words`].
+    /// As for [`Self::from_words`].
     pub fn from_thresholds(
         context: &Arc<GpuContext>,
         connections: Connections,
@@ -140,39 +139,38 @@ impl GpuSparse {
         )
     }
 
-    /// The connections.
+    /// Returns the connections.
     #[must_use]
     pub fn connections(&self) -> &Connections {
         &self.connections
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
-    /// one.
+    /// Returns whether the device is lost: the layer must then be created again on a new one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The samples of one submission; larger batches run in chunks of this size, with the same
-    /// counts.
+    /// Returns the number of samples of one submission; larger batches run in chunks of this size,
+    /// with the same counts.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// The buffers the weights lie in.
+    /// Returns the number of buffers of the weights.
     #[must_use]
     pub fn n_blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The bytes of the weight streams on the device.
+    /// Returns the size of the weight streams on the device in bytes.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.blocks.iter().map(|block| 4 * block.weights.len()).sum()
@@ -181,7 +179,7 @@ impl GpuSparse {
     /// Replaces the weights by packed streams, `[connection][word]`.
     ///
     /// # Errors
-    /// As [`Self::from_words`].
+    /// As for [`Self::from_words`].
     pub fn set_words(&mut self, words: &[u64]) -> Result<()> {
         check_words(words, self.connections.len(), self.length)?;
         let words: &[u32] = bytemuck::cast_slice(words);
@@ -194,10 +192,10 @@ impl GpuSparse {
         Ok(())
     }
 
-    /// Replaces the weights by streams the device draws.
+    /// Replaces the weights by streams that the device draws.
     ///
     /// # Errors
-    /// As [`Self::from_thresholds`].
+    /// As for [`Self::from_thresholds`].
     pub fn set_thresholds(&mut self, weights: &[Threshold], first: StreamAddress) -> Result<()> {
         let (expected, actual) = (self.connections.len(), weights.len());
         if expected != actual {
@@ -213,7 +211,7 @@ impl GpuSparse {
         let mut addresses = memory::with_capacity(n_addresses, Quantity::Connections)?;
         for neuron in 0..self.connections.n_neurons() {
             let row = at_row(first, neuron)?.row;
-            // Units were checked to be such as a counter can name.
+            // Units were checked to be addressable by a counter.
             let units = self
                 .connections
                 .inputs_of(neuron)
@@ -244,10 +242,10 @@ impl GpuSparse {
         Ok(())
     }
 
-    /// The packed weight streams, `[connection][word]`, read back.
+    /// Returns the packed weight streams, `[connection][word]`, read back.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns errors of the device.
     pub fn words(&self) -> Result<Vec<u64>> {
         let n_words = self.connections.len() as u128 * self.length.words() as u128;
         let mut words = memory::with_capacity(n_words, Quantity::Weights)?;
@@ -263,21 +261,21 @@ impl GpuSparse {
         Ok(words)
     }
 
-    /// The counts of a batch, `[sample][neuron]`; as [`GpuDense::counts`](crate::GpuDense::counts).
+    /// Counts a batch, `[sample][neuron]`, as [`GpuDense::counts`](crate::GpuDense::counts).
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`]
-    /// where a counter cannot name a row, or what the device reports.
+    /// Returns [`aleatron_core::Error::Ragged`] unless the inputs are whole samples,
+    /// [`Error::TooLarge`] if a counter cannot address a row, and errors of the device.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
         let source = ThresholdSource::Slice(inputs);
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted; as
+    /// Counts `n_samples` samples whose thresholds `fill` appends on demand, as
     /// [`GpuDense::counts_filled`](crate::GpuDense::counts_filled).
     ///
     /// # Errors
-    /// As [`Self::counts`], and what `fill` reports.
+    /// As for [`Self::counts`], and errors of `fill`.
     pub fn counts_filled(
         &self,
         n_samples: usize,
@@ -288,19 +286,20 @@ impl GpuSparse {
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// The counts of a batch of packed input streams, `[sample][input][word]`.
+    /// Counts a batch of packed input streams, `[sample][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length,
-    /// or what the device reports.
+    /// Returns [`aleatron_core::Error`] if the words are not whole samples or have ones beyond the
+    /// length, and errors of the device.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(Inputs::Streams(words), CountOptions::default())
     }
 
-    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    /// Counts a batch, `[sample][neuron]`, optionally with timed kernels or cancellation between
+    /// chunks.
     ///
     /// # Errors
-    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
+    /// As for [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
     /// [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let n_inputs = self.connections.n_inputs();
@@ -317,12 +316,12 @@ impl GpuSparse {
         self.sets.clear();
     }
 
-    /// Returns the words of the streams of a sample.
+    /// Returns the number of words of the streams of a sample.
     pub(crate) fn stream_cut(&self) -> Cut {
         self.cut
     }
 
-    /// Whether counts pass 32 bits.
+    /// Returns whether counts exceed 32 bits.
     pub(crate) fn is_wide(&self) -> bool {
         buffers::is_wide(self.most, self.length)
     }
@@ -344,7 +343,8 @@ impl GpuSparse {
             ("WIDE", self.is_wide().into()),
         ];
         let pipeline = self.context.pipeline(&StreamKernel::Sparse, &constants)?;
-        // What the kernel indexes, beside the buffers of a block; it does not check itself.
+        // Sizes that the kernel indexes, other than the buffers of a block; it does not check
+        // itself.
         check_words_of(&streams, self.cut.stride as u64 * n_samples as u64)?;
         check_words_of(&counts, self.count_words(n_samples) as u64)?;
         let limit = self.context.info().max_workgroups;
@@ -353,7 +353,7 @@ impl GpuSparse {
                 [block.weights.view(), streams, block.units.view(), block.segments.view(), counts];
             let bound = self.context.bind(&pipeline, &views)?;
             let n_segments = block.segments.len();
-            // A workgroup for each segment and sample may be more than a grid has.
+            // One workgroup per segment and sample may exceed a grid.
             let at_once = host_size((max_grid(limit) / n_segments as u64).max(1));
             for first_sample in (0..n_samples).step_by(at_once) {
                 let n = (n_samples - first_sample).min(at_once);
@@ -394,7 +394,7 @@ impl GpuSparse {
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct SparseRun<'l, 'i> {
     layer: &'l GpuSparse,
     inputs: Inputs<'i>,
@@ -450,7 +450,7 @@ impl ChunkRun for SparseRun<'_, '_> {
     }
 }
 
-/// The connections in blocks a binding can hold, with room for their weights.
+/// Divides the connections into blocks that a binding can hold, with room for their weights.
 fn weight_blocks(
     context: &Arc<GpuContext>,
     connections: &Connections,
@@ -486,8 +486,8 @@ fn weight_blocks(
     Ok(blocks)
 }
 
-/// The segments of connections `first..first + n`: of one neuron each, none longer than a workgroup
-/// should take.
+/// Returns the segments of connections `first..first + n`: of one neuron each, none longer than the
+/// limit of a workgroup.
 fn segments(
     offsets: &[usize],
     first: usize,

@@ -1,9 +1,9 @@
 //! Layers whose streams share sequences, counted from tables instead of bits; see
 //! [`aleatron_core::generator`].
 //!
-//! With one pair of sequences for all, the table of all products lies on the device and a count is
-//! one lookup per weight. With one pair per input, the device first makes a row of that table for
-//! each sample and input. Where bits are needed, [`GpuDense`](crate::GpuDense) counts the streams.
+//! With one pair of sequences for all, the table of all products is on the device and a count is
+//! one look-up per weight. With one pair per input, the device first computes a row of that table
+//! for each sample and input. If bits are needed, [`GpuDense`](crate::GpuDense) counts the streams.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::error::{Error, Limit, Result, host_size};
 use crate::inputs::{CountOptions, ThresholdSource};
 use crate::kernels::{StreamKernel, TableCountParams, TableRowsParams};
 
-/// Neurons of one workgroup of `table_count.wgsl`.
+/// Number of neurons of one workgroup of `table_count.wgsl`.
 const NEURONS: u32 = 32;
 
-/// Inputs of one dispatch of `table_count.wgsl`: eight threads share them, and some software
-/// devices silently stop at 65,535 turns of all loops.
+/// Number of inputs of one dispatch of `table_count.wgsl`: eight threads share them, and some
+/// software devices silently stop at 65,535 turns of all loops.
 const DISPATCH_INPUTS: usize = 1 << 18;
 
-/// Positions of one dispatch of `table_rows.wgsl`: 64 threads share them.
+/// Number of positions of one dispatch of `table_rows.wgsl`: 64 threads share them.
 const DISPATCH_POSITIONS: usize = 1 << 21;
 
 /// A dense layer with shared sequences on a device.
@@ -43,7 +43,7 @@ pub struct GpuTabled {
     /// Thresholds by input and neuron, for as many neurons as a binding holds.
     blocks: Vec<(Range<usize>, GpuBuffer<u32>)>,
     max_batch: usize,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
     sets: BufferSets,
 }
@@ -55,15 +55,15 @@ enum Rows {
 }
 
 impl GpuTabled {
-    /// The layer of `shape` with weights of the given thresholds, row-major by neuron. Buffers are
-    /// kept for batches of up to `max_batch`.
+    /// Creates the layer of `shape` with weights of the given thresholds, row-major by neuron.
+    /// Buffers are allocated for batches of up to `max_batch`.
     ///
     /// # Errors
-    /// [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with the index
-    /// of a threshold past `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a table
-    /// or one more than the generator has, and for [`Sharing::OnePerStream`], which only bits
-    /// can count; [`Error::TooLarge`] where a part passes a binding, or what the
-    /// device reports.
+    /// Returns [`CoreError::Mismatch`] for the number of weights, [`CoreError::OutOfRange`] with
+    /// the index of a threshold above `2^W`, [`CoreError::TooLarge`] for a sequence too wide for a
+    /// table or a missing sequence, and for [`Sharing::OnePerStream`], which only bit-by-bit
+    /// counting supports; [`Error::TooLarge`] if a part exceeds a binding, and errors of the
+    /// device.
     pub fn new(
         context: &Arc<GpuContext>,
         shape: DenseShape,
@@ -94,7 +94,7 @@ impl GpuTabled {
                 let table = SignedTable::new(&table, widths, shape.length(), shape.polarity())?;
                 Rows::OneForAll(context.upload(&table.entries)?)
             }
-            // Rows that the device makes for each sample and input have no signs.
+            // Rows that the device computes for each sample and input have no signs.
             _ if is_signed => {
                 let (actual, limit) = (shape.n_inputs() as u128, 1);
                 return Err(CoreError::TooLarge { what: Quantity::Sequence, actual, limit }.into());
@@ -111,11 +111,12 @@ impl GpuTabled {
         let mut blocks = Vec::new();
         for start in (0..m).step_by(per_block) {
             let neurons = start..(start + per_block).min(m);
-            let place = |threshold: u64| SignedTable::place(threshold, pairing.weights.width());
+            let index_of =
+                |threshold: u64| SignedTable::index_of(threshold, pairing.weights.width());
             let mut block =
                 memory::with_capacity(n as u128 * neurons.len() as u128, Quantity::Weights)?;
             for (i, j) in (0..n).flat_map(|i| neurons.clone().map(move |j| (i, j))) {
-                block.push(place(thresholds[j * n + i])?);
+                block.push(index_of(thresholds[j * n + i])?);
             }
             blocks.push((neurons, context.upload(&block)?));
         }
@@ -128,7 +129,7 @@ impl GpuTabled {
         Ok(layer)
     }
 
-    /// The integers of one pair per input.
+    /// Returns the integers of one pair per input.
     fn sequences(
         context: &Arc<GpuContext>,
         shape: &DenseShape,
@@ -157,7 +158,7 @@ impl GpuTabled {
         })
     }
 
-    /// The words of the rows a sample has for itself.
+    /// Returns the number of words of a sample's own rows.
     fn own_row_words(&self) -> u128 {
         match self.rows {
             Rows::OneForAll(_) => 0,
@@ -165,7 +166,7 @@ impl GpuTabled {
         }
     }
 
-    /// The samples whose thresholds, rows and counts each fit a binding.
+    /// Returns the largest number of samples whose thresholds, rows and counts each fit a binding.
     fn largest_chunk(&self) -> Result<usize> {
         let (n, m) = (self.shape.n_inputs() as u128, self.shape.n_neurons() as u128);
         check_binding(&self.context, Limit::TableBytes, self.own_row_words())?;
@@ -178,7 +179,7 @@ impl GpuTabled {
             &self.context,
             SetSizes {
                 thresholds: self.chunk * self.shape.n_inputs(),
-                // A few words where rows are by threshold, and nothing is between.
+                // A few words if rows are by threshold: there are no intermediate results.
                 work: self.row_words(self.chunk),
                 counts: self.count_words(self.chunk),
             },
@@ -190,7 +191,7 @@ impl GpuTabled {
         self.sets.clear();
     }
 
-    /// Returns the words of the rows that `n_samples` samples have for themselves, at least a few.
+    /// Returns the number of words of `n_samples` samples' own rows, at least a few.
     pub(crate) fn row_words(&self, n_samples: usize) -> usize {
         // Fits a binding for a chunk.
         n_samples.saturating_mul(host_size(self.own_row_words())).max(4)
@@ -200,53 +201,52 @@ impl GpuTabled {
         2 * n_samples * self.shape.n_neurons()
     }
 
-    /// The shape of the layer.
+    /// Returns the shape of the layer.
     #[must_use]
     pub fn shape(&self) -> &DenseShape {
         &self.shape
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
-    /// one.
+    /// Returns whether the device is lost: the layer must then be created again on a new one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same
-    /// counts.
+    /// Returns the largest batch that buffers are allocated for; larger ones run in more chunks,
+    /// with the same counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
     }
 
-    /// The samples of one submission.
+    /// Returns the number of samples of one submission.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// The counts for inputs of the given thresholds, `[sample][neuron]`: equal, without the bits,
-    /// to those of the streams that the layer's pairing encodes.
+    /// Counts inputs of the given thresholds, `[sample][neuron]`: the counts equal those of the
+    /// streams that the layer's pairing encodes.
     ///
     /// # Errors
-    /// [`CoreError::Ragged`] where the inputs are not whole samples, [`CoreError::OutOfRange`] with
-    /// the index of a threshold past `2^W`, or what the device reports.
+    /// Returns [`CoreError::Ragged`] unless the inputs are whole samples, [`CoreError::OutOfRange`]
+    /// with the index of a threshold above `2^W`, and errors of the device.
     pub fn counts(&self, inputs: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(ThresholdSource::Slice(inputs), CountOptions::default())
     }
 
-    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some
-    /// samples at a time and in order, while the device counts those before.
+    /// Counts `n_samples` samples whose thresholds `fill` appends on demand, some samples at a time
+    /// and in order, while the device counts the previous ones.
     ///
     /// # Errors
-    /// As [`Self::counts`], and what `fill` reports.
+    /// As for [`Self::counts`], and errors of `fill`.
     pub fn counts_filled(
         &self,
         n_samples: usize,
@@ -258,10 +258,12 @@ impl GpuTabled {
         )
     }
 
-    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    /// Counts a batch, `[sample][neuron]`, optionally with timed kernels or cancellation between
+    /// chunks.
     ///
     /// # Errors
-    /// As [`Self::counts`] and [`Self::counts_filled`], and [`aleatron_core::Error::Cancelled`].
+    /// As for [`Self::counts`] and [`Self::counts_filled`], and
+    /// [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(
         &self,
         inputs: ThresholdSource<'_, u64>,
@@ -279,12 +281,12 @@ impl GpuTabled {
         Ok(run.counts)
     }
 
-    /// Makes the rows of a chunk where samples have their own.
+    /// Computes the rows of a chunk if samples have their own.
     pub(crate) fn record_rows(
         &self,
         recorder: &mut Recorder<'_>,
         inputs: BufferView<'_>,
-        made: BufferView<'_>,
+        own_rows: BufferView<'_>,
         n_samples: usize,
     ) -> Result<()> {
         let Rows::OnePerInput { inputs: x, weights: w, weight_ones } = &self.rows else {
@@ -293,20 +295,20 @@ impl GpuTabled {
         let (shape, row_len) = (&self.shape, self.row_len);
         let (n, length, n_rows) =
             (shape.n_inputs(), shape.length().bits(), n_samples * shape.n_inputs());
-        // What the kernel indexes; it does not check itself.
+        // Sizes that the kernel indexes; it does not check itself.
         check_words_of(&inputs, n_rows as u64)?;
-        check_words_of(&made, n_rows as u64 * row_len as u64)?;
+        check_words_of(&own_rows, n_rows as u64 * row_len as u64)?;
         for (buffer, words) in [(x, length), (w, length), (weight_ones, row_len)] {
             check_words_of(&buffer.view(), n as u64 * words as u64)?;
         }
-        recorder.clear(made)?;
+        recorder.clear(own_rows)?;
         let xnor = shape.polarity() == Polarity::Bipolar;
         let workgroups = grid(n_rows as u64, self.context.info().max_workgroups)?;
         for begin in (0..length).step_by(DISPATCH_POSITIONS) {
             let end = (begin + DISPATCH_POSITIONS).min(length);
             let constants = [("XNOR", xnor.into()), ("FINISH", (end == length).into())];
             let pipeline = self.context.pipeline(&StreamKernel::TableRows, &constants)?;
-            let views = [x.view(), w.view(), weight_ones.view(), inputs, made];
+            let views = [x.view(), w.view(), weight_ones.view(), inputs, own_rows];
             let params = TableRowsParams {
                 n_inputs: size_u32(n, "number of inputs")?,
                 n_rows: size_u32(n_rows, "number of rows")?,
@@ -326,12 +328,12 @@ impl GpuTabled {
         Ok(())
     }
 
-    /// Adds up the entries of a chunk.
+    /// Sums the entries of a chunk.
     pub(crate) fn record_counts(
         &self,
         recorder: &mut Recorder<'_>,
         inputs: BufferView<'_>,
-        made: BufferView<'_>,
+        own_rows: BufferView<'_>,
         counts: BufferView<'_>,
         n_samples: usize,
     ) -> Result<()> {
@@ -342,9 +344,9 @@ impl GpuTabled {
                 let is_signed = self.shape.polarity() == Polarity::Signed;
                 (table.view(), false, if is_signed { 2 * n_rows } else { n_rows })
             }
-            Rows::OnePerInput { .. } => (made, true, n_samples * n),
+            Rows::OnePerInput { .. } => (own_rows, true, n_samples * n),
         };
-        // What the kernel indexes; it does not check itself.
+        // Sizes that the kernel indexes; it does not check itself.
         check_words_of(&rows, n_rows as u64 * self.row_len as u64)?;
         check_words_of(&inputs, n_samples as u64 * n as u64)?;
         check_words_of(&counts, self.count_words(n_samples) as u64)?;
@@ -377,13 +379,13 @@ impl GpuTabled {
         Ok(())
     }
 
-    /// Whether several dispatches make one count.
+    /// Returns whether several dispatches add to one count.
     pub(crate) fn count_mode(&self) -> CountMode {
         if self.shape.n_inputs() > DISPATCH_INPUTS { CountMode::Add } else { CountMode::Write }
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct TabledRun<'l, 'i> {
     layer: &'l GpuTabled,
     inputs: ThresholdSource<'i, u64>,
@@ -406,16 +408,16 @@ impl ChunkRun for TabledRun<'_, '_> {
         checked.map_err(|error| error.shifted(first))?;
         buffers.packed.clear();
         for &threshold in thresholds {
-            buffers.packed.push(SignedTable::place(threshold, width)?);
+            buffers.packed.push(SignedTable::index_of(threshold, width)?);
         }
         buffers.send()?;
         let (n_words, mode) = (layer.count_words(n_samples), layer.count_mode());
         let mut recorder = layer.context.recorder(profiler)?;
         let inputs = buffers.thresholds(&mut recorder)?;
         let counts = buffers.counts(&mut recorder, n_words, mode)?;
-        let made = buffers.work.view();
-        layer.record_rows(&mut recorder, inputs, made, n_samples)?;
-        layer.record_counts(&mut recorder, inputs, made, counts, n_samples)?;
+        let own_rows = buffers.work.view();
+        layer.record_rows(&mut recorder, inputs, own_rows, n_samples)?;
+        layer.record_counts(&mut recorder, inputs, own_rows, counts, n_samples)?;
         buffers.fetch(&mut recorder, n_words, mode)?;
         Ok(recorder.submit()?)
     }
@@ -428,7 +430,7 @@ impl ChunkRun for TabledRun<'_, '_> {
     }
 }
 
-/// Checks that so many 32-bit words fit a binding.
+/// Checks that a number of 32-bit words fits a binding.
 fn check_binding(context: &GpuContext, what: Limit, words: u128) -> Result<()> {
     let (actual, limit) = (words * 4, context.max_binding_bytes());
     if actual > limit.into() {

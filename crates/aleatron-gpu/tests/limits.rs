@@ -1,4 +1,4 @@
-//! Past the limits of devices: bindings, workgroups, 32-bit counts, turns of a loop.
+//! Sizes beyond the limits of devices: bindings, workgroups, 32-bit counts, turns of a loop.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -12,7 +12,7 @@ fn ones(w: &[u64], x: &[u64]) -> u64 {
 }
 
 #[test]
-fn layers_past_the_largest_binding_are_split() {
+fn layers_above_the_largest_binding_are_split() {
     // 1024 inputs x 1040 neurons x 1024 bits = 130 MiB, over the 128 MiB of software adapters.
     let context = context();
     let shape = DenseShape::new(1024, 1040, length(1024), Polarity::Unipolar).unwrap();
@@ -39,7 +39,7 @@ fn layers_past_the_largest_binding_are_split() {
 }
 
 #[test]
-fn more_than_65535_workgroups() {
+fn more_than_65535_workgroups_are_dispatched() {
     let context = context();
     let mut draw = Draw::new(42);
     let shape = DenseShape::new(1, 70_001, length(64), Polarity::Bipolar).unwrap();
@@ -60,9 +60,9 @@ fn more_than_65535_workgroups() {
 }
 
 #[test]
-fn counts_past_32_bits() {
-    // 65,536 inputs x 65,536 bits, all ones: 2^32, which 32 bits do not hold. The row is cut into
-    // four bindings or more, and a thread takes as many turns as it ever does.
+fn counts_above_32_bits_are_exact() {
+    // 65,536 inputs x 65,536 bits, all ones: 2^32, which exceeds 32 bits. The row is cut into four
+    // bindings or more, and a thread takes the largest number of turns.
     let shape = DenseShape::new(65_536, 1, length(65_536), Polarity::Unipolar).unwrap();
     let first = StreamAddress::weight(1, 0, 0);
     let ones = vec![Threshold::ONE; 65_536];
@@ -79,7 +79,7 @@ fn counts_past_32_bits() {
 }
 
 #[test]
-fn tiles_take_as_many_turns_as_they_ever_do() {
+fn tiles_with_most_turns_complete() {
     // 2048 steps of 4 vectors for each of two parts of a row: software adapters stop at 65,535
     // turns of all loops.
     let bits = 2 * 2048 * 4 * 128;
@@ -97,9 +97,9 @@ fn tiles_take_as_many_turns_as_they_ever_do() {
     }
 }
 
-/// More workgroups than a grid has: the samples of a sparse layer come in several dispatches.
+/// More workgroups than a grid: the samples of a sparse layer need several dispatches.
 #[test]
-fn more_workgroups_than_a_grid_has() {
+fn more_workgroups_than_a_grid_are_dispatched() {
     // Grids of 4 x 4: 3 segments leave room for 5 samples at a time.
     let options = ContextOptions { max_workgroups: Some(4), ..ContextOptions::default() };
     let context = own_context(&options);

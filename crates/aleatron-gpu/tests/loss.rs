@@ -10,7 +10,7 @@ use aleatron_gpu::{ContextOptions, Error, GpuDense, GpuSparse, GpuTabled};
 use common::{length, own_context};
 
 #[test]
-fn layers_of_a_lost_device_say_so() {
+fn layers_of_a_lost_device_report_the_loss() {
     let context = own_context(&ContextOptions::default());
     let shape = DenseShape::new(2, 2, length(64), Polarity::Unipolar).unwrap();
     let mut dense = GpuDense::from_words(&context, shape, 4, &[1, 3, 7, 15]).unwrap();
@@ -40,7 +40,7 @@ fn layers_of_a_lost_device_say_so() {
 }
 
 #[test]
-fn absurd_layers_are_errors_before_anything_is_allocated() {
+fn oversized_layers_are_errors_before_allocation() {
     let context = own_context(&ContextOptions::default());
     let before = context.created();
     let shape = DenseShape::new(1 << 20, 1 << 12, length(1 << 30), Polarity::Unipolar).unwrap();

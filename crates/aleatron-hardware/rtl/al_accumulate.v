@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From a count to the value of the accumulator: count * 2^SHIFT + offset, limited to LOW..HIGH. The
-// offset holds the bias and what the count is in excess of the sum.
+// Converts a count to the value of the accumulator: count * 2^SHIFT + offset, limited to LOW..HIGH.
+// The offset holds the bias minus the excess of the count over the sum.
 `default_nettype none
 
 module al_accumulate #(

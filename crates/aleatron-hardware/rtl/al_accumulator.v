@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The register of an accumulative parallel counter, whose adders compute `sum`, the ones of a cycle
-// plus `addend`. `init` clears it or, if START is 1, sets it to -1 less LENGTH times the ones of that
-// cycle, which are the negative products. It holds its value unless `init` or `run`. With GATED, `clk`
-// has edges in cycles of `init` or `run` only.
+// plus `addend`. `init` clears it or, if START is 1, sets it to -1 minus LENGTH times the ones of
+// that cycle, which are the negative products. It holds its value unless `init` or `run`. With
+// GATED, `clk` has edges only in cycles of `init` or `run`.
 `default_nettype none
 
 module al_accumulator #(

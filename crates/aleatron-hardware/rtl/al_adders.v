@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// N full adders side by side: three bits of one weight become a sum and a carry. Counters consist of
+// A vector of N full adders: three bits of one weight become a sum and a carry. Counters consist of
 // this module and al_half_adders; a flow may replace both by cells of its library.
 `default_nettype none
 

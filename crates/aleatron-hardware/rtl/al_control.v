@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Control of a layer. A window is `ready`; then, for each group of LANES neurons: START, one cycle
-// with `init`; RUN, LENGTH cycles of stream bits; with PIPELINE, one cycle more; READ, one neuron in
-// each cycle with `advance`. `done` releases the window after the last neuron. With FIRST_CHECK, a power
-// of two, streams pause after that many cycles and each time the cycles have doubled: the neurons are
-// read, and the `verdict` that follows is to `stop` or to go on.
+// with `init`; RUN, LENGTH cycles of stream bits; with PIPELINE, one more cycle; READ, one neuron
+// in each cycle with `advance`. `done` releases the window after the last neuron. With FIRST_CHECK,
+// a power of two, streams pause after that many cycles and each time the cycles have doubled: the
+// neurons are read, and the `verdict` that follows either sets `stop` or lets the streams continue.
 `default_nettype none
 
 module al_control #(

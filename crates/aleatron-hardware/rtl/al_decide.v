@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The decision of early termination. N signed scores arrive each time the last layer is read; `read` is
-// the number of that time. One cycle after the last score, `verdict` is set, with `stop` if the best
-// score leads the second by `margin` at least; the margin of the last time is 0. Then the index of the
-// greatest score, the first of several equal ones, leaves. `index` is that of the score at the input.
+// The decision of early termination. N signed scores arrive each time the last layer is read;
+// `read` is the number of that read. One cycle after the last score, `verdict` is set, with `stop`
+// if the best score leads the second by at least `margin`; the margin of the last read is 0. Then
+// the output is the index of the greatest score, the first of several equal ones. `index` is that
+// of the score at the input.
 `default_nettype none
 
 module al_decide #(

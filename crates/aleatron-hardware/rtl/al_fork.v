@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Copies a stream to N receivers, each of which takes a word in a cycle of its own.
+// Copies a stream to N receivers, which may take a word in different cycles.
 `default_nettype none
 
 module al_fork #(

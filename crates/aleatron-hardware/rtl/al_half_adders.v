@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// N half adders side by side: two bits of one weight become a sum and a carry.
+// A vector of N half adders: two bits of one weight become a sum and a carry.
 `default_nettype none
 
 module al_half_adders #(

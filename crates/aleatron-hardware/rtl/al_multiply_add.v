@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A multiplier of magnitudes with an accumulator: adds x * w, or subtracts it if `negative`. `init` clears
-// the accumulator. It holds its value unless `init` or `run`. With GATED, `clk` has edges in cycles of
-// `init` or `run` only. COUNT is greater than 2 * WIDTH.
+// A multiplier of magnitudes with an accumulator: adds x * w, or subtracts it if `negative`. `init`
+// clears the accumulator. It holds its value unless `init` or `run`. With GATED, `clk` has edges
+// only in cycles of `init` or `run`. COUNT is greater than 2 * WIDTH.
 `default_nettype none
 
 module al_multiply_add #(

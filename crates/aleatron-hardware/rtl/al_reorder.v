@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Stores the N words of a sample and reads them back at the addresses it is given: the M words of the
-// result in their order.
+// Stores the N words of a sample and reads them at the given addresses: the M words of the result
+// in their order.
 `default_nettype none
 
 module al_reorder #(

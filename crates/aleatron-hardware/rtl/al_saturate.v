@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// From a level to the threshold of a comparator of V bits: limits it to 0..2^V, after adding MIDDLE.
-// With SIGNED, the result is a sign above the threshold of the magnitude.
+// Converts a level to the threshold of a comparator of V bits: limits it to 0..2^V, after adding
+// MIDDLE. With SIGNED, the result is a sign above the threshold of the magnitude.
 `default_nettype none
 
 module al_saturate #(

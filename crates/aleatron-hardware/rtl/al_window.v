@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Line buffer: a shift register that holds the last DEPTH words of a padded image, which arrive pixel
-// by pixel with all channels of a pixel in a row. `ready` is 1 while the words hold a whole window,
-// until `done`. Padding is inserted here. A dense layer is an image of one pixel.
+// Line buffer: a shift register that holds the last DEPTH words of a padded image, which arrive
+// pixel by pixel with all channels of a pixel consecutively. `ready` is 1 while the words hold a
+// whole window, until `done`. Padding is inserted here. A dense layer is an image of one pixel.
 `default_nettype none
 
 module al_window #(

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// The result of every fallible operation of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why there is no circuit, or why it could not be checked.
+/// The reason why a circuit is not supported, or why it could not be checked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The network cannot run with its configuration, or the engine failed.
     #[error(transparent)]
     Engine(#[from] aleatron_engine::Error),
-    /// A layer, a program or a backend is at fault.
+    /// A layer, a program or a backend is invalid.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
     /// The inter-layer arithmetic is not in integers.
@@ -44,7 +44,7 @@ pub enum Error {
         part: String,
         /// The unsupported property.
         what: String,
-        /// A way to avoid it.
+        /// A remedy.
         remedy: &'static str,
     },
     /// The number of lanes is 0.
@@ -93,7 +93,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, or 0 for the file as a whole.
         line: usize,
-        /// The fault.
+        /// The defect.
         what: String,
     },
     /// A tool is missing.
@@ -103,7 +103,7 @@ pub enum Error {
     MissingTool {
         /// The name of the tool.
         tool: &'static str,
-        /// The packages of Debian that have it.
+        /// The Debian packages of the tool.
         package: &'static str,
     },
     /// A tool failed.
@@ -114,7 +114,7 @@ pub enum Error {
         /// The last lines of its output.
         output: String,
     },
-    /// The output of a tool is not understood.
+    /// The output of a tool cannot be parsed.
     #[error("the output of {tool} has no {missing}")]
     ToolOutput {
         /// The name of the tool.
@@ -122,7 +122,7 @@ pub enum Error {
         /// The missing part.
         missing: String,
     },
-    /// A simulation does not agree with the engine.
+    /// A simulation differs from the engine.
     #[error("the circuit differs from the engine ({run}): {output}")]
     Different {
         /// The simulation.

@@ -1,7 +1,7 @@
-//! Circuits of networks as streams of random bits: Verilog that is equal to the engine, count by
-//! count.
+//! Circuits of networks as stochastic bitstreams: Verilog that is bit-exact with the engine, count
+//! by count.
 //!
-//! - [`Circuit`]: the description in integers, made from the program that the engine runs, and
+//! - [`Circuit`]: the description in integers, created from the program that the engine runs, and
 //!   [`Circuit::trace`], the integers of a sample;
 //! - [`Design`]: Verilog, a self-checking test bench and vectors of the engine, as files;
 //! - [`simulate`]: simulation with Icarus Verilog or Verilator, which compares every threshold,
@@ -38,20 +38,20 @@ pub use error::{Error, Result};
 pub use trace::{EarlyTrace, StageTrace, Trace};
 pub use verilog::{Cycles, Design, File};
 
-/// How a circuit is built from its description.
+/// Options of the construction of a circuit from its description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The neurons that a layer computes at a time; all of them if absent.
+    /// The number of neurons that a layer computes at a time; all of them if absent.
     pub lanes: Option<usize>,
     /// Whether registers are between comparators and counters.
     pub pipeline: Pipeline,
-    /// What leaves the circuit.
+    /// The output of the circuit.
     pub output: Output,
-    /// Whether features may become negative inputs.
+    /// Whether inputs may be negative.
     pub inputs: InputInterval,
     /// How registers hold their values.
     pub clock_gating: ClockGating,
-    /// The decision margin at which the last layer stops before its streams end; all cycles if
+    /// The decision margin at which the last layer stops before its streams end; all cycles run if
     /// absent.
     pub early_termination: Option<Margin>,
 }
@@ -75,21 +75,22 @@ pub enum Pipeline {
     /// No registers.
     #[default]
     None,
-    /// One register for each stream bit; every group of neurons takes one cycle more.
+    /// One register for each stream bit; every group of neurons takes one more cycle.
     Registers,
 }
 
 /// How the registers of stream bits, counts and input words hold their values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ClockGating {
-    /// They have enables, as FPGAs have; a tool may gate their clocks.
+    /// Registers have enables, as in FPGAs; a tool may gate their clocks.
     #[default]
     Enables,
-    /// Their clocks pass `al_clock_gate`, a latch and an AND gate, for circuits of standard cells.
+    /// Their clocks pass through `al_clock_gate`, a latch and an AND gate, for circuits of standard
+    /// cells.
     Cells,
 }
 
-/// What leaves a circuit.
+/// The output of a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Output {
     /// The scores, one after the other.

@@ -17,7 +17,7 @@ pub enum Simulator {
 }
 
 impl Simulator {
-    /// Every simulator.
+    /// All simulators.
     pub const ALL: [Self; 2] = [Self::Icarus, Self::Verilator];
 
     /// Returns the name.
@@ -41,7 +41,7 @@ impl Simulator {
     /// Returns the first simulator that is installed.
     ///
     /// # Errors
-    /// [`Error::MissingTool`] if there is none.
+    /// Returns [`Error::MissingTool`] if there is none.
     pub fn installed() -> Result<Self> {
         let missing = Error::MissingTool {
             tool: "a simulator (Icarus Verilog or Verilator)",
@@ -78,7 +78,7 @@ impl FromStr for Simulator {
     }
 }
 
-/// A simulation that agreed with the engine.
+/// A successful simulation, which agreed with the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
     /// The test bench and its arguments.
@@ -92,10 +92,10 @@ pub struct Passed {
 }
 
 /// Runs the test benches of a design whose files are below `folder`: every generated constant, then
-/// the samples of the bench without stalls, with random stalls, and with a reset in mid-run.
+/// the samples of the bench without stalls, with random stalls, and with a reset during the run.
 ///
 /// # Errors
-/// [`Error::MissingTool`], [`Error::Tool`] for a design that the simulator does not accept,
+/// Returns [`Error::MissingTool`], [`Error::Tool`] for a design that the simulator does not accept,
 /// [`Error::Different`] for the first simulation that differs from the engine.
 pub fn check(folder: &Path, design: &Design, simulator: Simulator) -> Result<Vec<Passed>> {
     simulator.check()?;
@@ -116,7 +116,7 @@ pub fn check(folder: &Path, design: &Design, simulator: Simulator) -> Result<Vec
 /// stalls.
 ///
 /// # Errors
-/// As [`check`].
+/// As for [`check`].
 pub fn check_netlist(folder: &Path, design: &Design) -> Result<Vec<Passed>> {
     Simulator::Icarus.check()?;
     if !is_installed("yosys") {
@@ -152,7 +152,7 @@ pub fn check_netlist(folder: &Path, design: &Design) -> Result<Vec<Passed>> {
 /// Writes a design and its test benches below `folder` and runs them; see [`check`].
 ///
 /// # Errors
-/// As [`check`], and [`Error::File`].
+/// As for [`check`], and [`Error::File`].
 pub fn write_and_check(
     folder: &Path,
     design: &Design,
@@ -164,10 +164,10 @@ pub fn write_and_check(
     check(folder, design, simulator)
 }
 
-/// Checks that Verilator finds nothing to warn of in a design.
+/// Checks that Verilator reports no warnings for a design.
 ///
 /// # Errors
-/// [`Error::MissingTool`], and [`Error::Tool`] with the warnings.
+/// Returns [`Error::MissingTool`], and [`Error::Tool`] with the warnings.
 pub fn lint(folder: &Path, design: &Design) -> Result<()> {
     Simulator::Verilator.check()?;
     let mut arguments = vec!["--lint-only", "-Wall", "--top-module", design.top()];
@@ -275,10 +275,11 @@ fn run(folder: &Path, simulator: Simulator, bench: &str, arguments: &[&str]) -> 
 /// Runs a tool and returns its output.
 pub(crate) fn command(tool: &str, arguments: &[&str], folder: &Path) -> Result<String> {
     let fault = |source| Error::File { path: tool.into(), source };
-    let made = Command::new(tool).args(arguments).current_dir(folder).output().map_err(fault)?;
-    let mut output = String::from_utf8_lossy(&made.stdout).into_owned();
-    output.push_str(&String::from_utf8_lossy(&made.stderr));
-    match made.status.success() {
+    let finished =
+        Command::new(tool).args(arguments).current_dir(folder).output().map_err(fault)?;
+    let mut output = String::from_utf8_lossy(&finished.stdout).into_owned();
+    output.push_str(&String::from_utf8_lossy(&finished.stderr));
+    match finished.status.success() {
         true => Ok(output),
         false => Err(Error::Tool { tool: tool.to_owned(), output: tail(&output) }),
     }

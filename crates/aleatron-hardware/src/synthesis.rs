@@ -1,8 +1,8 @@
 //! Area of a design, by Yosys.
 //!
-//! Designs are mapped to generic gates or, with a Liberty file, to the cells of a library, full
-//! adders included if it has them. Flip-flops with one enable share clock gates; fewer than three
-//! of them have multiplexers.
+//! Designs are mapped to generic gates or, with a Liberty file, to the cells of a library,
+//! including full adders if it has them. Flip-flops with one enable share clock gates; fewer than
+//! three of them have multiplexers.
 
 use crate::cost::PartValues;
 use crate::energy::Energy;
@@ -14,7 +14,7 @@ use crate::{Circuit, Design, Error, Options, Result, Trace};
 use serde::Serialize;
 use std::path::Path;
 
-/// Flip-flops with a synchronous reset and an enable as flip-flops with an enable.
+/// Converts flip-flops with a synchronous reset and an enable to flip-flops with an enable.
 const FLIP_FLOPS: &str = include_str!("synthesis/flip_flops.v");
 
 /// The area of a design, and the depth of its logic.
@@ -27,11 +27,11 @@ pub struct Area {
     pub parts: PartValues,
     /// The number of flip-flops.
     pub flip_flops: u64,
-    /// The cells on the longest path between registers: the depth of the logic.
+    /// The number of cells on the longest path between registers: the depth of the logic.
     pub depth: u64,
 }
 
-/// The modules that synthesis optimizes at a time.
+/// The unit of optimization of synthesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Boundaries {
     /// Each module alone, so that the area is known by part.
@@ -54,8 +54,8 @@ impl Synthesized {
     /// file, into those of a library.
     ///
     /// # Errors
-    /// [`Error::MissingTool`] without Yosys, [`Error::Tool`] if it fails, [`Error::Liberty`] for a
-    /// library without the cells that are needed.
+    /// Returns [`Error::MissingTool`] without Yosys, [`Error::Tool`] if it fails,
+    /// [`Error::Liberty`] for a library without the cells that are needed.
     pub fn new(
         folder: &Path,
         design: &Design,
@@ -70,7 +70,7 @@ impl Synthesized {
     /// its modules were optimized.
     ///
     /// # Errors
-    /// [`Error::ToolOutput`] for a netlist with unknown cells or with loops of gates.
+    /// Returns [`Error::ToolOutput`] for a netlist with unknown cells or with loops of gates.
     pub fn area(&self) -> Result<Area> {
         let (parts, flip_flops) = self.hierarchy.area(&self.top, &self.cells)?;
         let depth = crate::energy::depth(&self.hierarchy, &self.top, &self.cells)?;
@@ -80,7 +80,7 @@ impl Synthesized {
     /// Returns the energy of the samples of a trace of the circuit; see [`crate::energy`].
     ///
     /// # Errors
-    /// [`Error::Different`] if a result of the netlist is not that of the engine,
+    /// Returns [`Error::Different`] if a result of the netlist is not that of the engine,
     /// [`Error::ToolOutput`] for a netlist with unknown cells.
     pub fn energy(&self, circuit: &Circuit, options: &Options, trace: &Trace) -> Result<Energy> {
         crate::energy::measure(&self.hierarchy, &self.top, &self.cells, circuit, options, trace)
@@ -135,8 +135,8 @@ fn synthesize(
     Ok((Hierarchy::read(&build.join("netlist.json"))?, cells))
 }
 
-/// Returns adders side by side as cells of a library: logic synthesis does not find cells of two
-/// outputs by itself.
+/// Returns vectors of adders as cells of a library: logic synthesis does not find cells of two
+/// outputs.
 fn adders(adder: &Adder<'_>, module: &str) -> String {
     let Adder { cell, inputs, sum, carry } = adder;
     let ports = |port: fn(&str, &str) -> String| -> String {

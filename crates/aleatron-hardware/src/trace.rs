@@ -10,11 +10,10 @@ use aleatron_engine::Device;
 use aleatron_engine::backend::{self, PrepareOptions};
 use serde::Serialize;
 
-/// The integers of some samples in every stage of a circuit. All lists have the elements of one
-/// sample after those of another.
+/// The integers of some samples in every stage of a circuit. All lists are sample after sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trace {
-    /// The samples.
+    /// The number of samples.
     pub n_samples: usize,
     /// The thresholds of the inputs in the order of the program; a negative one has a sign above
     /// its threshold.
@@ -30,14 +29,13 @@ pub struct Trace {
 /// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EarlyTrace {
-    /// The times that the scores of each sample are read.
+    /// The number of reads of the scores of each sample.
     pub reads: Vec<usize>,
-    /// The stream cycles of each sample in the last layer.
+    /// The number of stream cycles of each sample in the last layer.
     pub cycles: Vec<usize>,
     /// The class of each sample.
     pub classes: Vec<usize>,
-    /// The counts, one list after the other for each time they are read, as the engine defines
-    /// them.
+    /// The counts, one list after the other for each read, as defined by the engine.
     pub counts: Vec<u64>,
     /// The scores in the same order.
     pub values: Vec<i64>,
@@ -48,7 +46,7 @@ pub struct EarlyTrace {
 pub struct StageTrace {
     /// The name of the stage.
     pub name: String,
-    /// The counts of a layer, as the engine defines them.
+    /// The counts of a layer, as defined by the engine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u64>,
     /// The outputs: accumulator values, thresholds or scores.
@@ -60,8 +58,8 @@ impl Circuit {
     /// the CPU.
     ///
     /// # Errors
-    /// [`Error::Samples`] for values that are not whole samples, [`Error::NegativeInput`] if the
-    /// circuit takes non-negative inputs only, and the errors of the engine.
+    /// Returns [`Error::Samples`] for values that are not whole samples, [`Error::NegativeInput`]
+    /// if the circuit takes non-negative inputs only, and the errors of the engine.
     pub fn trace(&self, features: &[f64]) -> Result<Trace> {
         let width = self.n_features.max(1);
         if features.is_empty() || !features.len().is_multiple_of(width) {
@@ -76,9 +74,9 @@ impl Circuit {
         let thresholds =
             checked.map(|(stage, _)| self.thresholds_of(counts.get(stage))).transpose()?;
         slots.extend(thresholds);
-        let (mut wanted, mut places) = (Vec::new(), Vec::new());
+        let (mut wanted, mut indices) = (Vec::new(), Vec::new());
         for slot in slots {
-            places.push(wanted.iter().position(|known| *known == slot).unwrap_or_else(|| {
+            indices.push(wanted.iter().position(|known| *known == slot).unwrap_or_else(|| {
                 wanted.push(slot);
                 wanted.len() - 1
             }));
@@ -90,11 +88,11 @@ impl Circuit {
         let backend = backend::open(&Device::Cpu)?;
         let prepared =
             backend::prepare_program(&*backend, &self.program, &PrepareOptions::default())?;
-        let made = prepared.run(&batch, &wanted, Cancel::NEVER)?.slots;
+        let computed = prepared.run(&batch, &wanted, Cancel::NEVER)?.slots;
         let slot = |k: usize| {
-            places
+            indices
                 .get(k)
-                .and_then(|&place| made.get(place))
+                .and_then(|&index| computed.get(index))
                 .ok_or_else(|| internal("hardware::trace"))
         };
         let inputs = words(&self.input, slot(0)?)?;
@@ -138,7 +136,7 @@ impl Circuit {
         self.layers().find(|(_, layer)| !layer.checks.is_empty())
     }
 
-    /// Returns the slot of the thresholds behind the counts of a layer.
+    /// Returns the slot of the thresholds of the counts of a layer.
     fn thresholds_of(&self, counts: Option<&Option<SlotId>>) -> Result<SlotId> {
         let counts = counts.copied().flatten();
         let step = self.program.steps().iter().find(|step| Some(step.output()) == counts);
@@ -192,10 +190,10 @@ impl Circuit {
                 };
                 let values: Option<Vec<i64>> = counts.iter().enumerate().map(value).collect();
                 let values = values.ok_or_else(missing)?;
-                let (class, lead) = lead(&self.comparable(&values));
+                let (class, decision_margin) = decision_margin(&self.comparable(&values));
                 early.counts.extend(counts);
                 early.values.extend(values);
-                if lead >= check.margin {
+                if decision_margin >= check.margin {
                     stopped = Some((read + 1, check.cycles, class));
                     break;
                 }
@@ -250,8 +248,8 @@ impl Circuit {
 }
 
 impl Trace {
-    /// Returns the class of each sample after all cycles: the first of the greatest scores, which
-    /// are compared in one unit.
+    /// Returns the class of each sample after all cycles: the first of the greatest scores,
+    /// compared in one unit.
     #[must_use]
     pub fn full_classes(&self, circuit: &Circuit) -> Vec<usize> {
         let Source::Stage(index) = circuit.output else { return Vec::new() };
@@ -261,8 +259,8 @@ impl Trace {
     }
 }
 
-/// Returns the first of the greatest scores and its lead over the second.
-fn lead(scores: &[i64]) -> (usize, u64) {
+/// Returns the first of the greatest scores and its decision margin.
+fn decision_margin(scores: &[i64]) -> (usize, u64) {
     let class = top(scores);
     let others = scores.iter().enumerate().filter(|(k, _)| *k != class).map(|(_, &score)| score);
     let best = scores.get(class).copied().unwrap_or_default();

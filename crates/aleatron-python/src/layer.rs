@@ -109,7 +109,7 @@ fn make(
         Some(weights) => builder.weights(weights),
         None => builder,
     };
-    let layer = compute_with_cancellation(py, shape, |cancel| Ok(builder.build_unless(cancel)?))?;
+    let layer = compute_with_cancellation(py, shape, |cancel| Ok(builder.build_with(cancel)?))?;
     warn(py, layer.warnings())?;
     Ok(layer)
 }

@@ -14,8 +14,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// Returns the multiplier of at least `multiplier_width` bits that comes closest to `ratio`,
-    /// halves rounded up.
+    /// Creates the factor closest to `ratio` with a multiplier of at least `multiplier_width` bits,
+    /// rounding half up.
     pub(super) fn new(ratio: f64, multiplier_width: u32) -> Result<Self> {
         const MAX_WIDTH: i32 = Requantizer::MAX_MULTIPLIER_WIDTH as i32;
         const MAX_SHIFT: i32 = Requantizer::MAX_SHIFT as i32;
@@ -25,14 +25,14 @@ impl Factor {
             let what = Quantity::Multiplier;
             return Err(Error::OutOfRange { what, index: 0, value: ratio, low, high });
         }
-        // Read from its bits: a logarithm may differ between systems. No ratio in the interval is
-        // subnormal.
+        // Read from its bits because a logarithm may differ between systems. No ratio in the
+        // interval is subnormal.
         let exponent = (ratio.to_bits() >> 52) as i32 - 1022;
         let width = (multiplier_width as i32).max(exponent);
         let shift = (width - exponent).clamp(0, MAX_SHIFT);
         // The product with a power of two is exact.
         let rounded = round_half_up(ratio * 2f64.powi(shift)) as u64;
-        // Rounding up may have made it one bit longer.
+        // Rounding up may have lengthened it by one bit.
         let multiplier = rounded.min((1 << width) - 1);
         Ok(Self { multiplier, width: width as u32, shift: shift as u32, exponent })
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_up_to_the_widest_multiplier_are_accepted() {
+    fn new_accepts_ratios_up_to_widest_multiplier() {
         let limit = 2f64.powi(62);
         for ratio in
             [2f64.powi(61).next_down(), 2f64.powi(61), 1.5 * 2f64.powi(61), limit.next_down()]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_integers_from_2_to_the_52_are_not_rounded() {
+    fn round_half_up_keeps_odd_integers_from_2_to_the_52() {
         for integer in [(1_u64 << 52) + 1, (1 << 52) + 3, (1 << 53) - 1, (1 << 52) - 1] {
             let factor = Factor::new(integer as f64, 16).unwrap();
             assert_eq!((factor.multiplier, factor.shift), (integer, 0));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_rounded_up_and_their_neighbours_are_not() {
+    fn round_half_up_rounds_halves_up_but_not_their_neighbours() {
         for half in [-2.5_f64, -1.5, -0.5, 0.5, 1.5, 2.5, (1_u64 << 51) as f64 + 0.5] {
             assert_eq!(round_half_up(half), half + 0.5);
             assert_eq!(round_half_up(half.next_down()), half - 0.5);

@@ -1,13 +1,13 @@
-//! The binary side in f64.
+//! Inter-layer arithmetic in f64.
 
 use crate::layer::LayerSpec;
 use crate::polarity::Polarity;
 
-/// What happens to a layer's sums before the next layer encodes them.
+/// The function applied to a layer's sums before the next layer encodes them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Activation {
-    /// Nothing.
+    /// The identity.
     #[default]
     Identity,
     /// Negative values become 0.
@@ -22,7 +22,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Returns the least and the greatest value that the activation lets through.
+    /// Returns the least and the greatest value of the activation.
     #[must_use]
     pub const fn bounds(self) -> [f64; 2] {
         match self {
@@ -32,7 +32,7 @@ impl Activation {
         }
     }
 
-    /// The activation of a value.
+    /// Applies the activation to a value.
     #[inline]
     #[must_use]
     pub fn apply(self, value: f64) -> f64 {
@@ -44,24 +44,24 @@ impl Activation {
     }
 }
 
-/// The binary side in f64.
+/// Inter-layer arithmetic in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FloatStage {
-    /// The value that a sum of 1 stands for: the scale of the inputs times that of the weights.
-    /// One for all rows of weights, or one for each.
+    /// The value of a sum of 1: the scale of the inputs times that of the weights. A single scale
+    /// for all rows of weights, or one per row.
     pub scales: Vec<f64>,
-    /// One per row of weights: per neuron, or per output channel.
+    /// One bias per row of weights: per neuron, or per output channel.
     pub bias: Vec<f64>,
     /// The activation.
     pub activation: Activation,
 }
 
 impl FloatStage {
-    /// The layer's outputs for its counts, row-major of samples by neurons.
+    /// Returns the layer's outputs for its counts, row-major of samples by neurons.
     #[must_use]
     pub fn outputs(&self, spec: &LayerSpec, counts: &[u64]) -> Vec<f64> {
         let mut values = spec.decode_all(counts);
-        // A loop for each activation: the compiler makes vector code of one without a match inside.
+        // One loop per activation, because the compiler vectorizes loops without a match inside.
         match self.activation {
             Activation::Identity => self.each(spec, &mut values, |value| value),
             Activation::Relu => self.each(spec, &mut values, |value| value.max(0.0)),
@@ -75,7 +75,7 @@ impl FloatStage {
     #[inline]
     fn each(&self, spec: &LayerSpec, values: &mut [f64], activation: impl Fn(f64) -> f64) {
         let (per_row, n_rows) = (spec.neurons_per_row(), self.bias.len().max(1));
-        // One scale for all rows is repeated, so that one loop serves both cases.
+        // A single scale is repeated, so that one loop serves both cases.
         let scales = self.scales.iter().cycle().take(n_rows);
         let rows: Vec<(f64, f64)> = scales.copied().zip(self.bias.iter().copied()).collect();
         for sample in values.chunks_mut(n_rows * per_row) {
@@ -92,15 +92,15 @@ impl FloatStage {
     }
 }
 
-/// Divides values by `scale` and limits them to what streams of `polarity` can hold; how many were
-/// outside.
+/// Divides values by `scale` and limits them to the interval of `polarity`. Returns the number of
+/// values outside.
 pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
     let [low, high] = polarity.interval();
     let mut saturated = 0;
-    // In pieces that stay in the first cache between the two loops.
-    for piece in values.chunks_mut(1024) {
-        divide(piece, scale);
-        for value in piece {
+    // In chunks that stay in the L1 cache between the two loops.
+    for chunk in values.chunks_mut(1024) {
+        divide(chunk, scale);
+        for value in chunk {
             saturated += u64::from(!((low <= *value) & (*value <= high)));
             *value = value.clamp(low, high);
         }
@@ -108,8 +108,8 @@ pub fn saturate(values: &mut [f64], scale: f64, polarity: Polarity) -> u64 {
     saturated
 }
 
-/// Divides values by `divisor`. Powers of two have exact reciprocals: multiplying by those rounds
-/// to the same numbers.
+/// Divides values by `divisor`. Powers of two have exact reciprocals, so that a multiplication
+/// rounds to the same numbers.
 pub(crate) fn divide(values: &mut [f64], divisor: f64) {
     const FRACTION: u64 = (1 << 52) - 1;
     if divisor == 1.0 {

@@ -1,4 +1,4 @@
-//! The binary side as a circuit has it, in integers of stated widths.
+//! Inter-layer arithmetic as in a circuit: integers of stated widths.
 
 use super::exact;
 use super::factor::{Factor, round_half_up};
@@ -14,7 +14,7 @@ use crate::threshold::{NEGATIVE, magnitude};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IntegerActivation {
-    /// Nothing.
+    /// The identity.
     #[default]
     Identity,
     /// Negative values become 0.
@@ -29,7 +29,7 @@ pub enum IntegerActivation {
 }
 
 impl IntegerActivation {
-    /// The activation of a value.
+    /// Applies the activation to a value.
     #[inline]
     #[must_use]
     pub fn apply(self, value: i64) -> i64 {
@@ -44,16 +44,16 @@ impl IntegerActivation {
 /// The counter of a layer's neurons: adds the bias to a count, saturates to its width, and applies
 /// the activation.
 ///
-/// Its unit is one product bit, of which a value of 1 is `length`, or a part of one where it has
-/// fraction bits: counts come with as many zeros behind the point, and biases with digits.
+/// Its unit is one product bit, of which a value of 1 is `length`. With fraction bits the unit is a
+/// fraction of a product bit: counts are shifted left, and biases have a fraction.
 ///
 /// ```
 /// use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 /// use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
 /// let spec = LayerSpec::dense(3, 1, Length::new(16)?, Polarity::Unipolar, Encoding::Bernoulli { seed: 0 })?;
 /// // A bias of 2.75 product bits.
-/// let held = Accumulator::new(12, vec![11], IntegerActivation::Identity)?.with_fraction(2)?;
-/// assert_eq!(held.values(&spec, &[5])?, [31]); // 7.75
+/// let accumulated = Accumulator::new(12, vec![11], IntegerActivation::Identity)?.with_fraction(2)?;
+/// assert_eq!(accumulated.values(&spec, &[5])?, [31]); // 7.75
 /// # Ok::<(), aleatron_core::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,15 +68,15 @@ impl Accumulator {
     /// The widest accumulator.
     pub const MAX_WIDTH: u32 = 63;
 
-    /// The most fraction bits.
+    /// The largest number of fraction bits.
     pub const MAX_FRACTION: u32 = 32;
 
-    /// An accumulator of `width` bits in two's complement, whose unit is one product bit.
+    /// Creates an accumulator of `width` bits in two's complement, whose unit is one product bit.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, [`Error::OutOfRange`]
-    /// with the first bias or bound that does not fit it, [`Error::OutOfRange`] for a lower
-    /// bound above the upper one.
+    /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 2..=63, and
+    /// [`Error::OutOfRange`] with the first bias or bound that does not fit, or if the lower bound
+    /// is above the upper one.
     pub fn new(width: u32, bias: Vec<i64>, activation: IntegerActivation) -> Result<Self> {
         bounded(Quantity::AccumulatorWidth, width, 2, Self::MAX_WIDTH)?;
         let accumulator = Self { width, fraction: 0, bias, activation };
@@ -98,10 +98,10 @@ impl Accumulator {
         Ok(accumulator)
     }
 
-    /// The same integers, of which `fraction` bits are behind the point.
+    /// Interprets the same integers with `fraction` fraction bits.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for more than [`Self::MAX_FRACTION`].
+    /// Returns [`Error::TooLarge`] above [`Self::MAX_FRACTION`].
     pub fn with_fraction(self, fraction: u32) -> Result<Self> {
         bounded(Quantity::FractionBits, fraction, 0, Self::MAX_FRACTION)?;
         Ok(Self { fraction, ..self })
@@ -109,13 +109,13 @@ impl Accumulator {
 
     /// Returns the accumulator that does for `spec` what `stage` does in floating point: wide
     /// enough never to saturate, with `fraction` fraction bits, or as many fewer as 63 bits
-    /// require. A product bit of row `j` stands for `scales[j] / length`.
+    /// require. A product bit of row `j` has the value `scales[j] / length`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] unless there is one bias and one scale, or one scale for all, per row of
-    /// weights, and for a clamp of rows of different scales, [`Error::OutOfRange`] with the
-    /// first bias or bound that is too large, [`Error::TooLarge`] if more than 63 bits would be
-    /// needed without a fraction, and for more than [`Self::MAX_FRACTION`].
+    /// Returns [`Error::Mismatch`] unless there is one bias per row of weights and one scale, or
+    /// one per row, and for a clamp of rows with different scales; [`Error::OutOfRange`] with the
+    /// first bias or bound that is too large; [`Error::TooLarge`] if more than 63 bits are needed
+    /// without a fraction, and above [`Self::MAX_FRACTION`].
     pub fn calibrated(spec: &LayerSpec, stage: &FloatStage, fraction: u32) -> Result<Self> {
         let expected = spec.n_rows();
         for (actual, is_shared) in
@@ -137,7 +137,7 @@ impl Accumulator {
                 Activation::Identity => IntegerActivation::Identity,
                 Activation::Relu => IntegerActivation::Relu,
                 Activation::Clamp { low, high } => {
-                    // One pair of integers can bound rows of one unit only.
+                    // A pair of integer bounds is valid only for rows of one unit.
                     if stage.scales.iter().any(|scale| *scale != stage.scales[0]) {
                         let (expected, actual) = (1, stage.scales.len());
                         return Err(Error::Mismatch { what: Quantity::Bound, expected, actual });
@@ -170,44 +170,45 @@ impl Accumulator {
         Self::new(width, bias, activation)?.with_fraction(fraction)
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     #[must_use]
     pub const fn width(&self) -> u32 {
         self.width
     }
 
-    /// How many of these bits are behind the point.
+    /// Returns the number of fraction bits.
     #[must_use]
     pub const fn fraction(&self) -> u32 {
         self.fraction
     }
 
-    /// What 1 stands for in a layer of the given length, where a sum of 1 stands for `scale`.
+    /// Returns the value of 1 in a layer of the given length whose sums of 1 have the value
+    /// `scale`.
     #[must_use]
     pub fn unit(&self, length: Length, scale: f64) -> f64 {
         scale / length.bits() as f64 / 2f64.powi(self.fraction as i32)
     }
 
-    /// The biases, one per row of weights: per neuron, or per output channel.
+    /// Returns the biases, one per row of weights: per neuron, or per output channel.
     #[must_use]
     pub fn bias(&self) -> &[i64] {
         &self.bias
     }
 
-    /// The activation.
+    /// Returns the activation.
     #[must_use]
     pub const fn activation(&self) -> IntegerActivation {
         self.activation
     }
 
-    /// The least and the greatest value it holds.
+    /// Returns the least and the greatest representable value.
     #[must_use]
     pub const fn interval(&self) -> [i64; 2] {
         let half = 1i64 << (self.width - 1);
         [-half, half - 1]
     }
 
-    /// Returns the least and the greatest value it holds after the activation.
+    /// Returns the least and the greatest value after the activation.
     #[must_use]
     pub const fn bounds(&self) -> [i64; 2] {
         let [low, high] = self.interval();
@@ -218,10 +219,10 @@ impl Accumulator {
         }
     }
 
-    /// What it holds for the counts of a layer, row-major of samples by neurons.
+    /// Returns the accumulated values for the counts of a layer, row-major of samples by neurons.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where there is not one bias per row of weights.
+    /// Returns [`Error::Mismatch`] unless there is one bias per row of weights.
     pub fn values(&self, spec: &LayerSpec, counts: &[u64]) -> Result<Vec<i64>> {
         let (expected, actual) = (spec.n_rows(), self.bias.len());
         if expected != actual {
@@ -229,8 +230,8 @@ impl Accumulator {
         }
         let (fan_ins, per_row) = (spec.topology().fan_ins(), spec.neurons_per_row());
         let [low, high] = self.interval();
-        // With all integers on the way below 2^51, f64 holds them, and vector registers of every
-        // processor can do the rest.
+        // If all intermediate integers are below 2^51, f64 represents them, and vector registers of
+        // every processor can compute them.
         let most = (2 * spec.max_fan_in() as u128 * spec.length().bits() as u128) << self.fraction;
         let largest = counts.iter().fold(0, |all, &count| all | count);
         if self.width <= exact::BITS && most < 1 << 50 && largest < 1 << (50 - self.fraction) {
@@ -241,7 +242,7 @@ impl Accumulator {
                 Polarity::Bipolar => (2.0 * one, bits),
                 Polarity::Signed => (one, bits),
             };
-            // What is added to each neuron's count.
+            // The offset of each neuron's count.
             let offsets: Vec<f64> = match fan_ins[..] {
                 [n] if per_row == 1 => {
                     self.bias.iter().map(|&bias| bias as f64 - bits * n as f64).collect()
@@ -257,20 +258,20 @@ impl Accumulator {
                         .collect()
                 }
             };
-            let held = |count: u64, offset: f64| {
+            let accumulated = |count: u64, offset: f64| {
                 exact::clamp(exact::of_count(count) * factor + offset, low as f64, high as f64)
             };
-            // A loop for each activation: the compiler makes vector code of one without a match
+            // One loop per activation, because the compiler vectorizes loops without a match
             // inside.
             return Ok(match self.activation {
-                IntegerActivation::Identity => each(counts, &offsets, held),
+                IntegerActivation::Identity => each(counts, &offsets, accumulated),
                 IntegerActivation::Relu => each(counts, &offsets, |count, offset| {
-                    let held = held(count, offset);
-                    if held > 0.0 { held } else { 0.0 }
+                    let accumulated = accumulated(count, offset);
+                    if accumulated > 0.0 { accumulated } else { 0.0 }
                 }),
                 IntegerActivation::Clamp { low, high } => {
                     each(counts, &offsets, |count, offset| {
-                        exact::clamp(held(count, offset), low as f64, high as f64)
+                        exact::clamp(accumulated(count, offset), low as f64, high as f64)
                     })
                 }
             });
@@ -280,27 +281,28 @@ impl Accumulator {
         let neurons: Vec<_> = neurons.collect();
         let value = |(&count, &(&bias, &n)): (&u64, &(&i64, &usize))| {
             let sum = spec.polarity().sum(count, n, spec.length()) << self.fraction;
-            let held = (sum + i128::from(bias)).clamp(low.into(), high.into());
-            self.activation.apply(held as i64)
+            let accumulated = (sum + i128::from(bias)).clamp(low.into(), high.into());
+            self.activation.apply(accumulated as i64)
         };
         Ok(counts.iter().zip(neurons.iter().cycle()).map(value).collect())
     }
 }
 
-/// What is held for counts of samples by neurons, each with the offset of its neuron.
+/// Returns the accumulated values for counts of samples by neurons, each with the offset of its
+/// neuron.
 #[inline]
-fn each(counts: &[u64], offsets: &[f64], held: impl Fn(u64, f64) -> f64) -> Vec<i64> {
+fn each(counts: &[u64], offsets: &[f64], accumulated: impl Fn(u64, f64) -> f64) -> Vec<i64> {
     let mut values = vec![0; counts.len()];
     let samples = values.chunks_mut(offsets.len().max(1)).zip(counts.chunks(offsets.len().max(1)));
     for (values, counts) in samples {
         for ((value, &count), &offset) in values.iter_mut().zip(counts).zip(offsets) {
-            *value = exact::to_integer(held(count, offset));
+            *value = exact::to_integer(accumulated(count, offset));
         }
     }
     values
 }
 
-/// From what an accumulator holds to the thresholds of the next layer's comparators.
+/// Converts accumulated values to the thresholds of the next layer's comparators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Requantizer {
     multiplier: u64,
@@ -317,13 +319,13 @@ impl Requantizer {
     /// The largest right shift.
     pub const MAX_SHIFT: u32 = 125;
 
-    /// Multiplies by `multiplier`, an unsigned integer of `multiplier_width` bits, shifts right by
-    /// `shift`, rounding half up, and makes a threshold of `comparator` bits for streams of
-    /// `polarity`.
+    /// Creates a requantizer, which multiplies by `multiplier`, an unsigned integer of
+    /// `multiplier_width` bits, shifts right by `shift`, rounding half up, and gives a threshold of
+    /// `comparator` bits for streams of `polarity`.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62,
-    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift past 125.
+    /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for a multiplier width outside 1..=62,
+    /// [`Error::TooLarge`] for a multiplier that does not fit it or a shift above 125.
     pub fn new(
         multiplier: u64,
         multiplier_width: u32,
@@ -341,12 +343,13 @@ impl Requantizer {
         Ok(Self { multiplier, multiplier_width, shift, comparator, polarity })
     }
 
-    /// The requantizer between a layer whose accumulators have `scale / length` as the value of a
-    /// unit and one that divides its inputs by `next_scale`: the multiplier of at least
-    /// `multiplier_width` bits that comes closest.
+    /// Creates the requantizer between a layer whose accumulators have units of `scale / length`
+    /// and a layer that divides its inputs by `next_scale`, with the closest multiplier of at least
+    /// `multiplier_width` bits.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a ratio of scales that no multiplier and shift can express.
+    /// Returns [`Error::OutOfRange`] for a ratio of scales that no multiplier and shift can
+    /// express.
     pub fn calibrated(
         spec: &LayerSpec,
         scale: f64,
@@ -359,12 +362,11 @@ impl Requantizer {
         Self::of_unit(unit, next_scale, multiplier_width, comparator, polarity)
     }
 
-    /// The requantizer between integers of which 1 stands for `unit` and a layer that divides its
-    /// inputs by `next_scale`: the multiplier of at least `multiplier_width` bits that comes
-    /// closest.
+    /// Creates the requantizer between integers in units of `unit` and a layer that divides its
+    /// inputs by `next_scale`, with the closest multiplier of at least `multiplier_width` bits.
     ///
     /// # Errors
-    /// As [`Self::calibrated`].
+    /// As for [`Self::calibrated`].
     pub fn of_unit(
         unit: f64,
         next_scale: f64,
@@ -381,38 +383,38 @@ impl Requantizer {
         Self::new(multiplier, width, shift, comparator, polarity)
     }
 
-    /// The multiplier.
+    /// Returns the multiplier.
     #[must_use]
     pub const fn multiplier(&self) -> u64 {
         self.multiplier
     }
 
-    /// The width of the multiplier in bits.
+    /// Returns the width of the multiplier in bits.
     #[must_use]
     pub const fn multiplier_width(&self) -> u32 {
         self.multiplier_width
     }
 
-    /// The right shift.
+    /// Returns the right shift.
     #[must_use]
     pub const fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// The width of the comparator.
+    /// Returns the width of the comparator.
     #[must_use]
     pub const fn comparator(&self) -> Width {
         self.comparator
     }
 
-    /// The polarity of the streams it makes thresholds for.
+    /// Returns the polarity of the streams that the thresholds are for.
     #[must_use]
     pub const fn polarity(&self) -> Polarity {
         self.polarity
     }
 
-    /// The threshold for what an accumulator holds, 0 to 2^V for a comparator of V bits; of signed
-    /// streams, that of the magnitude and the sign.
+    /// Returns the threshold for an accumulated value, 0 to 2^V for a comparator of V bits; for
+    /// signed streams, the threshold of the magnitude with the sign.
     #[inline]
     #[must_use]
     pub fn threshold(&self, value: i64) -> u64 {
@@ -423,7 +425,7 @@ impl Requantizer {
         }
     }
 
-    /// Whether what an accumulator holds lies outside what the comparator can express.
+    /// Returns whether an accumulated value is outside the range of the comparator.
     #[must_use]
     pub fn saturates(&self, value: i64) -> bool {
         let one = i128::from(self.comparator.one());
@@ -431,7 +433,7 @@ impl Requantizer {
         !(least..=one).contains(&self.level(value))
     }
 
-    /// The threshold of value 0.
+    /// Returns the threshold of value 0.
     #[inline]
     fn middle(&self) -> u64 {
         match self.polarity {
@@ -440,7 +442,7 @@ impl Requantizer {
         }
     }
 
-    /// The threshold before it saturates; below 0 for negative ones of signed streams.
+    /// Returns the threshold before saturation; below 0 for negative values of signed streams.
     #[inline]
     fn level(&self, value: i64) -> i128 {
         // At most 63 + 62 bits, and the rounding constant is below 2^125.
@@ -449,18 +451,19 @@ impl Requantizer {
         ((product + half) >> self.shift) + i128::from(self.middle())
     }
 
-    /// The thresholds for what accumulators hold, widened to comparators of `width` bits, those of
-    /// the layer's generator.
+    /// Returns the thresholds for accumulated values, widened to comparators of `width` bits, the
+    /// width of the layer's generator.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the comparator is wider than the generator.
+    /// Returns [`Error::TooLarge`] if the comparator is wider than the generator.
     pub fn thresholds(&self, values: &[i64], width: Width) -> Result<Requantized> {
         let Some(unused) = width.bits().checked_sub(self.comparator.bits()) else {
             let (actual, limit) = (self.comparator.bits().into(), width.bits().into());
             return Err(Error::TooLarge { what: Quantity::ComparatorWidth, actual, limit });
         };
         let mut saturated = 0;
-        // Values up to this stay below 2^51 when multiplied and rounded, so that f64 holds them.
+        // Values up to this limit stay below 2^51 when multiplied and rounded, so that f64
+        // represents them.
         let narrow = if self.shift <= 50 { (1u64 << 50) / self.multiplier.max(1) } else { 0 };
         let largest = values.iter().fold(0, |all, value| all | value.unsigned_abs());
         let thresholds = if largest < narrow {
@@ -472,23 +475,24 @@ impl Requantizer {
             };
             let mut thresholds = vec![0; values.len()];
             let each = thresholds.iter_mut().zip(values);
-            // Loops of this form become vector code; closures that collect do not.
+            // The compiler vectorizes loops of this form, but not closures that collect.
             match self.polarity {
                 Polarity::Unipolar | Polarity::Bipolar => {
                     for (threshold, &value) in each {
                         let level = level(value);
-                        let held = exact::clamp(level, 0.0, most);
-                        saturated += u64::from(held != level);
-                        *threshold = exact::to_count(held) << unused;
+                        let accumulated = exact::clamp(level, 0.0, most);
+                        saturated += u64::from(accumulated != level);
+                        *threshold = exact::to_count(accumulated) << unused;
                     }
                 }
                 Polarity::Signed => {
                     for (threshold, &value) in each {
                         let level = level(value);
-                        let held = exact::clamp(level.abs(), 0.0, most);
-                        saturated += u64::from(held != level.abs());
-                        // The sign of a number is that of a threshold; none of these is -0.
-                        *threshold = exact::to_count(held) << unused | level.to_bits() & NEGATIVE;
+                        let accumulated = exact::clamp(level.abs(), 0.0, most);
+                        saturated += u64::from(accumulated != level.abs());
+                        // The sign bit of the number is that of the threshold; none of these is -0.
+                        *threshold =
+                            exact::to_count(accumulated) << unused | level.to_bits() & NEGATIVE;
                     }
                 }
             }
@@ -508,13 +512,14 @@ impl Requantizer {
 /// The inputs of a layer in integer arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requantized {
-    /// Thresholds of its comparators, negative ones of signed streams with the bit [`NEGATIVE`].
+    /// Thresholds of the layer's comparators, negative ones of signed streams with the bit
+    /// [`NEGATIVE`].
     pub thresholds: Vec<u64>,
-    /// How many lay outside what a comparator can express.
+    /// The number of values outside the range of the comparator.
     pub saturated: u64,
 }
 
-/// From integers of which 1 stands for a unit to those of a finer one.
+/// Converts integers from one unit to a finer one.
 ///
 /// ```
 /// use aleatron_core::arithmetic::Rescaler;
@@ -526,41 +531,41 @@ pub struct Requantized {
 pub struct Rescaler(Factor);
 
 impl Rescaler {
-    /// The rescaler whose multiplier of at least `multiplier_width` bits comes closest to `unit /
-    /// finer`.
+    /// Creates the rescaler whose multiplier of at least `multiplier_width` bits comes closest to
+    /// `unit / finer`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a ratio that no multiplier and shift can express.
+    /// Returns [`Error::OutOfRange`] for a ratio that no multiplier and shift can express.
     pub fn calibrated(unit: f64, finer: f64, multiplier_width: u32) -> Result<Self> {
         Factor::new(unit / finer, multiplier_width).map(Self)
     }
 
-    /// The multiplier.
+    /// Returns the multiplier.
     #[must_use]
     pub const fn multiplier(&self) -> u64 {
         self.0.multiplier
     }
 
-    /// The width of the multiplier in bits.
+    /// Returns the width of the multiplier in bits.
     #[must_use]
     pub const fn multiplier_width(&self) -> u32 {
         self.0.width
     }
 
-    /// The right shift.
+    /// Returns the right shift.
     #[must_use]
     pub const fn shift(&self) -> u32 {
         self.0.shift
     }
 
-    /// By how many bits results are wider than what they are made of, at most; not below 0.
+    /// Returns by how many bits results are wider than their operands, at most; never below 0.
     #[must_use]
     pub const fn growth(&self) -> u32 {
         if self.0.exponent > 0 { self.0.exponent as u32 } else { 0 }
     }
 
-    /// The value in the finer unit: multiplied, shifted right, halves rounded up. It saturates to
-    /// i64.
+    /// Converts a value to the finer unit: multiplies, shifts right and rounds half up. Saturates
+    /// to i64.
     #[inline]
     #[must_use]
     pub fn apply(&self, value: i64) -> i64 {
@@ -570,29 +575,29 @@ impl Rescaler {
     }
 }
 
-/// The integer nearest to `value / unit`, halves rounded up: a constant among integers of which 1
-/// stands for `unit`.
+/// Returns the integer nearest to `value / unit`, rounding half up: a constant among integers in
+/// units of `unit`.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] with `index` where it has no place in 63 bits.
+/// Returns [`Error::OutOfRange`] with `index` if it does not fit in 63 bits.
 pub fn to_units(what: Quantity, index: usize, value: f64, unit: f64) -> Result<i64> {
     round(what, index, value / unit)
 }
 
-/// `value` times 2^fraction, which is exact.
+/// Returns `value` times 2^fraction, which is exact.
 fn shifted(value: f64, fraction: u32) -> f64 {
     value * 2f64.powi(fraction as i32)
 }
 
-/// What is made with `fraction` fraction bits, or with the most below that with which it can be
-/// made.
+/// Returns what `make` creates with `fraction` fraction bits, or with the largest smaller number
+/// for which it succeeds.
 fn most_fraction(fraction: u32, make: impl Fn(u32) -> Result<Accumulator>) -> Result<Accumulator> {
     bounded(Quantity::FractionBits, fraction, 0, Accumulator::MAX_FRACTION)?;
     let found = (1..=fraction).rev().find_map(|fraction| make(fraction).ok());
     found.map_or_else(|| make(0), Ok)
 }
 
-/// The nearest integer, halves rounded up.
+/// Returns the nearest integer, rounding half up.
 fn round(what: Quantity, index: usize, value: f64) -> Result<i64> {
     let rounded = round_half_up(value);
     let most = 2f64.powi(Accumulator::MAX_WIDTH as i32 - 1);

@@ -1,10 +1,10 @@
-//! The binary side between two layers: what turns the counts of one into the inputs of the next.
+//! Inter-layer arithmetic: converts the counts of one layer into the inputs of the next.
 //!
-//! [`FloatStage`] does it in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] do it as
-//! a circuit does, in integers of stated widths: count, integer bias, activation, multiplier and
+//! [`FloatStage`] computes in f64, as a simulation may. [`Accumulator`] and [`Requantizer`] compute
+//! as a circuit does, in integers of stated widths: count, integer bias, activation, multiplier and
 //! right shift, saturation, threshold of the next comparator. [`PoolShape`] reduces images in
-//! either, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose integers have
-//! units of their own. `docs/streams.md` defines all of it.
+//! either arithmetic, after the activation. [`Rescaler`] and [`to_units`] are for graphs, whose
+//! integers have units of their own. `docs/streams.md` is the specification.
 
 mod exact;
 mod factor;
@@ -23,21 +23,21 @@ use crate::error::{Error, Quantity, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// How numbers are kept between layers. As text: `float` or `integer`.
+/// The inter-layer arithmetic. As text: `float` or `integer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
-    /// In f64.
+    /// Numbers are f64.
     #[default]
     Float,
-    /// In integers of stated widths, as a circuit has them.
+    /// Numbers are integers of stated widths, as in a circuit.
     Integer,
 }
 
 impl Arithmetic {
-    /// Both.
+    /// Both arithmetics.
     pub const ALL: [Self; 2] = [Self::Float, Self::Integer];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

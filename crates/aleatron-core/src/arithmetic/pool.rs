@@ -1,4 +1,4 @@
-//! Pools: windows of an image reduced to one number each, on the binary side.
+//! Pooling: reduces each window of an image to one number, in the inter-layer arithmetic.
 
 use std::ops::Range;
 
@@ -6,26 +6,26 @@ use crate::error::{Error, Quantity, Result};
 use crate::memory;
 use crate::windows::{Axis, Windows};
 
-/// What a window becomes.
+/// The reduction of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolKind {
     /// The mean.
     Average,
-    /// The greatest.
+    /// The maximum.
     Max,
 }
 
-/// What the padding is to an average; a maximum never sees it.
+/// How an average treats padding; a maximum ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Border {
-    /// Nothing: the mean is that of the places inside the image.
+    /// Padding is excluded: the mean is that of the positions inside the image.
     #[default]
-    LeftOut,
-    /// Zeros: the mean is that of the whole window.
+    Excluded,
+    /// Padding is zeros: the mean is that of the whole window.
     Zeros,
 }
 
-/// A pool as it is asked for. [`PoolShape::new`] checks it.
+/// The parameters of a pool, which [`PoolShape::new`] checks.
 ///
 /// ```
 /// use aleatron_core::arithmetic::{Pool, PoolKind, PoolShape};
@@ -37,46 +37,45 @@ pub enum Border {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pool {
-    /// What a window becomes.
+    /// The reduction of a window.
     pub kind: PoolKind,
     /// The rows and columns of a window.
     pub window: [usize; 2],
     /// The rows and columns from one window to the next.
     pub stride: [usize; 2],
-    /// The rows before the first one and after the last one that are not there, and the columns.
+    /// The rows of padding before and after the image, and the columns.
     pub padding: [[usize; 2]; 2],
-    /// What these are to an average.
+    /// How an average treats the padding.
     pub border: Border,
 }
 
 impl Pool {
-    /// Windows of rows and columns beside each other.
+    /// Creates a pool of adjacent windows of rows and columns.
     #[must_use]
     pub const fn new(kind: PoolKind, window: [usize; 2]) -> Self {
-        Self { kind, window, stride: window, padding: [[0, 0]; 2], border: Border::LeftOut }
+        Self { kind, window, stride: window, padding: [[0, 0]; 2], border: Border::Excluded }
     }
 
-    /// One window over a whole image of rows and columns.
+    /// Creates a pool with one window over a whole image of rows and columns.
     #[must_use]
     pub const fn global(kind: PoolKind, size: [usize; 2]) -> Self {
         Self::new(kind, size)
     }
 
-    /// With this many rows and columns from one window to the next.
+    /// Sets the rows and columns from one window to the next.
     #[must_use]
     pub const fn with_stride(self, stride: [usize; 2]) -> Self {
         Self { stride, ..self }
     }
 
-    /// With padding before and after the rows, and the columns.
+    /// Sets the padding before and after the rows, and the columns.
     #[must_use]
     pub const fn with_paddings(self, padding: [[usize; 2]; 2], border: Border) -> Self {
         Self { padding, border, ..self }
     }
 }
 
-/// A pool of images of one shape, with every size checked: each window has a place inside the
-/// image.
+/// A pool of images of one shape with checked sizes: each window overlaps the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolShape {
     pool: Pool,
@@ -85,11 +84,12 @@ pub struct PoolShape {
 }
 
 impl PoolShape {
-    /// A pool of images of the given channels, rows and columns.
+    /// Creates a pool of images of the given channels, rows and columns.
     ///
     /// # Errors
-    /// [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger than the
-    /// padded image, for padding that fills a whole window, and past 2^32 places or windows.
+    /// Returns [`Error::Zero`] for a size or stride of 0, [`Error::TooLarge`] for a window larger
+    /// than the padded image, for padding that fills a whole window, and above 2^32 positions or
+    /// windows.
     pub fn new(pool: Pool, [channels, rows, columns]: [usize; 3]) -> Result<Self> {
         if channels == 0 {
             return Err(Error::Zero(Quantity::Channels));
@@ -122,43 +122,43 @@ impl PoolShape {
         Ok(Self { pool, channels, windows })
     }
 
-    /// The pool as it was asked for.
+    /// Returns the parameters of the pool.
     #[must_use]
     pub const fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// The windows along the rows and along the columns.
+    /// Returns the windows along the rows and along the columns.
     #[must_use]
     pub const fn windows(&self) -> &[Windows; 2] {
         &self.windows
     }
 
-    /// The places of an image.
+    /// Returns the number of elements of an image.
     #[must_use]
     pub const fn n_inputs(&self) -> usize {
         self.channels * self.windows[0].axis().size * self.windows[1].axis().size
     }
 
-    /// The windows of an image.
+    /// Returns the number of windows of an image.
     #[must_use]
     pub const fn n_outputs(&self) -> usize {
         let [channels, rows, columns] = self.output();
         channels * rows * columns
     }
 
-    /// The channels, rows and columns of the result.
+    /// Returns the channels, rows and columns of the result.
     #[must_use]
     pub const fn output(&self) -> [usize; 3] {
         [self.channels, self.windows[0].len(), self.windows[1].len()]
     }
 
-    /// The images pooled in f64: sums go through a window row by row, and are divided once. Of
-    /// several equal greatest values it is the first.
+    /// Pools images in f64: sums go through a window row by row, and are divided once. Of several
+    /// equal maxima it returns the first.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result
-    /// would not fit.
+    /// Returns [`Error::Ragged`] unless the values are whole images, and [`Error::Memory`] if the
+    /// result does not fit in memory.
     pub fn floats(&self, values: &[f64]) -> Result<Vec<f64>> {
         match self.pool.kind {
             PoolKind::Average => {
@@ -171,12 +171,12 @@ impl PoolShape {
         }
     }
 
-    /// The images pooled in integers: a mean of k values that sum to s is `floor((2 s + k) / (2
-    /// k))`, that is, halves are rounded up.
+    /// Pools images in integers: a mean of k values that sum to s is `floor((2 s + k) / (2 k))`,
+    /// that is, rounded half up.
     ///
     /// # Errors
-    /// [`Error::Ragged`] where the values are not whole images, [`Error::Memory`] where the result
-    /// would not fit.
+    /// Returns [`Error::Ragged`] unless the values are whole images, and [`Error::Memory`] if the
+    /// result does not fit in memory.
     pub fn integers(&self, values: &[i64]) -> Result<Vec<i64>> {
         match self.pool.kind {
             PoolKind::Average => {
@@ -189,8 +189,8 @@ impl PoolShape {
         }
     }
 
-    /// Goes through the values of each window from `start` with `step`, and ends with the number of
-    /// values they stand for.
+    /// Folds the values of each window from `start` with `step`, and applies `finish` to the result
+    /// and the number of values.
     fn reduce<T: Copy, S: Copy>(
         &self,
         values: &[T],
@@ -205,25 +205,25 @@ impl PoolShape {
         if !values.len().is_multiple_of(divisor) {
             return Err(Error::Ragged { what: Quantity::Inputs, actual: values.len(), divisor });
         }
-        let column_places: Vec<_> = (0..over_columns.len())
-            .map(|window| places(over_columns, window))
+        let column_ranges: Vec<_> = (0..over_columns.len())
+            .map(|window| range_inside(over_columns, window))
             .collect::<Result<_>>()?;
         let are_pairs =
-            column_places.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
+            column_ranges.iter().enumerate().all(|(k, inside)| *inside == (2 * k..2 * k + 2));
         let n = (values.len() / divisor) as u128 * self.n_outputs() as u128;
         let mut pooled = memory::with_capacity(n, Quantity::Value)?;
-        // A row of windows goes through the image's rows together: each window still sees its
+        // A row of windows goes through the image's rows together: each window still folds its
         // values in their order.
         let mut reduced = vec![start; over_columns.len()];
         for channel in values.chunks_exact(image) {
             for row in 0..over_rows.len() {
-                let rows = places(over_rows, row)?;
+                let rows = range_inside(over_rows, row)?;
                 reduced.fill(start);
                 for values in
                     channel[rows.start * columns..rows.end * columns].chunks_exact(columns)
                 {
                     if are_pairs {
-                        // The usual windows, in a loop that the compiler unrolls.
+                        // The common windows, in a loop that the compiler unrolls.
                         for (reduced, &[left, right]) in
                             reduced.iter_mut().zip(values.as_chunks().0)
                         {
@@ -231,15 +231,15 @@ impl PoolShape {
                         }
                         continue;
                     }
-                    for (reduced, inside) in reduced.iter_mut().zip(&column_places) {
+                    for (reduced, inside) in reduced.iter_mut().zip(&column_ranges) {
                         *reduced = values[inside.clone()]
                             .iter()
                             .fold(*reduced, |all, &value| step(all, value));
                     }
                 }
-                pooled.extend(reduced.iter().zip(&column_places).map(|(&reduced, inside)| {
+                pooled.extend(reduced.iter().zip(&column_ranges).map(|(&reduced, inside)| {
                     let n = match self.pool.border {
-                        Border::LeftOut => rows.len() * inside.len(),
+                        Border::Excluded => rows.len() * inside.len(),
                         Border::Zeros => self.pool.window[0] * self.pool.window[1],
                     };
                     end(reduced, n)
@@ -250,15 +250,15 @@ impl PoolShape {
     }
 }
 
-/// The places of a window inside the image, which are one after the other: a pool has no dilation.
-/// None in the padding alone.
-fn places(windows: &Windows, window: usize) -> Result<Range<usize>> {
+/// Returns the positions of a window inside the image. They are contiguous, because a pool has no
+/// dilation. Fails for a window in the padding alone.
+fn range_inside(windows: &Windows, window: usize) -> Result<Range<usize>> {
     let taps = windows.taps(window);
     if taps.is_empty() {
         return Ok(0..0);
     }
     let first = windows
         .at(window, taps.start)
-        .ok_or(Error::Internal { place: "places of a pool's window" })?;
+        .ok_or(Error::Internal { place: "positions of a pool's window" })?;
     Ok(first..first + taps.len())
 }

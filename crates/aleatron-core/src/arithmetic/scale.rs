@@ -1,7 +1,7 @@
 //! Scales of weights.
 
-/// The magnitude below which the weights of a row hold no signal, relative to the largest weight of
-/// the layer: at that scale, even a comparator of 32 bits would see zeros.
+/// The magnitude, relative to the largest weight of the layer, below which the weights of a row
+/// hold no signal: at that scale, even a comparator of 32 bits would see zeros.
 const RELATIVE_LIMIT: f64 = 1.0 / (1u64 << 32) as f64;
 
 /// The magnitude up to which weights and inputs hold no signal in any layer: 2^-96. Weights decay
@@ -37,19 +37,19 @@ mod tests {
     use super::weight_scale_of_row;
 
     #[test]
-    fn rows_with_signal_have_their_largest_weight_as_scale() {
+    fn scale_of_row_with_signal_is_its_largest_weight() {
         for (row, layer) in [(1.0, 1.0), (3.5, 100.0), (1e-9, 1.0), (1e-25, 1e-20), (1e20, 1e29)] {
             assert_eq!(weight_scale_of_row(row, layer), row, "{row} {layer}");
         }
     }
 
     #[test]
-    fn limit_is_a_power_of_two() {
+    fn signal_limit_is_a_power_of_two() {
         assert_eq!(super::SIGNAL_LIMIT, 2f64.powi(-96));
     }
 
     #[test]
-    fn rows_without_signal_have_scale_one() {
+    fn scale_of_row_without_signal_is_one() {
         let limit = 2f64.powi(-32);
         for (row, layer) in
             [(0.0, 0.0), (0.0, 2.0), (1e-32, 0.3), (1e-38, 1e-38), (limit * 5.0, 5.0)]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn no_weight_is_larger_than_the_scale_of_its_row() {
+    fn scale_is_at_least_the_largest_weight_of_its_row() {
         for exponent in -300..300 {
             let row = 1.5 * 10f64.powi(exponent);
             for layer in [row, row * 1e5, row * 1e15, f64::MAX] {

@@ -1,9 +1,9 @@
-//! Arrays in device memory, as layers take them and leave results in them.
+//! Arrays in device memory as inputs and outputs of layers.
 //!
-//! An address is a number that a driver follows, so the caller that names one makes a promise:
+//! An address is a number that a driver dereferences, so the caller makes a promise:
 //! [`DeviceArray::from_raw`], [`DeviceArrayMut::from_raw`] and [`DeviceStream::from_raw`] are
 //! unsafe. Everything that takes the arrays is safe. Backends check what their driver can tell
-//! them: that the memory is of their device and as large as the array, and that no array overlaps
+//! them: that the memory is on their device and as large as the array, and that no array overlaps
 //! another or memory of the backend itself.
 
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum DeviceElement {
 }
 
 impl DeviceElement {
-    /// The bytes of an element.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -43,7 +43,7 @@ impl fmt::Display for DeviceElement {
     }
 }
 
-/// An array in device memory, row-major without gaps, that is read.
+/// A read-only array in device memory, row-major without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceArray<'a> {
     address: u64,
@@ -65,38 +65,38 @@ impl DeviceArray<'_> {
         Self { address, len, element, memory: PhantomData }
     }
 
-    /// The address of the first element.
+    /// Returns the address of the first element.
     #[must_use]
     pub const fn address(&self) -> u64 {
         self.address
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub const fn element(&self) -> DeviceElement {
         self.element
     }
 
-    /// The bytes of all elements; the largest number where they are more.
+    /// Returns the size of the array in bytes, saturating.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         (self.len as u64).saturating_mul(self.element.bytes() as u64)
     }
 }
 
-/// An array in device memory, row-major without gaps, that results are written to.
+/// A writable array in device memory, row-major without gaps.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeviceArrayMut<'a>(DeviceArray<'a>);
 
@@ -112,14 +112,14 @@ impl<'a> DeviceArrayMut<'a> {
         Self(DeviceArray { address, len, element, memory: PhantomData })
     }
 
-    /// The array: its address, length and type.
+    /// Returns the array's address, length and type.
     #[must_use]
     pub const fn array(&self) -> &DeviceArray<'a> {
         &self.0
     }
 }
 
-/// A stream of a device: work in the order in which it was given.
+/// A stream of a device: a queue of work that runs in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceStream<'a> {
     handle: u64,
@@ -133,7 +133,7 @@ impl DeviceStream<'_> {
     /// The default stream of the calling thread.
     pub const OF_THREAD: DeviceStream<'static> = DeviceStream { handle: 2, stream: PhantomData };
 
-    /// Describes a stream by the handle that its driver gave out.
+    /// Describes a stream by the handle of its driver.
     ///
     /// # Safety
     /// The handle must be that of a stream that exists for the lifetime of this value, of the
@@ -144,7 +144,7 @@ impl DeviceStream<'_> {
         Self { handle, stream: PhantomData }
     }
 
-    /// The handle.
+    /// Returns the handle.
     #[must_use]
     pub const fn handle(&self) -> u64 {
         self.handle
@@ -154,12 +154,12 @@ impl DeviceStream<'_> {
 /// When the inputs of a call are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputOrder<'a> {
-    /// They are.
+    /// Already complete.
     #[default]
     Ready,
-    /// When the work given to a stream so far is done.
+    /// When the work submitted to a stream so far is done.
     AfterStream(DeviceStream<'a>),
-    /// When all work that this process has given to the device so far is done.
+    /// When all work that this process has submitted to the device so far is done.
     AfterAll,
 }
 

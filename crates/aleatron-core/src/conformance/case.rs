@@ -1,4 +1,4 @@
-//! The cases: an operation and all it needs.
+//! Conformance cases: an operation with all of its inputs.
 
 use super::network::NetworkCase;
 use super::program::ProgramCase;
@@ -73,7 +73,7 @@ impl Operation {
         Self::Integer,
     ];
 
-    /// Its name in reports.
+    /// Returns the name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,104 +101,105 @@ impl Operation {
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there are few cases, and each is looked at once")]
 pub enum Case {
-    /// Streams of `thresholds` at units `address.unit`, `address.unit + 1`, …; their words.
+    /// Encodes streams of `thresholds` at units `address.unit`, `address.unit + 1`, …; the answer
+    /// is their words.
     Encode {
-        /// One per stream.
+        /// One threshold per stream.
         thresholds: Vec<Threshold>,
         /// Their length.
         length: Length,
-        /// Where the first one is drawn.
+        /// The address of the first stream.
         address: StreamAddress,
     },
-    /// Packed words of bytes; any byte other than 0 is a 1.
+    /// Packs bytes into words; any byte other than 0 is a 1.
     Pack {
         /// One byte per bit.
         bits: Vec<u8>,
     },
-    /// The bits of a stream, one per word.
+    /// Unpacks the bits of a stream, one per word.
     Unpack {
         /// The stream.
         stream: BitStream,
     },
-    /// The words of a gate over two streams of one length.
+    /// Applies a gate to two streams of one length.
     Gate {
         /// The gate.
         gate: Gate,
-        /// Left.
+        /// The left operand.
         a: BitStream,
-        /// Right.
+        /// The right operand.
         b: BitStream,
     },
-    /// The words of the complement.
+    /// Computes the complement.
     Not {
         /// The stream.
         a: BitStream,
     },
-    /// The words of the multiplexer over three streams of one length.
+    /// Multiplexes two streams by a third of the same length.
     Mux {
         /// The select stream.
         select: BitStream,
-        /// Taken where select is 1.
+        /// Selected where `select` is 1.
         a: BitStream,
-        /// Taken where select is 0.
+        /// Selected where `select` is 0.
         b: BitStream,
     },
-    /// The ones of a stream.
+    /// Counts the ones of a stream.
     Popcount {
         /// The stream.
         a: BitStream,
     },
-    /// The ones two streams of one length share.
+    /// Counts the ones that two streams of one length share.
     AndPopcount {
-        /// Left.
+        /// The left operand.
         a: BitStream,
-        /// Right.
+        /// The right operand.
         b: BitStream,
     },
-    /// The positions where two streams of one length differ.
+    /// Counts the positions where two streams of one length differ.
     Hamming {
-        /// Left.
+        /// The left operand.
         a: BitStream,
-        /// Right.
+        /// The right operand.
         b: BitStream,
     },
-    /// Streams of one shared sequence; their words.
+    /// Encodes streams of one shared sequence; the answer is their words.
     EncodeSequence {
         /// The sequence.
         sequence: Sequence,
-        /// One per stream, at most 2^W.
+        /// One threshold per stream, at most 2^W.
         thresholds: Vec<u64>,
         /// Their length.
         length: Length,
     },
-    /// The counts of a layer, from thresholds to counts.
+    /// Counts a layer.
     Layer(LayerCase),
-    /// The results of a network for a batch; see [`NetworkCase`].
+    /// Runs a network on a batch; see [`NetworkCase`].
     Network(NetworkCase),
-    /// The slots of a compiled network for a batch; see [`ProgramCase`].
+    /// Runs a compiled network on a batch; see [`ProgramCase`].
     Program(ProgramCase),
-    /// One neuron through a list of drives; see [`super::trace_words`].
+    /// Runs one neuron through a list of drives; see [`super::trace_words`].
     LifRun {
         /// The neuron.
         params: LifParams,
         /// One per step. Leak and gain are the same in all.
         drives: Vec<LifDrive>,
     },
-    /// Many neurons with a constant current each; see [`super::trace_words`].
+    /// Runs many neurons with a constant current each; see [`super::trace_words`].
     LifMulti {
         /// The neurons.
         params: LifParams,
-        /// Leak, gain and noise of all; its current is not used.
+        /// Leak, gain and noise of all neurons; its current is not used.
         drive: LifDrive,
-        /// One per neuron.
+        /// One current per neuron.
         currents: Vec<i16>,
-        /// Steps.
+        /// The number of steps.
         n_steps: usize,
     },
 }
 
 impl Case {
-    /// What kind of case this is.
+    /// Returns the kind of the case.
     #[must_use]
     pub fn operation(&self) -> Operation {
         match self {
@@ -223,20 +224,20 @@ impl Case {
 pub struct LayerCase {
     /// The layer.
     pub spec: LayerSpec,
-    /// A threshold per weight, as wide as the generator of the weights, with the bit
-    /// [`NEGATIVE`](crate::threshold::NEGATIVE) where a signed one is negative.
+    /// One threshold per weight, as wide as the generator of the weights, with the bit
+    /// [`NEGATIVE`](crate::threshold::NEGATIVE) for negative weights of a signed layer.
     pub weights: Vec<u64>,
-    /// A threshold per sample and input, as wide as the generator of the inputs, with signs as
+    /// One threshold per sample and input, as wide as the generator of the inputs, with signs as
     /// above.
     pub inputs: Vec<u64>,
     /// The seed of the input streams, and the first sample.
     pub seed: SampleSeed,
-    /// How to count where sequences are shared.
+    /// How shared sequences are counted.
     pub method: CountMethod,
 }
 
 impl LayerCase {
-    /// What kind of case this is.
+    /// Returns the kind of the case.
     #[must_use]
     pub fn operation(&self) -> Operation {
         match (self.spec.encoding(), self.spec.topology(), self.method) {
@@ -253,54 +254,54 @@ impl LayerCase {
         }
     }
 
-    /// The samples of the batch.
+    /// Returns the number of samples of the batch.
     #[must_use]
     pub fn n_samples(&self) -> usize {
         self.inputs.len() / self.spec.n_inputs()
     }
 
-    /// The weights as values, which have just these thresholds.
+    /// Returns the weights as values that have exactly these thresholds.
     ///
     /// # Errors
-    /// None for a valid case.
+    /// Never fails for a valid case.
     pub fn weight_values(&self) -> Result<Weights> {
         let width = self.spec.encoding().weight_width();
         Weights::new(&self.spec, values(&self.weights, width, self.spec.polarity()))
     }
 
-    /// The inputs as values, which have just these thresholds.
+    /// Returns the inputs as values that have exactly these thresholds.
     #[must_use]
     pub fn input_values(&self) -> Vec<f64> {
         values(&self.inputs, self.spec.encoding().input_width(), self.spec.polarity())
     }
 
-    /// Which inputs of a signed layer are negative; none of another.
+    /// Returns the signs of the inputs of a signed layer; empty for other layers.
     #[must_use]
     pub fn negative_inputs(&self) -> Vec<bool> {
         signs(&self.inputs, self.spec.polarity())
     }
 
-    /// Which weights of a signed layer are negative; none of another.
+    /// Returns the signs of the weights of a signed layer; empty for other layers.
     #[must_use]
     pub fn negative_weights(&self) -> Vec<bool> {
         signs(&self.weights, self.spec.polarity())
     }
 
-    /// The weight streams by the reference, one per weight in their order.
+    /// Returns the weight streams by the reference, one per weight in their order.
     #[must_use]
     pub fn weight_streams(&self) -> StreamMatrix {
         reference::weight_streams(&self.spec, &self.weights)
     }
 
-    /// The input streams by the reference, rows of samples by inputs.
+    /// Returns the input streams by the reference, rows of samples by inputs.
     #[must_use]
     pub fn input_streams(&self) -> StreamMatrix {
         reference::input_streams(&self.spec, &self.inputs, self.seed)
     }
 }
 
-/// Values that have just the given thresholds: dividing by a power of two is exact, and so is what
-/// a polarity does to the result.
+/// Returns values that have exactly the given thresholds: dividing by a power of two is exact, and
+/// so is the mapping of a polarity.
 fn values(thresholds: &[u64], width: Width, polarity: Polarity) -> Vec<f64> {
     thresholds.iter().map(|&threshold| width.value(threshold, polarity)).collect()
 }
@@ -312,7 +313,7 @@ fn signs(thresholds: &[u64], polarity: Polarity) -> Vec<bool> {
     }
 }
 
-/// The words of bits, one bit at a time.
+/// Packs bits into words, one bit at a time.
 pub(super) fn pack(bits: &[u8]) -> Vec<u64> {
     let mut words = vec![0; bits.len().div_ceil(64)];
     for (k, _) in bits.iter().enumerate().filter(|(_, bit)| **bit != 0) {

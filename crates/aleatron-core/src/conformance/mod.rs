@@ -1,10 +1,10 @@
-//! The one suite every backend must pass: cases, the backends that answer them, and a hash of the
-//! answers.
+//! The conformance suite that every backend must pass: cases, subjects that answer them, and a hash
+//! of the answers.
 //!
 //! A [`Case`] is an operation with its inputs; [`Subject::run`] answers it as words. [`Reference`]
-//! is the plain answer. Property tests feed random cases to each SIMD tier, thread count and GPU
-//! adapter; `aleatron verify` feeds them [`suite::fixed`], the same cases on every machine, and
-//! prints the [`digest`] of what came back.
+//! answers it with the specification as code. Property tests feed random cases to each SIMD tier,
+//! thread count and GPU adapter; `aleatron verify` feeds them [`suite::fixed`], the same cases on
+//! every machine, and prints the [`digest`] of the answers.
 
 mod case;
 mod network;
@@ -24,16 +24,16 @@ use crate::lif::LifTrace;
 use crate::polarity::Polarity;
 use crate::{gates::Gate, philox, reference};
 
-/// Something that can run cases.
+/// A backend under test, which runs cases.
 pub trait Subject {
-    /// The answer as words, or `None` where it has no code for the operation.
+    /// Answers a case as words; `None` if the operation is not supported.
     ///
     /// # Errors
-    /// Whatever goes wrong; a valid case should have none.
+    /// Returns any error of the subject; a valid case should have none.
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>>;
 }
 
-/// The answer of a backend to a case of a layer or a network; `None` for other cases, and where the
+/// Answers a case of a layer or a network with a backend; `None` for other cases, and if the
 /// backend does not support the layer.
 pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>> {
     let answer = match case {
@@ -48,9 +48,8 @@ pub fn run_layers(backend: &dyn Backend, case: &Case) -> Option<Result<Vec<u64>>
     }
 }
 
-/// The counts of a layer by each way of giving its inputs, several times over. Where two differ,
-/// the answer is both of them, one after the other: only one can be right, and it is not known
-/// which, but such an answer equals no right one.
+/// Counts a layer with each form of inputs, repeatedly. If two answers differ, returns both of them
+/// concatenated: which of them is right is unknown, but such an answer equals no right one.
 fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
     let options =
         PrepareOptions { method: case.method, max_batch: 64, ..PrepareOptions::default() };
@@ -58,7 +57,7 @@ fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
     let (values, streams, negative) =
         (case.input_values(), case.input_streams(), case.negative_inputs());
     let counts = |batch: Batch<'_>| match layer.counts(&batch, Cancel::NEVER) {
-        // Tables count thresholds alone.
+        // Tables accept only thresholds.
         Err(error) if error.backend_fault() == Some(BackendFault::Unsupported) => Ok(None),
         counts => counts.map(Some),
     };
@@ -77,7 +76,7 @@ fn run_layer(backend: &dyn Backend, case: &LayerCase) -> Result<Vec<u64>> {
     Ok(expected)
 }
 
-/// The plain subject: [`crate::reference`].
+/// The subject that answers with [`crate::reference`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reference;
 
@@ -88,7 +87,7 @@ impl Subject for Reference {
 }
 
 impl Reference {
-    /// The answer, which there always is.
+    /// Answers a case; the reference supports all of them.
     #[must_use]
     pub fn answer(&self, case: &Case) -> Vec<u64> {
         match case {
@@ -137,15 +136,15 @@ impl Reference {
     }
 }
 
-/// A trace as words: spikes, then potentials.
+/// Returns a trace as words: spikes, then potentials.
 #[must_use]
 pub fn trace_words(trace: &LifTrace) -> Vec<u64> {
     let spikes = trace.spikes.iter().map(|&spike| u64::from(spike));
     spikes.chain(trace.voltages.iter().map(|&v| v as u16 as u64)).collect()
 }
 
-/// A hash of answers that depends on every word and its place: FNV-1a over their bytes, finished
-/// with Philox.
+/// Hashes answers, depending on every word and its position: FNV-1a over their bytes, finished with
+/// Philox.
 #[must_use]
 pub fn digest<'a>(answers: impl IntoIterator<Item = &'a [u64]>) -> u64 {
     let mut digest = Digest::default();
@@ -153,7 +152,7 @@ pub fn digest<'a>(answers: impl IntoIterator<Item = &'a [u64]>) -> u64 {
     digest.finish()
 }
 
-/// What [`digest`] computes, of words that come one after the other.
+/// Computes [`digest`] of words that arrive one after the other.
 ///
 /// ```
 /// use aleatron_core::conformance::{Digest, digest};
@@ -173,21 +172,21 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Takes one word.
+    /// Adds one word.
     pub fn word(&mut self, word: u64) {
         for byte in word.to_le_bytes() {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// Takes an answer: its length, and its words.
+    /// Adds an answer: its length and its words.
     pub fn answer(&mut self, words: impl IntoIterator<Item = u64, IntoIter: ExactSizeIterator>) {
         let words = words.into_iter();
         self.word(words.len() as u64);
         words.for_each(|word| self.word(word));
     }
 
-    /// The hash.
+    /// Returns the hash.
     #[must_use]
     pub fn finish(self) -> u64 {
         let [a, b, ..] = philox::philox4x32([self.0 as u32, (self.0 >> 32) as u32, 0, 0], [0; 2]);

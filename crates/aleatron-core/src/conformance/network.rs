@@ -1,5 +1,5 @@
-//! Cases of whole networks: layers on a backend, and the binary side between them in either
-//! arithmetic.
+//! Cases of whole networks: layers on a backend, and the inter-layer arithmetic in floating point
+//! or integers.
 
 use super::case::Operation;
 use crate::arithmetic::{Accumulator, Arithmetic, FloatStage, PoolShape, Requantizer};
@@ -10,22 +10,23 @@ use crate::polarity::Polarity;
 use crate::program::{Pattern, Program, ProgramBuilder, SlotId, ValueRange};
 use std::sync::Arc;
 
-/// A layer of a network case, with the binary side behind it in both arithmetics.
+/// A layer of a network case, with the inter-layer arithmetic after it in both forms.
 #[derive(Debug, Clone)]
 pub struct NetworkLayer {
     /// The layer, with its index in the network.
     pub spec: LayerSpec,
     /// Its weights.
     pub weights: Weights,
-    /// What inputs are divided by before they are encoded.
+    /// The divisor of the inputs before they are encoded.
     pub input_scale: f64,
-    /// The binary side in f64.
+    /// Inter-layer arithmetic in f64.
     pub stage: FloatStage,
-    /// The accumulator of the integer side.
+    /// The accumulator of the integer arithmetic.
     pub accumulator: Accumulator,
-    /// The pool behind the activation, if there is one.
+    /// The pool after the activation, if any.
     pub pool: Option<PoolShape>,
-    /// From the accumulator or the pool to the next layer; not used for the last one.
+    /// Converts the accumulator or the pool to the next layer's thresholds; not used for the last
+    /// layer.
     pub requantizer: Requantizer,
 }
 
@@ -39,12 +40,12 @@ pub struct NetworkCase {
     pub inputs: Vec<f64>,
     /// The seed of Bernoulli inputs, and the first sample.
     pub seed: SampleSeed,
-    /// How numbers are kept between layers.
+    /// The inter-layer arithmetic.
     pub arithmetic: Arithmetic,
 }
 
 impl NetworkCase {
-    /// What kind of case this is.
+    /// Returns the kind of the case.
     #[must_use]
     pub fn operation(&self) -> Operation {
         let has = |f: fn(&LayerSpec) -> bool| self.layers.iter().any(|layer| f(&layer.spec));
@@ -68,7 +69,7 @@ impl NetworkCase {
     /// then the last outputs.
     ///
     /// # Errors
-    /// None for a valid case.
+    /// Never fails for a valid case.
     pub fn program(&self) -> Result<(Arc<Program>, Vec<SlotId>)> {
         let mut program = ProgramBuilder::default();
         let Some(first) = self.layers.first() else { return Err(Error::Zero(Quantity::Layer)) };
@@ -102,13 +103,13 @@ impl NetworkCase {
         Ok((Arc::new(program.finish(vec![value])?), slots))
     }
 
-    /// The answer of a backend.
+    /// Answers the case with a backend.
     pub(super) fn run(&self, backend: &dyn Backend) -> Result<Vec<u64>> {
         let (program, slots) = self.program()?;
         super::program::answer(backend, &program, &[&self.inputs], self.seed, &slots)
     }
 
-    /// The plain answer.
+    /// Answers the case with the reference.
     pub(super) fn answer(&self) -> Vec<u64> {
         // A valid case has no errors; an empty answer equals no other.
         let answer = || {

@@ -1,4 +1,4 @@
-//! Cases of compiled networks: every kind of step, on a backend and plainly.
+//! Cases of compiled networks: every kind of step, on a backend and by the reference.
 
 use super::Reference;
 use super::case::{Case, LayerCase};
@@ -9,8 +9,8 @@ use crate::layer::SampleSeed;
 use crate::program::{Program, ProgramBatch, ProgramOutput, SlotId, plain};
 use std::sync::Arc;
 
-/// A program and a batch. The answer is every slot that is asked for, as words, and the inputs of
-/// each layer that saturated.
+/// A program and a batch. The answer is every requested slot as words, and the number of saturated
+/// inputs of each layer.
 #[derive(Debug, Clone)]
 pub struct ProgramCase {
     /// The program.
@@ -28,12 +28,12 @@ impl ProgramCase {
         self.inputs.iter().map(Vec::as_slice).collect()
     }
 
-    /// Returns the answer of a backend.
+    /// Answers the case with a backend.
     pub(super) fn run(&self, backend: &dyn Backend) -> Result<Vec<u64>> {
         answer(backend, &self.program, &self.inputs(), self.seed, &self.slots)
     }
 
-    /// Returns the plain answer.
+    /// Answers the case with the reference.
     pub(super) fn answer(&self) -> Vec<u64> {
         // A valid case has no errors; an empty answer equals no other.
         plain_answer(&self.program, &self.inputs(), self.seed, &self.slots).unwrap_or_default()
@@ -50,8 +50,8 @@ fn words(output: &ProgramOutput) -> Vec<u64> {
     output.slots.iter().flat_map(|slot| slot.to_words()).collect()
 }
 
-/// Returns the answer of a backend: of its own program if it has one, and of its layers with plain
-/// steps between them.
+/// Answers with a backend: with its own program, if supported, and with its layers and the
+/// reference's steps between them.
 pub(super) fn answer(
     backend: &dyn Backend,
     program: &Arc<Program>,
@@ -70,8 +70,8 @@ pub(super) fn answer(
         return Ok(words(&plain::run(program, &batch, slots, counts_of)?));
     };
     let all = prepared.run(&batch, slots, Cancel::NEVER)?;
-    // The outputs alone take the shortest path, which must lead to the same numbers. Both answers
-    // together equal no right one.
+    // The outputs alone take the shortest path, which must give the same numbers. Both answers
+    // concatenated equal no right one.
     let outputs = prepared.run(&batch, program.outputs(), Cancel::NEVER)?;
     let known = program.outputs().iter().zip(&outputs.slots);
     let mut known =
@@ -81,7 +81,7 @@ pub(super) fn answer(
     Ok(if is_equal { words(&all) } else { [words(&all), words(&outputs)].concat() })
 }
 
-/// Returns the plain answer.
+/// Answers with the reference.
 pub(super) fn plain_answer(
     program: &Program,
     inputs: &[&[f64]],

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// The sizes that random layers stay below.
+/// Upper bounds for the sizes of random layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Inputs of dense and sparse layers.
@@ -29,12 +29,12 @@ pub struct Sizes {
     pub samples: usize,
 }
 
-/// Any polarity.
+/// Generates any polarity.
 pub fn polarity() -> impl Strategy<Value = Polarity> {
     prop::sample::select(Polarity::ALL.to_vec())
 }
 
-/// Thresholds as a layer has them: with signs where its operands have signs.
+/// Adds signs to thresholds if the operands of the layer have signs.
 pub fn with_signs(
     polarity: Polarity,
     threshold: impl Strategy<Value = u64>,
@@ -44,14 +44,14 @@ pub fn with_signs(
     })
 }
 
-/// Dense and sparse layers, and convolutions with every kind of border.
+/// Generates dense and sparse layers, and convolutions with every kind of border.
 pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
     let (n, m) = (sizes.inputs, sizes.neurons);
     let dense =
         (1..n, 1..m).prop_map(|(n_inputs, n_neurons)| Topology::Dense { n_inputs, n_neurons });
     let sparse = (1..n, 1..n).prop_flat_map(|(n_inputs, n_neurons)| {
         vec(any::<bool>(), n_inputs * n_neurons).prop_filter_map(
-            "a mask of other sizes",
+            "mask size mismatch",
             move |mask| {
                 Some(Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).ok()?)))
             },
@@ -59,7 +59,7 @@ pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
     });
     let axis = || (1..9usize, 1..4usize, 1..4usize, 0..4usize, 0..4usize, 1..3usize);
     let conv = (axis(), axis(), 1..4usize, 1..sizes.channels, 1..sizes.groups).prop_filter_map(
-        "a kernel larger than its image",
+        "kernel larger than its image",
         |((h, kh, sh, top, bottom, dh), (w, kw, sw, left, right, dw), channels, out, groups)| {
             let conv = Convolution::conv2d([channels * groups, h, w], out * groups, [kh, kw])
                 .with_stride([sh, sw])
@@ -72,15 +72,15 @@ pub fn topology(sizes: Sizes) -> impl Strategy<Value = Topology> {
     prop_oneof![2 => dense, 1 => sparse, 2 => conv]
 }
 
-/// A pair of sequences, with parameters of which any layer finds as many as it needs, and every
-/// sharing.
+/// Generates a pair of sequences with every sharing, with parameters that give any layer enough
+/// sequences.
 pub fn pairing() -> impl Strategy<Value = Pairing> {
     let kinds = || {
         prop::sample::select(vec![SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton])
     };
     let one = || {
         (kinds(), 2..6u32, 3..=14u32)
-            .prop_filter_map("no such sequence", |(kind, parameter, bits)| {
+            .prop_filter_map("invalid sequence", |(kind, parameter, bits)| {
                 kind.sequence(parameter, Width::new(bits).ok()?).ok()
             })
     };
@@ -92,7 +92,7 @@ pub fn pairing() -> impl Strategy<Value = Pairing> {
     })
 }
 
-/// Random bits for one operand and sequences for the other.
+/// Generates random bits for one operand and sequences for the other.
 pub fn mixed() -> impl Strategy<Value = Encoding> {
     (pairing(), any::<Option<u64>>()).prop_map(|(pairing, weight_seed)| match weight_seed {
         Some(seed) => Encoding::BernoulliWeights { seed, inputs: pairing.of_inputs() },
@@ -100,7 +100,8 @@ pub fn mixed() -> impl Strategy<Value = Encoding> {
     })
 }
 
-/// Bernoulli streams, sequences by tables and by bits, and one of each for the two operands.
+/// Generates Bernoulli streams, sequences by tables and by bits, and one of each for the two
+/// operands.
 fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
     let bernoulli = any::<u64>().prop_map(|seed| (Encoding::Bernoulli { seed }, CountMethod::Best));
     let method = prop::sample::select(vec![CountMethod::Best, CountMethod::Bits]);
@@ -110,7 +111,8 @@ fn encoding() -> impl Strategy<Value = (Encoding, CountMethod)> {
     prop_oneof![2 => bernoulli, 2 => shared, 1 => mixed]
 }
 
-/// Layers of any kind with a batch; those whose generator has too few sequences are drawn again.
+/// Generates layers of any kind with a batch, rejecting those whose generator has too few
+/// sequences.
 pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
     let spec = (topology(sizes), 1usize..300, polarity(), encoding(), 0usize..1 << 28);
     let spec = spec.prop_filter_map(
@@ -139,7 +141,7 @@ pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
     )
 }
 
-/// Three streams of one length.
+/// Generates three streams of one length.
 pub fn streams() -> impl Strategy<Value = [BitStream; 3]> {
     let three = |bits: usize| [vec(0u8..2, bits), vec(0u8..2, bits), vec(0u8..2, bits)];
     (1usize..400).prop_flat_map(three).prop_filter_map("no bits", |[a, b, c]| {

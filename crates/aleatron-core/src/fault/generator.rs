@@ -5,11 +5,11 @@ use crate::generator::{Lfsr, OperandSequences, Sequence, Sharing};
 use crate::layer::{InputSource, LayerSpec, WeightSource};
 use crate::stream::{BitStream, Length, WORD_BITS};
 
-/// Checks that at least one operand of a layer has shared sequences, and that the state of each has
-/// a definition.
+/// Checks that at least one operand of a layer has shared sequences, and that the state of each is
+/// defined.
 ///
 /// # Errors
-/// [`Error::Syntax`] with the sequence that has no state.
+/// Returns [`Error::Syntax`] with the sequence that has no state.
 pub fn check_generators(spec: &LayerSpec) -> Result<()> {
     let inputs = match spec.encoding().input_source() {
         InputSource::Bernoulli => None,
@@ -22,9 +22,7 @@ pub fn check_generators(spec: &LayerSpec) -> Result<()> {
     let fault = |of: &str| Error::Syntax {
         what: Quantity::FaultSite,
         text: "generators".to_owned(),
-        reason: format!(
-            "{of} have no state that could flip; use lfsr, sobol or ramp, or another site"
-        ),
+        reason: format!("{of} have no state to flip; use lfsr, sobol or ramp, or another site"),
     };
     match [inputs, weights] {
         [None, None] => Err(fault("bernoulli streams")),
@@ -63,11 +61,10 @@ pub const fn sequence_of_weight(
     }
 }
 
-/// Returns the stream of a threshold under a sequence whose first state has the bits of `mask`
-/// flipped.
+/// Encodes a threshold with a sequence whose first state has the bits of `mask` flipped.
 ///
 /// # Errors
-/// [`Error::Syntax`] for a sequence without a state; see [`check_generators`].
+/// Returns [`Error::Syntax`] for a sequence without a state; see [`check_generators`].
 pub fn encode_faulty(
     sequence: &Sequence,
     mask: u32,
@@ -77,7 +74,7 @@ pub fn encode_faulty(
     let width = sequence.width();
     let mut values: Box<dyn Iterator<Item = u32>> = match sequence {
         Sequence::Lfsr(lfsr) => match lfsr.seed() ^ mask {
-            // A register of zeros stays so.
+            // An LFSR in the state of zeros stays there.
             0 => Box::new(std::iter::repeat(0)),
             state => {
                 let taps: Vec<u32> = lfsr.taps().collect();
@@ -90,7 +87,7 @@ pub fn encode_faulty(
             Box::new((u64::from(mask)..).map(move |value| (value % one) as u32))
         }
         Sequence::Halton(_) | Sequence::Digit(_) => {
-            let reason = format!("{sequence} has no state that could flip");
+            let reason = format!("{sequence} has no state to flip");
             return Err(Error::Syntax {
                 what: Quantity::FaultSite,
                 text: "generators".to_owned(),

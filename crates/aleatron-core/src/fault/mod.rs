@@ -1,9 +1,9 @@
 //! Faults: bits of a layer that flip, each a function of a seed, a site and an address.
 //!
 //! A [`Fault`] names a [site](FaultSite), a [kind](FaultKind) and a [rate](FaultRate); [`Faults`]
-//! are several of them under one seed. The flips of a site are [masks](FaultMask): streams at an
-//! address of their own, so that the encoders of streams create them. `docs/streams.md`
-//! defines every bit, and [`plain`] computes it one bit at a time.
+//! are several faults under one seed. The flips of a site are [masks](FaultMask): streams at an
+//! address of their own, so that the encoders of streams create them. `docs/streams.md` defines
+//! every bit, and [`plain`] computes it one bit at a time.
 
 mod generator;
 mod name;
@@ -94,7 +94,7 @@ impl FaultSite {
         matches!(self, Self::Counters | Self::Accumulators | Self::Memory | Self::Activations)
     }
 
-    /// Returns whether faults of the site are permanent only.
+    /// Returns whether faults of the site are always permanent.
     const fn is_lasting(self) -> bool {
         matches!(self, Self::Memory | Self::StuckAtZero | Self::StuckAtOne | Self::Generators)
     }
@@ -107,7 +107,7 @@ impl FaultSite {
     }
 }
 
-/// How long a fault lasts.
+/// The duration of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultKind {
     /// Each bit flips on its own, anew in every sample.
@@ -145,7 +145,7 @@ impl FaultKind {
         }
     }
 
-    /// Returns the cycles that a flip lasts.
+    /// Returns the duration of a flip in cycles.
     #[must_use]
     pub const fn cycles(self) -> usize {
         match self {
@@ -178,12 +178,12 @@ impl Fault {
     /// Creates a fault.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or
+    /// Returns [`Error::Syntax`] for a kind that the site cannot have, [`Error::Zero`] or
     /// [`Error::TooLarge`] for the cycles of a burst.
     pub fn new(site: FaultSite, kind: FaultKind, rate: FaultRate) -> Result<Self> {
         let reason = match (site, kind) {
             (site, FaultKind::Transient | FaultKind::Burst { .. }) if site.is_lasting() => {
-                Some(format!("faults of {} last; use permanent", site.name()))
+                Some(format!("faults of {} are always permanent; use permanent", site.name()))
             }
             (
                 FaultSite::Counters | FaultSite::Accumulators | FaultSite::Activations,
@@ -230,7 +230,7 @@ impl Fault {
         self.rate
     }
 
-    /// Returns whether the fault flips other bits in every sample.
+    /// Returns whether the fault flips different bits in every sample.
     #[must_use]
     pub const fn is_per_sample(&self) -> bool {
         !matches!(self.kind, FaultKind::Permanent)
@@ -252,10 +252,10 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Creates faults under a seed. Those with a rate of 0 are left out.
+    /// Creates faults under a seed. Faults with a rate of 0 are dropped.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for two faults of one site and kind.
+    /// Returns [`Error::Syntax`] for two faults of one site and kind.
     pub fn new(seed: u64, mut faults: Vec<Fault>) -> Result<Self> {
         faults.sort_by_key(|fault| (fault.site, fault.kind.number()));
         let same = |pair: &&[Fault]| {
@@ -263,7 +263,7 @@ impl Faults {
         };
         if let Some(pair) = faults.windows(2).find(same) {
             let reason =
-                format!("{} has this kind of fault already; give one rate", pair[0].site.name());
+                format!("{} already has a fault of this kind; give one rate", pair[0].site.name());
             return Err(Error::Syntax { what: Quantity::Fault, text: pair[1].to_string(), reason });
         }
         faults.retain(|fault| !fault.rate.is_zero());
@@ -282,7 +282,7 @@ impl Faults {
         &self.faults
     }
 
-    /// Returns whether nothing flips.
+    /// Returns whether there are no faults.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
@@ -325,8 +325,8 @@ impl FaultMask {
         &self.fault
     }
 
-    /// Returns the addresses of the two comparisons of a mask at unit 0; `sample` is ignored for
-    /// permanent faults, and `row` is the row of sites whose masks have no sample in it.
+    /// Returns the addresses of the two comparisons of a mask at unit 0. `sample` is ignored for
+    /// permanent faults, and `row` is the row of sites whose masks do not depend on the sample.
     #[must_use]
     pub fn addresses(&self, sample: u32, row: u32, operand: Operand) -> [StreamAddress; 2] {
         let sample = if self.fault.is_per_sample() { sample } else { 0 };
@@ -359,7 +359,7 @@ impl FaultMask {
 /// Returns the width of a layer's counters: the bits of its greatest count.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than 63 bits.
+/// Returns [`Error::TooLarge`] for more than 63 bits.
 pub fn counter_width(spec: &LayerSpec) -> Result<u32> {
     let width = spec.max_count().checked_ilog2().map_or(1, |highest| highest + 1);
     match width {
@@ -368,25 +368,25 @@ pub fn counter_width(spec: &LayerSpec) -> Result<u32> {
     }
 }
 
-/// How a circuit stores an operand: its magnitude, and for signed operands a sign in the bit above
+/// The stored form of an operand: its magnitude, and for signed operands a sign in the bit above
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoredOperand {
     /// The bits of the magnitude.
     bits: u32,
-    /// The greatest magnitude; greater ones act as this one.
+    /// The greatest magnitude; greater ones saturate.
     greatest: u64,
     polarity: Polarity,
 }
 
 impl StoredOperand {
-    /// Returns the form of a layer's weights.
+    /// Returns the stored form of a layer's weights.
     #[must_use]
     pub fn weights(spec: &LayerSpec) -> Self {
         Self::new(spec, spec.encoding().weight_width())
     }
 
-    /// Returns the form of a layer's inputs.
+    /// Returns the stored form of a layer's inputs.
     #[must_use]
     pub fn inputs(spec: &LayerSpec) -> Self {
         Self::new(spec, spec.encoding().input_width())
@@ -401,7 +401,7 @@ impl StoredOperand {
         }
     }
 
-    /// Returns the number of stored bits, the sign among them.
+    /// Returns the number of stored bits, including the sign.
     #[must_use]
     pub const fn n_bits(&self) -> u32 {
         match self.polarity {
@@ -410,7 +410,7 @@ impl StoredOperand {
         }
     }
 
-    /// Returns a threshold whose stored bits are flipped where `mask` has ones.
+    /// Flips the stored bits of a threshold where `mask` has ones.
     #[must_use]
     pub fn flip(&self, threshold: u64, mask: u64) -> u64 {
         let sign = 1u64 << self.bits;
@@ -424,22 +424,21 @@ impl StoredOperand {
     }
 }
 
-/// Returns a threshold whose operand is positive if its magnitude is 0.
+/// Clears the sign of a threshold if its magnitude is 0.
 #[must_use]
 pub const fn positive_zero(threshold: u64) -> u64 {
     if magnitude(threshold) == 0 { 0 } else { threshold }
 }
 
-/// Returns the threshold of an operand whose generator is stuck at a level; `one` is that of the
-/// stream of ones.
+/// Returns the threshold of an operand whose generator is stuck at a level; `one` is the threshold
+/// of the stream of ones.
 #[must_use]
 pub const fn stick_threshold(threshold: u64, level: bool, one: u64) -> u64 {
     let sign = positive_zero(threshold) & NEGATIVE;
     if level { one | sign } else { 0 }
 }
 
-/// Returns an accumulator's value of `width` bits in two's complement with the bits of `mask`
-/// flipped.
+/// Flips the bits of `mask` in an accumulator's value of `width` bits in two's complement.
 #[must_use]
 pub const fn flip_accumulator(value: i64, mask: u64, width: u32) -> i64 {
     let unused = 64 - width;

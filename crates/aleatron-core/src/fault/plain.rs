@@ -1,4 +1,4 @@
-//! Faults one bit at a time, straight from the specification, never optimized.
+//! Reference implementation of faults: one bit at a time, as in the specification, never optimized.
 
 use super::{
     FaultMask, FaultSite, Faults, Operand, StoredOperand, check_generators, counter_width,
@@ -14,7 +14,7 @@ use crate::reference;
 use crate::stream::{BitStream, Length, StreamMatrix};
 use crate::threshold::{is_negative, magnitude};
 
-/// Returns the mask of a fault at an address: the bits that flip.
+/// Returns the mask of a fault at an address: its ones are the flipped bits.
 #[must_use]
 pub fn mask(
     mask: &FaultMask,
@@ -53,10 +53,10 @@ fn number(
     Ok(mask.words().first().copied().unwrap_or(0))
 }
 
-/// Returns the thresholds of a layer's weights as faulty memory and stuck generators leave them.
+/// Returns the thresholds of a layer's weights after faults of memory and stuck generators.
 ///
 /// # Errors
-/// None for the thresholds of the layer.
+/// Never fails for the thresholds of the layer.
 pub fn weight_thresholds(
     spec: &LayerSpec,
     faults: &Faults,
@@ -75,11 +75,11 @@ pub fn weight_thresholds(
     Ok(flipped)
 }
 
-/// Returns the thresholds of inputs, rows of samples by inputs, as faulty registers and stuck
-/// generators leave them.
+/// Returns the thresholds of inputs, rows of samples by inputs, after faults of registers and stuck
+/// generators.
 ///
 /// # Errors
-/// [`Error::TooLarge`] past the 2^32 samples that a counter can name.
+/// Returns [`Error::TooLarge`] above the 2^32 samples that a counter can address.
 pub fn input_thresholds(
     spec: &LayerSpec,
     faults: &Faults,
@@ -121,11 +121,11 @@ fn stuck(
     Ok(left)
 }
 
-/// Returns the counts of a layer with faults, row-major of samples by neurons, for the thresholds
-/// of its weights and inputs.
+/// Counts a layer with faults, row-major of samples by neurons, for the thresholds of its weights
+/// and inputs.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for counters of more than 63 bits.
+/// Returns [`Error::TooLarge`] for counters of more than 63 bits.
 pub fn counts(
     spec: &LayerSpec,
     faults: &Faults,
@@ -192,7 +192,7 @@ pub fn counts(
     Ok(counts)
 }
 
-/// Returns the weight and input streams of thresholds, with faults of generators.
+/// Encodes weight and input streams with faults of generators.
 fn streams(
     spec: &LayerSpec,
     faults: &Faults,
@@ -232,15 +232,15 @@ fn streams(
     Ok([weight_streams, input_streams])
 }
 
-/// Returns the number of a neuron in the layer that this one may be a part of.
+/// Returns the number of a neuron in the layer, of which `spec` may be a shard.
 fn neuron_number(spec: &LayerSpec, neuron: usize) -> u32 {
     (spec.first_neuron() as usize * spec.neurons_per_row() + neuron) as u32
 }
 
-/// Returns what a faulty accumulator holds for the count of a neuron of a sample.
+/// Returns the value of a faulty accumulator for the count of a neuron of a sample.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] for an accumulator that is none.
+/// Returns [`Error::OutOfRange`] for an invalid accumulator.
 pub fn accumulate(
     accumulator: &Accumulator,
     spec: &LayerSpec,
@@ -252,10 +252,10 @@ pub fn accumulate(
     let (width, bias) = (accumulator.width(), accumulator.bias().to_vec());
     let plain = Accumulator::new(width, bias, IntegerActivation::Identity)?;
     let plain = plain.with_fraction(accumulator.fraction())?;
-    let mut held = reference::accumulate(&plain, spec, neuron, count);
+    let mut sum = reference::accumulate(&plain, spec, neuron, count);
     for own in faults.at(FaultSite::Accumulators, spec.index()) {
         let mask = number(&own, width, Operand::Inputs, sample, 0, neuron_number(spec, neuron))?;
-        held = flip_accumulator(held, mask, width);
+        sum = flip_accumulator(sum, mask, width);
     }
-    Ok(accumulator.activation().apply(held))
+    Ok(accumulator.activation().apply(sum))
 }

@@ -22,19 +22,19 @@ pub struct FaultRate {
 }
 
 impl FaultRate {
-    /// Nothing flips.
+    /// The rate of a bit that never flips.
     pub const ZERO: Self = Self { bits: 0 };
 
     /// The lowest rate above 0.
     pub const LEAST: f64 = 1e-9;
 
-    /// The highest rate: flipped bits carry no information.
+    /// The highest rate, at which bits carry no information.
     pub const MOST: f64 = 0.5;
 
     /// Creates a rate.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for NaN and for a number that is neither 0 nor in [1e-9, 0.5].
+    /// Returns [`Error::Syntax`] for NaN and for a number that is neither 0 nor in [1e-9, 0.5].
     pub fn new(rate: f64) -> Result<Self> {
         if rate == 0.0 {
             return Ok(Self::ZERO);
@@ -52,7 +52,7 @@ impl FaultRate {
         f64::from_bits(self.bits)
     }
 
-    /// Returns whether nothing flips.
+    /// Returns whether the rate is 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.bits == 0

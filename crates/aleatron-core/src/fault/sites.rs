@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FaultSites {
-    /// Bit k is set if site number k is one of them; there is at least one.
+    /// Bit k is set if the set contains site number k; the set is not empty.
     bits: u16,
 }
 
@@ -36,7 +36,7 @@ impl FaultSites {
     /// Returns one fault for each site, of the given kind or of the default kind of each site.
     ///
     /// # Errors
-    /// As [`Fault::new`].
+    /// As for [`Fault::new`].
     pub fn faults(self, kind: Option<FaultKind>, rate: FaultRate) -> Result<Vec<Fault>> {
         self.iter()
             .map(|site| Fault::new(site, kind.unwrap_or(site.default_kind()), rate))

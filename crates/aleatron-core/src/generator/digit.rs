@@ -1,4 +1,4 @@
-//! The digits of a counter, whose products are those of binary multipliers.
+//! The digits of a counter: the products of their streams are those of binary multipliers.
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
@@ -23,7 +23,7 @@ impl Digit {
     /// over.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for another digit and for a width past [`Self::MAX_WIDTH`].
+    /// Returns [`Error::TooLarge`] for another digit and for a width above [`Self::MAX_WIDTH`].
     pub fn new(digit: u32, width: Width) -> Result<Self> {
         if digit > 1 {
             return Err(Error::TooLarge {
@@ -57,7 +57,7 @@ impl Digit {
         self.width.one() - 1
     }
 
-    /// Returns the integers, without end.
+    /// Returns an endless iterator over the integers.
     #[must_use]
     pub const fn values(&self) -> DigitValues {
         let base = self.base();
@@ -91,9 +91,9 @@ impl fmt::Display for Digit {
 #[derive(Debug, Clone)]
 pub struct DigitValues {
     base: u64,
-    /// The cycles that a value stays.
+    /// The number of cycles per value.
     hold: u64,
-    /// The cycles that the value has stayed.
+    /// The number of cycles since the value last changed.
     cycle: u64,
     value: u64,
 }

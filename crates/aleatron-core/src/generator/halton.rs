@@ -1,4 +1,4 @@
-//! The radical inverse: the digits of k in some base, mirrored behind the point.
+//! The radical inverse: the digits of k in a base, mirrored about the radix point.
 
 use super::Width;
 use crate::error::{Error, Quantity, Result};
@@ -35,10 +35,10 @@ impl Halton {
     /// The largest base.
     pub const MAX_BASE: u32 = 1 << 16;
 
-    /// The sequence in `base`, at least 2.
+    /// Returns the sequence in `base`, at least 2.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for the base.
+    /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for the base.
     pub fn new(base: u32, width: Width) -> Result<Self> {
         let (what, actual) = (Quantity::HaltonBase, base.into());
         match base {
@@ -48,25 +48,25 @@ impl Halton {
         }
     }
 
-    /// The van der Corput sequence, which is base 2.
+    /// Returns the van der Corput sequence, which is base 2.
     #[must_use]
     pub const fn van_der_corput(width: Width) -> Self {
         Self { base: 2, width }
     }
 
-    /// The base.
+    /// Returns the base.
     #[must_use]
     pub const fn base(&self) -> u32 {
         self.base
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
-    /// The integer at index `k`.
+    /// Returns the integer at index `k`.
     #[must_use]
     pub fn at(&self, mut k: u64) -> u32 {
         let base = u128::from(self.base);
@@ -80,7 +80,7 @@ impl Halton {
         ((mirrored << self.width.bits()) / scale) as u32
     }
 
-    /// The integers, without end.
+    /// Returns an endless iterator over the integers.
     #[must_use]
     pub fn values(&self) -> HaltonValues {
         let base = u128::from(self.base);
@@ -98,24 +98,24 @@ impl Halton {
         }
     }
 
-    /// The sequence in `base`.
+    /// Returns the sequence in `base`.
     pub(super) fn from_parameter(base: u32, width: Width) -> Result<Self> {
         Self::new(base, width)
     }
 
-    /// The points after which the integers are about evenly spread.
+    /// Returns the number of points after which the integers are about evenly spread.
     pub(super) const fn period(&self) -> u64 {
         self.width.one()
     }
 
-    /// This one for index 0, else the prime that comes `2 * index` after the base.
+    /// Returns this sequence for index 0, and otherwise the prime `2 * index` after the base.
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
         if index == 0 {
             return Ok(*self);
         }
         let first_greater = PRIMES.partition_point(|&prime| u32::from(prime) <= self.base);
-        let place = index.checked_mul(2).and_then(|steps| first_greater.checked_add(steps - 1));
-        match place.and_then(|place| PRIMES.get(place)) {
+        let position = index.checked_mul(2).and_then(|steps| first_greater.checked_add(steps - 1));
+        match position.and_then(|position| PRIMES.get(position)) {
             Some(&base) => Ok(Self { base: base.into(), ..*self }),
             None => Err(Error::TooLarge {
                 what: Quantity::HaltonBase,
@@ -132,32 +132,32 @@ impl fmt::Display for Halton {
     }
 }
 
-/// The integers of a [`Halton`] sequence, each made from the one before it without a division.
+/// The integers of a [`Halton`] sequence, each computed from the previous one without a division.
 ///
 /// With a power D of the base, `2^W * r = U + remainder / D`, all of them integers. From k to k + 1
-/// some last digits of k, all of them base - 1, become 0, and the digit before them grows by 1:
-/// what that adds to U and to the remainder depends on their number alone.
+/// some last digits of k, all of them base - 1, become 0, and the digit before them grows by 1. The
+/// increments of U and of the remainder depend on the number of these digits alone.
 #[derive(Debug, Clone)]
 pub struct HaltonValues {
     halton: Halton,
     /// D, which has as many digits as any index.
     scale: u128,
-    /// The digits of the next index, the last first.
+    /// The digits of the next index, least significant first.
     digits: Vec<u32>,
-    /// What is added to U and to the remainder, by the number of digits that become 0.
+    /// The increments of U and of the remainder, by the number of digits that become 0.
     steps: Vec<(u32, u128)>,
     value: u32,
     remainder: u128,
 }
 
 impl HaltonValues {
-    /// What is added where `zeroed` digits become 0.
+    /// Returns the increments if `zeroed` digits become 0.
     fn step(&self, zeroed: usize) -> (u32, u128) {
-        // r falls by 1 - b^-zeroed and grows by b^-(zeroed + 1). The fall by 1 is one by 2^W of U,
-        // which wraps.
+        // r falls by 1 - b^-zeroed and grows by b^-(zeroed + 1). The fall by 1 is a fall of U by
+        // 2^W, which wraps.
         let base = u128::from(self.halton.base);
-        let kept = (0..zeroed).fold(self.scale, |part, _| part / base);
-        let grown = (kept + kept / base) << self.halton.width.bits();
+        let remaining = (0..zeroed).fold(self.scale, |part, _| part / base);
+        let grown = (remaining + remaining / base) << self.halton.width.bits();
         let fall = self.halton.width.one();
         (((grown / self.scale) as u64).wrapping_sub(fall) as u32, grown % self.scale)
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_follow_each_other_as_they_stand_alone() {
+    fn values_equal_at_for_each_index() {
         for base in [2, 3, 4, 5, 6, 7, 10, 16, 97, 255, 256, 257, 1000, 65_521, 65_535, 65_536] {
             for bits in [1, 2, 7, 8, 16, 31, 32] {
                 let halton = Halton { base, width: Width(bits) };
@@ -203,7 +203,7 @@ mod tests {
                 assert!(halton.values().take(3000).eq(alone), "base {base}, {bits} bits");
             }
         }
-        // Past the squares and cubes of the base, where three digits become 0 at once.
+        // Beyond the squares and cubes of the base, where three digits become 0 at once.
         for base in [41, 65] {
             let halton = Halton { base, width: Width(32) };
             assert!(
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primes_are_those_of_trial_division() {
+    fn primes_equal_those_of_trial_division() {
         let is_prime = |n: &u32| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
         assert!(
             PRIMES

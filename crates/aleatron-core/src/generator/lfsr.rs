@@ -39,7 +39,7 @@ const MAXIMAL: [&[u32]; 30] = [
 ];
 
 /// A shift register: the new low bit is the XOR of the tapped bits, the first output is the seed,
-/// and 0 never comes.
+/// and 0 never occurs.
 ///
 /// ```
 /// use aleatron_core::generator::{Lfsr, Width};
@@ -60,11 +60,11 @@ impl Lfsr {
     /// The narrowest register.
     pub const MIN_WIDTH: u32 = 3;
 
-    /// A register with the cycle of `2^W - 1` states.
+    /// Creates a register with the cycle of `2^W - 1` states.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a width below 3, and what the seed is refused for: [`Error::Zero`],
-    /// [`Error::TooLarge`].
+    /// Returns [`Error::TooSmall`] for a width below 3, and [`Error::Zero`] or [`Error::TooLarge`]
+    /// for the seed.
     pub fn new(width: Width, seed: u32) -> Result<Self> {
         let index = width.bits().checked_sub(Self::MIN_WIDTH);
         match index.and_then(|index| MAXIMAL.get(index as usize)) {
@@ -73,12 +73,11 @@ impl Lfsr {
         }
     }
 
-    /// A register with the given taps, counted from 1 at the low end. The highest must be the
-    /// width, else states would be lost; whether the cycle is the longest possible is the
-    /// caller's affair.
+    /// Creates a register with the given taps, counted from 1 at the low end. The highest must be
+    /// the width, otherwise states would be lost. The caller chooses taps with the longest cycle.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`],
+    /// Returns [`Error::TooSmall`] for a width below 3; [`Error::Zero`], [`Error::TooLarge`],
     /// [`Error::RepeatedTap`] or [`Error::MissingTap`] for the taps; [`Error::Zero`] or
     /// [`Error::TooLarge`] for the seed.
     pub fn with_taps(width: Width, taps: &[u32], seed: u32) -> Result<Self> {
@@ -113,38 +112,38 @@ impl Lfsr {
         }
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
-    /// The first state.
+    /// Returns the first state.
     #[must_use]
     pub const fn seed(&self) -> u32 {
         self.seed
     }
 
-    /// The taps, highest first.
+    /// Returns the taps, highest first.
     pub fn taps(&self) -> impl Iterator<Item = u32> + use<> {
         let mask = self.mask;
         (1..=Width::MAX).rev().filter(move |tap| mask >> (tap - 1) & 1 == 1)
     }
 
-    /// The state after `state`.
+    /// Returns the state after `state`.
     #[inline]
     const fn step(&self, state: u32) -> u32 {
         let full = (self.width.one() - 1) as u32;
         (state << 1 | (state & self.mask).count_ones() & 1) & full
     }
 
-    /// The integers, without end.
+    /// Returns an endless iterator over the integers.
     #[must_use]
     pub const fn values(&self) -> LfsrValues {
         LfsrValues { lfsr: *self, state: self.seed }
     }
 
-    /// The same register, started `steps` steps later. Takes the time of `log2(steps)` small
+    /// Returns the same register, started `steps` steps later, in the time of `log2(steps)` small
     /// products.
     ///
     /// ```
@@ -167,11 +166,11 @@ impl Lfsr {
         Self { seed: state, ..*self }
     }
 
-    /// The same register, started at each of the states up to `within` steps before and after its
-    /// seed.
+    /// Iterates over the same register, started at each of the states up to `within` steps before
+    /// and after its seed.
     pub(super) fn around(&self, within: usize) -> impl Iterator<Item = Self> + '_ {
-        // The highest bit goes into the parity, since the highest tap is the width: what the other
-        // tapped bits leave of it.
+        // The highest bit is part of the parity, since the highest tap is the width: its value is
+        // the parity of the other tapped bits.
         let before = |state: u32| {
             let rest = state >> 1;
             rest | (state ^ (rest & self.mask).count_ones()) << 31 >> (32 - self.width.bits())
@@ -181,27 +180,28 @@ impl Lfsr {
         states.map(|state| Self { seed: state, ..*self })
     }
 
-    /// A step is linear over GF(2): column b is where the state with only bit b set goes.
+    /// Returns the matrix of a step, which is linear over GF(2): column b is the image of the state
+    /// with only bit b set.
     fn matrix(&self) -> Matrix {
         std::array::from_fn(|b| self.step(1 << b))
     }
 
-    /// The longest register from the state `seed`.
+    /// Creates the register of the longest cycle from the state `seed`.
     pub(super) fn from_parameter(seed: u32, width: Width) -> Result<Self> {
         Self::new(width, seed)
     }
 
-    /// The states of the longest cycle.
+    /// Returns the number of states of the longest cycle.
     pub(super) const fn period(&self) -> u64 {
         self.width.one() - 1
     }
 
-    /// `index` golden sections of the longest cycle further on.
+    /// Returns the register `index` golden sections of the longest cycle further on.
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
         Ok(self.advanced(self.sections(index)))
     }
 
-    /// The steps of `index` golden sections of the longest cycle.
+    /// Returns the number of steps of `index` golden sections of the longest cycle.
     fn sections(&self, index: usize) -> u64 {
         let cycle = u128::from(self.width.one() - 1);
         // 2^64 / golden ratio
@@ -209,8 +209,8 @@ impl Lfsr {
         (index as u128 * section % cycle) as u64
     }
 
-    /// The number of steps from this register's seed to the seed of `other`, forwards or backwards,
-    /// if it is at most `within` and both are the same register otherwise.
+    /// Returns the number of steps between this register's seed and the seed of `other`, in either
+    /// direction, if it is at most `within` and the registers have the same taps.
     #[must_use]
     pub fn distance(&self, other: &Self, within: usize) -> Option<usize> {
         if (self.width, self.mask) != (other.width, other.mask) {
@@ -241,18 +241,18 @@ fn too_narrow(width: Width) -> Error {
 /// A linear map of states, by columns.
 type Matrix = [u32; 32];
 
-/// The linear map applied to a state.
+/// Applies the linear map to a state.
 fn apply(columns: &Matrix, state: u32) -> u32 {
     let set = columns.iter().enumerate().filter(|(b, _)| state >> b & 1 == 1);
     set.fold(0, |sum, (_, column)| sum ^ column)
 }
 
-/// The linear map applied twice.
+/// Composes the linear map with itself.
 fn squared(columns: &Matrix) -> Matrix {
     columns.map(|column| apply(columns, column))
 }
 
-/// A register with the maps of 1, 2, 4, … steps, made once for all the registers that [`Lfsr::nth`]
+/// A register with the maps of 1, 2, 4, … steps, computed once for all registers that [`Lfsr::nth`]
 /// gives.
 #[derive(Debug, Clone)]
 pub(super) struct LfsrPowers {
@@ -267,7 +267,7 @@ impl LfsrPowers {
         Self { lfsr, powers: powers.take(lfsr.width.bits() as usize).collect() }
     }
 
-    /// The same as [`Lfsr::nth`].
+    /// Returns the same register as [`Lfsr::nth`].
     pub(super) fn nth(&self, index: usize) -> Lfsr {
         let steps = self.lfsr.sections(index);
         let taken = self.powers.iter().enumerate().filter(|(i, _)| steps >> i & 1 == 1);
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_states_around_a_seed_are_its_neighbours_in_the_cycle() -> Result<()> {
+    fn around_yields_neighbours_in_the_cycle() -> Result<()> {
         for bits in 3..=9 {
             let lfsr = Lfsr::new(Width::new(bits)?, 1)?;
             let n = lfsr.period() as usize;

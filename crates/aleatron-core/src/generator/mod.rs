@@ -1,11 +1,11 @@
-//! Sequences of integers that many streams share, as hardware does.
+//! Random sources shared by many streams: deterministic sequences of integers, as in hardware.
 //!
-//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 when `U_k < T`, with `T
-//! = floor(p * 2^W + 0.5)`. Nothing here is drawn: a sequence is a fixed function of its
-//! parameters. [`Pairing`] says which sequences the inputs and the weights of a layer use,
-//! [`OperandSequences`] which one of the two uses, and [`CountTable`] counts their products without
-//! making the bits. [`GeneratorName`] is how generators are written, in every language. Bernoulli
-//! streams, which share nothing, are addressed by [`crate::address`].
+//! A [`Sequence`] is U_0, U_1, … of W-bit integers; bit k of a stream is 1 if `U_k < T`, with `T =
+//! floor(p * 2^W + 0.5)`. A sequence is a fixed function of its parameters. [`Pairing`] assigns
+//! sequences to the inputs and the weights of a layer, [`OperandSequences`] to one of the two, and
+//! [`CountTable`] counts their products without generating the bits. [`GeneratorName`] is the
+//! textual form of generators in every language. Bernoulli streams, which share nothing, are
+//! addressed by [`crate::address`].
 //!
 //! To add a generator, write its file, with a type that has the functions of the others, and add
 //! its line to the table `sequences!` below.
@@ -42,7 +42,7 @@ use crate::threshold::{NEGATIVE, is_negative, magnitude};
 pub struct Width(u32);
 
 impl Width {
-    /// Eight bits, what most stochastic hardware uses.
+    /// Eight bits, the most common width in stochastic hardware.
     pub const EIGHT: Self = Self(8);
 
     /// The width of the integers of Bernoulli streams.
@@ -51,10 +51,10 @@ impl Width {
     /// The widest sequence.
     pub const MAX: u32 = 32;
 
-    /// A width of `bits`.
+    /// Creates a width of `bits`.
     ///
     /// # Errors
-    /// [`Error::Zero`] for 0, [`Error::TooLarge`] past [`Self::MAX`].
+    /// Returns [`Error::Zero`] for 0, [`Error::TooLarge`] above [`Self::MAX`].
     pub fn new(bits: u32) -> Result<Self> {
         match bits {
             0 => Err(Error::Zero(Quantity::Width)),
@@ -67,20 +67,20 @@ impl Width {
         }
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The threshold of the stream of ones, `2^W`.
+    /// Returns the threshold of the stream of ones, `2^W`.
     #[must_use]
     pub const fn one(self) -> u64 {
         1 << self.0
     }
 
-    /// The thresholds of `values`, each of which must lie in the interval of `polarity`; negative
-    /// ones of a signed operand have the bit [`NEGATIVE`].
+    /// Returns the thresholds of `values`, each of which must lie in the interval of `polarity`;
+    /// negative ones of a signed operand have the bit [`NEGATIVE`].
     ///
     /// ```
     /// use aleatron_core::{Polarity, Quantity, Width};
@@ -92,7 +92,8 @@ impl Width {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the index and value of the first one outside, called `what`.
+    /// Returns [`Error::OutOfRange`] with the index and value of the first value outside; `what`
+    /// names the quantity.
     pub fn thresholds(
         self,
         values: &[f64],
@@ -106,8 +107,8 @@ impl Width {
         Ok(out)
     }
 
-    /// The value that a threshold stands for: [`Self::thresholds`] of it gives the threshold back,
-    /// but for the sign of a zero.
+    /// Returns the value of a threshold. [`Self::thresholds`] is its inverse, except for the sign
+    /// of zero.
     #[inline]
     #[must_use]
     pub fn value(self, threshold: u64, polarity: Polarity) -> f64 {
@@ -119,11 +120,11 @@ impl Width {
         }
     }
 
-    /// Checks that no threshold of an operand of `polarity`, called `what`, is past that of the
+    /// Checks that no threshold of an operand of `polarity`, named `what`, is above that of the
     /// stream of ones. Only signed operands may have a sign.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the index of the first one that is.
+    /// Returns [`Error::OutOfRange`] with the index of the first such threshold.
     pub fn check_thresholds(
         self,
         thresholds: &[u64],
@@ -141,9 +142,9 @@ impl Width {
     }
 }
 
-/// Defines [`Sequence`] and all that depends on which sequences there are. A line of the table is a
-/// type of the file of the same name, the name that users write, and the meaning and the default of
-/// the parameter behind its colon.
+/// Defines [`Sequence`] and everything that depends on the list of sequences. A line of the table
+/// is a type of the file of the same name, the name that users write, and the meaning and the
+/// default of the parameter after its colon.
 macro_rules! sequences {
     ($($(#[$doc:meta])* $kind:ident($values:ident) = $name:literal, $parameter:expr;)+) => {
         /// A deterministic generator, with all its parameters.
@@ -161,29 +162,32 @@ macro_rules! sequences {
         }
 
         impl Sequence {
-            /// The width of its integers.
+            /// Returns the width of its integers.
             #[must_use]
             pub const fn width(&self) -> Width {
                 match self { $(Self::$kind(sequence) => sequence.width(),)+ }
             }
 
-            /// The integers, from the first on; the iterator does not end.
+            /// Returns an endless iterator over the integers.
             #[must_use]
             pub fn values(&self) -> Values {
                 match self { $(Self::$kind(sequence) => Values::$kind(sequence.values()),)+ }
             }
 
-            /// The sequence at `index` among those that can stand beside this one; index 0 is this one. A Sobol sequence
-            /// moves on by two dimensions, a Halton sequence by two primes, so that a pair that starts at neighbours never
-            /// meets; an LFSR moves along its cycle by the golden section, so that phases stay spread.
+            /// Returns the sequence at `index` among the siblings of this sequence; index 0 is the
+            /// sequence itself. A Sobol sequence advances by two dimensions, a Halton sequence by
+            /// two primes, so that a pair that starts at neighbours never meets; an LFSR advances
+            /// along its cycle by the golden section, so that phases stay spread.
             ///
             /// # Errors
-            /// [`Error::TooLarge`] where the generator has no more sequences; a ramp has only one.
+            /// Returns [`Error::TooLarge`] if the generator has no more sequences; a ramp has only
+            /// one.
             pub fn nth(&self, index: usize) -> Result<Self> {
                 match self { $(Self::$kind(sequence) => sequence.nth(index).map(Self::$kind),)+ }
             }
 
-            /// The cycles after which the integers repeat, or, of those that never do, cover the interval evenly.
+            /// Returns the number of cycles after which the integers repeat or, for sequences that
+            /// never repeat, cover the interval evenly.
             #[must_use]
             pub fn period(&self) -> u64 {
                 match self { $(Self::$kind(sequence) => sequence.period(),)+ }
@@ -196,14 +200,15 @@ macro_rules! sequences {
             }
         }
 
-        /// The integers of a [`Sequence`], without end.
+        /// An endless iterator over the integers of a [`Sequence`].
         #[derive(Debug, Clone)]
         pub enum Values {
             $($(#[$doc])* $kind($values),)+
         }
 
         impl Values {
-            /// Writes the next integers: as taking them one by one, but without asking for each what kind it is.
+            /// Writes the next integers; faster than taking them individually, because the kind is
+            /// matched only once.
             pub fn fill(&mut self, out: &mut [u32]) {
                 match self { $(Self::$kind(values) => out.iter_mut().zip(values).for_each(|(out, value)| *out = value),)+ }
             }
@@ -226,25 +231,26 @@ macro_rules! sequences {
         }
 
         impl SequenceKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Its name.
+            /// Returns the name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
             }
 
-            /// What its parameter means, and its value where none is given; `None` for a kind without one.
+            /// Returns the meaning and the default of the parameter; `None` for a kind without one.
             #[must_use]
             pub const fn parameter(self) -> Option<(&'static str, u32)> {
                 match self { $(Self::$kind => $parameter,)+ }
             }
 
-            /// The sequence of this kind with a parameter, which a kind without one ignores.
+            /// Creates the sequence of this kind with a parameter, which a kind without one
+            /// ignores.
             ///
             /// # Errors
-            /// What the kind refuses its parameter or the width for.
+            /// Returns an error if the parameter or the width is invalid for the kind.
             pub fn sequence(self, parameter: u32, width: Width) -> Result<Sequence> {
                 match self { $(Self::$kind => $kind::from_parameter(parameter, width).map(Sequence::$kind),)+ }
             }
@@ -266,7 +272,7 @@ sequences! {
 }
 
 impl Sequence {
-    /// The sequences that [`Self::nth`] gives, for those who ask for many.
+    /// Returns the sequences of [`Self::nth`], for callers that need many.
     #[must_use]
     pub fn siblings(&self) -> Siblings {
         let powers = match self {
@@ -276,7 +282,7 @@ impl Sequence {
         Siblings { first: *self, powers }
     }
 
-    /// The stream of a threshold: bit k is 1 when `U_k < threshold`.
+    /// Encodes a threshold: bit k is 1 when `U_k < threshold`.
     #[must_use]
     pub fn encode(&self, threshold: u64, length: Length) -> BitStream {
         let mut values = self.values();
@@ -287,7 +293,7 @@ impl Sequence {
     }
 }
 
-/// The sequences that can stand beside one: what finding them takes is made once.
+/// The siblings of a sequence, with the preparation for finding them done once.
 ///
 /// ```
 /// use aleatron_core::generator::{Lfsr, Sequence, Width};
@@ -302,10 +308,10 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// The same as [`Sequence::nth`] of the first.
+    /// Returns the same sequence as [`Sequence::nth`] of the first.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no more sequences.
+    /// Returns [`Error::TooLarge`] if the generator has no more sequences.
     pub fn nth(&self, index: usize) -> Result<Sequence> {
         match &self.powers {
             Some(powers) => Ok(Sequence::Lfsr(powers.nth(index))),

@@ -1,4 +1,4 @@
-//! How generators are written: one grammar for Rust, Python, the command line and files.
+//! The textual form of generators: one grammar for Rust, Python, the command line and files.
 //!
 //! ```text
 //! generator = "bernoulli" | "lfsr" | "sobol" | "halton" | "vdc" | "ramp" | "int" BITS | operand "+" operand
@@ -6,9 +6,9 @@
 //! sequence  = KIND [ ":" PARAMETER ] | "vdc"
 //! ```
 //!
-//! A generator is for inputs and weights both, inputs first; `sobol` alone is `sobol:1+sobol:2`.
-//! The kinds and their parameters are those of the table in the module above. `int8` is no
-//! generator of streams but the binary arithmetic beside them: products of integers of 8 bits.
+//! A generator names the sequences of inputs and weights, inputs first; `sobol` alone is
+//! `sobol:1+sobol:2`. The kinds and their parameters are those of the table in the parent module.
+//! `int8` is not a generator of streams, but binary arithmetic: products of integers of 8 bits.
 
 use super::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing, Warning, Width};
 use crate::error::{Error, Quantity, Result};
@@ -25,11 +25,11 @@ pub struct SequenceName {
     parameter: u32,
 }
 
-/// Names for sequences whose own name would be longer.
+/// Short names for sequences.
 const ALIASES: [(&str, SequenceName); 1] = [("vdc", SequenceName::new(SequenceKind::Halton, 2))];
 
 impl SequenceName {
-    /// A kind with its parameter; 0 where it has none.
+    /// Creates a name from a kind and its parameter; 0 for a kind without one.
     #[must_use]
     pub const fn new(kind: SequenceKind, parameter: u32) -> Self {
         match kind.parameter() {
@@ -38,22 +38,21 @@ impl SequenceName {
         }
     }
 
-    /// The kind.
+    /// Returns the kind.
     #[must_use]
     pub const fn kind(&self) -> SequenceKind {
         self.kind
     }
 
-    /// The sequence at a width.
+    /// Creates the sequence at a width.
     ///
     /// # Errors
-    /// What the kind refuses its parameter or the width for.
+    /// Returns an error if the parameter or the width is invalid for the kind.
     pub fn sequence(&self, width: Width) -> Result<Sequence> {
         self.kind.sequence(self.parameter, width)
     }
 
-    /// Reads a name; `known` introduces the list of all of them in the error for one that is
-    /// unknown.
+    /// Parses a name; `known` introduces the list of names in the error for an unknown one.
     fn read(text: &str, known: &str) -> Result<Self> {
         let fault = |reason: String| Error::Syntax {
             what: Quantity::Generator,
@@ -109,7 +108,7 @@ impl fmt::Display for SequenceName {
     }
 }
 
-/// `lfsr:SEED, sobol:DIMENSION, …`
+/// Formats `lfsr:SEED, sobol:DIMENSION, …`.
 fn all_sequences() -> String {
     let kinds = SequenceKind::ALL.iter().map(|kind| match kind.parameter() {
         Some((meaning, _)) => format!("{}:{meaning}", kind.name()),
@@ -118,7 +117,7 @@ fn all_sequences() -> String {
     kinds.chain(ALIASES.map(|(alias, _)| alias.to_owned())).collect::<Vec<_>>().join(", ")
 }
 
-/// Phases of a register that are tried: enough to leave the neighbourhood of any other.
+/// Number of phases of a register to try: enough to leave the neighbourhood of any other.
 const PHASES: usize = 64;
 
 /// A generator for inputs and weights.
@@ -140,28 +139,28 @@ const PHASES: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GeneratorName {
-    /// Random bits of its own for every stream.
+    /// Independent random bits for every stream.
     Bernoulli,
     /// Two phases of the longest register, chosen by the seed.
     Lfsr,
     /// Given sequences.
     Pair {
-        /// Of the inputs.
+        /// The sequence of the inputs.
         inputs: SequenceName,
-        /// Of the weights.
+        /// The sequence of the weights.
         weights: SequenceName,
     },
-    /// Random bits of its own for every input stream, a given sequence for weights.
+    /// Independent random bits for every input stream, a given sequence for weights.
     BernoulliInputs {
-        /// Of the weights.
+        /// The sequence of the weights.
         weights: SequenceName,
     },
-    /// Random bits of its own for every weight stream, a given sequence for inputs.
+    /// Independent random bits for every weight stream, a given sequence for inputs.
     BernoulliWeights {
-        /// Of the inputs.
+        /// The sequence of the inputs.
         inputs: SequenceName,
     },
-    /// Products of signed integers, as binary circuits compute them, in place of streams.
+    /// Products of signed integers, as binary circuits compute them, instead of streams.
     Integer(IntegerBits),
 }
 
@@ -170,7 +169,7 @@ pub enum GeneratorName {
 ///
 /// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits
 /// - 1) - 1` and a sign. They are the counts of the streams of two [digits](super::Digit) of `M^2`
-/// bits, so that everything that counts streams by tables computes them.
+/// bits, so that count tables compute them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntegerBits(u32);
 
@@ -181,10 +180,10 @@ impl IntegerBits {
     /// The most bits: a count table of their products is computed in less than a second.
     pub const MAX: u32 = 10;
 
-    /// Creates integers of so many bits, the sign among them.
+    /// Creates integers of `bits` bits, including the sign.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for fewer than [`Self::MIN`] or more than [`Self::MAX`].
+    /// Returns [`Error::Syntax`] for fewer than [`Self::MIN`] or more than [`Self::MAX`].
     pub fn new(bits: u32) -> Result<Self> {
         match bits {
             Self::MIN..=Self::MAX => Ok(Self(bits)),
@@ -195,7 +194,7 @@ impl IntegerBits {
         }
     }
 
-    /// Returns the number of bits, the sign among them.
+    /// Returns the number of bits, including the sign.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -214,8 +213,8 @@ impl IntegerBits {
     }
 
     /// Returns the factor between an operand as an integer and as a threshold: a threshold t of W
-    /// bits stands for `t / 2^W`, the integer t for `t / greatest`. Operands are divided by it
-    /// before they are encoded, so that 1 becomes the greatest magnitude.
+    /// bits represents `t / 2^W`, the integer t represents `t / greatest`. Operands are divided by
+    /// it before they are encoded, so that 1 becomes the greatest magnitude.
     #[must_use]
     pub fn gain(self) -> f64 {
         self.width().one() as f64 / self.greatest() as f64
@@ -225,7 +224,7 @@ impl IntegerBits {
     /// magnitude.
     ///
     /// # Errors
-    /// None for the bits of integers.
+    /// Never fails for the bits of integers.
     pub fn length(self) -> Result<Length> {
         Length::new((self.greatest() * self.greatest()) as usize)
     }
@@ -236,8 +235,8 @@ impl IntegerBits {
         Ok(Pairing { inputs: digit(0)?, weights: digit(1)?, sharing: Sharing::OneForAll })
     }
 
-    /// Returns the bits of the integers that a layer of this encoding and length multiplies; `None`
-    /// for one of streams.
+    /// Returns the width of the integers that a layer of this encoding and length multiplies;
+    /// `None` for a layer of streams.
     #[must_use]
     pub fn of(encoding: &Encoding, length: Length) -> Option<Self> {
         let Encoding::Sequences(Pairing {
@@ -261,18 +260,18 @@ impl fmt::Display for IntegerBits {
     }
 }
 
-/// The name of integers, before their bits.
+/// The prefix of the names of integer generators.
 const INTEGER: &str = "int";
 
 /// The name of random bits, as a generator and as one operand of a generator.
 const BERNOULLI: &str = "bernoulli";
 
-/// One operand: a sequence, or `None` for random bits.
+/// Parses one operand: a sequence, or `None` for random bits.
 fn operand(text: &str) -> Result<Option<SequenceName>> {
     match text.trim().strip_prefix(BERNOULLI) {
         Some("") => Ok(None),
         Some(rest) if rest.starts_with(':') => {
-            let reason = format!("{BERNOULLI} takes no parameter: it has the seed of the run");
+            let reason = format!("{BERNOULLI} takes no parameter: its seed is that of the run");
             Err(Error::Syntax { what: Quantity::Generator, text: text.to_owned(), reason })
         }
         _ => SequenceName::read(text, "operands are bernoulli,").map(Some),
@@ -316,22 +315,22 @@ impl GeneratorName {
         ),
     ];
 
-    /// Whether its bits depend on a seed.
+    /// Returns whether the bits depend on a seed.
     #[must_use]
     pub const fn is_seeded(&self) -> bool {
         !matches!(self, Self::Pair { .. } | Self::Integer(_))
     }
 
-    /// Checks that this is a generator of streams, where integers have no meaning: in layers on
-    /// their own, and if lengths are searched.
+    /// Checks that this is a generator of streams. Integers are not supported in layers outside of
+    /// networks and in searches for lengths.
     ///
     /// # Errors
-    /// [`Error::Syntax`] for integers.
+    /// Returns [`Error::Syntax`] for integers.
     pub fn check_streams(&self) -> Result<()> {
         match self.integer_bits() {
             None => Ok(()),
             Some(bits) => {
-                let reason = "integers have no streams, and are for the layers of networks: use a generator of streams";
+                let reason = "integers have no streams and are supported only in networks; use a generator of streams";
                 let (what, text, reason) =
                     (Quantity::Generator, bits.to_string(), reason.to_owned());
                 Err(Error::Syntax { what, text, reason })
@@ -348,26 +347,26 @@ impl GeneratorName {
         }
     }
 
-    /// Whether the streams of an operand have random bits of their own, so that products have no
-    /// tables.
+    /// Returns whether the streams of an operand have independent random bits, so that count tables
+    /// do not apply.
     #[must_use]
     pub const fn has_random_bits(&self) -> bool {
         !matches!(self, Self::Lfsr | Self::Pair { .. } | Self::Integer(_))
     }
 
-    /// Where the bits come from in run number `seed`, with shared sequences of `width`. Integers
-    /// have a width and a sharing of their own.
+    /// Returns the encoding of run number `seed`, with shared sequences of `width`. Integers have a
+    /// width and a sharing of their own.
     ///
     /// # Errors
-    /// Where there is no such sequence: a dimension, base or state out of range.
+    /// Returns an error for an invalid sequence: a dimension, base or state out of range.
     pub fn encoding(&self, seed: u64, width: Width, sharing: Sharing) -> Result<Encoding> {
         let (inputs, weights) = match *self {
             Self::Bernoulli => return Ok(Encoding::Bernoulli { seed }),
             Self::Integer(bits) => return bits.pairing().map(Encoding::Sequences),
             Self::Lfsr => {
-                // Phases a golden section of the cycle apart, and one more section for every seed.
-                // The first state has ones and zeros mixed: a register that starts
-                // at 1 takes many cycles to leave the small numbers.
+                // The phases are a golden section of the cycle apart, with one more section for
+                // every seed. The first state mixes ones and zeros: a register that starts at 1
+                // takes many cycles to leave the small numbers.
                 let state = 0x9e37_79b9_u32 >> (Width::MAX - width.bits());
                 let register = SequenceKind::Lfsr.sequence(state, width)?;
                 let run = usize::try_from(seed % (1 << 31)).unwrap_or(0);
@@ -443,20 +442,20 @@ impl fmt::Display for GeneratorName {
 /// The width of shared sequences. As text: `auto` or a number of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WidthChoice {
-    /// As wide as the length covers where a generator needs its whole period, else eight bits;
-    /// wider where a seed needs it.
+    /// As wide as the length covers if a generator needs its whole period, otherwise eight bits;
+    /// wider if a seed requires it.
     #[default]
     Auto,
-    /// This wide.
+    /// A given width.
     Fixed(Width),
 }
 
 impl WidthChoice {
-    /// The width for a generator and a length.
+    /// Returns the width for a generator and a length.
     ///
-    /// An LFSR or a ramp that is cut off before its period ends has seen only some of its integers,
-    /// and the wrong share of small ones; a Sobol or Halton sequence is even at every length.
-    /// Integers have the width of their magnitudes.
+    /// An LFSR or a ramp that is cut off before its period ends has produced only some of its
+    /// integers, and the wrong share of small ones; a Sobol or Halton sequence is even at every
+    /// length. Integers have the width of their magnitudes.
     #[must_use]
     pub fn resolve(self, generator: &GeneratorName, length: Length) -> Width {
         match self {
@@ -471,7 +470,7 @@ impl WidthChoice {
 }
 
 impl GeneratorName {
-    /// The least width that its parameters fit: a register must hold its seed.
+    /// Returns the least width that fits its parameters: a register must hold its seed.
     fn least_width(&self) -> Width {
         let of = |name: &SequenceName| match name.kind {
             SequenceKind::Lfsr => Width((u32::BITS - name.parameter.leading_zeros()).max(3)),
@@ -480,7 +479,7 @@ impl GeneratorName {
         self.sequences().map(of).max().unwrap_or(Width(1))
     }
 
-    /// The sequences it names.
+    /// Iterates over the sequences.
     fn sequences(&self) -> impl Iterator<Item = &SequenceName> {
         let named = match self {
             Self::Bernoulli | Self::Lfsr | Self::Integer(_) => [None, None],
@@ -492,7 +491,7 @@ impl GeneratorName {
         named.into_iter().flatten()
     }
 
-    /// Whether one of its sequences is even over its whole period alone.
+    /// Returns whether one of the sequences is even only over its whole period.
     #[must_use]
     pub fn needs_whole_period(&self) -> bool {
         let of = |name: &SequenceName| matches!(name.kind, SequenceKind::Lfsr | SequenceKind::Ramp);
@@ -501,7 +500,8 @@ impl GeneratorName {
 }
 
 impl Width {
-    /// The widest register whose cycle of `2^W - 1` states a stream covers, within 3 to 12 bits.
+    /// Returns the width of the widest register whose cycle of `2^W - 1` states a stream covers,
+    /// within 3 to 12 bits.
     #[must_use]
     pub const fn covered_by(length: Length) -> Self {
         let bits = (length.bits() as u64 + 1).ilog2();

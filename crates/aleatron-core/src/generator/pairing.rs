@@ -1,4 +1,4 @@
-//! Which sequences the streams of a layer share.
+//! The assignment of shared sequences to the streams of a layer.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,20 +12,20 @@ use crate::stream::Length;
 /// `stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sharing {
-    /// One for all inputs and one for all weights.
+    /// One sequence for all inputs and one for all weights.
     #[default]
     OneForAll,
-    /// One for each input and one for the weights of each input.
+    /// One sequence for each input and one for the weights of each input.
     OnePerInput,
-    /// One for each input and one for each weight.
+    /// One sequence for each input and one for each weight.
     OnePerStream,
 }
 
 impl Sharing {
-    /// Every way.
+    /// All sharings.
     pub const ALL: [Self; 3] = [Self::OneForAll, Self::OnePerInput, Self::OnePerStream];
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,27 +53,27 @@ impl FromStr for Sharing {
 
 /// The sequences of one operand of a layer, its inputs or its weights: stream number q has the
 /// sequence `first.nth(q)`. q is 0 for all, the input, or the index of the stream (of weights,
-/// row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
-/// output channels for neurons.
+/// row-major by neuron), as given by `sharing`. In a convolution, the weights have taps for inputs
+/// and output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OperandSequences {
     /// The first sequence.
     pub first: Sequence,
-    /// How many there are.
+    /// The number of sequences.
     pub sharing: Sharing,
 }
 
 impl OperandSequences {
-    /// The width of the sequences.
+    /// Returns the width of the sequences.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.first.width()
     }
 
-    /// The sequence of an input, of those of the inputs.
+    /// Returns the sequence of an input, if the operand is the inputs.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn input(&self, input: usize) -> Result<Sequence> {
         match self.sharing {
             Sharing::OneForAll => Ok(self.first),
@@ -81,11 +81,11 @@ impl OperandSequences {
         }
     }
 
-    /// The sequence of the weight of an input at a neuron, of those of the weights, in a layer of
-    /// `n_inputs`; or of a tap at an output channel, with kernels of `n_inputs` taps.
+    /// Returns the sequence of the weight of an input at a neuron, if the operand is the weights,
+    /// in a layer of `n_inputs`; or of a tap at an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
         match self.sharing {
             Sharing::OneForAll => Ok(self.first),
@@ -96,11 +96,12 @@ impl OperandSequences {
         }
     }
 
-    /// The number of different sequences that `n_streams` streams of inputs have, samples of
+    /// Returns the number of different sequences of `n_streams` streams of inputs, samples of
     /// `n_inputs` one after the other: stream r has number `r % period`.
     ///
     /// # Errors
-    /// [`Error::Zero`] without inputs, [`Error::Ragged`] where the streams are not whole samples.
+    /// Returns [`Error::Zero`] without inputs, [`Error::Ragged`] if the streams are not whole
+    /// samples.
     pub fn input_period(&self, n_streams: usize, n_inputs: usize) -> Result<usize> {
         if n_inputs == 0 {
             return Err(Error::Zero(Quantity::Inputs));
@@ -128,9 +129,9 @@ impl OperandSequences {
             Sequence::Lfsr(_) | Sequence::Ramp(_) if length < period => {
                 (sequence.width() > covered).then_some(Warning::CutOff { sequence, length: bits })
             }
-            // The last, partial period of a counter has small numbers only: with r of its P steps,
-            // counts are up to r (P - r) / P bits too large. The states of a register
-            // in a partial period are spread.
+            // The last, partial period of a counter has only small numbers: with r of its P steps,
+            // counts are up to r (P - r) / P bits too large. The states of a register in a partial
+            // period are spread.
             Sequence::Ramp(_) => {
                 let steps = u128::from(length % period);
                 (steps * (u128::from(period) - steps) > u128::from(period))
@@ -146,57 +147,57 @@ impl OperandSequences {
 
 /// The generators of a layer: stream number q of the inputs has the sequence `inputs.nth(q)`, and
 /// likewise for the weights. q is 0 for all, the input, or the index of the stream (of weights,
-/// row-major by neuron), as `sharing` says. In a convolution, the weights have taps for inputs and
-/// output channels for neurons.
+/// row-major by neuron), as given by `sharing`. In a convolution, the weights have taps for inputs
+/// and output channels for neurons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pairing {
     /// The first sequence of the inputs.
     pub inputs: Sequence,
     /// The first sequence of the weights.
     pub weights: Sequence,
-    /// How many there are.
+    /// The number of sequences.
     pub sharing: Sharing,
 }
 
 impl Pairing {
-    /// The sequences of the inputs.
+    /// Returns the sequences of the inputs.
     #[must_use]
     pub const fn of_inputs(&self) -> OperandSequences {
         OperandSequences { first: self.inputs, sharing: self.sharing }
     }
 
-    /// The sequences of the weights.
+    /// Returns the sequences of the weights.
     #[must_use]
     pub const fn of_weights(&self) -> OperandSequences {
         OperandSequences { first: self.weights, sharing: self.sharing }
     }
 
-    /// The sequence of an input.
+    /// Returns the sequence of an input.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn input(&self, input: usize) -> Result<Sequence> {
         self.of_inputs().input(input)
     }
 
-    /// The sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of a tap at
-    /// an output channel, with kernels of `n_inputs` taps.
+    /// Returns the sequence of the weight of an input at a neuron, in a layer of `n_inputs`; or of
+    /// a tap at an output channel, with kernels of `n_inputs` taps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn weight(&self, neuron: usize, input: usize, n_inputs: usize) -> Result<Sequence> {
         self.of_weights().weight(neuron, input, n_inputs)
     }
 
-    /// What is wrong with this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons. A
-    /// product is right on average only when its two streams are independent; these pairs are
-    /// known not to be.
+    /// Returns warnings about this pairing in a layer of `n_inputs` inputs and `n_neurons` neurons.
+    /// A product is right on average only if its two streams are independent; the reported pairs
+    /// are known not to be.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn warnings(&self, n_inputs: usize, n_neurons: usize) -> Result<Vec<Warning>> {
-        // One for all, or one per input: every product pairs sequences as far apart as the first
-        // two.
+        // With one sequence for all, or one per input, every product pairs sequences as far apart
+        // as the first two.
         let pairs = match self.sharing {
             Sharing::OneForAll | Sharing::OnePerInput => [1, 1],
             Sharing::OnePerStream => [n_inputs, n_neurons],
@@ -214,11 +215,11 @@ impl Pairing {
         Ok(Vec::new())
     }
 
-    /// As [`Self::warnings`], in a convolution of `n_inputs` inputs and `n_channels` kernels of
-    /// `n_taps` taps, where any input may meet any weight.
+    /// Returns warnings as [`Self::warnings`], in a convolution of `n_inputs` inputs and
+    /// `n_channels` kernels of `n_taps` taps, where any input may meet any weight.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the generator has no sequence left.
+    /// Returns [`Error::TooLarge`] if the generator has no sequence left.
     pub fn conv_warnings(
         &self,
         n_inputs: usize,
@@ -232,12 +233,12 @@ impl Pairing {
         };
         let all = |first: &Sequence, n: usize| {
             let siblings = first.siblings();
-            // The registers of a cycle come again from the start.
+            // The registers of a cycle repeat after a full turn.
             let n = if let Sequence::Lfsr(_) = first { n.min(first.period() as usize) } else { n };
             (0..n).map(|q| siblings.nth(q)).collect::<Result<HashSet<_>>>()
         };
         let (inputs, weights) = (all(&self.inputs, numbers[0])?, all(&self.weights, numbers[1])?);
-        // Each sequence of the fewer, and what lies near it, is looked for among the others.
+        // Looks for each of the fewer sequences, and its neighbours, among the others.
         let near = |sequence: &Sequence| match sequence {
             Sequence::Lfsr(lfsr) => {
                 lfsr.around(Warning::neighbourhood(lfsr)).map(Sequence::Lfsr).collect()
@@ -256,7 +257,7 @@ impl Pairing {
     }
 }
 
-/// Something that makes the products of a layer wrong on average.
+/// A property of a pairing that makes the products of a layer wrong on average.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
@@ -267,12 +268,12 @@ pub enum Warning {
     },
     /// Both streams of a product use one LFSR, a few steps apart, so one is the other one shifted.
     NeighbouringStates {
-        /// The steps between them.
+        /// The number of steps between them.
         steps: usize,
         /// The width of the register.
         width: u32,
     },
-    /// Streams end before a sequence that is even over its whole period alone has run through it.
+    /// Streams end before the period of a sequence that is even only over its whole period.
     CutOff {
         /// The sequence.
         sequence: Sequence,
@@ -289,8 +290,8 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// What is wrong with multiplying streams of these two sequences; `None` where nothing is known
-    /// to be.
+    /// Returns the warning about multiplying streams of these two sequences; `None` if no problem
+    /// is known.
     #[must_use]
     pub fn of(x: &Sequence, w: &Sequence) -> Option<Self> {
         if x == w {
@@ -301,9 +302,9 @@ impl Warning {
         Some(Self::NeighbouringStates { steps, width: x.width().bits() })
     }
 
-    /// The steps within which a register's states are too much alike: within twice its width they
-    /// still share most of their bits; a narrow one has no more than a quarter of its cycle to
-    /// keep them apart.
+    /// Returns the distance within which a register's states are too similar: within twice its
+    /// width they still share most of their bits. For a narrow register it is limited to a quarter
+    /// of the cycle.
     fn neighbourhood(lfsr: &Lfsr) -> usize {
         let quarter = (lfsr.width().one() as usize - 1) / 4;
         quarter.min(2 * lfsr.width().bits() as usize)
@@ -312,7 +313,7 @@ impl Warning {
 
 impl Pairing {
     /// Returns the warning for streams of `length` bits that end within a period of a sequence;
-    /// `None` if none does, or if no width would be better.
+    /// `None` if no sequence is cut off, or if no width would be better.
     #[must_use]
     pub fn cut_off(&self, length: Length) -> Option<Warning> {
         self.of_inputs().cut_off(length).or_else(|| self.of_weights().cut_off(length))

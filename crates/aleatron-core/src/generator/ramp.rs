@@ -11,30 +11,30 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// A counter of `width` bits.
+    /// Creates a counter of `width` bits.
     #[must_use]
     pub const fn new(width: Width) -> Self {
         Self { width }
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
-    /// The integers, without end.
+    /// Returns an endless iterator over the integers.
     #[must_use]
     pub const fn values(&self) -> RampValues {
         RampValues { next: 0, width: self.width }
     }
 
-    /// A counter of `width` bits; there is no parameter.
+    /// Creates a counter of `width` bits, ignoring the parameter.
     pub(super) fn from_parameter(_: u32, width: Width) -> Result<Self> {
         Ok(Self::new(width))
     }
 
-    /// The cycles after which the counter starts over.
+    /// Returns the number of cycles after which the counter starts over.
     pub(super) const fn period(&self) -> u64 {
         self.width.one()
     }

@@ -1,5 +1,5 @@
 //! Sobol sequences with the direction numbers of Joe and Kuo, unscrambled, in Gray-code order, as
-//! SciPy and torch give them.
+//! in SciPy and torch.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use super::Width;
 use crate::error::{Error, Quantity, Result};
 use std::fmt;
 
-/// `dimension degree polynomial initial-numbers` from dimension 2 on, in the layout in which Joe
-/// and Kuo publish it; their licence is beside the file.
+/// Lines of `dimension degree polynomial initial-numbers` from dimension 2 on, in the layout in
+/// which Joe and Kuo publish it; their licence is next to the file.
 const TABLE: &str = include_str!("../../data/joe-kuo/new-joe-kuo-6.1111");
 
 /// The table by line; line d - 1 is dimension d, and line 0 the heading.
@@ -25,13 +25,13 @@ pub struct Sobol {
 }
 
 impl Sobol {
-    /// The number of dimensions there are direction numbers for.
+    /// The number of dimensions with direction numbers.
     pub const DIMENSIONS: u32 = 1111;
 
-    /// Dimension `dimension`, counted from 1.
+    /// Creates dimension `dimension`, counted from 1.
     ///
     /// # Errors
-    /// [`Error::Zero`] for dimension 0, [`Error::TooLarge`] past [`Self::DIMENSIONS`].
+    /// Returns [`Error::Zero`] for dimension 0, [`Error::TooLarge`] above [`Self::DIMENSIONS`].
     pub fn new(dimension: u32, width: Width) -> Result<Self> {
         let what = Quantity::SobolDimension;
         match dimension {
@@ -45,20 +45,20 @@ impl Sobol {
         }
     }
 
-    /// The dimension, counted from 1.
+    /// Returns the dimension, counted from 1.
     #[must_use]
     pub const fn dimension(&self) -> u32 {
         self.dimension
     }
 
-    /// The width of its integers.
+    /// Returns the width of its integers.
     #[must_use]
     pub const fn width(&self) -> Width {
         self.width
     }
 
     /// Returns the direction number of each bit of an index, rounded down to the width: from point
-    /// k to k + 1, the one of the lowest zero bit of k is flipped.
+    /// k to k + 1, the direction of the lowest zero bit of k is flipped.
     ///
     /// ```
     /// use aleatron_core::generator::{Sobol, Width};
@@ -71,7 +71,7 @@ impl Sobol {
         directions(self.dimension).into_iter().map(move |number| (number >> shift) as u32)
     }
 
-    /// The integers, without end.
+    /// Returns an endless iterator over the integers.
     #[must_use]
     pub fn values(&self) -> SobolValues {
         SobolValues {
@@ -82,17 +82,17 @@ impl Sobol {
         }
     }
 
-    /// Dimension `dimension`.
+    /// Creates dimension `dimension`.
     pub(super) fn from_parameter(dimension: u32, width: Width) -> Result<Self> {
         Self::new(dimension, width)
     }
 
-    /// The points after which every integer has come once.
+    /// Returns the number of points after which every integer has occurred once.
     pub(super) const fn period(&self) -> u64 {
         self.width.one()
     }
 
-    /// `2 * index` dimensions further on.
+    /// Returns the sequence `2 * index` dimensions further on.
     pub(super) fn nth(&self, index: usize) -> Result<Self> {
         let dimension = index as u128 * 2 + u128::from(self.dimension);
         match u32::try_from(dimension) {
@@ -112,8 +112,8 @@ impl fmt::Display for Sobol {
     }
 }
 
-/// The direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with the
-/// point before bit 63.
+/// Returns the direction numbers of a dimension as binary fractions: number i is `m_i / 2^i`, with
+/// the point before bit 63.
 fn directions(dimension: u32) -> [u64; DIRECTIONS] {
     let mut v: [u64; DIRECTIONS] = std::array::from_fn(|i| 1 << (63 - i));
     // Dimension 1 has no polynomial, and all its m are 1.
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole() {
+    fn direction_number_table_is_complete() {
         assert_eq!(LINES.len(), Sobol::DIMENSIONS as usize);
         for (d, line) in LINES.iter().enumerate().skip(1) {
             let fields: Vec<u64> =

@@ -1,9 +1,9 @@
-//! Counting products without making the bits.
+//! Counts of products without generating the bits.
 //!
-//! When two sequences are shared, the product of two streams depends on nothing but their
-//! thresholds, so its count is a number in a table. [`PrefixCounts`] makes one row of that table,
-//! for one input threshold, in `L + 2^W` steps; [`CountTable`] holds all rows. Every entry equals
-//! the count of the streams made bit by bit; for signed operands, those of their magnitudes.
+//! If two sequences are shared, the product of two streams depends only on their thresholds, so its
+//! count can be read from a table. [`PrefixCounts`] computes one row of that table, for one input
+//! threshold, in `L + 2^W` steps; [`CountTable`] holds all rows. Every entry equals the count of
+//! the bit-by-bit streams; for signed operands, of their magnitudes.
 
 use super::{Sequence, Width};
 use crate::error::{Error, Quantity, Result};
@@ -31,25 +31,24 @@ pub struct PrefixCounts {
     /// The weight sequence's integers, ordered by the input sequence's integer at the same
     /// position.
     weights: Vec<u16>,
-    /// The number of ones of the input stream at each threshold: that many of `weights` come
-    /// first.
+    /// The number of ones of the input stream at each threshold: this many of `weights` come first.
     input_ones: Vec<u32>,
     /// The number of ones of the weight stream at each threshold.
     weight_ones: Vec<u32>,
 }
 
 impl PrefixCounts {
-    /// The widest sequence counted this way: thresholds up to 2^W then fit 16 bits.
+    /// The widest supported sequence: thresholds up to 2^W fit 16 bits.
     pub const MAX_WIDTH: u32 = 15;
 
-    /// The longest streams counted this way, in bits.
+    /// The longest supported streams, in bits.
     pub const MAX_LENGTH: usize = 1 << 28;
 
     /// Prepares a pair of sequences for streams of `length`.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
-    /// [`Self::MAX_LENGTH`], [`Error::Memory`] where the sequences do not fit.
+    /// Returns [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length above
+    /// [`Self::MAX_LENGTH`], [`Error::Memory`] if the sequences do not fit.
     pub fn new(
         inputs: &Sequence,
         weights: &Sequence,
@@ -70,8 +69,8 @@ impl PrefixCounts {
     /// equally many.
     ///
     /// # Errors
-    /// As [`Self::new`], [`Error::Mismatch`] where there is not one weight integer per input
-    /// integer, and [`Error::OutOfRange`] with the index of one of `2^W` or more.
+    /// As for [`Self::new`], [`Error::Mismatch`] unless there is one weight integer per input
+    /// integer, and [`Error::OutOfRange`] with the index of an integer of `2^W` or more.
     pub fn from_values(
         inputs: &[u32],
         weights: &[u32],
@@ -88,25 +87,25 @@ impl PrefixCounts {
             });
         }
         let (input_ones, weight_ones) = (ones(inputs, widths[0])?, ones(weights, widths[1])?);
-        // A counting sort: the next free place of each input integer.
-        let mut places = input_ones.clone();
+        // A counting sort: the next free position for each input integer.
+        let mut positions = input_ones.clone();
         let mut ordered = memory::zeros(bits as u128, Quantity::CountTable)?;
         for (&u, &w) in inputs.iter().zip(weights) {
-            let place = &mut places[u as usize];
-            ordered[*place as usize] = w as u16;
-            *place += 1;
+            let position = &mut positions[u as usize];
+            ordered[*position as usize] = w as u16;
+            *position += 1;
         }
         Ok(Self { length, polarity, weights: ordered, input_ones, weight_ones })
     }
 
-    /// The number of entries of a row, one per weight threshold: `2^W + 1`.
+    /// Returns the number of entries of a row, one per weight threshold: `2^W + 1`.
     #[must_use]
     pub fn row_len(&self) -> usize {
         self.weight_ones.len()
     }
 
     /// Appends the counts of the input stream at threshold `input` with the weight streams at every
-    /// threshold. As for a comparator, a threshold past `2^W` makes the stream of ones.
+    /// threshold. As for a comparator, a threshold above `2^W` gives the stream of ones.
     pub fn append_row(&self, input: u64, rows: &mut Vec<u32>) {
         let last = self.input_ones.len() - 1;
         let ones = self.input_ones[usize::try_from(input).map_or(last, |input| input.min(last))];
@@ -143,15 +142,14 @@ pub struct CountTable {
 }
 
 impl CountTable {
-    /// The widest sequence that gets a table; at this width one takes 64 MiB.
+    /// The widest sequence that gets a table; a table of this width takes 64 MiB.
     pub const MAX_WIDTH: u32 = 12;
 
     /// Counts every pair of thresholds of two sequences.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length past
-    /// [`PrefixCounts::MAX_LENGTH`],
-    /// [`Error::Memory`] where it does not fit.
+    /// Returns [`Error::TooLarge`] for a sequence wider than [`Self::MAX_WIDTH`] or a length above
+    /// [`PrefixCounts::MAX_LENGTH`], [`Error::Memory`] if it does not fit.
     pub fn new(
         inputs: &Sequence,
         weights: &Sequence,
@@ -163,10 +161,10 @@ impl CountTable {
         Self::from_prefixes(&PrefixCounts::new(inputs, weights, length, polarity)?)
     }
 
-    /// All rows of prepared sequences.
+    /// Computes all rows of prepared sequences.
     ///
     /// # Errors
-    /// [`Error::Memory`] where they do not fit.
+    /// Returns [`Error::Memory`] if they do not fit.
     pub fn from_prefixes(prefixes: &PrefixCounts) -> Result<Self> {
         let (row_len, n_rows) = (prefixes.row_len(), prefixes.input_ones.len());
         let mut counts =
@@ -175,25 +173,25 @@ impl CountTable {
         Ok(Self { row_len, counts })
     }
 
-    /// The table of the negatives of all counts, as signed integers: what signed operands of which
-    /// one is negative count.
+    /// Returns the table of the negatives of all counts, as signed integers: the counts of signed
+    /// operands with different signs.
     ///
     /// # Errors
-    /// [`Error::Memory`] where it does not fit.
+    /// Returns [`Error::Memory`] if it does not fit.
     pub fn negative(&self) -> Result<Self> {
         let mut counts = memory::with_capacity(self.counts.len() as u128, Quantity::CountTable)?;
         counts.extend(self.counts.iter().map(|count| count.wrapping_neg()));
         Ok(Self { row_len: self.row_len, counts })
     }
 
-    /// All counts, row by row.
+    /// Returns all counts, row by row.
     #[must_use]
     pub fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// The counts of an input threshold with every weight threshold. A threshold past `2^W` makes
-    /// the stream of ones.
+    /// Returns the counts of an input threshold with every weight threshold. A threshold above
+    /// `2^W` gives the stream of ones.
     #[inline]
     #[must_use]
     pub fn row(&self, input: u64) -> &[u32] {
@@ -202,7 +200,7 @@ impl CountTable {
         &self.counts[first..first + self.row_len]
     }
 
-    /// The count of one pair of thresholds.
+    /// Returns the count of one pair of thresholds.
     #[inline]
     #[must_use]
     pub fn get(&self, input: u64, weight: u64) -> u64 {
@@ -211,7 +209,7 @@ impl CountTable {
     }
 }
 
-/// The length as the 32 bits of a count.
+/// Returns the length as the 32 bits of a count.
 fn check_length(bits: usize) -> Result<u32> {
     let limit = PrefixCounts::MAX_LENGTH;
     if bits > limit {
@@ -232,7 +230,7 @@ fn check_width(width: Width, limit: u32) -> Result<()> {
     Ok(())
 }
 
-/// The number of ones at each threshold from 0 to `2^W`.
+/// Counts the ones at each threshold from 0 to `2^W`.
 fn ones(values: &[u32], width: Width) -> Result<Vec<u32>> {
     check_width(width, PrefixCounts::MAX_WIDTH)?;
     let one = width.one() as usize;
@@ -257,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_inside() {
+    fn limits_are_accepted() {
         let longest = PrefixCounts::MAX_LENGTH;
         assert_eq!(check_length(longest), Ok(longest as u32));
         assert!(check_length(longest + 1).is_err());

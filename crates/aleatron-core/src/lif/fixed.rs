@@ -1,7 +1,7 @@
-//! The fixed-point neuron, bit for bit what the register-transfer model does.
+//! The fixed-point neuron, bit-exact with the register-transfer model.
 //!
-//! With state `v` and a refractory counter, one step is: while the counter runs, count down, hold
-//! `v` at rest and stay silent; else
+//! With state `v` and a refractory counter, one step is: if the counter is not 0, decrement it, set
+//! `v` to rest and do not spike; otherwise
 //!
 //! ```text
 //! v' = wrap(v + wrap(((v_rest - v) * leak_k) >> fraction) + wrap((i * gain_k) >> fraction) + noise)
@@ -25,7 +25,7 @@ pub struct LifParams {
 }
 
 impl Default for LifParams {
-    /// Width 16, fraction 8, rest 0, reset 0, threshold 256 (1.0), refractory period 2.
+    /// Returns width 16, fraction 8, rest 0, reset 0, threshold 256 (1.0), refractory period 2.
     fn default() -> Self {
         Self {
             data_width: 16,
@@ -39,11 +39,11 @@ impl Default for LifParams {
 }
 
 impl LifParams {
-    /// Registers of `data_width` bits, `fraction` of them after the point.
+    /// Creates the constants of registers of `data_width` bits, `fraction` of them fraction bits.
     ///
     /// # Errors
-    /// [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 1..=16, [`Error::TooLarge`]
-    /// for more than 31 fraction bits.
+    /// Returns [`Error::TooSmall`] or [`Error::TooLarge`] for a width outside 1..=16,
+    /// [`Error::TooLarge`] for more than 31 fraction bits.
     pub fn new(data_width: u32, fraction: u32) -> Result<Self> {
         let bounded = |what, actual: u32, low: u32, high: u32| match actual {
             _ if actual < low => {
@@ -59,67 +59,67 @@ impl LifParams {
         Ok(Self { data_width, fraction, ..Self::default() })
     }
 
-    /// With the potential at rest.
+    /// Sets the potential at rest.
     #[must_use]
     pub const fn with_rest(self, v_rest: i16) -> Self {
         Self { v_rest, ..self }
     }
 
-    /// With the potential after a spike.
+    /// Sets the potential after a spike.
     #[must_use]
     pub const fn with_reset(self, v_reset: i16) -> Self {
         Self { v_reset, ..self }
     }
 
-    /// With the potential at which it spikes.
+    /// Sets the potential at which the neuron spikes.
     #[must_use]
     pub const fn with_threshold(self, v_threshold: i16) -> Self {
         Self { v_threshold, ..self }
     }
 
-    /// With the steps it is silent after a spike.
+    /// Sets the number of silent steps after a spike.
     #[must_use]
     pub const fn with_refractory_period(self, refractory_period: u32) -> Self {
         Self { refractory_period, ..self }
     }
 
-    /// The register width in bits, 1..=16.
+    /// Returns the register width in bits, 1..=16.
     #[must_use]
     pub const fn data_width(&self) -> u32 {
         self.data_width
     }
 
-    /// The fraction bits, 0..=31.
+    /// Returns the fraction bits, 0..=31.
     #[must_use]
     pub const fn fraction(&self) -> u32 {
         self.fraction
     }
 
-    /// The potential at rest.
+    /// Returns the potential at rest.
     #[must_use]
     pub const fn v_rest(&self) -> i16 {
         self.v_rest
     }
 
-    /// The potential after a spike.
+    /// Returns the potential after a spike.
     #[must_use]
     pub const fn v_reset(&self) -> i16 {
         self.v_reset
     }
 
-    /// The potential at which it spikes.
+    /// Returns the potential at which the neuron spikes.
     #[must_use]
     pub const fn v_threshold(&self) -> i16 {
         self.v_threshold
     }
 
-    /// The steps it is silent after a spike.
+    /// Returns the number of silent steps after a spike.
     #[must_use]
     pub const fn refractory_period(&self) -> u32 {
         self.refractory_period
     }
 
-    /// Two's complement of the low `data_width` bits.
+    /// Returns the two's complement of the low `data_width` bits.
     #[inline]
     #[must_use]
     pub const fn wrap(&self, x: i64) -> i16 {
@@ -128,7 +128,7 @@ impl LifParams {
     }
 }
 
-/// What drives a neuron through a step: the two gains, its input current and additive noise.
+/// The inputs of a neuron in one step: the two gains, its input current and additive noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LifDrive {
     /// The leak towards rest, in units of 2^-fraction per step.
@@ -141,8 +141,7 @@ pub struct LifDrive {
     pub noise: i16,
 }
 
-/// The spikes and potentials of a run: row-major of neurons by steps, one neuron's run being one
-/// row.
+/// The spikes and potentials of a run, row-major of neurons by steps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LifTrace {
     /// 1 where the neuron spiked.
@@ -169,19 +168,20 @@ pub struct FixedPointLif {
 }
 
 impl FixedPointLif {
-    /// A neuron at rest.
+    /// Creates a neuron at rest.
     #[must_use]
     pub const fn new(params: LifParams) -> Self {
         Self { params, v: params.v_rest, counter: 0 }
     }
 
-    /// A neuron in a given state: what [`Self::v`] and [`Self::refractory_counter`] say of one.
+    /// Creates a neuron in a given state, as returned by [`Self::v`] and
+    /// [`Self::refractory_counter`].
     #[must_use]
     pub const fn in_state(params: LifParams, v: i16, counter: u32) -> Self {
         Self { params, v: params.wrap(v as i64), counter }
     }
 
-    /// One step; whether it spiked, and the potential after it.
+    /// Advances one step. Returns whether the neuron spiked, and its potential after the step.
     #[inline]
     pub fn step(&mut self, drive: LifDrive) -> (bool, i16) {
         let p = &self.params;
@@ -206,24 +206,24 @@ impl FixedPointLif {
         (spike, self.v)
     }
 
-    /// Back to rest.
+    /// Resets the neuron to rest.
     pub fn reset(&mut self) {
         *self = Self::new(self.params);
     }
 
-    /// The constants.
+    /// Returns the constants.
     #[must_use]
     pub const fn params(&self) -> &LifParams {
         &self.params
     }
 
-    /// The potential.
+    /// Returns the potential.
     #[must_use]
     pub const fn v(&self) -> i16 {
         self.v
     }
 
-    /// The steps it stays silent.
+    /// Returns the number of remaining silent steps.
     #[must_use]
     pub const fn refractory_counter(&self) -> u32 {
         self.counter

@@ -15,9 +15,9 @@ pub struct LifLayerParams {
     pub v_reset: f32,
     /// The potential at which a neuron spikes.
     pub v_threshold: f32,
-    /// The share of the way to rest covered in a step.
+    /// The fraction of the distance to rest covered in a step.
     pub alpha: f32,
-    /// The potential a unit of current adds in a step.
+    /// The potential added by a unit of current in a step.
     pub resistance: f32,
 }
 
@@ -45,12 +45,12 @@ pub struct LifLayer {
 }
 
 impl LifLayer {
-    /// `n` neurons at rest.
+    /// Creates `n` neurons at rest.
     ///
     /// # Errors
-    /// [`Error::Zero`] without neurons, [`Error::OutOfRange`] where a constant is not finite (its
-    /// index is its place in [`LifLayerParams`]), [`Error::Memory`] where the neurons do not
-    /// fit.
+    /// Returns [`Error::Zero`] without neurons, [`Error::OutOfRange`] for a constant that is not
+    /// finite (the index is its position in [`LifLayerParams`]), and [`Error::Memory`] if the
+    /// neurons do not fit.
     pub fn new(n: usize, params: LifLayerParams) -> Result<Self> {
         if n == 0 {
             return Err(Error::Zero(Quantity::Neurons));
@@ -62,12 +62,12 @@ impl LifLayer {
         Ok(Self { params, voltages })
     }
 
-    /// One step of every neuron: its current, its noise if any, and 1.0 into `spikes` where it
-    /// spiked. On an error no potential has moved.
+    /// Advances every neuron one step with its current and, if given, its noise. Writes 1.0 into
+    /// `spikes` for each neuron that spiked. An error leaves all potentials unchanged.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where a slice does not hold one number per neuron, [`Error::OutOfRange`]
-    /// where a current, a noise or the potential they lead to is not finite.
+    /// Returns [`Error::Mismatch`] unless each slice has one number per neuron, and
+    /// [`Error::OutOfRange`] if a current, a noise or the resulting potential is not finite.
     pub fn step(
         &mut self,
         currents: &[f32],
@@ -109,19 +109,19 @@ impl LifLayer {
         Ok(())
     }
 
-    /// The potentials.
+    /// Returns the potentials.
     #[must_use]
     pub fn voltages(&self) -> &[f32] {
         &self.voltages
     }
 
-    /// The constants.
+    /// Returns the constants.
     #[must_use]
     pub fn params(&self) -> &LifLayerParams {
         &self.params
     }
 
-    /// All neurons back to rest.
+    /// Resets all neurons to rest.
     pub fn reset(&mut self) {
         self.voltages.fill(self.params.v_rest);
     }

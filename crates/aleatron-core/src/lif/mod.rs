@@ -1,4 +1,4 @@
-//! Leaky integrate-and-fire neurons: [`fixed`] in the integers a chip has, [`float`] in f32 for
+//! Leaky integrate-and-fire neurons: [`fixed`] in the integers of a chip, [`float`] in f32 for
 //! training.
 
 pub mod fixed;

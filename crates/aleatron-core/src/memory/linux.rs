@@ -1,4 +1,4 @@
-//! What Linux says of memory: `/proc/meminfo`, and the control groups of the process, of either
+//! Available memory on Linux: `/proc/meminfo`, and the control groups of the process, of either
 //! version.
 
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 struct Version {
     /// The start of its line in `/proc/self/cgroup`, up to the path of the process's group.
     line: &'static str,
-    /// Where groups are mounted.
+    /// The mount point of the groups.
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// The lines of `memory.stat` that count pages the kernel takes back when memory is short.
+    /// The lines of `memory.stat` that count pages the kernel can reclaim.
     reclaimable: [&'static str; 3],
 }
 
@@ -33,7 +33,7 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// The bytes left to this process, on a system whose files begin at `root`.
+/// Returns the bytes available to this process, on a system whose files begin at `root`.
 pub(super) fn available(root: &Path) -> Option<u64> {
     let groups = VERSIONS.iter().flat_map(|version| version.groups(root));
     machine(root).into_iter().chain(groups).min()
@@ -46,14 +46,13 @@ fn machine(root: &Path) -> Option<u64> {
 }
 
 impl Version {
-    /// The bytes left to the process's group and to each group around it.
+    /// Returns the bytes available to the process's group and to each of its ancestors.
     fn groups(&self, root: &Path) -> Vec<u64> {
         let mount = root.join(self.mount);
         let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
         let own =
             own.lines().find_map(|line| line.split_once(self.line)).map_or("", |(_, path)| path);
-        // In a container the mount may hold no more than the container's own group, under another
-        // path.
+        // In a container the mount may hold only the container's own group, under another path.
         let mut folder: PathBuf = mount.join(own.trim_start_matches('/'));
         let mut left = Vec::new();
         while folder.starts_with(&mount) {
@@ -82,7 +81,7 @@ impl Version {
 mod tests {
     use super::*;
 
-    /// A system of its own, removed at the end.
+    /// A temporary copy of a system's files, removed at the end.
     struct System(PathBuf);
 
     impl System {
@@ -109,14 +108,14 @@ mod tests {
     const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal: 999 kB\nMemAvailable:     64 kB\n");
 
     #[test]
-    fn a_machine_without_groups_has_what_it_says() {
+    fn machine_without_groups_reports_its_available_memory() {
         let system = System::new("machine", &[MACHINE]);
         assert_eq!(available(&system.0), Some(64 << 10));
         assert_eq!(available(&system.0.join("nowhere")), None);
     }
 
     #[test]
-    fn a_group_has_its_limit_less_what_cannot_be_taken_back() {
+    fn group_reports_its_limit_less_unreclaimable_memory() {
         let stat = "anon 700\nfile 999\ninactive_file 250\nactive_file 40\nslab_reclaimable 10\nslab 5000\n";
         let files = [
             MACHINE,
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_nested_groups_counts() {
+    fn nested_groups_report_the_least() {
         let files = [
             MACHINE,
             ("proc/self/cgroup", "0::/outer/own\n"),
@@ -143,7 +142,7 @@ mod tests {
         ];
         let system = System::new("nested", &files);
         assert_eq!(available(&system.0), Some(500));
-        // One without a limit, and one that is over it.
+        // One group without a limit, and one that exceeds it.
         fs::write(system.0.join("sys/fs/cgroup/outer/memory.max"), "max\n").unwrap();
         assert_eq!(available(&system.0), Some(600));
         fs::write(system.0.join("sys/fs/cgroup/outer/own/memory.max"), "2399\n").unwrap();
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_version_is_read_too() {
+    fn groups_of_version_1_are_read() {
         let files = [
             MACHINE,
             ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/abc\n"),

@@ -1,26 +1,25 @@
-//! Memory, asked for before it is taken: what cannot fit is an error with its bytes, never an
-//! abort.
+//! Checked allocation: a size that cannot fit is an error with its bytes, never an abort.
 //!
-//! Allocators of today promise more than there is and leave the process to be killed when it
-//! touches it, so anything large is first compared with what the system has left.
+//! Allocators overcommit, and the process is killed when it touches the memory, so any large size
+//! is first compared with the memory that the system has available.
 
 #[cfg(target_os = "linux")]
 mod linux;
 
 use crate::error::{Error, Quantity, Result};
 
-/// From this many bytes on a size is compared with what the system has left; asking takes longer
-/// than a small allocation.
+/// Sizes from this many bytes are compared with the available memory; the query takes longer than a
+/// small allocation.
 const ASK_FROM: u128 = 16 << 20;
 
-/// The most bytes of a fuzzed program: on a small machine, what is too large is refused before it
-/// takes long.
+/// The largest allocation of a fuzzed program: on a small machine, larger sizes are rejected before
+/// they take long.
 const FUZZED: u64 = 256 << 20;
 
-/// Checks that `bytes` more for `what` would fit.
+/// Checks that `bytes` more for `what` fit into memory.
 ///
 /// # Errors
-/// [`Error::Memory`] where they would not.
+/// Returns [`Error::Memory`] if they do not.
 pub fn check(bytes: u128, what: Quantity) -> Result<()> {
     if bytes < ASK_FROM {
         return Ok(());
@@ -34,10 +33,10 @@ pub fn check(bytes: u128, what: Quantity) -> Result<()> {
     }
 }
 
-/// An empty vector with room for `len` elements, which may be any product of sizes.
+/// Creates an empty vector with capacity for `len` elements, which may be any product of sizes.
 ///
 /// # Errors
-/// [`Error::Memory`] where they would not fit.
+/// Returns [`Error::Memory`] if they do not fit.
 pub fn with_capacity<T>(len: u128, what: Quantity) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>() as u128);
     check(bytes, what)?;
@@ -48,7 +47,7 @@ pub fn with_capacity<T>(len: u128, what: Quantity) -> Result<Vec<T>> {
     }
 }
 
-/// A vector of `len` zeros, which may be any product of sizes.
+/// Creates a vector of `len` zeros, which may be any product of sizes.
 ///
 /// ```
 /// use aleatron_core::{Error, Quantity, memory};
@@ -59,15 +58,15 @@ pub fn with_capacity<T>(len: u128, what: Quantity) -> Result<Vec<T>> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Memory`] where they would not fit.
+/// Returns [`Error::Memory`] if they do not fit.
 pub fn zeros<T: Clone + Default>(len: u128, what: Quantity) -> Result<Vec<T>> {
     let mut vector = with_capacity(len, what)?;
     vector.resize(len as usize, T::default());
     Ok(vector)
 }
 
-/// The bytes this process may still take, where the system says: the least of what the machine and
-/// the process's control groups have left.
+/// Returns the bytes that this process may still allocate, if known: the least of the available
+/// memory of the machine and of the process's control groups.
 #[must_use]
 pub fn available() -> Option<u64> {
     #[cfg(target_os = "linux")]

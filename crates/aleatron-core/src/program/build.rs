@@ -1,4 +1,4 @@
-//! Building a program step by step; everything that a backend relies on is checked here.
+//! Construction of programs, with all checks that backends rely on.
 
 use super::{
     Bounds, ConstantOp, GatherIndex, InputSign, Pattern, Program, ProgramLayer, Sign, Slot, SlotId,
@@ -9,11 +9,11 @@ use crate::error::{Error, Quantity, Result};
 use crate::generator::Width;
 use crate::layer::{LayerSpec, Weights};
 
-/// The most elements of a slot per sample: kernels index them with 32 bits.
+/// The largest number of elements of a slot per sample: kernels index them with 32 bits.
 const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Builds a [`Program`]. Every method checks what it is given and returns the slot that the new
-/// step computes.
+/// Builds a [`Program`]. Every method checks its arguments and returns the slot that the new step
+/// computes.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramBuilder {
     layers: Vec<ProgramLayer>,
@@ -26,7 +26,8 @@ impl ProgramBuilder {
     /// Adds a layer that each sample sends `rows` rows of inputs through, and returns its index.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no rows, [`Error::Mismatch`] if the weights are not those of the layer.
+    /// Returns [`Error::Zero`] for no rows, [`Error::Mismatch`] if the weights are not those of the
+    /// layer.
     pub fn layer(&mut self, spec: LayerSpec, weights: Weights, rows: usize) -> Result<usize> {
         if rows == 0 {
             return Err(Error::Zero(Quantity::Row));
@@ -39,7 +40,7 @@ impl ProgramBuilder {
     /// States that the inputs of a layer are never negative.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] for a layer that was not added.
+    /// Returns [`Error::TooLarge`] for a layer that was not added.
     pub fn set_non_negative(&mut self, layer: usize) -> Result<()> {
         let (actual, limit) = (layer as u128, self.layers.len() as u128);
         match self.layers.get_mut(layer) {
@@ -70,20 +71,20 @@ impl ProgramBuilder {
     /// Adds an input of `len` floats per sample.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no elements, [`Error::TooLarge`] past 2^31.
+    /// Returns [`Error::Zero`] for no elements, [`Error::TooLarge`] above 2^31.
     pub fn input(&mut self, len: usize) -> Result<SlotId> {
         let id = self.add_slot(SlotKind::Float, len)?;
         self.inputs.push(id);
         Ok(id)
     }
 
-    /// Adds the thresholds of a layer's inputs from floats, of which `scale` becomes 1. The
-    /// comparator is as wide as the layer's generator unless a narrower one is given.
+    /// Adds the thresholds of a layer's inputs from floats; `scale` becomes 1. The comparator is as
+    /// wide as the layer's generator unless a narrower one is given.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has other than the layer's inputs, [`Error::OutOfRange`] for
-    /// a scale that is not positive, [`Error::TooLarge`] for a comparator wider than the
-    /// generator.
+    /// Returns [`Error::Mismatch`] if the slot has other than the layer's inputs,
+    /// [`Error::OutOfRange`] for a scale that is not positive, [`Error::TooLarge`] for a comparator
+    /// wider than the generator.
     pub fn quantize(
         &mut self,
         layer: usize,
@@ -114,7 +115,7 @@ impl ProgramBuilder {
     /// Adds the thresholds of a layer's inputs from integers.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has other than the layer's inputs or the polarity is
+    /// Returns [`Error::Mismatch`] if the slot has other than the layer's inputs or the polarity is
     /// another, [`Error::TooLarge`] for a comparator wider than the generator.
     pub fn requantize(
         &mut self,
@@ -145,7 +146,7 @@ impl ProgramBuilder {
     /// Adds the counts of a layer for the thresholds of its inputs.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the thresholds are not those of the layer's inputs.
+    /// Returns [`Error::Mismatch`] if the thresholds are not those of the layer's inputs.
     pub fn product(&mut self, layer: usize, thresholds: SlotId) -> Result<SlotId> {
         same(
             Quantity::Inputs,
@@ -169,8 +170,8 @@ impl ProgramBuilder {
     /// Adds the values of a layer's counts in f64.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias, and
-    /// one scale or one for all, per row of weights.
+    /// Returns [`Error::Mismatch`] if the counts are not those of the layer, or unless there is one
+    /// bias per row of weights, and one scale or one per row.
     pub fn decode(&mut self, layer: usize, counts: SlotId, stage: FloatStage) -> Result<SlotId> {
         let len = self.counts_of(layer, counts)?;
         let rows = self.layers[layer].spec.n_rows();
@@ -181,11 +182,11 @@ impl ProgramBuilder {
         self.add(StepKind::Decode { layer, stage }, vec![counts], SlotKind::Float, len)
     }
 
-    /// Adds the integers that accumulators hold for a layer's counts.
+    /// Adds the accumulated values of a layer's counts.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the counts are not those of the layer, or there is not one bias per
-    /// row of weights.
+    /// Returns [`Error::Mismatch`] if the counts are not those of the layer, or unless there is one
+    /// bias per row of weights.
     pub fn accumulate(
         &mut self,
         layer: usize,
@@ -197,11 +198,11 @@ impl ProgramBuilder {
         self.add(StepKind::Accumulate { layer, accumulator }, vec![counts], SlotKind::Integer, len)
     }
 
-    /// Adds the result of an operation of floats with constants.
+    /// Adds the result of a floating-point operation with constants.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if the slot has no floats, [`Error::Ragged`] if the constants do not
-    /// repeat evenly over it.
+    /// Returns [`Error::Mismatch`] if the slot has no floats, [`Error::Ragged`] if the constants do
+    /// not repeat evenly over it.
     pub fn constant(
         &mut self,
         input: SlotId,
@@ -216,7 +217,7 @@ impl ProgramBuilder {
     /// Adds integers plus constant terms.
     ///
     /// # Errors
-    /// As [`Self::constant`].
+    /// As for [`Self::constant`].
     pub fn offset(&mut self, input: SlotId, sign: Sign, terms: Pattern<i64>) -> Result<SlotId> {
         let len = self.of_kind(input, SlotKind::Integer)?;
         fits(&terms, len)?;
@@ -226,7 +227,7 @@ impl ProgramBuilder {
     /// Adds floats or integers limited to an interval.
     ///
     /// # Errors
-    /// As [`Self::constant`], and [`Error::OutOfRange`] for a bound that is NaN.
+    /// As for [`Self::constant`], and [`Error::OutOfRange`] for a bound that is NaN.
     pub fn clip(&mut self, input: SlotId, bounds: Bounds) -> Result<SlotId> {
         let (kind, len) = match &bounds {
             Bounds::Float(pattern) => {
@@ -253,7 +254,7 @@ impl ProgramBuilder {
     /// Adds the pooled windows of images of floats or integers.
     ///
     /// # Errors
-    /// [`Error::Ragged`] if the slot does not hold whole images.
+    /// Returns [`Error::Ragged`] if the slot does not hold whole images.
     pub fn pool(&mut self, input: SlotId, shape: PoolShape) -> Result<SlotId> {
         let (kind, len) = self.numbers(input)?;
         let divisor = shape.n_inputs();
@@ -267,8 +268,8 @@ impl ProgramBuilder {
     /// Adds selected elements of slots of one kind.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no inputs or elements, [`Error::Mismatch`] for inputs of several kinds,
-    /// [`Error::TooLarge`] for an index that is out of bounds.
+    /// Returns [`Error::Zero`] for no inputs or elements, [`Error::Mismatch`] for inputs of several
+    /// kinds, [`Error::TooLarge`] for an index that is out of bounds.
     pub fn gather(&mut self, inputs: Vec<SlotId>, map: Vec<GatherIndex>) -> Result<SlotId> {
         let slots = inputs.iter().map(|&id| self.numbers(id)).collect::<Result<Vec<_>>>()?;
         let Some(&(kind, _)) = slots.first() else { return Err(Error::Zero(Quantity::Inputs)) };
@@ -289,7 +290,7 @@ impl ProgramBuilder {
     /// Adds the sum or the difference of two slots.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for slots of different sizes or kinds, or rescalers of floats.
+    /// Returns [`Error::Mismatch`] for slots of different sizes or kinds, or rescalers of floats.
     pub fn combine(
         &mut self,
         inputs: [SlotId; 2],
@@ -308,10 +309,10 @@ impl ProgramBuilder {
         self.add(StepKind::Combine { sign, rescale }, inputs.to_vec(), kind, len)
     }
 
-    /// Adds the values that integers stand for.
+    /// Adds the values represented by integers.
     ///
     /// # Errors
-    /// As [`Self::constant`].
+    /// As for [`Self::constant`].
     pub fn restore(&mut self, input: SlotId, units: Pattern<f64>) -> Result<SlotId> {
         let len = self.of_kind(input, SlotKind::Integer)?;
         fits(&units, len)?;
@@ -322,7 +323,7 @@ impl ProgramBuilder {
     /// removed.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no outputs, [`Error::TooLarge`] for a slot of another program.
+    /// Returns [`Error::Zero`] for no outputs, [`Error::TooLarge`] for a slot of another program.
     pub fn finish(self, outputs: Vec<SlotId>) -> Result<Program> {
         if outputs.is_empty() {
             return Err(Error::Zero(Quantity::Value));
@@ -372,7 +373,7 @@ impl ProgramBuilder {
         self.slot(id).ok_or(Error::TooLarge { what: Quantity::Value, actual, limit })
     }
 
-    /// Returns the size of a slot of the kind that is needed.
+    /// Returns the size of a slot, which must have the given kind.
     fn of_kind(&self, id: SlotId, kind: SlotKind) -> Result<usize> {
         let slot = self.get(id)?;
         match slot.kind == kind {
@@ -405,7 +406,7 @@ impl ProgramBuilder {
         self.known_layer(layer).map(|layer| layer.spec.n_neurons().saturating_mul(layer.rows))
     }
 
-    /// Returns the size of the counts of a layer, which must be those of this slot.
+    /// Returns the size of the counts of a layer, which must match the slot.
     fn counts_of(&self, layer: usize, counts: SlotId) -> Result<usize> {
         let len = self.layer_outputs(layer)?;
         same(Quantity::Counts, len, self.of_kind(counts, SlotKind::Count)?)?;

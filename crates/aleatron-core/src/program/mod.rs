@@ -1,11 +1,11 @@
 //! Compiled networks: layers, and the inter-layer arithmetic between them, as a list of steps.
 //!
-//! A [`Program`] says what happens to one sample; samples are independent. Its [slots](Slot) are
-//! arrays of so many elements per sample, and every [`Step`] computes one slot from others: the
-//! counts of a layer, or one operation of the inter-layer arithmetic in f64 or in integers. A
-//! [backend](crate::Backend::prepare_program) that can keep all slots on its device runs a program
-//! from inputs to outputs without crossing the bus. [`plain`] runs steps one element at a time and
-//! is the reference of all of them; `docs/streams.md` defines each step.
+//! A [`Program`] defines the computation of one sample; samples are independent. Its [slots](Slot)
+//! are arrays with a fixed number of elements per sample, and every [`Step`] computes one slot from
+//! others: the counts of a layer, or one operation of the inter-layer arithmetic in f64 or in
+//! integers. A [backend](crate::Backend::prepare_program) that supports all slots on its device
+//! runs a program from inputs to outputs without crossing the bus. [`plain`] runs steps one element
+//! at a time and is their reference; `docs/streams.md` defines each step.
 //!
 //! ```
 //! use aleatron_core::arithmetic::{Activation, FloatStage};
@@ -80,14 +80,14 @@ pub struct Slot {
 /// A layer of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramLayer {
-    /// Everything but the weights that decides its counts.
+    /// Everything except the weights that determines its counts.
     pub spec: LayerSpec,
     /// Its weights.
     pub weights: Weights,
-    /// The rows of inputs that one sample sends through the layer: row `r` of sample `s` has the
-    /// streams of sample `s rows + r`.
+    /// The number of rows of inputs that one sample sends through the layer: row `r` of sample `s`
+    /// has the streams of sample `s rows + r`.
     pub rows: usize,
-    /// Whether its inputs may be negative. It changes no count, but half of the work of signed
+    /// Whether its inputs may be negative. Affects no count, but saves half of the work of signed
     /// streams.
     pub input_sign: InputSign,
 }
@@ -95,10 +95,10 @@ pub struct ProgramLayer {
 /// Whether the inputs of a layer may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InputSign {
-    /// They may be.
+    /// They may be negative.
     #[default]
     Any,
-    /// They are not: they are outputs of a rectifier, for example.
+    /// They are never negative, such as outputs of a rectifier.
     NonNegative,
 }
 
@@ -140,7 +140,8 @@ impl Program {
     /// Prepares the layers, one by one.
     ///
     /// # Errors
-    /// [`Error::InLayer`] with the first layer that cannot be prepared, and [`Error::Cancelled`].
+    /// Returns [`Error::InLayer`] with the first layer that cannot be prepared, and
+    /// [`Error::Cancelled`].
     pub fn prepare_layers<T>(
         &self,
         mut prepare: impl FnMut(&ProgramLayer) -> Result<T>,
@@ -163,8 +164,8 @@ impl Program {
     /// Returns one slot of this program.
     #[must_use]
     pub fn slot(&self, id: SlotId) -> Slot {
-        // Identifiers come from the builder of a program; one of another program may be past the
-        // end.
+        // Identifiers come from the builder of a program; one of another program may be out of
+        // range.
         self.slots.get(id.0).copied().unwrap_or(Slot { kind: SlotKind::Float, len: 0 })
     }
 
@@ -174,23 +175,23 @@ impl Program {
         &self.steps
     }
 
-    /// Returns the slots that a run is given, all of them [`SlotKind::Float`].
+    /// Returns the input slots, all of them [`SlotKind::Float`].
     #[must_use]
     pub fn inputs(&self) -> &[SlotId] {
         &self.inputs
     }
 
-    /// Returns the slots that a run usually returns. Every other slot can be asked for as well.
+    /// Returns the slots that a run usually returns. Every other slot can be requested as well.
     #[must_use]
     pub fn outputs(&self) -> &[SlotId] {
         &self.outputs
     }
 
-    /// Returns the error of samples that begin with sample `first` of a batch as one of the whole
-    /// batch.
+    /// Shifts the indices of an error in samples that begin with sample `first` of a batch to those
+    /// of the whole batch.
     #[must_use]
     pub fn shifted(&self, error: Error, first: usize) -> Error {
-        // Values are checked where floats become thresholds, and these have as many elements as the
+        // Values are checked when floats become thresholds, which have as many elements as the
         // floats.
         let step = self.steps.iter().find(|step| matches!(step.kind(), StepKind::Quantize { .. }));
         let len = step.map_or(0, |step| self.slot(step.input()).len);

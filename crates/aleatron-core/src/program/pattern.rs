@@ -3,7 +3,7 @@
 use crate::error::{Error, Quantity, Result};
 
 /// One constant for each element of a slot. The constants repeat after a period, and runs of equal
-/// ones are stored once.
+/// constants are stored once.
 ///
 /// ```
 /// use aleatron_core::program::Pattern;
@@ -31,7 +31,8 @@ impl<T> Pattern<T> {
     /// Creates the pattern of rows of `elements` elements, each row with its own constant.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no rows or rows without elements, [`Error::TooLarge`] past 2^32 rows.
+    /// Returns [`Error::Zero`] for no rows or rows without elements, [`Error::TooLarge`] above 2^32
+    /// rows.
     pub fn per_row(values: &[T], elements: usize) -> Result<Self>
     where
         T: Clone,
@@ -48,7 +49,8 @@ impl<T> Pattern<T> {
     /// Creates the pattern in which element `k` has the constant `table[keys[k]]`.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no elements, [`Error::TooLarge`] for a key past the end of the table.
+    /// Returns [`Error::Zero`] for no elements, [`Error::TooLarge`] for a key past the end of the
+    /// table.
     pub fn from_keys(keys: &[u32], table: Vec<T>) -> Result<Self> {
         if keys.is_empty() {
             return Err(Error::Zero(Quantity::Value));
@@ -72,7 +74,8 @@ impl<T> Pattern<T> {
     /// Creates the pattern of one constant per element.
     ///
     /// # Errors
-    /// [`Error::Zero`] for no elements, [`Error::TooLarge`] past 2^32 different neighbours.
+    /// Returns [`Error::Zero`] for no elements, [`Error::TooLarge`] above 2^32 different
+    /// neighbours.
     pub fn from_elements(elements: &[T]) -> Result<Self>
     where
         T: Clone + PartialEq,
@@ -117,7 +120,7 @@ impl<T> Pattern<T> {
         }
     }
 
-    /// Returns the runs of one period: how many consecutive elements have which constant.
+    /// Returns the runs of one period: the number of consecutive elements, and their constant.
     pub fn runs(&self) -> impl Iterator<Item = (usize, &T)> {
         self.runs.iter().map(|&(len, key)| (len, &self.table[key as usize]))
     }
@@ -133,10 +136,10 @@ impl<T> Pattern<T> {
         self.runs.iter().flat_map(|&(len, key)| std::iter::repeat_n(key, len))
     }
 
-    /// Returns the pattern with every constant converted by `convert`.
+    /// Converts every constant with `convert`.
     ///
     /// # Errors
-    /// The first error of `convert`.
+    /// Returns the first error of `convert`.
     pub fn try_map<U>(&self, convert: impl FnMut(&T) -> Result<U>) -> Result<Pattern<U>> {
         let table = self.table.iter().map(convert).collect::<Result<_>>()?;
         Ok(Pattern { period: self.period, runs: self.runs.clone(), table })
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn pattern_without_elements_or_past_its_table_is_refused() {
+    fn pattern_without_elements_or_with_key_out_of_range_is_rejected() {
         assert!(Pattern::<i64>::from_elements(&[]).is_err());
         assert!(Pattern::<i64>::per_row(&[], 3).is_err());
         assert!(Pattern::per_row(&[1], 0).is_err());

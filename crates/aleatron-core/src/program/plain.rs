@@ -1,4 +1,4 @@
-//! Steps of programs one element at a time: the definition in code, never optimized.
+//! Reference implementation of steps: one element at a time, never optimized.
 
 use super::{
     Bounds, Program, ProgramBatch, ProgramOutput, Sign, SlotData, SlotId, Step, StepKind,
@@ -10,11 +10,11 @@ use crate::polarity::Polarity;
 use crate::reference;
 use crate::threshold::NEGATIVE;
 
-/// Runs a program whose layers are counted by `counts_of`, which gets the index of the layer, the
-/// thresholds of its inputs and the index of the first row.
+/// Runs a program whose layers are counted by `counts_of`, which receives the index of the layer,
+/// the thresholds of its inputs and the index of the first row.
 ///
 /// # Errors
-/// As [`super::PreparedProgram::run`].
+/// As for [`super::PreparedProgram::run`].
 pub fn run(
     program: &Program,
     batch: &ProgramBatch<'_>,
@@ -30,14 +30,14 @@ pub fn run(
     for step in program.steps() {
         let inputs = step.inputs().iter().map(|id| data[id.index()].as_ref());
         let inputs: Vec<&SlotData> = inputs.collect::<Option<_>>().ok_or(MISSING)?;
-        let made = match (step.kind(), &inputs[..]) {
+        let computed = match (step.kind(), &inputs[..]) {
             (StepKind::Product { layer }, [SlotData::Words(thresholds)]) => {
                 let seed = batch.row_seed(program.layers()[*layer].rows, 0)?;
                 SlotData::Words(counts_of(*layer, thresholds, seed)?)
             }
             _ => run_step(program, step, &inputs, batch.n_samples, &mut saturated)?,
         };
-        data[step.output().index()] = Some(made);
+        data[step.output().index()] = Some(computed);
     }
     let slots = slots.iter().map(|id| data.get(id.index()).cloned().flatten().ok_or(MISSING));
     Ok(ProgramOutput { slots: slots.collect::<Result<_>>()?, saturated })
@@ -46,11 +46,11 @@ pub fn run(
 const MISSING: Error = Error::Internal { place: "program::plain::run" };
 
 /// Runs one step of the inter-layer arithmetic on the samples of its input slots and adds the
-/// inputs that saturated to the sums of their layers.
+/// saturated inputs to the sums of their layers.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] with the flat index of the first value outside its interval where that is
-/// checked, [`Error::Internal`] for inputs that are not those of the step.
+/// Returns [`Error::OutOfRange`] with the flat index of the first value outside its interval if the
+/// step checks it, [`Error::Internal`] for inputs that are not those of the step.
 pub fn run_step(
     program: &Program,
     step: &Step,
@@ -73,24 +73,24 @@ pub fn run_step(
         }
         (StepKind::Accumulate { layer, accumulator }, [SlotData::Words(counts)]) => {
             let spec = spec(*layer)?;
-            let held = |(k, &count): (usize, &u64)| {
+            let accumulated = |(k, &count): (usize, &u64)| {
                 reference::accumulate(accumulator, spec, neuron_and_row(spec, k).0, count)
             };
-            SlotData::Integer(counts.iter().enumerate().map(held).collect())
+            SlotData::Integer(counts.iter().enumerate().map(accumulated).collect())
         }
         (StepKind::Constant { op, constants }, [SlotData::Float(values)]) => {
-            let made = values
+            let computed = values
                 .iter()
                 .enumerate()
                 .map(|(k, &value)| op.apply(value, *constants.get(k % len)));
-            SlotData::Float(made.collect())
+            SlotData::Float(computed.collect())
         }
         (StepKind::Offset { sign, terms }, [SlotData::Integer(values)]) => {
-            let made = values
+            let computed = values
                 .iter()
                 .enumerate()
                 .map(|(k, &v)| signed(*sign, v).wrapping_add(*terms.get(k % len)));
-            SlotData::Integer(made.collect())
+            SlotData::Integer(computed.collect())
         }
         (StepKind::Clip(Bounds::Float(bounds)), [SlotData::Float(values)]) => {
             let limit = |(k, &value): (usize, &f64)| {
@@ -160,9 +160,9 @@ pub fn run_step(
             SlotData::Words(thresholds)
         }
         (StepKind::Restore { units }, [SlotData::Integer(values)]) => {
-            let made =
+            let computed =
                 values.iter().enumerate().map(|(k, &value)| value as f64 * units.get(k % len));
-            SlotData::Float(made.collect())
+            SlotData::Float(computed.collect())
         }
         _ => return Err(WRONG),
     })
@@ -183,8 +183,8 @@ const fn signed(sign: Sign, value: i64) -> i64 {
     }
 }
 
-/// Limits a scaled value to the interval of a polarity; whether it lay outside. NaN is always an
-/// error.
+/// Limits a scaled value to the interval of a polarity. Returns the value and whether it was
+/// outside. NaN is always an error.
 fn limited(index: usize, value: f64, polarity: Polarity, range: ValueRange) -> Result<(f64, bool)> {
     let [low, high] = polarity.interval();
     let slack = ValueRange::ROUNDING * (high - low);
@@ -208,14 +208,14 @@ fn gather(
         map: &[super::GatherIndex],
         n_samples: usize,
     ) -> Option<Vec<T>> {
-        let mut made = Vec::with_capacity(map.len() * n_samples);
+        let mut computed = Vec::with_capacity(map.len() * n_samples);
         for sample in 0..n_samples {
             for index in map {
                 let (values, len) = inputs.get(index.input as usize)?;
-                made.push(*values.get(sample * len + index.element as usize)?);
+                computed.push(*values.get(sample * len + index.element as usize)?);
             }
         }
-        Some(made)
+        Some(computed)
     }
     let lens = step.inputs().iter().map(|&id| program.slot(id).len);
     let floats: Option<Vec<(&[f64], usize)>> = inputs

@@ -1,12 +1,12 @@
-//! The largest magnitude that each integer of a program can have.
+//! The largest magnitude of each integer of a program.
 
 use super::{Bounds, Pattern, Program, SlotKind, Step, StepKind};
 use crate::arithmetic::{Accumulator, PoolKind, Requantizer, Rescaler};
 
 impl Program {
     /// Returns the largest magnitude of each slot of integers, 0 for other slots; `None` if an
-    /// integer on the way to one may reach `limit`, which is at most 2^62. A backend whose
-    /// numbers are exact below the limit can then compute every step with them.
+    /// intermediate integer may reach `limit`, which is at most 2^62. A backend whose numbers are
+    /// exact below the limit can then compute every step with them.
     #[must_use]
     pub fn magnitudes(&self, limit: u128) -> Option<Vec<u128>> {
         let mut found = vec![0; self.slots.len()];
@@ -25,7 +25,7 @@ impl Program {
 
 impl Requantizer {
     /// Returns the magnitude to which values can be limited before they are multiplied without
-    /// changing a threshold: the lesser of `largest` and the least one from which on every
+    /// changing a threshold: the lesser of `largest` and the least magnitude from which on every
     /// value saturates. `None` if its product with the multiplier may reach `limit`.
     #[must_use]
     pub fn reach(&self, largest: u128, limit: u128) -> Option<u128> {
@@ -51,12 +51,12 @@ fn magnitude(program: &Program, step: &Step, found: &[u128], limit: u128) -> Opt
             if 2 * most >= limit || accumulator.interval()[1] as u128 >= limit {
                 return None;
             }
-            held(accumulator)
+            accumulated(accumulator)
         }
         StepKind::Offset { terms, .. } => input(0) + largest(terms, |term| term.unsigned_abs()),
         StepKind::Clip(Bounds::Integer(bounds)) => {
             let exact = i64::try_from(limit).ok()?;
-            // Bounds beyond all values limit nothing, unless they are beyond on the wrong side.
+            // Bounds beyond all values limit nothing, unless they are on the wrong side.
             if bounds.table().iter().any(|&[low, high]| low >= exact || high <= -exact) {
                 return None;
             }
@@ -96,7 +96,7 @@ fn rescaled(rescaler: &Rescaler, magnitude: u128, limit: u128) -> Option<u128> {
     (product < limit).then(|| (product >> rescaler.shift()) + 1)
 }
 
-fn held(accumulator: &Accumulator) -> u128 {
+fn accumulated(accumulator: &Accumulator) -> u128 {
     accumulator.bounds().iter().map(|end| u128::from(end.unsigned_abs())).max().unwrap_or(0)
 }
 

@@ -1,4 +1,4 @@
-//! Running a program on a backend.
+//! Execution of programs on a backend.
 
 use super::{Program, SlotId, SlotKind};
 use crate::cancel::Cancel;
@@ -7,15 +7,15 @@ use crate::layer::SampleSeed;
 use std::fmt;
 use std::time::Duration;
 
-/// A program on a backend: its layers hold their encoded weights.
+/// A program on a backend, whose layers hold their encoded weights.
 pub trait PreparedProgram: fmt::Debug + Send + Sync {
-    /// Runs a batch of samples and returns the slots asked for.
+    /// Runs a batch of samples and returns the requested slots.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for inputs of the wrong size, [`Error::OutOfRange`] with the flat index
-    /// of the first value outside the interval of its layer where that is checked,
-    /// [`Error::TooLarge`] past 2^32 rows, [`Error::Memory`] if the slots do not fit,
-    /// [`Error::Cancelled`], and faults of [`Error::Backend`].
+    /// Returns [`Error::Mismatch`] for inputs of the wrong size, [`Error::OutOfRange`] with the
+    /// flat index of the first value outside the interval of its layer if it is checked,
+    /// [`Error::TooLarge`] above 2^32 rows, [`Error::Memory`] if the slots do not fit,
+    /// [`Error::Cancelled`], and [`Error::Backend`].
     fn run(
         &self,
         batch: &ProgramBatch<'_>,
@@ -27,7 +27,7 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
     /// launches; empty for a backend without kernels.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// As for [`Self::run`].
     fn profile(
         &self,
         batch: &ProgramBatch<'_>,
@@ -42,12 +42,11 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the name of the backend that a batch of `n_samples` runs on; `None` if that has yet
-    /// to be measured.
+    /// Returns the name of the backend that runs a batch of `n_samples`; `None` before it has been
+    /// measured.
     fn backend_for(&self, n_samples: usize) -> Option<String>;
 
-    /// Returns what a user should know about how the program runs, such as a device that could not
-    /// be used.
+    /// Returns notes for the user, such as a device that could not be used.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -58,9 +57,9 @@ pub trait PreparedProgram: fmt::Debug + Send + Sync {
 pub struct KernelTime {
     /// Its name.
     pub name: String,
-    /// Its launches.
+    /// The number of launches.
     pub launches: u32,
-    /// The time of all launches.
+    /// The total time of all launches.
     pub time: Duration,
     /// The bytes that all launches must read and write at least.
     pub bytes: u64,
@@ -69,14 +68,14 @@ pub struct KernelTime {
 /// Samples for a program.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramBatch<'a> {
-    /// For each input of the program its elements, row-major of samples by elements.
+    /// The elements of each input of the program, row-major of samples by elements.
     pub inputs: &'a [&'a [f64]],
     /// The number of samples.
     pub n_samples: usize,
     /// The seed of Bernoulli input streams, and the global index of the first sample.
     pub seed: SampleSeed,
-    /// The samples of the data that a sample of the program stands for: 1, unless samples depend
-    /// on each other and run as one.
+    /// The number of samples of the data per sample of the program: 1, unless samples depend on
+    /// each other and run together.
     pub group: usize,
 }
 
@@ -84,8 +83,8 @@ impl<'a> ProgramBatch<'a> {
     /// Checks that every input has whole samples and that all rows can be numbered.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for inputs of the wrong number or size, [`Error::TooLarge`] past 2^32
-    /// rows.
+    /// Returns [`Error::Mismatch`] for inputs of the wrong number or size, [`Error::TooLarge`]
+    /// above 2^32 rows.
     pub fn check(&self, program: &Program) -> Result<()> {
         let (expected, actual) = (program.inputs().len(), self.inputs.len());
         if expected != actual {
@@ -111,7 +110,7 @@ impl<'a> ProgramBatch<'a> {
     /// per sample.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past 2^32 rows.
+    /// Returns [`Error::TooLarge`] above 2^32 rows.
     pub fn row_seed(&self, rows: usize, sample: usize) -> Result<SampleSeed> {
         let first = u128::from(self.seed.first_sample) + sample as u128 * self.group as u128;
         let row = first.saturating_mul(rows as u128) / self.group.max(1) as u128;
@@ -123,11 +122,10 @@ impl<'a> ProgramBatch<'a> {
         }
     }
 
-    /// Returns samples `start..end` as a batch of their own over `inputs`, which [`Self::samples`]
-    /// returns.
+    /// Returns samples `start..end` as a batch over `inputs`, which [`Self::samples`] returns.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past 2^32 samples.
+    /// Returns [`Error::TooLarge`] above 2^32 samples.
     pub fn part<'b>(
         &self,
         inputs: &'b [&'b [f64]],
@@ -142,7 +140,7 @@ impl<'a> ProgramBatch<'a> {
     /// end.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the range is out of bounds.
+    /// Returns [`Error::TooLarge`] if the range is out of bounds.
     pub fn samples(&self, start: usize, end: usize) -> Result<Vec<&'a [f64]>> {
         self.inputs
             .iter()
@@ -199,7 +197,7 @@ impl SlotData {
     /// Appends elements of the same kind.
     ///
     /// # Errors
-    /// [`Error::Internal`] for elements of another kind.
+    /// Returns [`Error::Internal`] for elements of another kind.
     pub fn append(&mut self, more: Self) -> Result<()> {
         match (self, more) {
             (Self::Float(all), Self::Float(more)) => all.extend(more),
@@ -213,7 +211,7 @@ impl SlotData {
     /// Returns values in f64.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a slot of another kind.
+    /// Returns [`Error::Internal`] for a slot of another kind.
     pub fn into_floats(self) -> Result<Vec<f64>> {
         match self {
             Self::Float(values) => Ok(values),
@@ -224,7 +222,7 @@ impl SlotData {
     /// Returns thresholds or counts.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a slot of another kind.
+    /// Returns [`Error::Internal`] for a slot of another kind.
     pub fn into_words(self) -> Result<Vec<u64>> {
         match self {
             Self::Words(words) => Ok(words),
@@ -247,9 +245,8 @@ impl SlotData {
 /// The result of running a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramOutput {
-    /// The slots asked for, in their order.
+    /// The requested slots, in their order.
     pub slots: Vec<SlotData>,
-    /// For each layer, the number of inputs that lay outside the interval of its streams and
-    /// saturated.
+    /// For each layer, the number of inputs outside the interval of its streams, which saturated.
     pub saturated: Vec<u64>,
 }

@@ -19,19 +19,19 @@ impl Step {
         &self.kind
     }
 
-    /// Returns the slots it reads.
+    /// Returns the slots that the step reads.
     #[must_use]
     pub fn inputs(&self) -> &[SlotId] {
         &self.inputs
     }
 
-    /// Returns the first slot it reads; every step has one.
+    /// Returns the first slot that the step reads; every step has one.
     #[must_use]
     pub fn input(&self) -> SlotId {
         self.inputs[0]
     }
 
-    /// Returns the slot it computes.
+    /// Returns the slot that the step computes.
     #[must_use]
     pub const fn output(&self) -> SlotId {
         self.output
@@ -50,14 +50,14 @@ pub enum StepKind {
     },
     /// Counts to floats: `s / L * scale + bias`, then the activation.
     Decode {
-        /// The layer whose counts these are.
+        /// The layer of the counts.
         layer: usize,
         /// Scales, biases and activation.
         stage: FloatStage,
     },
     /// Counts to integers: adds the bias, saturates and applies the activation.
     Accumulate {
-        /// The layer whose counts these are.
+        /// The layer of the counts.
         layer: usize,
         /// The accumulator.
         accumulator: Accumulator,
@@ -91,8 +91,8 @@ pub enum StepKind {
     Combine {
         /// The sign of the second slot.
         sign: Sign,
-        /// For integers in different units: what brings each operand of an element to the finer
-        /// unit.
+        /// For integers in different units: the rescalers of each operand of an element to the
+        /// finer unit.
         rescale: Option<Pattern<[Option<Rescaler>; 2]>>,
     },
     /// Floats to thresholds: divides by a scale, limits to the interval of the polarity and rounds
@@ -102,10 +102,10 @@ pub enum StepKind {
         layer: usize,
         /// The value that becomes 1.
         scale: f64,
-        /// The width of the comparator; thresholds have zeros for the bits that the generator has
-        /// beyond it.
+        /// The width of the comparator; the bits of the generator beyond it are zeros in
+        /// thresholds.
         comparator: Width,
-        /// What happens to values outside the interval.
+        /// The treatment of values outside the interval.
         range: ValueRange,
     },
     /// Integers to thresholds: multiplies, shifts right and saturates.
@@ -117,7 +117,7 @@ pub enum StepKind {
     },
     /// Integers to floats: multiplies each element by its unit.
     Restore {
-        /// The value that 1 stands for.
+        /// The value of 1.
         units: Pattern<f64>,
     },
 }
@@ -182,12 +182,12 @@ pub enum Sign {
     Minus,
 }
 
-/// Least and greatest values of elements.
+/// Lower and upper bounds of elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bounds {
-    /// Of floats; an infinity bounds nothing.
+    /// Bounds of floats; an infinity bounds nothing.
     Float(Pattern<[f64; 2]>),
-    /// Of integers; the ends of i64 bound nothing.
+    /// Bounds of integers; the ends of i64 bound nothing.
     Integer(Pattern<[i64; 2]>),
 }
 
@@ -200,18 +200,18 @@ pub struct GatherIndex {
     pub element: u32,
 }
 
-/// What happens to values outside the interval that streams can encode.
+/// The treatment of values outside the interval that streams can encode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ValueRange {
-    /// They are an error, except for a rounding error of 1e-5 of the interval.
+    /// Values outside are an error, except for a rounding error of 1e-5 of the interval.
     #[default]
     Check,
-    /// They saturate and are counted.
+    /// Values outside saturate and are counted.
     Saturate,
 }
 
 impl ValueRange {
-    /// The rounding error that [`Self::Check`] permits, as a fraction of the interval: values
-    /// written with six digits are off by as much.
+    /// The rounding error that [`Self::Check`] permits, as a fraction of the interval: the error of
+    /// values written with six digits.
     pub const ROUNDING: f64 = 1e-5;
 }

@@ -1,5 +1,4 @@
-//! The binary side between layers: known answers, the plain reference, calibration, and bad
-//! parameters.
+//! Inter-layer arithmetic: known answers, the reference, calibration, and invalid parameters.
 
 use aleatron_core::arithmetic::{
     Accumulator, Activation, Arithmetic, FloatStage, IntegerActivation, Requantizer, saturate,
@@ -29,7 +28,7 @@ fn activation(text: &str) -> IntegerActivation {
 }
 
 #[test]
-fn known_answers() {
+fn integer_arithmetic_has_known_answers() {
     let mut kinds = [0, 0];
     for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
         let (question, answer) = line.split_once(" = ").unwrap();
@@ -40,13 +39,17 @@ fn known_answers() {
                 kinds[0] += 1;
                 let spec =
                     spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
-                let held =
+                let accumulator =
                     Accumulator::new(number(4) as u32, vec![number(5)], activation(fields[6]))
                         .unwrap();
                 let count = fields[7].parse().unwrap();
                 let expected = answer.parse().unwrap();
-                assert_eq!(reference::accumulate(&held, &spec, 0, count), expected, "{line}");
-                assert_eq!(held.values(&spec, &[count]).unwrap(), [expected], "{line}");
+                assert_eq!(
+                    reference::accumulate(&accumulator, &spec, 0, count),
+                    expected,
+                    "{line}"
+                );
+                assert_eq!(accumulator.values(&spec, &[count]).unwrap(), [expected], "{line}");
             }
             "requantize" => {
                 kinds[1] += 1;
@@ -66,7 +69,7 @@ fn known_answers() {
 }
 
 #[test]
-fn known_answers_with_fractions() {
+fn arithmetic_with_fraction_bits_has_known_answers() {
     let mut kinds = [0, 0];
     for line in FRACTIONS.lines().filter(|line| !line.starts_with('#')) {
         let (question, answer) = line.split_once(" = ").unwrap();
@@ -79,12 +82,16 @@ fn known_answers_with_fractions() {
                 kinds[0] += 1;
                 let spec =
                     spec(number(2) as usize, 1, number(3) as usize, fields[1].parse().unwrap());
-                let held =
+                let accumulator =
                     Accumulator::new(number(4) as u32, vec![number(6)], activation(fields[7]));
-                let held = held.unwrap().with_fraction(number(5) as u32).unwrap();
+                let accumulator = accumulator.unwrap().with_fraction(number(5) as u32).unwrap();
                 let count = number(8) as u64;
-                assert_eq!(reference::accumulate(&held, &spec, 0, count), answers[0], "{line}");
-                assert_eq!(held.values(&spec, &[count]).unwrap(), answers, "{line}");
+                assert_eq!(
+                    reference::accumulate(&accumulator, &spec, 0, count),
+                    answers[0],
+                    "{line}"
+                );
+                assert_eq!(accumulator.values(&spec, &[count]).unwrap(), answers, "{line}");
             }
             "calibrate" => {
                 kinds[1] += 1;
@@ -92,17 +99,22 @@ fn known_answers_with_fractions() {
                 let (scale, bias, fraction) = (real(3), vec![real(4)], number(5) as u32);
                 let stage =
                     FloatStage { scales: vec![scale], bias, activation: Activation::Identity };
-                let held = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
-                let constants = [held.fraction().into(), held.width().into(), held.bias()[0]];
+                let accumulator = Accumulator::calibrated(&spec, &stage, fraction).unwrap();
+                let constants = [
+                    accumulator.fraction().into(),
+                    accumulator.width().into(),
+                    accumulator.bias()[0],
+                ];
                 assert_eq!(constants, answers[..3], "{line}");
-                let (unit, width) = (held.unit(spec.length(), scale), Width::new(16).unwrap());
+                let (unit, width) =
+                    (accumulator.unit(spec.length(), scale), Width::new(16).unwrap());
                 let next =
                     Requantizer::of_unit(unit, real(6), 16, width, Polarity::Unipolar).unwrap();
                 let constants =
                     [next.multiplier() as i64, next.multiplier_width().into(), next.shift().into()];
                 assert_eq!(constants, answers[3..6], "{line}");
-                let held = held.values(&spec, &[number(7) as u64]).unwrap();
-                assert_eq!(next.threshold(held[0]) as i64, answers[6], "{line}");
+                let sums = accumulator.values(&spec, &[number(7) as u64]).unwrap();
+                assert_eq!(next.threshold(sums[0]) as i64, answers[6], "{line}");
             }
             other => panic!("{other}"),
         }
@@ -116,7 +128,7 @@ fn polarities() -> impl Strategy<Value = Polarity> {
 
 proptest! {
     #[test]
-    fn the_reference_agrees(
+    fn arithmetic_matches_reference(
         width in 2u32..=63, bits in 1u32..=62, shift in 0u32..=125, v in 1u32..=32, polarity in polarities(),
         multiplier: u64, value: i64, bias: i64, share in 0.0f64..=1.0, kind in 0usize..3,
         fraction in 0u32..=32,
@@ -136,19 +148,20 @@ proptest! {
         }
         let clamp = IntegerActivation::Clamp { low: value.min(bias >> (64 - width)), high: value };
         let activation = [IntegerActivation::Identity, IntegerActivation::Relu, clamp][kind];
-        let held = Accumulator::new(width, vec![bias >> (64 - width); 2], activation).unwrap();
-        let held = held.with_fraction(fraction).unwrap();
+        let accumulator = Accumulator::new(width, vec![bias >> (64 - width); 2], activation).unwrap();
+        let accumulator = accumulator.with_fraction(fraction).unwrap();
         let spec = spec(7, 2, 100, polarity);
         let most = spec.max_count() as u64;
         let count = (share * most as f64) as u64;
         let counts = [count, most - count];
-        let plain: Vec<i64> = (0..2).map(|j| reference::accumulate(&held, &spec, j, counts[j])).collect();
-        prop_assert_eq!(held.values(&spec, &counts).unwrap(), plain);
+        let plain: Vec<i64> = (0..2).map(|j| reference::accumulate(&accumulator, &spec, j, counts[j])).collect();
+        prop_assert_eq!(accumulator.values(&spec, &counts).unwrap(), plain);
     }
 
-    /// A calibrated integer side is the float side, but for the rounding of its multiplier, bias and threshold.
+    /// Calibrated integer arithmetic equals floating point, up to the rounding of its multiplier,
+    /// bias and threshold.
     #[test]
-    fn calibration_keeps_the_values(
+    fn calibrated_integers_match_floating_point(
         scale in 0.01f64..100.0, next_scale in 0.01f64..100.0, bias in -50.0f64..50.0,
         length in prop::sample::select(vec![8usize, 64, 1000, 1 << 16]), share in 0.0f64..=1.0,
         polarity in polarities(), relu: bool, fraction in 0u32..=12,
@@ -165,10 +178,10 @@ proptest! {
             prop_assert_eq!(requantizer, whole);
         }
         let count = (share * spec.max_count() as f64) as u64;
-        let held = accumulator.values(&spec, &[count]).unwrap();
+        let sums = accumulator.values(&spec, &[count]).unwrap();
         let [low, high] = accumulator.interval();
-        prop_assert!(held[0] > low && held[0] < high, "saturated");
-        let threshold = requantizer.threshold(held[0]);
+        prop_assert!(sums[0] > low && sums[0] < high, "saturated");
+        let threshold = requantizer.threshold(sums[0]);
         let sign = if threshold & NEGATIVE == 0 { 1.0 } else { -1.0 };
         let mut value = stage.outputs(&spec, &[count]);
         let saturated = saturate(&mut value, next_scale, polarity);
@@ -188,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn bad_parameters_are_errors() {
+fn invalid_parameters_are_errors() {
     let identity = IntegerActivation::Identity;
     let too_narrow = Accumulator::new(1, vec![], identity).unwrap_err();
     assert!(matches!(
@@ -208,13 +221,13 @@ fn bad_parameters_are_errors() {
         matches!(bounds, Error::OutOfRange { what: Quantity::Bound, index: 1, .. }),
         "{bounds}"
     );
-    let held = Accumulator::new(8, vec![], identity).unwrap();
-    let fine = held.clone().with_fraction(33).unwrap_err();
+    let accumulator = Accumulator::new(8, vec![], identity).unwrap();
+    let fine = accumulator.clone().with_fraction(33).unwrap_err();
     assert!(matches!(
         fine,
         Error::TooLarge { what: Quantity::FractionBits, actual: 33, limit: 32 }
     ));
-    assert_eq!(held.with_fraction(32).unwrap().fraction(), 32);
+    assert_eq!(accumulator.with_fraction(32).unwrap().fraction(), 32);
     let one = |multiplier, bits, shift| {
         Requantizer::new(multiplier, bits, shift, Width::EIGHT, Polarity::Unipolar).unwrap_err()
     };
@@ -254,7 +267,7 @@ fn bad_parameters_are_errors() {
 }
 
 #[test]
-fn names_are_read_and_written() {
+fn arithmetic_names_round_trip_through_text() {
     for arithmetic in Arithmetic::ALL {
         assert_eq!(arithmetic.to_string().parse::<Arithmetic>().unwrap(), arithmetic);
     }

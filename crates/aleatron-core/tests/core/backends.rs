@@ -1,5 +1,5 @@
-//! The suite as it is run on backends: one that counts plainly passes all of it, and one that is
-//! wrong in any way is found out.
+//! The conformance suite on backends: the reference passes, and every kind of wrong backend is
+//! detected.
 
 use aleatron_core::backend::{
     Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement,
@@ -19,31 +19,31 @@ use aleatron_core::{
 };
 use std::sync::{Arc, Mutex};
 
-/// What a backend does wrong.
+/// The defect of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Nothing,
-    /// One too many in the first count of inputs given like this.
+    /// The first count is too large by one, for this form of inputs.
     Values,
     Thresholds,
     Streams,
-    /// No code for layers.
+    /// Layers are unsupported.
     Unsupported,
-    /// No code for streams that are encoded.
+    /// Encoded streams are unsupported.
     NoStreams,
-    /// An error of another kind.
+    /// All calls fail with another error.
     Broken,
-    /// The same for streams that are encoded.
+    /// Calls with encoded streams fail with another error.
     BrokenStreams,
-    /// One too many in the first word of the first slot of a program.
+    /// The first word of the first slot of a program is too large by one.
     Program,
-    /// The same, if the outputs of the program alone are asked for.
+    /// As `Program`, but only if just the outputs of the program are requested.
     ProgramOutputs,
-    /// No code for programs.
+    /// Programs are unsupported.
     NoSteps,
 }
 
-/// The reference as a backend, with what it was asked to prepare.
+/// The reference as a backend, which records the options of its preparations.
 #[derive(Debug)]
 struct Plain(Fault, Mutex<Vec<(CountMethod, usize)>>);
 
@@ -61,7 +61,7 @@ struct PlainLayer {
     fault: Fault,
 }
 
-/// Which thresholds are those of negative numbers; only signed layers have such.
+/// Returns which thresholds are negative; only those of signed layers can be.
 fn negative(spec: &LayerSpec, thresholds: &[u64]) -> Vec<bool> {
     match spec.polarity() {
         Polarity::Signed => thresholds.iter().map(|threshold| threshold & NEGATIVE != 0).collect(),
@@ -182,7 +182,7 @@ impl PreparedLayer for PlainLayer {
     }
 }
 
-/// Small cases of layers and networks, with their answers.
+/// Returns small cases of layers and networks, with their answers.
 fn cases() -> Vec<(Case, Vec<u64>)> {
     let is_small = |case: &Case| match case {
         Case::Layer(layer) => {
@@ -197,7 +197,7 @@ fn cases() -> Vec<(Case, Vec<u64>)> {
 }
 
 #[test]
-fn a_plain_backend_passes_and_a_wrong_one_does_not() {
+fn suite_accepts_reference_and_detects_each_defect() {
     let cases = cases();
     for operation in [
         Operation::Dense,
@@ -221,7 +221,7 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
         assert!(run(Fault::Unsupported).is_none());
         assert_eq!(run(Fault::Broken), Some(Err(Error::Cancelled)));
         match case {
-            // Layers of programs get thresholds.
+            // Layers of programs receive thresholds.
             Case::Network(_) | Case::Program(_) => {
                 for fault in [Fault::Values, Fault::Streams] {
                     assert_eq!(run(fault).unwrap().as_ref(), Ok(expected));
@@ -248,9 +248,9 @@ fn a_plain_backend_passes_and_a_wrong_one_does_not() {
     }
 }
 
-/// Cases say how to count; batches of 64 are enough for all of them.
+/// Cases specify the count method; batches of 64 are enough for all of them.
 #[test]
-fn layers_are_prepared_as_their_case_says() {
+fn layers_are_prepared_with_options_of_their_case() {
     let mut methods = Vec::new();
     for (case, _) in cases() {
         if let Case::Layer(layer) = &case {
@@ -267,9 +267,9 @@ fn layers_are_prepared_as_their_case_says() {
     );
 }
 
-/// Layers alone run on backends.
+/// Backends run only cases of layers and networks.
 #[test]
-fn other_cases_are_not_for_backends() {
+fn cases_without_layers_are_not_run_on_backends() {
     let others = suite::fixed()
         .unwrap()
         .into_iter()
@@ -284,7 +284,7 @@ fn other_cases_are_not_for_backends() {
 }
 
 #[test]
-fn samples_of_cases_are_whole() {
+fn samples_of_cases_are_complete() {
     for (case, answer) in cases() {
         if let Case::Layer(layer) = case {
             assert_eq!(layer.n_samples() * layer.spec.n_neurons(), answer.len());
@@ -298,9 +298,9 @@ fn samples_of_cases_are_whole() {
     }
 }
 
-/// A backend may have no code for one way of giving inputs; any other error is its answer.
+/// A backend may lack one form of inputs; any other error is its answer.
 #[test]
-fn errors_of_one_way_are_those_of_the_case() {
+fn unsupported_input_form_is_skipped_and_other_errors_are_answers() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
     let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
     let (weights, inputs) = (vec![1 << 31; 6], vec![1 << 30; 3]);
@@ -311,9 +311,9 @@ fn errors_of_one_way_are_those_of_the_case() {
     assert_eq!(run(Fault::BrokenStreams), Err(Error::Cancelled));
 }
 
-/// Layers by default are not lost, have nothing to tell, and read no memory of devices.
+/// By default, layers are not lost, have no notes, and do not support device arrays.
 #[test]
-fn layers_are_well_by_default() {
+fn default_layer_methods_report_no_loss_notes_or_device_arrays() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 1 });
     let spec = LayerSpec::dense(3, 2, length, Polarity::Unipolar, encoding).unwrap();
     let weights = Weights::random(&spec, 1).unwrap();
@@ -334,7 +334,7 @@ fn layers_are_well_by_default() {
 }
 
 #[test]
-fn traces_are_spikes_then_potentials() {
+fn trace_words_are_spikes_then_potentials() {
     let trace = LifTrace { spikes: vec![0, 1], voltages: vec![-1, 5] };
     assert_eq!(trace_words(&trace), [0, 1, 0xffff, 5]);
 }

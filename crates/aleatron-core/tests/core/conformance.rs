@@ -1,5 +1,5 @@
-//! The fixed suite itself: its cases are valid, none is empty, and the answers of the reference
-//! have the known hashes.
+//! The fixed suite: its cases are valid, no answer is empty, and the answers of the reference have
+//! the known hashes.
 
 use aleatron_core::arithmetic::Accumulator;
 use aleatron_core::backend::CountMethod;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 const TEXT: &str = include_str!("../../golden/verify.kat");
 
-/// Every case with the plain answer.
+/// Returns every case with the answer of the reference.
 fn answers() -> &'static [(Case, Vec<u64>)] {
     static ANSWERS: OnceLock<Vec<(Case, Vec<u64>)>> = OnceLock::new();
     ANSWERS.get_or_init(|| {
@@ -35,18 +35,18 @@ fn answers_have_the_known_hashes() {
     };
     let first: Vec<&[u64]> =
         answers.iter().take(suite::FIRST_CASES).map(|(_, answer)| &answer[..]).collect();
-    let mut made = vec![line("first", &first)];
-    made.extend(Operation::ALL.map(|operation| line(operation.name(), &of(operation))));
+    let mut computed = vec![line("first", &first)];
+    computed.extend(Operation::ALL.map(|operation| line(operation.name(), &of(operation))));
     let known: Vec<&str> = TEXT.lines().filter(|line| !line.starts_with('#')).collect();
-    assert_eq!(made, known);
+    assert_eq!(computed, known);
 }
 
 #[test]
-fn no_answer_is_empty_or_the_same_throughout() {
+fn answers_are_neither_empty_nor_constant() {
     for (case, answer) in answers() {
         assert!(!answer.is_empty(), "{case:?}");
     }
-    // A suite whose answers were all alike would hash, too.
+    // A suite whose answers are all alike would also have a hash.
     for operation in Operation::ALL {
         let of = || answers().iter().filter(|(case, _)| case.operation() == operation);
         let distinct: BTreeSet<&Vec<u64>> = of().map(|(_, answer)| answer).collect();
@@ -59,10 +59,10 @@ fn no_answer_is_empty_or_the_same_throughout() {
     }
 }
 
-/// What no answer shows: convolutions are counted in both ways, and networks have accumulators wide
-/// enough and others.
+/// Checks properties that no answer shows: both count methods occur for convolutions, and networks
+/// have wide and narrow accumulators.
 #[test]
-fn cases_are_of_every_kind() {
+fn suite_covers_methods_and_saturating_accumulators() {
     let (mut methods, mut accumulators) = ([0; 2], [0; 2]);
     for case in suite::fixed().unwrap() {
         match case {

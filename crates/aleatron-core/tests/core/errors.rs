@@ -1,4 +1,4 @@
-//! Every way to call the core wrongly is an error that says what, where and how much; none of them
+//! Every invalid call of the core is an error with the quantity, the index and the value; none
 //! panics.
 
 use aleatron_core::generator::{Lfsr, Sequence, Sobol};
@@ -17,14 +17,14 @@ fn length(bits: usize) -> Length {
     Length::new(bits).unwrap()
 }
 
-/// Errors are compared bit for bit, NaN included, by what they print.
+/// Compares errors by their text, so that NaN equals NaN.
 fn same(actual: &Error, expected: &Error) -> bool {
     actual.to_string() == expected.to_string()
         && std::mem::discriminant(actual) == std::mem::discriminant(expected)
 }
 
 #[test]
-fn lengths() {
+fn invalid_lengths_are_errors() {
     assert_eq!(Length::new(0), Err(Error::Zero(Quantity::Length)));
     let limit = 1 << 34;
     assert_eq!(Length::new(limit).unwrap().bits(), limit);
@@ -39,7 +39,7 @@ fn lengths() {
 }
 
 #[test]
-fn layer_indices() {
+fn invalid_layer_indices_are_errors() {
     let limit = (1 << 28) - 1;
     assert_eq!(LayerIndex::new(limit).unwrap().get(), limit as u32);
     for actual in [limit + 1, 1 << 32, usize::MAX] {
@@ -50,7 +50,7 @@ fn layer_indices() {
 }
 
 #[test]
-fn probabilities() {
+fn invalid_probabilities_are_errors() {
     for p in [0.0, -0.0, 1.0, f64::MIN_POSITIVE, 1.0 - f64::EPSILON] {
         assert!(Threshold::from_probability(p).is_ok(), "{p}");
     }
@@ -62,7 +62,7 @@ fn probabilities() {
 }
 
 #[test]
-fn values_name_the_first_index_at_fault() {
+fn value_errors_have_the_first_invalid_index() {
     for value in NOT_PROBABILITIES {
         let what = Quantity::Weight;
         let expected = Error::OutOfRange { what, index: 2, value, low: 0.0, high: 1.0 };
@@ -88,14 +88,14 @@ fn values_name_the_first_index_at_fault() {
 }
 
 #[test]
-fn streams() {
+fn invalid_stream_words_are_errors() {
     assert_eq!(BitStream::from_bits(&[]), Err(Error::Zero(Quantity::Length)));
     let (what, bits) = (Quantity::Words, length(65));
     for words in [vec![], vec![0], vec![0; 3]] {
         let error = Error::Mismatch { what, expected: 2, actual: words.len() };
         assert_eq!(BitStream::from_words(words, bits), Err(error));
     }
-    // The first bit past the length, and the last of the word.
+    // The first bit beyond the length, and the last of the word.
     for dirty in [2, 1 << 63] {
         let error = Error::DirtyTail { stream: 0, length: 65 };
         assert_eq!(BitStream::from_words(vec![u64::MAX, dirty], bits), Err(error));
@@ -106,7 +106,7 @@ fn streams() {
 }
 
 #[test]
-fn matrices() {
+fn invalid_matrix_words_are_errors() {
     let bits = length(70);
     let mismatch = |rows, actual, expected| {
         let error = Error::Mismatch { what: Quantity::Words, expected, actual };
@@ -128,9 +128,9 @@ fn matrices() {
     assert_eq!(StreamMatrix::zeros(0, bits).unwrap().stream(0), None);
 }
 
-/// Nothing here may take the memory it asks for, so each is more than any machine has.
+/// Each size exceeds any machine, so that nothing is allocated.
 #[test]
-fn what_cannot_fit_is_refused_with_its_bytes() {
+fn allocations_that_cannot_fit_are_errors_with_their_bytes() {
     let refused = |result: Result<StreamMatrix, Error>, expected: u128| {
         let Error::Memory { what: Quantity::Streams, bytes, .. } = result.unwrap_err() else {
             unreachable!("no other error is possible here")
@@ -162,7 +162,7 @@ fn what_cannot_fit_is_refused_with_its_bytes() {
 }
 
 #[test]
-fn gates_need_one_length() {
+fn gates_of_different_lengths_are_errors() {
     let (a, b) = (BitStream::zeros(length(64)), BitStream::zeros(length(65)));
     let error = |expected, actual| Error::Mismatch { what: Quantity::Length, expected, actual };
     for gate in gates::Gate::ALL {
@@ -177,7 +177,7 @@ fn gates_need_one_length() {
 }
 
 #[test]
-fn shapes() {
+fn invalid_shapes_are_errors() {
     let shape = |n, m| DenseShape::new(n, m, length(64), Polarity::Unipolar);
     assert_eq!(shape(0, 1), Err(Error::Zero(Quantity::Inputs)));
     assert_eq!(shape(1, 0), Err(Error::Zero(Quantity::Neurons)));
@@ -196,7 +196,7 @@ fn shapes() {
 }
 
 #[test]
-fn connections() {
+fn invalid_connections_are_errors() {
     let rows = |rows: &[&[usize]], n| {
         Connections::from_rows(rows.iter().map(|row| row.iter().copied()), n)
     };
@@ -224,7 +224,7 @@ fn connections() {
 }
 
 #[test]
-fn fixed_point_neurons() {
+fn invalid_fixed_point_neurons_are_errors() {
     let what = Quantity::DataWidth;
     assert_eq!(LifParams::new(0, 8), Err(Error::TooSmall { what, actual: 0, limit: 1 }));
     for actual in [17, 64, u32::MAX] {
@@ -241,7 +241,7 @@ fn fixed_point_neurons() {
 }
 
 #[test]
-fn float_neurons() {
+fn invalid_float_neurons_and_steps_are_errors() {
     let default = LifLayerParams::default();
     assert_eq!(LifLayer::new(0, default), Err(Error::Zero(Quantity::Neurons)));
     for (index, params) in [
@@ -267,7 +267,7 @@ fn float_neurons() {
     let mut fails = |currents: &[f32], noise: Option<&[f32]>, spikes: usize, expected: &Error| {
         let error = layer.step(currents, noise, &mut vec![7.0; spikes]).unwrap_err();
         assert!(same(&error, expected), "{error}");
-        assert_eq!(layer, before, "no potential may have moved");
+        assert_eq!(layer, before, "an error must not change potentials");
     };
     let mismatch = |what, actual| Error::Mismatch { what, expected: 2, actual };
     fails(&[0.0], None, 2, &mismatch(Quantity::Currents, 1));
@@ -279,12 +279,12 @@ fn float_neurons() {
         |index, value| Error::OutOfRange { what: Quantity::Value, index, value, low, high };
     fails(&[0.0, f32::NAN], None, 2, &infinite(1, f64::NAN));
     fails(&[0.0; 2], Some(&[f32::NEG_INFINITY, 0.0]), 2, &infinite(0, f64::NEG_INFINITY));
-    // Finite numbers whose sum is not: the potential would be lost for good.
+    // Finite numbers with an infinite sum: the potential would be lost for good.
     fails(&[0.0, f32::MIN], Some(&[0.0, f32::MIN]), 2, &infinite(1, f64::NEG_INFINITY));
 }
 
 #[test]
-fn shared_sequences() {
+fn invalid_sequences_are_errors() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OnePerInput };
     assert_eq!(pairing.of_inputs().input_period(1, 0), Err(Error::Zero(Quantity::Inputs)));
@@ -308,7 +308,7 @@ fn shared_sequences() {
 }
 
 #[test]
-fn errors_speak() {
+fn error_messages_state_quantity_and_value() {
     let error = Threshold::from_probability(1.5).unwrap_err();
     assert_eq!(error.to_string(), "probability at index 0 is 1.5, not in [0, 1]");
     let error = Error::Memory { what: Quantity::Weights, bytes: 10, available: Some(9) };

@@ -1,4 +1,4 @@
-//! Faults: known answers, single flips, rates, and combinations that do not exist.
+//! Faults: known answers, single flips, rates, and invalid combinations.
 
 use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 use aleatron_core::fault::{
@@ -12,7 +12,7 @@ use aleatron_core::{
     Encoding, LayerIndex, LayerSpec, Length, Polarity, SampleSeed, Threshold, Width, reference,
 };
 
-/// The lines of one kind: the fields of each question, and the answer.
+/// Returns the lines of one kind: the fields of each question, and the answer.
 fn lines(kind: &str) -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
     let lines = FAULTS_TEXT.lines().filter(move |line| line.split(' ').next() == Some(kind));
     lines
@@ -74,15 +74,14 @@ fn faulty_accumulators_have_the_known_values() {
         let accumulator =
             Accumulator::new(n(5) as u32, vec![n(6); 6], IntegerActivation::Relu).unwrap();
         let (sample, neuron, count) = (n(7) as u32, n(8) as usize, n(10) as u64);
-        let held = plain::accumulate(&accumulator, &spec, &own, sample, neuron, count).unwrap();
-        assert_eq!(held.to_string(), answer, "{fields:?}");
+        let value = plain::accumulate(&accumulator, &spec, &own, sample, neuron, count).unwrap();
+        assert_eq!(value.to_string(), answer, "{fields:?}");
         seen += 1;
     }
     assert_eq!(seen, 18);
 }
 
-/// A mask with one flip changes the one product bit that it meets, and by as much as that bit
-/// counts.
+/// A mask with one flip changes only the product bit at its position, by the weight of that bit.
 #[test]
 fn single_flip_changes_the_predicted_count() {
     let length = Length::new(64).unwrap();
@@ -185,7 +184,7 @@ fn faults_survive_a_round_trip_as_text() {
 }
 
 #[test]
-fn widths_and_flips_of_numbers_are_those_of_the_circuit() {
+fn widths_and_flips_match_the_circuit() {
     let spec = |n, bits, polarity| {
         let length = Length::new(bits).unwrap();
         LayerSpec::dense(n, 1, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap()

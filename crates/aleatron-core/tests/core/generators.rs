@@ -1,5 +1,4 @@
-//! The shared generators, correlation and count tables against known answers and the plain
-//! reference.
+//! The shared generators, correlation and count tables against known answers and the reference.
 
 use aleatron_core::generator::{
     CountTable, Digit, GeneratorName, Halton, IntegerBits, Lfsr, OperandSequences, Pairing,
@@ -13,7 +12,7 @@ use proptest::prelude::*;
 
 const TEXT: &str = include_str!("../../golden/generators.kat");
 
-/// The fields of every line that starts with `kind`, before and after the equals sign.
+/// Returns the fields of every line that starts with `kind`, before and after the equals sign.
 fn answers(kind: &str) -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     let lines = TEXT.lines().filter(|line| line.split(' ').next() == Some(kind));
     let split = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
@@ -40,7 +39,7 @@ fn check(sequence: Sequence, first: u64, expected: &[u64]) {
 }
 
 #[test]
-fn sobol_known_answers() {
+fn sobol_matches_known_answers() {
     for (question, answer) in answers("sobol") {
         let [dimension, bits, first] = numbers(&question)[..] else { panic!("{question:?}") };
         let sobol = Sobol::new(dimension as u32, width(bits)).unwrap();
@@ -49,7 +48,7 @@ fn sobol_known_answers() {
 }
 
 #[test]
-fn sobol_sum_of_all_dimensions() {
+fn sobol_sum_of_all_dimensions_is_known() {
     let (question, answer) = answers("sobol-sum").remove(0);
     let [bits, points] = numbers(&question)[..] else { panic!("{question:?}") };
     let weighted = |dimension: u32| {
@@ -74,7 +73,7 @@ fn sobol_dimensions_are_permutations() {
 }
 
 #[test]
-fn halton_known_answers() {
+fn halton_matches_known_answers() {
     for (question, answer) in answers("halton") {
         let [base, bits, first] = numbers(&question)[..] else { panic!("{question:?}") };
         let halton = Halton::new(base as u32, width(bits)).unwrap();
@@ -88,7 +87,7 @@ fn halton_known_answers() {
 }
 
 #[test]
-fn lfsr_known_answers() {
+fn lfsr_matches_known_answers() {
     for (question, answer) in answers("lfsr") {
         let [bits, seed] = numbers(&[question[0], question[2]])[..] else { panic!("{question:?}") };
         let taps: Vec<u32> = question[1].split(',').map(|tap| tap.parse().unwrap()).collect();
@@ -105,7 +104,7 @@ fn ramp_counts_and_wraps() {
     check(Sequence::Ramp(Ramp::new(width(32))), 0, &[0, 1, 2]);
 }
 
-/// Steps until the seed comes again.
+/// Returns the number of steps until the seed recurs.
 fn period(lfsr: Lfsr) -> u64 {
     lfsr.values().skip(1).take_while(|&state| state != lfsr.seed()).count() as u64 + 1
 }
@@ -115,7 +114,8 @@ fn lfsr_cycles_are_maximal() {
     for bits in 3..=20 {
         assert_eq!(period(Lfsr::new(width(bits), 1).unwrap()), (1 << bits) - 1, "{bits} bits");
     }
-    // Wider: the order of the step divides 2^W - 1 and no quotient of that by a prime.
+    // For wider registers, the order of the step divides 2^W - 1 but no quotient of that by a
+    // prime.
     for bits in 3..=32 {
         let (lfsr, cycle) = (Lfsr::new(width(bits), 1).unwrap(), (1_u64 << bits) - 1);
         assert_eq!(lfsr.advanced(cycle), lfsr, "{bits} bits");
@@ -136,7 +136,7 @@ fn lfsr_cycles_are_maximal() {
 }
 
 #[test]
-fn independent_sequences() {
+fn nth_yields_independent_sequences() {
     let sobol = Sequence::Sobol(Sobol::new(1, Width::EIGHT).unwrap());
     assert_eq!(sobol.nth(0).unwrap(), sobol);
     assert_eq!(sobol.nth(555).unwrap(), Sequence::Sobol(Sobol::new(1111, Width::EIGHT).unwrap()));
@@ -170,13 +170,13 @@ fn independent_sequences() {
 }
 
 #[test]
-fn siblings_are_the_numbered_sequences() {
+fn siblings_equal_nth_sequences() {
     let lfsr = |bits, taps: &[u32], seed| {
         Sequence::Lfsr(Lfsr::with_taps(width(bits), taps, seed).unwrap())
     };
     let firsts = [
         lfsr(8, &[8, 6, 5, 4], 77),
-        // Not the longest cycle: (q mod C) sections are not q sections here.
+        // Not the longest cycle: (q mod C) sections differ from q sections.
         lfsr(6, &[6, 2], 9),
         lfsr(32, &[32, 22, 2, 1], u32::MAX),
         Sequence::Sobol(Sobol::new(3, Width::EIGHT).unwrap()),
@@ -192,7 +192,7 @@ fn siblings_are_the_numbered_sequences() {
 }
 
 #[test]
-fn values_are_filled_in_pieces() {
+fn values_filled_in_chunks_equal_single_values() {
     for first in [
         Sequence::Lfsr(Lfsr::new(Width::EIGHT, 5).unwrap()),
         Sequence::Sobol(Sobol::new(7, Width::EIGHT).unwrap()),
@@ -200,15 +200,15 @@ fn values_are_filled_in_pieces() {
         Sequence::Ramp(Ramp::new(width(3))),
     ] {
         let (mut values, mut filled) = (first.values(), vec![0; 100]);
-        for piece in filled.chunks_mut(33) {
-            values.fill(piece);
+        for chunk in filled.chunks_mut(33) {
+            values.fill(chunk);
         }
         assert!(first.values().take(100).eq(filled), "{first}");
     }
 }
 
 #[test]
-fn bad_parameters_are_errors() {
+fn invalid_sequence_parameters_are_errors() {
     assert_eq!(Width::new(0), Err(Error::Zero(Quantity::Width)));
     assert!(matches!(Width::new(33), Err(Error::TooLarge { actual: 33, limit: 32, .. })));
     assert!(matches!(Sobol::new(0, Width::EIGHT), Err(Error::Zero(Quantity::SobolDimension))));
@@ -239,7 +239,7 @@ fn bad_parameters_are_errors() {
 }
 
 #[test]
-fn thresholds_round_to_the_nearest() {
+fn thresholds_round_to_nearest() {
     let unipolar = Width::EIGHT.thresholds(
         &[0.0, 0.49, 0.5, 0.501_95, 0.501_96, 1.0],
         Polarity::Unipolar,
@@ -251,7 +251,7 @@ fn thresholds_round_to_the_nearest() {
 }
 
 #[test]
-fn correlation_known_answers() {
+fn correlation_matches_known_answers() {
     let fraction = |text: &str| match text.split_once('/') {
         Some((a, b)) => a.parse::<f64>().unwrap() / b.parse::<f64>().unwrap(),
         None => text.parse().unwrap(),
@@ -291,9 +291,9 @@ fn impossible_overlaps_are_errors() {
     assert_eq!(Overlap::new(length, [8, 7], 5).unwrap().counts(), [5, 3, 2, 0]);
 }
 
-/// SCC = 0 is out of reach for most pairs of values, ZCE = 0 for none: 91 % at N = 64.
+/// SCC = 0 is unreachable for most pairs of values, ZCE = 0 for none: 91 % at N = 64.
 #[test]
-fn scc_cannot_always_be_zero() {
+fn scc_cannot_be_zero_for_most_pairs() {
     let length = Length::new(64).unwrap();
     let (mut pairs, mut out_of_reach) = (0, 0);
     for x in 0..=64_u64 {
@@ -341,7 +341,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn tables_equal_bits(
+    fn tables_equal_bit_by_bit_counts(
         x in sequences(), w in sequences(), bits in 1_usize..700, polarity in polarities(),
         thresholds in prop::collection::vec((any::<u64>(), any::<u64>()), 20),
     ) {
@@ -363,7 +363,7 @@ proptest! {
     }
 
     #[test]
-    fn pairings_encode_the_sequences_they_name(
+    fn pairings_encode_their_named_sequences(
         sharing in prop_oneof![Just(Sharing::OneForAll), Just(Sharing::OnePerInput), Just(Sharing::OnePerStream)],
         n in 1_usize..5, m in 1_usize..5, bits in 1_usize..200, seed in any::<u64>(),
     ) {
@@ -390,7 +390,7 @@ proptest! {
     }
 }
 
-/// MAE and RMSE over all pairs of 8-bit values, from the first L bits.
+/// Returns MAE and RMSE over all pairs of 8-bit values, from the first L bits.
 fn errors(x: Sequence, y: Sequence, bits: usize) -> (f64, f64) {
     let table = CountTable::new(&x, &y, Length::new(bits).unwrap(), Polarity::Unipolar).unwrap();
     let (mut sum, mut squares) = (0.0, 0.0);
@@ -405,7 +405,7 @@ fn errors(x: Sequence, y: Sequence, bits: usize) -> (f64, f64) {
 }
 
 #[test]
-fn multiplier_errors_are_the_known_ones() {
+fn multiplier_errors_match_known_values() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let lfsr = |seed| Sequence::Lfsr(Lfsr::with_taps(Width::EIGHT, &[8, 6, 5, 4], seed).unwrap());
     let lengths = [16, 32, 64, 128, 256];
@@ -418,7 +418,7 @@ fn multiplier_errors_are_the_known_ones() {
 }
 
 #[test]
-fn tables_refuse_what_they_cannot_hold() {
+fn tables_reject_invalid_sizes() {
     let ramp = |bits| Sequence::Ramp(Ramp::new(width(bits)));
     let length = Length::new(8).unwrap();
     let wide = CountTable::new(&ramp(13), &ramp(8), length, Polarity::Unipolar);
@@ -442,9 +442,9 @@ fn tables_refuse_what_they_cannot_hold() {
     assert!(matches!(from_values(&[1, 7], &[4, 1]), Error::OutOfRange { index: 0, .. }));
 }
 
-/// A threshold past that of the stream of ones makes it, too.
+/// A threshold above that of the stream of ones also gives the stream of ones.
 #[test]
-fn rows_end_with_the_stream_of_ones() {
+fn table_rows_end_with_the_stream_of_ones() {
     for polarity in Polarity::ALL {
         let prefixes =
             PrefixCounts::from_values(&[5, 0, 7, 2], &[1, 3, 0, 2], [width(3), width(2)], polarity)
@@ -454,17 +454,17 @@ fn rows_end_with_the_stream_of_ones() {
             prefixes.append_row(threshold, &mut row);
             row
         };
-        // Of the stream of ones, the ones at each weight threshold 0 to 4: matches or products
-        // alike.
+        // The ones at each weight threshold 0 to 4 of the stream of ones: matches and products are
+        // equal.
         assert_eq!(row(8), [0, 1, 2, 3, 4], "{polarity}");
         assert_eq!([row(9), row(10), row(u64::MAX)], [row(8), row(8), row(8)], "{polarity}");
     }
 }
 
-/// States are too close within a quarter of a register's cycle, or twice its width where that is
-/// less.
+/// States are too close within a quarter of a register's cycle, or within twice its width if that
+/// is less.
 #[test]
-fn neighbours_end_with_a_quarter_of_the_cycle_or_twice_the_width() {
+fn neighbourhood_is_a_quarter_of_the_cycle_or_twice_the_width() {
     for bits in 3..=12 {
         let lfsr = Lfsr::new(width(bits), 1).unwrap();
         let last = ((1 << bits) - 1_usize).div_euclid(4).min(2 * bits as usize);
@@ -476,10 +476,10 @@ fn neighbours_end_with_a_quarter_of_the_cycle_or_twice_the_width() {
     }
 }
 
-/// Run s starts the register of inputs s golden sections of its cycle on, and that of weights 2 s +
-/// 1, or the first one after that is not too close.
+/// Run s starts the register of inputs s golden sections into its cycle, and that of weights 2 s +
+/// 1 sections, or at the first later section that is not too close.
 #[test]
-fn seeds_are_phases_of_a_register() {
+fn lfsr_seeds_select_phases_of_one_register() {
     let mut later = 0;
     for (bits, seed) in
         (3..=9).flat_map(|bits| [0, 1, 5, 6, 7, (1 << 31) + 5, u64::MAX].map(|seed| (bits, seed)))
@@ -503,7 +503,7 @@ fn seeds_are_phases_of_a_register() {
 }
 
 #[test]
-fn bad_pairs_warn() {
+fn correlated_pairs_are_reported() {
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let lfsr = |seed| Sequence::Lfsr(Lfsr::new(Width::EIGHT, seed).unwrap());
     let warnings =
@@ -534,7 +534,7 @@ fn bad_pairs_warn() {
 }
 
 #[test]
-fn a_layer_counts_what_its_table_says() {
+fn layer_counts_equal_table_entries() {
     let (n, m, length) = (6, 4, Length::new(77).unwrap());
     let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
@@ -554,7 +554,7 @@ fn a_layer_counts_what_its_table_says() {
 }
 
 #[test]
-fn names_are_read_and_written() {
+fn generator_names_round_trip_through_text() {
     for text in [
         "bernoulli",
         "sobol",
@@ -616,10 +616,10 @@ fn names_are_read_and_written() {
     assert_eq!(error, "\"each\" is not a sharing: use all, input or stream");
 }
 
-/// The table, the bits and the integers themselves; the threshold of the stream of ones acts as the
+/// Compares the table, the bits and the integers; the threshold of the stream of ones acts as the
 /// greatest integer.
 #[test]
-fn counts_of_two_digits_are_products_of_integers() {
+fn counts_of_digit_streams_are_products_of_integers() {
     for bits in IntegerBits::MIN..=6 {
         let integers = IntegerBits::new(bits).unwrap();
         let (length, greatest) = (integers.length().unwrap(), integers.greatest());
@@ -659,7 +659,7 @@ fn counts_of_two_digits_are_products_of_integers() {
 }
 
 #[test]
-fn widths_fit_the_length_where_a_whole_period_is_needed() {
+fn auto_width_covers_the_length_if_a_whole_period_is_needed() {
     let length = |bits| Length::new(bits).unwrap();
     let width =
         |text: &str, bits| WidthChoice::Auto.resolve(&text.parse().unwrap(), length(bits)).bits();
@@ -670,7 +670,7 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
         assert_eq!(width("sobol:1+ramp", bits), expected, "{bits}");
         assert_eq!(width("sobol", bits), 8);
         assert_eq!(width("bernoulli", bits), 8);
-        // The sequence alone decides.
+        // Only the sequence of the mixed pair matters.
         assert_eq!([width("bernoulli+sobol", bits), width("halton+bernoulli", bits)], [8, 8]);
         assert_eq!(
             [width("bernoulli+lfsr", bits), width("ramp+bernoulli", bits)],
@@ -697,9 +697,9 @@ fn widths_fit_the_length_where_a_whole_period_is_needed() {
     );
 }
 
-/// In a convolution any input may meet any weight, so all pairs are looked at, as one by one.
+/// In a convolution any input may meet any weight, so all pairs are compared.
 #[test]
-fn convolutions_warn_of_every_pair() {
+fn convolutions_report_every_correlated_pair() {
     let pairing = |text: &str, bits, sharing| match text
         .parse::<GeneratorName>()
         .unwrap()
@@ -739,7 +739,7 @@ fn convolutions_warn_of_every_pair() {
         }
     }
     assert!(seen.iter().all(|&n| n >= 4), "{seen:?}");
-    // More pixels than a register has states.
+    // More pixels than the register has states.
     assert_eq!(
         pairing("lfsr:1+lfsr:9", 5, Sharing::OnePerInput)
             .conv_warnings(100_000, 64, 288)
@@ -750,7 +750,7 @@ fn convolutions_warn_of_every_pair() {
 }
 
 #[test]
-fn encodings_follow_from_names_and_seeds() {
+fn encodings_follow_from_name_and_seed() {
     let encoding = |text: &str, seed| {
         text.parse::<GeneratorName>()
             .unwrap()
@@ -758,7 +758,7 @@ fn encodings_follow_from_names_and_seeds() {
             .unwrap()
     };
     assert_eq!(encoding("bernoulli", 5), Encoding::Bernoulli { seed: 5 });
-    // An operand of a mixed pair has what it has in a pair of its own kind.
+    // An operand of a mixed pair has the encoding of a pair of its own kind.
     let Encoding::Sequences(pairing) = encoding("sobol:3+halton:5", 5) else {
         panic!("no sequences")
     };
@@ -777,7 +777,7 @@ fn encodings_follow_from_names_and_seeds() {
     assert_eq!(encoding("bernoulli+vdc", 5).input_source(), InputSource::Bernoulli);
     assert_eq!(encoding("sobol", 1), encoding("sobol", 2));
     assert_ne!(encoding("lfsr", 1), encoding("lfsr", 2));
-    // Whatever the seed and the width, the two phases are apart.
+    // For every seed and width, the two phases are apart.
     for bits in 3..=16 {
         for seed in (0..300).chain([44_257, u64::MAX]) {
             let lfsr = GeneratorName::Lfsr.encoding(seed, width(bits), Sharing::OneForAll).unwrap();

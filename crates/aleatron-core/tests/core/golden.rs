@@ -1,4 +1,4 @@
-//! The plain reference against the published known answers.
+//! The reference against the published known answers.
 
 use aleatron_core::golden::{Answer, answers, dense_input};
 use aleatron_core::{
@@ -7,7 +7,7 @@ use aleatron_core::{
 };
 
 #[test]
-fn every_kind_of_answer_is_there() {
+fn golden_file_has_every_kind_of_answer() {
     let answers = answers().unwrap();
     let count = |f: fn(&Answer) -> bool| answers.iter().filter(|a| f(a)).count();
     assert!(count(|a| matches!(a, Answer::Philox { .. })) >= 3);
@@ -75,7 +75,7 @@ fn reference_gives_the_known_answers() {
                     StreamMatrix::from_words(weight_words, n_inputs * n_neurons, length).unwrap();
                 let inputs = StreamMatrix::from_words(input_words, n_inputs, length).unwrap();
                 assert_eq!(reference::counts(&spec, &weights, &inputs), counts);
-                // The layer knows its own streams and weights.
+                // The layer has its own streams and weights.
                 let random =
                     spec.weight_thresholds(&Weights::random(&spec, weight_seed).unwrap()).unwrap();
                 assert_eq!(reference::weight_streams(&spec, &random), weights);

@@ -1,5 +1,5 @@
-//! What graphs in integers need beyond chains of layers: known answers, the plain reference, and
-//! bad parameters.
+//! Integer arithmetic of graphs beyond chains of layers: known answers, the reference, and invalid
+//! parameters.
 
 use aleatron_core::arithmetic::{
     Accumulator, Activation, FloatStage, Requantizer, Rescaler, to_units,
@@ -13,13 +13,13 @@ use proptest::prelude::*;
 
 const TEXT: &str = include_str!("../../golden/graphs.kat");
 
-/// A threshold as a number that is negative where the threshold is.
+/// Returns a threshold as a signed integer.
 fn signed(threshold: u64) -> i64 {
     let level = magnitude(threshold) as i64;
     if threshold & NEGATIVE == 0 { level } else { -level }
 }
 
-/// Rows of weights with scales and biases of their own.
+/// Returns a stage with rows of separate scales and biases.
 fn rows(scales: &[f64], bias: &[f64]) -> FloatStage {
     FloatStage { scales: scales.to_vec(), bias: bias.to_vec(), activation: Activation::Identity }
 }
@@ -39,7 +39,7 @@ fn conv(fields: &[&str]) -> (LayerSpec, usize, u64) {
 }
 
 #[test]
-fn known_answers() {
+fn graph_arithmetic_has_known_answers() {
     let mut kinds = [0; 4];
     for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
         let (question, answer) = line.split_once(" = ").unwrap();
@@ -88,14 +88,18 @@ fn known_answers() {
             "conv" => {
                 kinds[3] += 1;
                 let (spec, position, count) = conv(&fields);
-                let held =
+                let accumulator =
                     Accumulator::calibrated(&spec, &rows(&[real(9)], &[real(10)]), 0).unwrap();
                 let mut counts = vec![0; spec.n_neurons()];
                 counts[position] = count;
                 assert_eq!(spec.fan_in(position) as i64, answers[0], "{line}");
-                assert_eq!(held.values(&spec, &counts).unwrap()[position], answers[1], "{line}");
                 assert_eq!(
-                    reference::accumulate(&held, &spec, position, count),
+                    accumulator.values(&spec, &counts).unwrap()[position],
+                    answers[1],
+                    "{line}"
+                );
+                assert_eq!(
+                    reference::accumulate(&accumulator, &spec, position, count),
                     answers[1],
                     "{line}"
                 );
@@ -108,21 +112,22 @@ fn known_answers() {
 
 proptest! {
     #[test]
-    fn rescalers_come_close(unit in 1e-6f64..1e6, share in 1e-6f64..=1.0, value in -(1i64 << 40)..1 << 40) {
+    fn rescalers_are_close_to_the_exact_ratio(unit in 1e-6f64..1e6, share in 1e-6f64..=1.0, value in -(1i64 << 40)..1 << 40) {
         let finer = unit * share;
         let rescaler = Rescaler::calibrated(unit, finer, 16).unwrap();
         let found = rescaler.apply(value);
         prop_assert_eq!(found, reference::rescale(&rescaler, value));
-        // Half a unit, and half a unit of the multiplier's last bit, which is 2^-16 of a ratio or less.
+        // Half a unit, and half a unit of the multiplier's last bit, which is at most 2^-16 of the
+        // ratio.
         let exact = value as f64 * (unit / finer);
         prop_assert!((found as f64 - exact).abs() <= 0.5 + exact.abs() * 2f64.powi(-16) * 1.0001, "{} {}", found, exact);
         let bits = 64 - value.unsigned_abs().leading_zeros() + rescaler.growth();
         prop_assert!(found.unsigned_abs() <= 1 << bits);
     }
 
-    /// Rows with one scale are what a layer with that scale is.
+    /// Rows with one scale equal a layer with that scale.
     #[test]
-    fn rows_of_one_scale_are_a_layer(scale in 0.01f64..100.0, bias in -50.0f64..50.0, length in 1usize..2000, fraction in 0u32..9) {
+    fn rows_of_one_scale_equal_a_layer(scale in 0.01f64..100.0, bias in -50.0f64..50.0, length in 1usize..2000, fraction in 0u32..9) {
         let length = Length::new(length).unwrap();
         let spec = LayerSpec::dense(5, 2, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 }).unwrap();
         let activation = aleatron_core::arithmetic::Activation::Identity;
@@ -133,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn bad_parameters_are_errors() {
+fn invalid_graph_parameters_are_errors() {
     let spec = LayerSpec::dense(
         3,
         2,
@@ -169,7 +174,7 @@ fn bad_parameters_are_errors() {
 }
 
 #[test]
-fn integers_end_where_their_widths_do() {
+fn integers_saturate_at_their_widths() {
     let most = 2f64.powi(62);
     for value in [most, -most] {
         let error =

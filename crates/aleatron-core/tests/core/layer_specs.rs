@@ -1,5 +1,4 @@
-//! What a layer is, without counting: sizes, parts, seeds, thresholds and values, and batches cut
-//! into pieces.
+//! Layer specifications: sizes, shards, seeds, thresholds and values, and slices of batches.
 
 use aleatron_core::backend::{
     Batch, CountMethod, DeviceArray, DeviceElement, Inputs, PrepareOptions,
@@ -21,7 +20,7 @@ fn dense(n_inputs: usize, n_neurons: usize) -> LayerSpec {
     LayerSpec::dense(n_inputs, n_neurons, length(100), Polarity::Bipolar, BERNOULLI).unwrap()
 }
 
-/// Four inputs; neurons of two, no, four and one of them.
+/// Returns four inputs with neurons of two, no, four and one of them.
 fn connections() -> Connections {
     let rows: [&[usize]; 4] = [&[0, 2], &[], &[0, 1, 2, 3], &[3]];
     Connections::from_rows(rows.map(|row| row.iter().copied()), 4).unwrap()
@@ -36,7 +35,7 @@ fn sobol(dimension: u32, bits: u32) -> Sequence {
 }
 
 #[test]
-fn sizes() {
+fn topologies_have_expected_sizes() {
     let spec = dense(3, 5);
     assert_eq!((spec.n_inputs(), spec.n_neurons(), spec.n_weights()), (3, 5, 15));
     assert_eq!((spec.fan_in(4), spec.max_fan_in()), (3, 3));
@@ -71,7 +70,7 @@ fn sizes() {
 }
 
 #[test]
-fn counts_stand_for_values() {
+fn decoded_counts_have_known_values() {
     let spec = dense(3, 2);
     assert_eq!(spec.decode_all(&[150, 300, 0, 225]), [0.0, 3.0, -3.0, 1.5]);
     assert_eq!([spec.decode(0, 150), spec.decode(1, 225)], [0.0, 1.5]);
@@ -84,9 +83,9 @@ fn counts_stand_for_values() {
     assert_eq!(sparse(Polarity::Unipolar).decode_all(&[25, 0, 50, 100]), [0.25, 0.0, 0.5, 1.0]);
 }
 
-/// Many counts at once are what each is alone, also where f64 cannot hold every integer on the way.
+/// Decoding many counts equals decoding each, even if f64 cannot hold every intermediate integer.
 #[test]
-fn many_counts_are_each_alone() {
+fn decode_all_equals_decode_of_each_count() {
     for polarity in Polarity::ALL {
         for (n, bits) in [
             (3, 64),
@@ -103,8 +102,7 @@ fn many_counts_are_each_alone() {
             assert_eq!(polarity.decode_all(&counts, n, length), alone, "{polarity} {n} {bits}");
         }
     }
-    // Counts past what a layer can have are what they are: the conversion must not lose their high
-    // bits.
+    // Counts beyond any layer's are valid: the conversion must not lose their high bits.
     for counts in [[1 << 51, (1 << 52) + 1, u64::MAX], [(1 << 52) + 1, (1 << 52) + 1, 0]] {
         let alone = counts.map(|count| Polarity::Unipolar.decode(count, 1, length(3)));
         assert_eq!(Polarity::Unipolar.decode_all(&counts, 1, length(3)), alone);
@@ -112,7 +110,7 @@ fn many_counts_are_each_alone() {
 }
 
 #[test]
-fn some_neurons_are_a_layer() {
+fn neurons_returns_a_layer_of_the_same_bits() {
     let part = dense(3, 5).at(LayerIndex::new(7).unwrap()).neurons(1..4).unwrap();
     assert_eq!((part.n_neurons(), part.first_neuron(), part.index().get()), (3, 1, 7));
     assert_eq!(part.neurons(1..3).unwrap().first_neuron(), 2);
@@ -149,7 +147,7 @@ fn some_neurons_are_a_layer() {
     let whole = Weights::random(&spec, 9).unwrap();
     assert_eq!(whole.neurons(&spec, 3..12).values(), &whole.values()[2..8]);
 
-    // Their weights are those of the whole.
+    // The weights of the slice are those of the whole layer.
     for spec in [dense(3, 5), sparse(Polarity::Bipolar)] {
         let whole = Weights::random(&spec, 9).unwrap();
         let part = spec.neurons(1..4).unwrap();
@@ -163,7 +161,7 @@ fn some_neurons_are_a_layer() {
 }
 
 #[test]
-fn random_weights_have_their_address() {
+fn random_weights_are_drawn_at_their_address() {
     let index = LayerIndex::new(3).unwrap();
     // Word 5 % 4 of Philox at (5 / 4, 0, neuron, domain and layer).
     let words = philox::philox4x32([1, 0, 2, Domain::WeightInit as u32 + 3 * 16], philox::key(9));
@@ -190,7 +188,7 @@ fn random_weights_have_their_address() {
 }
 
 #[test]
-fn other_lengths_keep_everything_else() {
+fn with_length_keeps_everything_else() {
     let spec = dense(3, 5).at(LayerIndex::new(2).unwrap()).neurons(1..5).unwrap();
     let longer = spec.with_length(length(200)).unwrap();
     assert_eq!((longer.length().bits(), longer.index().get(), longer.first_neuron()), (200, 2, 1));
@@ -198,7 +196,7 @@ fn other_lengths_keep_everything_else() {
 }
 
 #[test]
-fn layers_that_cannot_be_are_refused() {
+fn invalid_layers_are_errors() {
     let new = |n, m, encoding| LayerSpec::dense(n, m, length(8), Polarity::Unipolar, encoding);
     assert_eq!(new(0, 1, BERNOULLI), Err(Error::Zero(Quantity::Inputs)));
     assert_eq!(new(1, 0, BERNOULLI), Err(Error::Zero(Quantity::Neurons)));
@@ -211,7 +209,7 @@ fn layers_that_cannot_be_are_refused() {
     assert!(new(557, 1, shared(Sharing::OneForAll)).is_ok());
     assert!(new(4, 139, shared(Sharing::OnePerStream)).is_ok());
     assert!(new(4, 140, shared(Sharing::OnePerStream)).is_err());
-    // Connections need the sequences of what is connected: 138 * 4 + 3 is the last there is.
+    // Connections need only the sequences of connected inputs: 138 * 4 + 3 is the last one.
     let connected = |neuron: usize, input: usize, sharing| {
         let row = move |j: usize| (j == neuron).then_some(input);
         let connections = Connections::from_rows((0..200).map(row), 4).unwrap();
@@ -230,13 +228,13 @@ fn layers_that_cannot_be_are_refused() {
         LayerSpec::sparse(connections, length(8), Polarity::Unipolar, Encoding::Sequences(few))
     };
     assert!(wide(555).is_ok() && wide(556).is_err());
-    // Of a mixed pair, the operand with sequences alone needs them.
+    // In a mixed pair, only the operand with sequences needs them.
     let Encoding::Sequences(pairing) = shared(Sharing::OnePerStream) else { unreachable!() };
     let random_inputs = Encoding::BernoulliInputs { weights: pairing.of_weights() };
     let random_weights = Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() };
     assert!(new(4, 139, random_inputs).is_ok() && new(4, 140, random_inputs).is_err());
     assert!(new(556, 140, random_weights).is_ok() && new(557, 140, random_weights).is_err());
-    // More bytes than there are addresses.
+    // More bytes than addresses.
     let huge = Connections::from_rows([[0]], 1 << 32).unwrap();
     let huge = LayerSpec::sparse(huge, length(1 << 34), Polarity::Unipolar, BERNOULLI);
     assert_eq!(
@@ -259,9 +257,9 @@ fn thresholds_are_as_wide_as_their_generator() {
     let drawn = mixed(Encoding::BernoulliInputs { weights: pairing.of_weights() });
     assert_eq!(drawn.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
     assert_eq!(drawn.weight_thresholds(&weights).unwrap(), [16, 4]);
-    let kept = mixed(Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() });
-    assert_eq!(kept.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
-    assert_eq!(kept.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
+    let mixed_spec = mixed(Encoding::BernoulliWeights { seed: 5, inputs: pairing.of_inputs() });
+    assert_eq!(mixed_spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 192]);
+    assert_eq!(mixed_spec.weight_thresholds(&weights).unwrap(), [1 << 32, 1 << 30]);
     let spec = dense(2, 1);
     assert_eq!(spec.encoding().input_width(), Width::BERNOULLI);
     assert_eq!(spec.input_thresholds(&[-1.0, 0.5]).unwrap(), [0, 3 << 30]);
@@ -279,7 +277,7 @@ fn thresholds_are_as_wide_as_their_generator() {
 }
 
 #[test]
-fn addresses_name_what_is_drawn() {
+fn addresses_match_seed_domain_and_row() {
     let layer = LayerIndex::new(9).unwrap();
     let input = StreamAddress::input(1, 2, 3);
     assert_eq!(
@@ -301,7 +299,7 @@ fn addresses_name_what_is_drawn() {
 }
 
 #[test]
-fn seeds_advance_as_far_as_a_counter_goes() {
+fn seeds_advance_up_to_the_last_sample() {
     let seed = SampleSeed::from(3).starting_at(10);
     assert_eq!(seed.advanced(5), Ok(SampleSeed { seed: 3, first_sample: 15 }));
     assert_eq!(SampleSeed::default(), SampleSeed { seed: SampleSeed::DEFAULT, first_sample: 0 });
@@ -312,7 +310,7 @@ fn seeds_advance_as_far_as_a_counter_goes() {
 }
 
 #[test]
-fn batches_are_counted_checked_and_cut() {
+fn batches_are_counted_checked_and_sliced() {
     let (spec, seed) = (dense(3, 5), SampleSeed::new(3).starting_at(10));
     let (values, thresholds, words) = ([0.25; 12], [7u64; 12], [1u64; 24]);
     let batches = [
@@ -347,7 +345,7 @@ fn batches_are_counted_checked_and_cut() {
         Batch::streams(&dirty).check(&spec),
         Err(Error::DirtyTail { stream: 0, length: 100 })
     );
-    // The last sample that a counter can name, and one more.
+    // The last sample that a counter can address, and one more.
     let late = SampleSeed::new(3).starting_at(u32::MAX - 3);
     assert_eq!(Batch::values(&values, late).check(&spec), Ok(4));
     let later = SampleSeed::new(3).starting_at(u32::MAX - 2);
@@ -355,7 +353,7 @@ fn batches_are_counted_checked_and_cut() {
         Batch::values(&values, later).check(&spec),
         Err(Error::TooLarge { what: Quantity::Row, .. })
     ));
-    // Sequences do not ask for the number of a sample.
+    // Sequences do not depend on the index of a sample.
     let pairing =
         Pairing { inputs: sobol(1, 8), weights: sobol(2, 8), sharing: Sharing::OneForAll };
     let shared =
@@ -372,14 +370,14 @@ fn batches_are_counted_checked_and_cut() {
 }
 
 #[test]
-fn arrays_of_devices_have_the_bytes_of_their_elements() {
+fn device_arrays_have_the_bytes_of_their_elements() {
     for (element, name, bytes) in [
         (DeviceElement::U64, "uint64", 8),
         (DeviceElement::F64, "float64", 8),
         (DeviceElement::F32, "float32", 4),
     ] {
         assert_eq!((element.bytes(), element.to_string()), (bytes, name.to_owned()));
-        // SAFETY: nothing follows the address.
+        // SAFETY: the address is never dereferenced.
         let array = |len| unsafe { DeviceArray::from_raw(1, len, element) };
         assert_eq!((array(3).bytes(), array(usize::MAX).bytes()), (3 * bytes as u64, u64::MAX));
         assert_eq!((array(3).address(), array(3).len(), array(3).element()), (1, 3, element));
@@ -388,7 +386,7 @@ fn arrays_of_devices_have_the_bytes_of_their_elements() {
 }
 
 #[test]
-fn tables_are_for_what_has_them() {
+fn tables_are_rejected_for_unsupported_layers() {
     let shared = |bits: [u32; 2], sharing| {
         let pairing = Pairing { inputs: sobol(1, bits[0]), weights: sobol(2, bits[1]), sharing };
         LayerSpec::dense(3, 2, length(8), Polarity::Unipolar, Encoding::Sequences(pairing)).unwrap()
@@ -423,7 +421,7 @@ fn tables_are_for_what_has_them() {
 }
 
 #[test]
-fn work_is_stopped_where_it_is_asked_to() {
+fn cancelled_token_stops_work() {
     let (yes, no) = (|| true, || false);
     assert_eq!(Cancel::when(&yes).check(), Err(Error::Cancelled));
     assert_eq!((Cancel::when(&no).check(), Cancel::NEVER.check()), (Ok(()), Ok(())));
@@ -435,7 +433,7 @@ fn work_is_stopped_where_it_is_asked_to() {
 }
 
 #[test]
-fn errors_of_parts_are_errors_of_the_whole() {
+fn errors_of_slices_are_shifted_to_the_whole() {
     let error =
         Error::OutOfRange { what: Quantity::Value, index: 2, value: 3.0, low: 0.0, high: 1.0 };
     let shifted =
@@ -443,7 +441,7 @@ fn errors_of_parts_are_errors_of_the_whole() {
     assert_eq!(error.shifted(10), shifted);
     assert_eq!(Error::Cancelled.shifted(10), Error::Cancelled);
     let error = Error::unsupported("gpu:0", "tables");
-    assert_eq!(error.to_string(), "gpu:0: tables are not supported here");
+    assert_eq!(error.to_string(), "gpu:0: tables are not supported");
     assert_eq!(error.backend_fault(), Some(BackendFault::Unsupported));
     assert_eq!(Error::Cancelled.backend_fault(), None);
     let error = Error::unknown_name(Quantity::Polarity, "x", ["one"]).to_string();

@@ -1,4 +1,4 @@
-//! Signed layers, convolutions and pools: known answers, laws, and what cannot be.
+//! Signed layers, convolutions and pools: known answers, properties, and invalid parameters.
 
 use aleatron_core::arithmetic::{
     Accumulator, Border, IntegerActivation, Pool, PoolKind, PoolShape, Requantizer,
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 #[test]
-fn layers_have_the_known_counts() {
+fn layers_have_known_counts() {
     let answers = golden::layers().unwrap();
     let has = |f: &dyn Fn(&LayerSpec) -> bool| {
         answers.iter().filter(|answer| f(&answer.case.spec)).count()
@@ -39,7 +39,7 @@ fn layers_have_the_known_counts() {
     }
 }
 
-/// The lines of one kind: the fields of each question, and the answer.
+/// Returns the lines of one kind: the fields of each question, and the answer.
 fn lines(kind: &str) -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
     let lines = LAYERS_TEXT.lines().filter(move |line| line.split(' ').next() == Some(kind));
     lines
@@ -48,7 +48,7 @@ fn lines(kind: &str) -> impl Iterator<Item = (Vec<&'static str>, &'static str)> 
 }
 
 #[test]
-fn signed_accumulators_and_requantizers_have_the_known_values() {
+fn signed_accumulators_and_requantizers_have_known_values() {
     let mut seen = 0;
     for (fields, answer) in lines("accumulate") {
         let number = |k: usize| fields[k].parse::<i64>().unwrap();
@@ -56,11 +56,12 @@ fn signed_accumulators_and_requantizers_have_the_known_values() {
         let polarity: Polarity = fields[1].parse().unwrap();
         let encoding = Encoding::Bernoulli { seed: 0 };
         let spec = LayerSpec::dense(number(2) as usize, 1, length, polarity, encoding).unwrap();
-        let held = Accumulator::new(number(4) as u32, vec![number(5)], IntegerActivation::Identity)
-            .unwrap();
+        let accumulator =
+            Accumulator::new(number(4) as u32, vec![number(5)], IntegerActivation::Identity)
+                .unwrap();
         let (count, expected) = (number(6) as u64, answer.parse().unwrap());
-        assert_eq!(reference::accumulate(&held, &spec, 0, count), expected, "{fields:?}");
-        assert_eq!(held.values(&spec, &[count]).unwrap(), [expected], "{fields:?}");
+        assert_eq!(reference::accumulate(&accumulator, &spec, 0, count), expected, "{fields:?}");
+        assert_eq!(accumulator.values(&spec, &[count]).unwrap(), [expected], "{fields:?}");
         seen += 1;
     }
     for (fields, answer) in lines("requantize") {
@@ -88,13 +89,13 @@ fn signed_accumulators_and_requantizers_have_the_known_values() {
 }
 
 #[test]
-fn pools_have_the_known_values() {
+fn pools_have_known_values() {
     let mut seen = 0;
     for (fields, answer) in lines("pool") {
         let numbers =
             |k: usize| fields[k].split(',').map(|n| n.parse().unwrap()).collect::<Vec<usize>>();
         let kind = if fields[1] == "max" { PoolKind::Max } else { PoolKind::Average };
-        let border = if fields[2] == "zeros" { Border::Zeros } else { Border::LeftOut };
+        let border = if fields[2] == "zeros" { Border::Zeros } else { Border::Excluded };
         let (image, window, stride, padding) = (numbers(3), numbers(4), numbers(5), numbers(6));
         let pool = Pool::new(kind, [window[0], window[1]])
             .with_stride([stride[0], stride[1]])
@@ -104,7 +105,7 @@ fn pools_have_the_known_values() {
             (0..shape.n_inputs() as i64).map(|i| (37 * i + 11) % 101 - 50).collect();
         let expected: Vec<i64> = answer.split(' ').map(|n| n.parse().unwrap()).collect();
         assert_eq!(reference::pool_integers(&shape, &values), expected, "{fields:?}");
-        // Two images are pooled as each of them is.
+        // Pooling two images at once equals pooling each.
         assert_eq!(shape.integers(&values.repeat(2)).unwrap(), expected.repeat(2), "{fields:?}");
         let floats: Vec<f64> = values.iter().map(|&value| value as f64).collect();
         let pooled = shape.floats(&floats).unwrap();
@@ -116,7 +117,7 @@ fn pools_have_the_known_values() {
     assert!(seen >= 7, "{seen}");
 }
 
-/// A convolution and a batch of random thresholds.
+/// Generates a convolution and a batch of random thresholds.
 fn conv_case(
     convolution: Convolution,
     polarity: Polarity,
@@ -147,7 +148,7 @@ proptest! {
 
     /// A kernel as large as the image is a dense layer: units and rows are the same.
     #[test]
-    fn a_kernel_over_the_whole_image_is_a_dense_layer(
+    fn conv_with_kernel_of_image_size_equals_dense(
         c in 1usize..3, h in 1usize..4, w in 1usize..4, o in 1usize..4, bits in 1usize..80,
         polarity in prop::sample::select(Polarity::ALL.to_vec()), words in vec(any::<u64>(), 100),
     ) {
@@ -158,9 +159,10 @@ proptest! {
         prop_assert_eq!(conv.spec.decode_all(&answer(&conv)), dense.spec.decode_all(&answer(&dense)));
     }
 
-    /// The negative of every input, or of every weight, is the negative of every sum; signs left out, the counts are the unipolar ones.
+    /// Negating every input, or every weight, negates every sum; without signs, the counts are the
+    /// unipolar ones.
     #[test]
-    fn signs_multiply(
+    fn signed_sums_follow_the_signs(
         geometry in 0usize..3, bits in 1usize..80, words in vec(any::<u64>(), 100),
     ) {
         let conv = Convolution::conv2d([2, 3, 4], 2, [2, 2]);
@@ -184,9 +186,9 @@ proptest! {
         prop_assert_eq!(sums(&unsigned), expected);
     }
 
-    /// Output channels on their own, and half of them, have the counts they have in the whole.
+    /// Separate output channels, and half of them, have the same counts as in the whole.
     #[test]
-    fn channels_on_their_own_are_those_of_the_whole(
+    fn channel_slices_equal_the_whole(
         groups in prop::sample::select(vec![1usize, 2]), cut in 1usize..4, words in vec(any::<u64>(), 100),
         polarity in prop::sample::select(Polarity::ALL.to_vec()),
     ) {
@@ -204,9 +206,9 @@ proptest! {
         }
     }
 
-    /// A sum is the exact one where streams are all zeros or all ones.
+    /// Sums are exact if all streams are zeros or ones.
     #[test]
-    fn ends_are_exact(signs in vec(0usize..3, 12), bits in 1usize..100) {
+    fn sums_of_constant_streams_are_exact(signs in vec(0usize..3, 12), bits in 1usize..100) {
         let value = |k: usize| [-1.0, 0.0, 1.0][signs[k % 12]];
         let convolution = Convolution::conv2d([1, 3, 3], 2, [2, 2]).with_padding([1, 1]);
         let encoding = Encoding::Bernoulli { seed: 0 };
@@ -232,7 +234,7 @@ proptest! {
 }
 
 #[test]
-fn a_zero_has_no_sign() {
+fn zero_has_no_sign() {
     let width = Width::EIGHT;
     let thresholds =
         |values: &[f64]| width.thresholds(values, Polarity::Signed, Quantity::Value).unwrap();
@@ -240,7 +242,7 @@ fn a_zero_has_no_sign() {
     for threshold in [0, 1, 255, 256, NEGATIVE | 1, NEGATIVE | 256] {
         assert_eq!(thresholds(&[width.value(threshold, Polarity::Signed)]), [threshold]);
     }
-    // A stream of zeros counts neither up nor down, whatever sign it is given.
+    // A stream of zeros counts neither up nor down, with either sign.
     let words = [5 << 29, 3 << 30 | NEGATIVE, 1 << 31];
     let mut case =
         conv_case(Convolution::conv2d([1, 2, 2], 1, [1, 1]), Polarity::Signed, 64, &words);
@@ -252,7 +254,7 @@ fn a_zero_has_no_sign() {
 }
 
 #[test]
-fn positions_of_nothing_but_padding_sum_to_zero() {
+fn positions_in_padding_alone_sum_to_zero() {
     for polarity in Polarity::ALL {
         let convolution = Convolution::conv2d([1, 1, 1], 1, [1, 1]).with_padding([1, 2]);
         let case = conv_case(convolution, polarity, 50, &[1 << 32, 1 << 32]);
@@ -271,7 +273,7 @@ fn positions_of_nothing_but_padding_sum_to_zero() {
 }
 
 #[test]
-fn convolutions_that_cannot_be_are_errors() {
+fn invalid_convolutions_are_errors() {
     let base = Convolution::conv2d([4, 5, 6], 6, [3, 3]);
     let error = |convolution: Convolution| ConvShape::new(convolution).unwrap_err();
     for (input, what) in [
@@ -296,7 +298,7 @@ fn convolutions_that_cannot_be_are_errors() {
     );
     assert_eq!(error(base.with_dilation([1, 3])), too_large(Quantity::KernelSize, 7, 6));
     assert!(ConvShape::new(base.with_dilation([1, 3]).with_padding([0, 1])).is_ok());
-    // Sizes that overflow, or that no counter could name.
+    // Sizes that overflow, or that exceed the range of counters.
     let huge = usize::MAX;
     for input in [[huge, 5, 6], [4, huge, huge], [1 << 20, 1 << 10, 1 << 10]] {
         assert!(
@@ -319,7 +321,7 @@ fn convolutions_that_cannot_be_are_errors() {
         encoding,
     );
     assert!(matches!(memory, Err(Error::TooLarge { .. } | Error::Memory { .. })), "{memory:?}");
-    // Parts of channels.
+    // Slices of channels.
     let spec = LayerSpec::conv(base, Length::new(8).unwrap(), Polarity::Signed, encoding).unwrap();
     let positions = spec.neurons_per_row();
     assert_eq!(positions, 12);
@@ -330,7 +332,7 @@ fn convolutions_that_cannot_be_are_errors() {
 }
 
 #[test]
-fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
+fn generators_need_a_sequence_for_every_pixel_and_tap() {
     let conv = |input, sharing| {
         let encoding =
             "sobol".parse::<GeneratorName>().unwrap().encoding(0, Width::EIGHT, sharing).unwrap();
@@ -357,10 +359,9 @@ fn generators_must_have_a_sequence_for_every_pixel_and_tap() {
     assert_eq!(CountMethod::Best.resolve(&tables), Ok(CountMethod::Tables));
 }
 
-/// An operand of a mixed layer has the streams that it has in a layer where both operands are of
-/// its kind.
+/// An operand of a mixed layer has the same streams as in a layer with both operands of its kind.
 #[test]
-fn mixed_operands_have_the_streams_of_their_own_kind() {
+fn mixed_operands_equal_operands_of_unmixed_layers() {
     let topologies = [
         Topology::Dense { n_inputs: 5, n_neurons: 3 },
         Topology::Sparse(Arc::new(
@@ -400,7 +401,7 @@ fn mixed_operands_have_the_streams_of_their_own_kind() {
 }
 
 #[test]
-fn signs_are_asked_for_where_there_are_any() {
+fn signs_are_required_for_signed_layers_only() {
     let (length, encoding) = (Length::new(64).unwrap(), Encoding::Bernoulli { seed: 0 });
     let spec = |polarity| LayerSpec::dense(3, 2, length, polarity, encoding).unwrap();
     let (words, negative) = ([0; 6], [true; 6]);
@@ -419,7 +420,7 @@ fn signs_are_asked_for_where_there_are_any() {
     let one =
         Batch::signed_streams(&words, &negative).samples(&spec(Polarity::Signed), 1, 2).unwrap();
     assert_eq!(one.check(&spec(Polarity::Signed)), Ok(1));
-    // A sign is part of a threshold of signed inputs alone.
+    // Only thresholds of signed inputs may have a sign.
     let thresholds = [NEGATIVE | 5; 3];
     let batch = Batch::thresholds(&thresholds, SampleSeed::new(0));
     assert_eq!(batch.check(&spec(Polarity::Signed)), Ok(1));
@@ -446,7 +447,7 @@ fn signed_counts_must_fit_64_bits() {
 }
 
 #[test]
-fn pools_that_cannot_be_are_errors() {
+fn invalid_pools_are_errors() {
     let base = Pool::new(PoolKind::Max, [2, 2]);
     let error = |pool: Pool, image| PoolShape::new(pool, image).unwrap_err();
     assert_eq!(error(base, [0, 4, 4]), Error::Zero(Quantity::Channels));
@@ -461,17 +462,17 @@ fn pools_that_cannot_be_are_errors() {
         error(Pool::new(PoolKind::Max, [5, 2]), [1, 4, 4]),
         large(Quantity::KernelSize, 5, 4)
     );
-    // A window of padding alone has no greatest value.
+    // A window of padding alone has no maximum.
     let padded = base.with_paddings([[2, 0], [0, 0]], Border::Zeros);
     assert_eq!(error(padded, [1, 4, 4]), large(Quantity::Padding, 2, 1));
-    let after = base.with_paddings([[0, 0], [0, 3]], Border::LeftOut);
+    let after = base.with_paddings([[0, 0], [0, 3]], Border::Excluded);
     assert_eq!(error(after, [1, 4, 5]), large(Quantity::Padding, 3, 1));
     assert_eq!(error(base, [1 << 20, 1 << 10, 1 << 10]), large(Quantity::Inputs, 1 << 40, 1 << 32));
     assert_eq!(error(base, [1 << 43; 3]), large(Quantity::Inputs, u128::MAX, 1 << 32));
     // Much padding makes many windows of a small image.
     let many = Pool::new(PoolKind::Max, [1 << 17; 2])
         .with_stride([1, 1])
-        .with_paddings([[(1 << 17) - 1; 2]; 2], Border::LeftOut);
+        .with_paddings([[(1 << 17) - 1; 2]; 2], Border::Excluded);
     assert_eq!(error(many, [2, 1, 1]), large(Quantity::Neurons, 1 << 35, 1 << 32));
     let shape = PoolShape::new(base, [1, 2, 2]).unwrap();
     let ragged = Error::Ragged { what: Quantity::Inputs, actual: 5, divisor: 4 };
@@ -479,7 +480,7 @@ fn pools_that_cannot_be_are_errors() {
     assert_eq!(shape.integers(&[]).unwrap(), Vec::<i64>::new());
 }
 
-/// The largest integers there are do not overflow on the way to their mean.
+/// The largest integers do not overflow before their mean is computed.
 #[test]
 fn means_of_large_integers_are_exact() {
     let shape = PoolShape::new(Pool::global(PoolKind::Average, [2, 2]), [1, 2, 2]).unwrap();
@@ -490,9 +491,9 @@ fn means_of_large_integers_are_exact() {
     assert_eq!(shape.integers(&[-1, -2, -2, -2]).unwrap(), [-2]);
 }
 
-/// Networks know their layer's index in convolutions, too.
+/// The layer index also applies to convolutions.
 #[test]
-fn layers_of_a_network_have_their_own_bits() {
+fn layers_with_different_indices_have_different_bits() {
     let words: Vec<u64> = (1..50u64).map(|k| k.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let case = conv_case(Convolution::conv2d([1, 3, 3], 2, [2, 2]), Polarity::Unipolar, 64, &words);
     let other =

@@ -1,5 +1,5 @@
-//! Programs: states that the builder and the plain form rule out are internal errors that name
-//! their place.
+//! Programs: states that the builder and the reference rule out are internal errors with their
+//! location.
 
 use aleatron_core::arithmetic::{Activation, FloatStage};
 use aleatron_core::program::plain::run_step;
@@ -8,7 +8,7 @@ use aleatron_core::program::{
 };
 use aleatron_core::{Encoding, Error, LayerSpec, Length, Polarity, Result, Weights};
 
-fn place<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
+fn location<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     match result.unwrap_err() {
         error @ Error::Internal { place } => {
             assert!(error.to_string().contains(place), "{error}");
@@ -18,8 +18,8 @@ fn place<T: std::fmt::Debug>(result: Result<T>) -> &'static str {
     }
 }
 
-/// A program with a layer of two inputs and one neuron, and the slots of its input, thresholds,
-/// counts and score.
+/// Returns a program with a layer of two inputs and one neuron, and the slots of its input,
+/// thresholds, counts and score.
 fn program() -> (ProgramBuilder, [SlotId; 4]) {
     let mut program = ProgramBuilder::default();
     let encoding = Encoding::Bernoulli { seed: 1 };
@@ -43,31 +43,31 @@ fn data_of_another_kind_is_an_internal_error() {
     let floats = || SlotData::Float(vec![1.0]);
     for kind in [SlotKind::Integer, SlotKind::Threshold, SlotKind::Count] {
         let mut data = SlotData::empty(kind);
-        assert_eq!(place(data.append(floats())), "program::SlotData::append");
+        assert_eq!(location(data.append(floats())), "program::SlotData::append");
         assert_eq!(data.len(), 0);
-        assert_eq!(place(data.into_floats()), "program::SlotData::into_floats");
+        assert_eq!(location(data.into_floats()), "program::SlotData::into_floats");
     }
-    assert_eq!(place(floats().into_words()), "program::SlotData::into_words");
+    assert_eq!(location(floats().into_words()), "program::SlotData::into_words");
 }
 
 #[test]
 fn slots_of_another_kind_are_internal_errors() {
     let (mut program, [input, thresholds, counts, score]) = program();
-    let place_of_kind = "program::ProgramBuilder::of_kind";
+    let location_of_kind = "program::ProgramBuilder::of_kind";
     let quantized = program.quantize(0, thresholds, 1.0, None, ValueRange::Check);
-    assert_eq!(place(quantized), place_of_kind);
-    assert_eq!(place(program.product(0, input)), place_of_kind);
-    assert_eq!(place(program.decode(0, score, stage())), place_of_kind);
+    assert_eq!(location(quantized), location_of_kind);
+    assert_eq!(location(program.product(0, input)), location_of_kind);
+    assert_eq!(location(program.decode(0, score, stage())), location_of_kind);
     let uniform = || Pattern::uniform(1.0);
-    assert_eq!(place(program.constant(counts, ConstantOp::Add, uniform())), place_of_kind);
-    assert_eq!(place(program.restore(input, uniform())), place_of_kind);
+    assert_eq!(location(program.constant(counts, ConstantOp::Add, uniform())), location_of_kind);
+    assert_eq!(location(program.restore(input, uniform())), location_of_kind);
     let numbers = "program::ProgramBuilder::numbers";
     let first = GatherIndex { input: 0, element: 0 };
-    assert_eq!(place(program.gather(vec![counts], vec![first])), numbers);
-    assert_eq!(place(program.combine([thresholds, input], Sign::Plus, None)), numbers);
+    assert_eq!(location(program.gather(vec![counts], vec![first])), numbers);
+    assert_eq!(location(program.combine([thresholds, input], Sign::Plus, None)), numbers);
     let rescale = Some(Pattern::uniform([None, None]));
     let combined = program.combine([input, input], Sign::Plus, rescale);
-    assert_eq!(place(combined), "program::ProgramBuilder::combine");
+    assert_eq!(location(combined), "program::ProgramBuilder::combine");
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn steps_on_data_of_another_kind_are_internal_errors() {
             _ => SlotData::Float(vec![0.0; 2]),
         };
         let run = run_step(&program, step, &[&wrong], 1, &mut [0]);
-        assert_eq!(place(run), "program::plain::run_step", "{step:?}");
+        assert_eq!(location(run), "program::plain::run_step", "{step:?}");
     }
-    // A step that saturates has a counter of its layer.
+    // A step that saturates needs a counter for its layer.
     let quantize = program.steps().iter().find(|step| step.inputs() == [input]).unwrap();
     let run = run_step(&program, quantize, &[&SlotData::Float(vec![0.0; 2])], 1, &mut []);
-    assert_eq!(place(run), "program::plain::run_step");
+    assert_eq!(location(run), "program::plain::run_step");
 }

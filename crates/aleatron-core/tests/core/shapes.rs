@@ -1,4 +1,5 @@
-//! The geometry of convolutions and pools, counted one place at a time, and the sizes of layers.
+//! The geometry of convolutions and pools, computed one position at a time, and the sizes of
+//! layers.
 
 use aleatron_core::arithmetic::{Border, Pool, PoolKind, PoolShape};
 use aleatron_core::windows::{Axis, Windows};
@@ -22,7 +23,8 @@ fn convolutions() -> Vec<Convolution> {
     ]
 }
 
-/// The input channel, row and column under a tap of an output channel, if it is inside the image.
+/// Returns the input channel, row and column under a tap of an output channel, if it is inside the
+/// image.
 fn under(
     conv: &Convolution,
     channel: usize,
@@ -30,21 +32,21 @@ fn under(
     tap: [usize; 3],
 ) -> Option<[usize; 3]> {
     let group = channel / (conv.out_channels / conv.groups);
-    let place = |k: usize| {
-        let place = position[k] * conv.stride[k] + tap[1 + k] * conv.dilation[k];
-        place.checked_sub(conv.padding[k][0]).filter(|&place| place < conv.input[1 + k])
+    let position_of = |k: usize| {
+        let padded = position[k] * conv.stride[k] + tap[1 + k] * conv.dilation[k];
+        padded.checked_sub(conv.padding[k][0]).filter(|&inside| inside < conv.input[1 + k])
     };
-    Some([group * (conv.input[0] / conv.groups) + tap[0], place(0)?, place(1)?])
+    Some([group * (conv.input[0] / conv.groups) + tap[0], position_of(0)?, position_of(1)?])
 }
 
-/// All output channels of a convolution, and some of them.
+/// Returns all output channels of a convolution, and some of them.
 fn ranges(conv: &Convolution) -> Vec<Range<usize>> {
     let n = conv.out_channels;
     vec![0..n, 0..1, n - 1..n, n / 3..n, 1.min(n - 1)..n.div_ceil(2).max(2).min(n)]
 }
 
 #[test]
-fn every_tap_is_over_its_input() {
+fn conv_taps_are_over_their_inputs() {
     for conv in convolutions() {
         let whole = ConvShape::new(conv).unwrap();
         for range in ranges(&conv) {
@@ -66,9 +68,9 @@ fn every_tap_is_over_its_input() {
                 for position in 0..rows * columns {
                     let mut inside = 0;
                     for tap in 0..taps {
-                        let place = [position / columns, position % columns];
+                        let row_and_column = [position / columns, position % columns];
                         let of = [tap / (height * width), tap / width % height, tap % width];
-                        let expected = under(&conv, channel, place, of);
+                        let expected = under(&conv, channel, row_and_column, of);
                         inside += usize::from(expected.is_some());
                         let expected = expected.map(|[c, row, column]| {
                             (c * conv.input[1] + row) * conv.input[2] + column
@@ -94,14 +96,15 @@ fn every_tap_is_over_its_input() {
 }
 
 #[test]
-fn layers_know_their_sizes() {
+fn layers_have_expected_sizes() {
     let length = Length::new(130).unwrap();
     let mask = [true, false, true, true, false, false];
     let sparse = Topology::Sparse(Arc::new(Connections::from_mask(&mask, 3).unwrap()));
     let conv = Topology::Conv(
         ConvShape::new(Convolution::conv2d([1, 2, 2], 2, [2, 2]).with_padding([1, 1])).unwrap(),
     );
-    // Each of the four places of an image lies under each of the four taps once, for two channels.
+    // Each of the four positions of an image lies under each of the four taps once, for two
+    // channels.
     for (topology, products, inputs, weights, fan_in) in [
         (Topology::Dense { n_inputs: 5, n_neurons: 3 }, 15, 5, 15, 5),
         (sparse, 3, 3, 3, 2),
@@ -121,14 +124,14 @@ fn layers_know_their_sizes() {
 }
 
 #[test]
-fn padded_axes_have_31_bits() {
+fn padded_axes_are_limited_to_31_bits() {
     assert_eq!(Windows::new(Axis::new((1 << 31) - 1, 1)).unwrap().len(), (1 << 31) - 1);
     assert!(Windows::new(Axis::new(1 << 31, 1)).is_err());
     assert!(Windows::new(Axis { padding: [1, 0], ..Axis::new((1 << 31) - 1, 1) }).is_err());
 }
 
 #[test]
-fn pools_have_as_many_outputs_as_windows() {
+fn pools_have_one_output_per_window() {
     let pool = Pool::new(PoolKind::Max, [2, 3])
         .with_stride([1, 2])
         .with_paddings([[1, 0], [0, 2]], Border::Zeros);
@@ -137,9 +140,9 @@ fn pools_have_as_many_outputs_as_windows() {
     assert_eq!(shape.floats(&[1.0; 120]).unwrap().len(), 72);
 }
 
-/// Both zeros are equal: the first of them is the greatest.
+/// Both zeros are equal: the first of them is the maximum.
 #[test]
-fn the_first_of_equal_greatest_values_is_taken() {
+fn max_pool_takes_the_first_of_equal_values() {
     let shape = PoolShape::new(Pool::global(PoolKind::Max, [1, 2]), [1, 1, 2]).unwrap();
     for zeros in [[0.0_f64, -0.0], [-0.0, 0.0]] {
         let first = zeros[0].to_bits();
@@ -148,9 +151,9 @@ fn the_first_of_equal_greatest_values_is_taken() {
     }
 }
 
-/// Sums past 2^53, which no f64 holds exactly: many counts at once are what each of them is.
+/// Sums above 2^53, which no f64 holds exactly, decode alike one by one and together.
 #[test]
-fn large_sums_are_decoded_one_as_all() {
+fn decode_all_of_large_sums_equals_decode() {
     let length = Length::new((1 << 34) - 1).unwrap();
     let fan_ins = [(1 << 21) + 1, (1 << 21) - 1];
     for polarity in Polarity::ALL {
@@ -168,7 +171,7 @@ fn large_sums_are_decoded_one_as_all() {
 }
 
 #[test]
-fn polarities_are_written_as_they_are_read() {
+fn polarity_names_round_trip_through_text() {
     let names = Polarity::ALL.map(|polarity| polarity.to_string());
     assert_eq!(names, ["unipolar", "bipolar", "signed"]);
     assert_eq!(names.map(|name| name.parse::<Polarity>().unwrap()), Polarity::ALL);

@@ -1,4 +1,5 @@
-//! Packed streams and gates: the layout of the words, the clean tail, and the laws of the gates.
+//! Packed streams and gates: the layout of words, zero bits beyond the length, and the laws of
+//! gates.
 
 use aleatron_core::gates::{self, Gate};
 use aleatron_core::stream::{StreamWords, check_words};
@@ -16,7 +17,7 @@ fn stream(bits: &[u8]) -> BitStream {
     BitStream::from_bits(bits).unwrap()
 }
 
-/// Lengths around the word boundaries more often than others.
+/// Generates lengths, with a preference for word boundaries.
 fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![prop::sample::select(vec![1, 2, 63, 64, 65, 127, 128, 129, 192]), 1..400usize]
 }
@@ -27,13 +28,13 @@ fn streams<const N: usize>() -> impl Strategy<Value = [BitStream; N]> {
     })
 }
 
-/// Whether the tail is clean, by the check that words from outside must pass.
+/// Returns whether the bits beyond the length are zero, by the check for words of a caller.
 fn is_clean(stream: &BitStream) -> bool {
     check_words(stream.words(), 1, stream.length()).is_ok()
 }
 
 #[test]
-fn bits_lie_where_the_specification_says() {
+fn bits_are_packed_little_endian() {
     for k in [0, 1, 63, 64, 65, 99] {
         let mut bits = vec![0; 100];
         bits[k] = 1;
@@ -49,7 +50,7 @@ fn bits_lie_where_the_specification_says() {
 }
 
 #[test]
-fn lengths_know_their_words() {
+fn lengths_have_expected_words() {
     for (bits, words, draws, tail) in [
         (1, 1, 1, 1),
         (32, 1, 1, u64::from(u32::MAX)),
@@ -82,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn matrices_hold_their_streams([a, b, c] in streams::<3>()) {
+    fn matrices_return_their_streams([a, b, c] in streams::<3>()) {
         let words = [&a, &b, &c].map(BitStream::words).concat();
         let matrix = StreamMatrix::from_words(words.clone(), 3, a.length()).unwrap();
         prop_assert_eq!((matrix.rows(), matrix.length()), (3, a.length()));
@@ -95,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn gates_do_what_they_do_to_each_bit([a, b, select] in streams::<3>()) {
+    fn gates_apply_to_each_bit([a, b, select] in streams::<3>()) {
         for gate in Gate::ALL {
             let c = gates::gate(gate, &a, &b).unwrap();
             prop_assert!(is_clean(&c), "{:?}", gate);
@@ -113,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn gates_obey_their_laws([a, b, s] in streams::<3>()) {
+    fn gates_satisfy_boolean_laws([a, b, s] in streams::<3>()) {
         let (and, or) = (gates::and(&a, &b).unwrap(), gates::or(&a, &b).unwrap());
         let (xor, xnor) = (gates::xor(&a, &b).unwrap(), gates::xnor(&a, &b).unwrap());
         prop_assert_eq!(gates::not(&gates::not(&a)), a.clone());
@@ -123,7 +124,7 @@ proptest! {
         let bits = a.length().bits() as u64;
         prop_assert_eq!(xnor.ones() + a.ones() + b.ones(), bits + 2 * and.ones());
         prop_assert_eq!(gates::not(&a).ones(), bits - a.ones());
-        // The multiplexer chooses: between equals there is no choice, and the complement chooses the other.
+        // A multiplexer of equal streams returns them, and a complemented select swaps its inputs.
         prop_assert_eq!(gates::mux(&s, &a, &a).unwrap(), a.clone());
         prop_assert_eq!(gates::mux(&s, &a, &b).unwrap(), gates::mux(&gates::not(&s), &b, &a).unwrap());
         let zeros = BitStream::zeros(a.length());
@@ -132,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn hamming_is_a_distance([a, b, c] in streams::<3>()) {
+    fn hamming_distance_is_a_metric([a, b, c] in streams::<3>()) {
         let distance = |x, y| gates::hamming_distance(x, y).unwrap();
         prop_assert_eq!(distance(&a, &a), 0);
         prop_assert_eq!(distance(&a, &b) == 0, a == b);
@@ -142,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn overlaps_add_up([a, b] in streams::<2>()) {
+    fn overlap_counts_add_up([a, b] in streams::<2>()) {
         let overlap = Overlap::of(&a, &b).unwrap();
         let [both, first, second, neither] = overlap.counts();
         prop_assert_eq!(both + first, a.ones());
@@ -154,9 +155,10 @@ proptest! {
         prop_assert_eq!(overlap.scc(), Overlap::of(&b, &a).unwrap().scc());
     }
 
-    /// Decoding rounds once: it is the quotient of two integers that f64 holds exactly here.
+    /// Decoding rounds once: the result is the quotient of two integers that f64 holds exactly
+    /// here.
     #[test]
-    fn decoding_is_exact(n in 1usize..1000, bits in lengths(), share in 0.0..=1.0) {
+    fn decoding_rounds_once(n in 1usize..1000, bits in lengths(), share in 0.0..=1.0) {
         let most = (n * bits) as u64;
         let count = (share * most as f64) as u64;
         let (length, l) = (length(bits), bits as f64);
@@ -167,10 +169,10 @@ proptest! {
     }
 }
 
-/// The largest layer a specification allows: sums past 2^53 and 2^63 are subtracted as integers,
-/// before they are rounded.
+/// The largest layer of the specification: sums above 2^53 and 2^63 are subtracted as integers
+/// before rounding.
 #[test]
-fn decoding_survives_the_largest_sums() {
+fn decoding_of_largest_sums_is_exact_before_rounding() {
     let (n, length) = (1 << 32, length(1 << 34));
     assert_eq!(Polarity::Bipolar.decode(0, n, length), -(2.0_f64.powi(32)));
     let half = 1 << 63;
@@ -179,7 +181,7 @@ fn decoding_survives_the_largest_sums() {
 }
 
 #[test]
-fn words_of_32_bits_follow_the_length() {
+fn stream_words_follow_from_the_length() {
     let of = |bits| StreamWords::of(Length::new(bits).unwrap());
     assert_eq!(of(1), StreamWords { stored: 2, full: 0, tail_mask: 1 });
     assert_eq!(of(64), StreamWords { stored: 2, full: 2, tail_mask: 0 });
@@ -187,9 +189,9 @@ fn words_of_32_bits_follow_the_length() {
     assert_eq!(of(127), StreamWords { stored: 4, full: 3, tail_mask: 0x7fff_ffff });
 }
 
-/// A bit is 1 where its integer is below the threshold, so not where they are equal.
+/// A bit is 1 if its integer is below the threshold, so not if they are equal.
 #[test]
-fn equal_integers_are_not_below() {
+fn integer_equal_to_threshold_gives_zero() {
     let (address, length) = (StreamAddress::input(3, 1, 4), length(70));
     for k in [0, 31, 32, 69] {
         let uniform = u64::from(reference::uniform(address, k));

@@ -1,5 +1,5 @@
-//! Known answers of small things: correlation, sequences without end, neurons, and the binary side
-//! at its edges.
+//! Known answers of small units: correlation, endless sequences, neurons, and edge cases of the
+//! inter-layer arithmetic.
 
 use aleatron_core::arithmetic::{
     Accumulator, Activation, FloatStage, IntegerActivation, Requantizer, saturate,
@@ -26,10 +26,10 @@ fn overlap(bits: usize, ones: [u64; 2], both: u64) -> Overlap {
     Overlap::new(length(bits), ones, both).unwrap()
 }
 
-/// With shares p, q and r of ones in X, Y and both: SCC is (r - pq) / (min(p, q) - pq) where that
-/// is positive, else (r - pq) / (pq - max(p + q - 1, 0)).
+/// With fractions p, q and r of ones in X, Y and both: SCC is (r - pq) / (min(p, q) - pq) if that
+/// is positive, otherwise (r - pq) / (pq - max(p + q - 1, 0)).
 #[test]
-fn correlation_has_its_known_values() {
+fn correlation_has_known_values() {
     // p = 1/2, q = 1/4, r from 0 to 1/4; pq = 1/8.
     assert_eq!([0, 1, 2].map(|both| overlap(8, [4, 2], both).scc()), [-1.0, 0.0, 1.0]);
     // p = q = 3/4: at least half are in both, pq = 9/16.
@@ -43,8 +43,8 @@ fn correlation_has_its_known_values() {
     // Constant streams have no correlation.
     assert_eq!([overlap(8, [0, 5], 0).scc(), overlap(8, [8, 5], 5).scc()], [0.0, 0.0]);
 
-    // The distance of r from pq in 1 / 64, less the least that whole bits allow: pq of 4 and 2 ones
-    // is 8 / 64, one bit.
+    // The distance of r from pq in 1 / 64, minus the least distance that whole bits allow: pq of 4
+    // and 2 ones is 8 / 64, one bit.
     assert_eq!([0, 1, 2].map(|both| overlap(8, [4, 2], both).zce()), [-0.125, 0.0, 0.125]);
     // 5 and 6 ones: 30 / 64 lies between 24 and 32, which is closer by 2.
     assert_eq!([3, 4, 5].map(|both| 64.0 * overlap(8, [5, 6], both).zce()), [-4.0, 0.0, 8.0]);
@@ -59,7 +59,7 @@ fn correlation_has_its_known_values() {
 }
 
 #[test]
-fn overlaps_that_cannot_be_are_refused() {
+fn impossible_overlaps_are_errors() {
     let new = |ones, both| Overlap::new(length(8), ones, both);
     let what = Quantity::Counts;
     assert_eq!(new([9, 1], 0), Err(Error::TooLarge { what, actual: 9, limit: 8 }));
@@ -70,7 +70,7 @@ fn overlaps_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn halton_sequences_end_where_the_primes_do() {
+fn halton_sequences_end_at_the_last_prime() {
     let halton = |base| Sequence::Halton(Halton::new(base, Width::EIGHT).unwrap());
     // Every second prime after the base: from 9 on these are 11, 13, 17, 19, 23.
     assert_eq!([1, 2].map(|q| halton(9).nth(q).unwrap()), [halton(13), halton(19)]);
@@ -92,7 +92,7 @@ fn halton_sequences_end_where_the_primes_do() {
 }
 
 #[test]
-fn sequences_say_what_they_are() {
+fn sequences_display_their_parameters() {
     let lfsr = Sequence::Lfsr(Lfsr::new(Width::EIGHT, 77).unwrap());
     let sobol = Sequence::Sobol(Sobol::new(3, Width::EIGHT).unwrap());
     let halton = Sequence::Halton(Halton::new(5, Width::EIGHT).unwrap());
@@ -125,7 +125,7 @@ fn sequences_say_what_they_are() {
 }
 
 #[test]
-fn registers_that_cannot_be_are_refused() {
+fn invalid_registers_are_errors() {
     let with_taps = |bits, taps: &[u32], seed| Lfsr::with_taps(width(bits), taps, seed);
     let what = Quantity::Width;
     assert_eq!(with_taps(2, &[2, 1], 1), Err(Error::TooSmall { what, actual: 2, limit: 3 }));
@@ -164,7 +164,7 @@ fn registers_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_cuts_a_period_off_warns() {
+fn cut_off_period_is_reported() {
     let ramp = |bits| Sequence::Ramp(Ramp::new(width(bits)));
     let sobol = |bits| Sequence::Sobol(Sobol::new(1, width(bits)).unwrap());
     let cut = |inputs, weights, bits| {
@@ -178,11 +178,11 @@ fn what_cuts_a_period_off_warns() {
     // Within one: a register of eight bits repeats after 255.
     assert_eq!(cut(ramp(8), sobol(8), 255), None);
     assert_eq!(cut(sobol(8), sobol(8), 16), None);
-    // No narrower one is covered either.
+    // No narrower register is covered either.
     assert_eq!(cut(ramp(3), sobol(8), 4), None);
     let lfsr = Sequence::Lfsr(Lfsr::new(width(8), 1).unwrap());
     assert_eq!(cut(lfsr, sobol(8), 255), None);
-    // Wider than any that is chosen for a length.
+    // Wider than any register that is chosen for a length.
     let wide = Sequence::Lfsr(Lfsr::new(width(13), 1).unwrap());
     assert_eq!(cut(wide, sobol(8), 8191), None);
     assert_eq!(cut(wide, sobol(8), 8190), Some(Warning::CutOff { sequence: wide, length: 8190 }));
@@ -193,9 +193,9 @@ fn what_cuts_a_period_off_warns() {
     );
 }
 
-/// Sparse counts, by hand: three streams of four bits, AND and XNOR.
+/// Sparse counts by hand: three streams of four bits, AND and XNOR.
 #[test]
-fn sparse_counts_are_those_of_the_connected() {
+fn sparse_counts_are_those_of_connected_inputs() {
     let bits = |rows: &[[u8; 4]]| {
         let words = rows.iter().map(|row| BitStream::from_bits(row).unwrap().words()[0]).collect();
         StreamMatrix::from_words(words, rows.len(), length(4)).unwrap()
@@ -219,7 +219,7 @@ fn sparse_counts_are_those_of_the_connected() {
 }
 
 #[test]
-fn neurons_keep_what_they_are_given() {
+fn neurons_return_their_parameters_and_state() {
     let params = LifParams::new(9, 4).unwrap();
     let params = params.with_rest(1).with_reset(-2).with_threshold(30).with_refractory_period(4);
     assert_eq!((params.data_width(), params.fraction(), params.refractory_period()), (9, 4, 4));
@@ -231,8 +231,8 @@ fn neurons_keep_what_they_are_given() {
     assert_eq!((neuron.v(), neuron.refractory_counter()), (300 - 512, 2));
     assert_eq!(neuron.params(), &params);
     let drive = LifDrive { leak_k: 8, gain_k: 16, current: 40, noise: 3 };
-    // Two silent steps at rest; then 1 + 0 + 40 + 3 reaches the threshold, and again only after
-    // four more.
+    // Two silent steps at rest; then 1 + 0 + 40 + 3 reaches the threshold, and the next spike is
+    // four steps later.
     let run: Vec<(bool, i16)> = (0..8).map(|_| neuron.step(drive)).collect();
     assert_eq!(
         run,
@@ -278,7 +278,7 @@ fn float_neurons_leak_integrate_and_fire() {
 }
 
 #[test]
-fn the_binary_side_at_its_edges() {
+fn inter_layer_arithmetic_handles_edge_cases() {
     let spec = |polarity| {
         LayerSpec::dense(4, 2, length(10), polarity, Encoding::Bernoulli { seed: 0 }).unwrap()
     };
@@ -311,7 +311,7 @@ fn the_binary_side_at_its_edges() {
         .map(|(&count, bias)| count as f64 / 8.0 * 2.0 + bias)
         .collect();
     assert_eq!(stage(Activation::Identity).outputs(&conv, &counts), expected);
-    // Divided by 4, then held in the interval; the bounds themselves are inside.
+    // Divided by 4, then limited to the interval; the bounds themselves are inside.
     for (polarity, expected, n) in [
         (Polarity::Bipolar, [-1.0, -1.0, 0.5, 1.0, 1.0], 2),
         (Polarity::Unipolar, [0.0, 0.0, 0.5, 1.0, 1.0], 3),
@@ -320,7 +320,8 @@ fn the_binary_side_at_its_edges() {
         assert_eq!(saturate(&mut values, 4.0, polarity), n);
         assert_eq!(values, expected);
     }
-    // Dividing is dividing, by powers of two and by others, and past what a reciprocal can hold.
+    // Division is exact rounding for powers of two and others, and beyond what a reciprocal can
+    // represent.
     for scale in [1.0, 0.5, 3.0, 1e300, 2f64.powi(-1022), 2f64.powi(1023), 5e-324] {
         let mut values: Vec<f64> = (0..2000).map(|k| f64::from(k) * scale / 4000.0).collect();
         let expected: Vec<f64> = values.iter().map(|value| value / scale).collect();
@@ -335,19 +336,19 @@ fn the_binary_side_at_its_edges() {
 }
 
 #[test]
-fn requantizers_count_what_saturates() {
+fn requantizers_count_saturated_values() {
     // Times 3, shifted by 1, in the middle of 0..=16.
     let narrow = Requantizer::new(3, 2, 1, width(4), Polarity::Bipolar).unwrap();
     let values = [-6, -5, 0, 1, 5, 6, -100, 100];
-    let made = narrow.thresholds(&values, width(6)).unwrap();
+    let requantized = narrow.thresholds(&values, width(6)).unwrap();
     // (3 v + 1) >> 1, plus 8: -17 >> 1 is -9.
-    assert_eq!(made.thresholds, [0, 1, 8, 10, 16, 16, 0, 16].map(|level| level << 2));
-    assert_eq!(made.saturated, 4);
+    assert_eq!(requantized.thresholds, [0, 1, 8, 10, 16, 16, 0, 16].map(|level| level << 2));
+    assert_eq!(requantized.saturated, 4);
     let levels: Vec<bool> = values.iter().map(|&value| narrow.saturates(value)).collect();
     assert_eq!(levels, [true, false, false, false, false, true, true, true]);
     assert_eq!((narrow.multiplier(), narrow.multiplier_width(), narrow.shift()), (3, 2, 1));
     assert_eq!((narrow.comparator(), narrow.polarity()), (width(4), Polarity::Bipolar));
-    // A level that is just an end is not saturated.
+    // A level equal to an end is not saturated.
     for (polarity, [low, high]) in
         [(Polarity::Unipolar, [0, 16]), (Polarity::Bipolar, [-8, 8]), (Polarity::Signed, [-16, 16])]
     {
@@ -359,7 +360,7 @@ fn requantizers_count_what_saturates() {
             "{polarity}"
         );
     }
-    // Products past 2^63 are counted as widely as they must be: the same values, one at a time.
+    // Products above 2^63 are computed in wider integers: the same values, one at a time.
     for shift in [0, 1, 61, 62, 100] {
         let wide =
             Requantizer::new((1 << 62) - 1, 62, shift, width(32), Polarity::Bipolar).unwrap();
@@ -369,18 +370,18 @@ fn requantizers_count_what_saturates() {
             vec![1 << 60, -(1 << 61), 7],
             vec![1 << 60; 2],
         ] {
-            let made = wide.thresholds(&values, width(32)).unwrap();
+            let requantized = wide.thresholds(&values, width(32)).unwrap();
             let plain: Vec<u64> =
                 values.iter().map(|&value| reference::requantize(&wide, value)).collect();
-            assert_eq!(made.thresholds, plain, "{shift}");
+            assert_eq!(requantized.thresholds, plain, "{shift}");
             let outside = values.iter().filter(|&&value| wide.saturates(value)).count() as u64;
-            assert_eq!(made.saturated, outside);
+            assert_eq!(requantized.saturated, outside);
         }
     }
 }
 
 #[test]
-fn accumulators_are_as_wide_as_they_must_be() {
+fn accumulators_have_the_least_width() {
     let spec =
         LayerSpec::dense(3, 1, length(10), Polarity::Bipolar, Encoding::Bernoulli { seed: 0 })
             .unwrap();
@@ -415,14 +416,14 @@ fn accumulators_are_as_wide_as_they_must_be() {
         few.values(&spec, &[1]),
         Err(Error::Mismatch { what: Quantity::Bias, expected: 1, actual: 2 })
     );
-    // Counts past what a layer can have, twice the same, are held as widely as they must be.
+    // Counts beyond any layer's, repeated, are computed in wider integers.
     let wide = Accumulator::new(63, vec![0], IntegerActivation::Identity).unwrap();
     let narrow = Accumulator::new(62, vec![0], IntegerActivation::Identity).unwrap();
-    for held in [wide, narrow] {
-        let [_, most] = held.interval();
-        assert_eq!(held.values(&spec, &[1 << 62, 1 << 62]), Ok(vec![most; 2]));
+    for accumulator in [wide, narrow] {
+        let [_, most] = accumulator.interval();
+        assert_eq!(accumulator.values(&spec, &[1 << 62, 1 << 62]), Ok(vec![most; 2]));
     }
-    // The largest biases, counts past any layer's, and a layer with 2^65 products.
+    // The largest biases, counts beyond any layer's, and a layer with 2^65 products.
     let encoding = Encoding::Bernoulli { seed: 0 };
     for (polarity, (fan_in, bits)) in Polarity::ALL
         .into_iter()
@@ -434,11 +435,12 @@ fn accumulators_are_as_wide_as_they_must_be() {
             continue;
         };
         for bias in [-(1 << 62), 0, (1 << 62) - 1] {
-            let held = Accumulator::new(63, vec![bias], IntegerActivation::Identity).unwrap();
+            let accumulator =
+                Accumulator::new(63, vec![bias], IntegerActivation::Identity).unwrap();
             for count in [0, 1, (1 << 61) - 1, 1 << 61, 1 << 62, u64::MAX] {
-                let plain = reference::accumulate(&held, &spec, 0, count);
+                let plain = reference::accumulate(&accumulator, &spec, 0, count);
                 assert_eq!(
-                    held.values(&spec, &[count]),
+                    accumulator.values(&spec, &[count]),
                     Ok(vec![plain]),
                     "{polarity} {bits} {bias} {count}"
                 );
@@ -446,13 +448,13 @@ fn accumulators_are_as_wide_as_they_must_be() {
         }
     }
     // The largest bias below 2^62 that f64 holds is 2^62 - 2^9: 8 times 63 products still fit 63
-    // bits beside it, 8 times 64 do not.
+    // bits next to it, 8 times 64 do not.
     let widest = |bits: usize| {
         let spec = LayerSpec::dense(8, 1, length(bits), Polarity::Unipolar, encoding).unwrap();
         let (unit, bias) = (bits as f64, 2f64.powi(62).next_down());
         let stage =
             FloatStage { scales: vec![unit], bias: vec![bias], activation: Activation::Identity };
-        Accumulator::calibrated(&spec, &stage, 0).map(|held| held.width())
+        Accumulator::calibrated(&spec, &stage, 0).map(|accumulator| accumulator.width())
     };
     assert_eq!(widest(63), Ok(63));
     let too_wide = Error::TooLarge { what: Quantity::AccumulatorWidth, actual: 64, limit: 63 };
@@ -468,12 +470,12 @@ fn accumulators_are_as_wide_as_they_must_be() {
 }
 
 #[test]
-fn memory_is_what_is_asked_for() {
+fn memory_sizes_are_checked() {
     let zeros: Vec<u32> = memory::zeros(5, Quantity::Counts).unwrap();
     assert_eq!(zeros, [0; 5]);
     let room: Vec<u64> = memory::with_capacity(100, Quantity::Counts).unwrap();
     assert!(room.is_empty() && room.capacity() >= 100);
-    // What is left is more than a page and less than any machine has.
+    // The available memory is more than a page and less than any machine has.
     let left = memory::available().unwrap();
     assert!((4096..1 << 50).contains(&left), "{left}");
     assert!(memory::check(u128::from(left) * 100, Quantity::Counts).is_err());
@@ -481,7 +483,7 @@ fn memory_is_what_is_asked_for() {
 }
 
 #[test]
-fn inputs_of_known_answers_are_tenths() {
+fn dense_inputs_of_known_answers_are_tenths() {
     let inputs: Vec<f64> = (0..4).map(golden::dense_input).collect();
     assert_eq!(inputs, [0.3, 1.0, 0.6, 0.2]);
 }

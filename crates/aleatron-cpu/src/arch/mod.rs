@@ -1,8 +1,9 @@
-//! The kernels. The path says whose, the file says what: `<who>/count.rs` counts ones, `encode.rs`
-//! makes Bernoulli streams, `bits.rs` packs and unpacks, `gates.rs` combines, `lif.rs` steps many
-//! neurons, `table.rs` looks counts up, `sequence.rs` compares shared sequences, `ceiling.rs` shows
-//! what is possible. A folder holds what that instruction set does better than the one below it;
-//! `vector/` holds what several share, and `dispatch.rs` puts the tiers together.
+//! The kernels, by instruction set and operation: `<set>/count.rs` counts ones, `encode.rs`
+//! generates Bernoulli streams, `bits.rs` packs and unpacks, `gates.rs` applies gates, `lif.rs`
+//! steps many neurons, `table.rs` looks counts up, `sequence.rs` compares shared sequences,
+//! `ceiling.rs` measures peak throughput. A folder holds the operations for which that instruction
+//! set is faster than the one below it; `vector/` holds the code shared by several, and
+//! `dispatch.rs` assembles the tiers.
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod aarch64;

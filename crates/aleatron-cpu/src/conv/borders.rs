@@ -4,19 +4,19 @@ use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Result, memory};
 use std::ops::Range;
 
-/// Sums over the taps that lie inside the image, which are the same for all positions with the same
+/// Sums over the taps that lie inside the image, which are shared by all positions with the same
 /// taps inside.
 pub(crate) struct Borders {
-    /// The run of rows that each row of positions is in, and likewise for columns.
+    /// The run of rows of each row of positions, and likewise for columns.
     row_runs: Vec<u32>,
     column_runs: Vec<u32>,
     n_channels: usize,
-    /// By run of rows, run of columns and channel; empty where nothing is summed.
+    /// By run of rows, run of columns and channel; empty without values.
     sums: Vec<u64>,
 }
 
 impl Borders {
-    /// The sums of `values`, one per weight.
+    /// Computes the sums of `values`, one per weight.
     pub(crate) fn new(shape: &ConvShape, values: Option<&[u64]>) -> Result<Self> {
         let [over_rows, over_columns] = shape.windows();
         let runs = |windows: &Windows| -> Vec<Range<usize>> { windows.runs().collect() };
@@ -50,7 +50,7 @@ impl Borders {
         Ok(Self { row_runs: numbers(&rows), column_runs: numbers(&columns), n_channels, sums })
     }
 
-    /// The sums at a position, by channel.
+    /// Returns the sums at a position, by channel.
     pub(crate) fn inside(&self, position: usize) -> &[u64] {
         let (row, column) = (position / self.column_runs.len(), position % self.column_runs.len());
         let n_columns = self.column_runs.last().map_or(0, |last| *last as usize + 1);

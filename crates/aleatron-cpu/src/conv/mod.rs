@@ -1,9 +1,9 @@
 //! Counting convolutions: the inputs under the kernel at some positions become rows, which are
-//! counted as those of dense layers are.
+//! counted like those of dense layers.
 //!
-//! Positions are cut into items that are independent of each other. An item copies its part of the
-//! image by pixel ([`panel::Region`]) and from there, some positions at a time, into a panel that
-//! stays in a cache while all output channels of its group go by.
+//! Positions are divided into independent items. An item copies its part of the image by pixel
+//! ([`panel::Region`]) and from there, some positions at a time, into a panel that stays in a cache
+//! while it is multiplied with all output channels of its group.
 
 mod borders;
 mod panel;
@@ -24,19 +24,19 @@ use std::cell::Cell;
 use std::ops::Range;
 use terms::Terms;
 
-/// Words of a panel: they fill a part of a second-level cache.
+/// Number of words of a panel: they fill a part of a second-level cache.
 const PANEL_WORDS: usize = 1 << 15;
 
-/// Positions of a panel, at least and at most.
+/// Minimum and maximum number of positions of a panel.
 const PANEL_POSITIONS: [usize; 2] = [4, 64];
 
-/// Words of the region of an item, unless a single position has more.
+/// Number of words of the region of an item, unless a single position has more.
 const REGION_WORDS: usize = 1 << 16;
 
-/// Items for each thread.
+/// Number of items for each thread.
 const ITEMS_PER_THREAD: usize = 4;
 
-/// The fewest positions of an item that is smaller than a row of positions.
+/// The least number of positions of an item that is smaller than a row of positions.
 const MIN_POSITIONS: usize = 32;
 
 /// The weights of a convolution: rows of output channels by taps, in the order of panels.
@@ -49,7 +49,7 @@ pub(crate) struct ConvWeights {
     groups: Vec<Group>,
 }
 
-/// Output channels that see the same inputs.
+/// Output channels with the same inputs.
 struct Group {
     first_input_channel: usize,
     channels: Range<usize>,
@@ -57,8 +57,8 @@ struct Group {
 }
 
 impl ConvWeights {
-    /// The weights of packed streams; of a signed layer those of the magnitudes, and which of them
-    /// are negative.
+    /// Creates the weights from packed streams; for a signed layer those of the magnitudes, with
+    /// their signs.
     pub(crate) fn new(
         cpu: &Cpu,
         shape: ConvShape,
@@ -110,7 +110,7 @@ impl ConvWeights {
         (PANEL_WORDS / per_position).clamp(least, most) / least * least
     }
 
-    /// Cuts the positions of a group into `n` items or more, as far as that pays: whole rows of
+    /// Divides the positions of a group into `n` items or more if that is worthwhile: whole rows of
     /// positions, or parts of one.
     fn items(&self, n: usize) -> Vec<Range<usize>> {
         let [_, n_rows, n_columns] = self.shape.output();
@@ -145,7 +145,7 @@ impl ConvWeights {
         let (row_words, pixel_words) = (self.row_words(), self.pixel_words());
         let weights =
             &self.streams[group.channels.start * row_words..group.channels.end * row_words];
-        let Scratch { pixels, rows, starts, block: made, terms } = scratch;
+        let Scratch { pixels, rows, starts, block: computed, terms } = scratch;
         let region = Region::under(&self.shape, &positions);
         let words = self.length.words();
         region.fill_streams(&self.shape, group.first_input_channel, sample.words, words, pixels)?;
@@ -173,9 +173,9 @@ impl ConvWeights {
             starts.extend(
                 panel.starts.iter().map(|column| column * self.shape.convolution().kernel[0]),
             );
-            resize(made, group.channels.len() * n)?;
-            made.fill(0);
-            cpu.count_windows(row_words, weights, rows, n, |k| starts[k] * pixel_words, made);
+            resize(computed, group.channels.len() * n)?;
+            computed.fill(0);
+            cpu.count_windows(row_words, weights, rows, n, |k| starts[k] * pixel_words, computed);
             let bits =
                 |position: usize| self.shape.fan_in(position) as u64 * self.length.bits() as u64;
             match (self.polarity, &group.signs) {
@@ -185,25 +185,25 @@ impl ConvWeights {
                         let x =
                             dispatch::ones(cpu.tier, &rows[starts[k] * pixel_words..][..row_words]);
                         let of_weights = &self.borders.inside(position)[group.channels.clone()];
-                        for (count, w) in made[k..].iter_mut().step_by(n).zip(of_weights) {
+                        for (count, w) in computed[k..].iter_mut().step_by(n).zip(of_weights) {
                             *count = matches(*count, *w, x, bits(position));
                         }
                     }
                 }
                 (Polarity::Signed, Some(signs)) => {
                     let offsets: Vec<u64> = some.clone().map(bits).collect();
-                    for counts in made.chunks_exact_mut(n) {
+                    for counts in computed.chunks_exact_mut(n) {
                         counts.iter_mut().zip(&offsets).for_each(|(count, bits)| *count += bits);
                     }
                     let inputs = self.shape.group_inputs();
                     starts.iter_mut().for_each(|start| *start *= inputs);
                     let rows = terms.rows(self.length, &panel, &region, inputs, starts)?;
-                    signs.take_away(
+                    signs.subtract(
                         cpu.tier,
                         rows,
                         0..signs.n_blocks(),
                         CountLayout::ByWeightRow,
-                        made,
+                        computed,
                     )?;
                 }
                 (Polarity::Signed, ..) => {
@@ -213,8 +213,8 @@ impl ConvWeights {
                 }
             }
             let at = start - positions.start;
-            for (counts, made) in counts.iter_mut().zip(made.chunks_exact(n)) {
-                counts[at..at + n].copy_from_slice(made);
+            for (counts, computed) in counts.iter_mut().zip(computed.chunks_exact(n)) {
+                counts[at..at + n].copy_from_slice(computed);
             }
         }
         Ok(())
@@ -226,7 +226,7 @@ struct Item<'a> {
     group: &'a Group,
     sample: Sample<'a>,
     positions: Range<usize>,
-    /// Their counts, by channel of the group.
+    /// The counts, by channel of the group.
     counts: Vec<&'a mut [u64]>,
 }
 
@@ -240,9 +240,9 @@ struct Sample<'a> {
 /// The signs of input streams.
 #[derive(Clone, Copy)]
 pub(crate) enum InputSigns<'a> {
-    /// None is negative.
+    /// No input is negative.
     None,
-    /// Those marked are negative.
+    /// The marked inputs are negative.
     Flags(&'a [bool]),
     /// The highest bit of a threshold is its sign.
     Thresholds(&'a [u64]),
@@ -281,7 +281,7 @@ impl<'a> InputSigns<'a> {
     }
 }
 
-/// Memory of a thread that counts items, used again for the next.
+/// Memory of a thread that counts items, reused for the next item.
 #[derive(Default)]
 struct Scratch {
     pixels: Vec<u64>,
@@ -296,8 +296,8 @@ thread_local! {
 }
 
 impl Cpu {
-    /// The counts of a convolution, row-major of samples by neurons, for packed rows of samples by
-    /// inputs; of a signed one with the signs of the inputs.
+    /// Counts a convolution, row-major of samples by neurons, for packed rows of samples by inputs;
+    /// for a signed layer with the signs of the inputs.
     pub(crate) fn conv_counts(
         &self,
         weights: &ConvWeights,
@@ -346,9 +346,9 @@ impl Cpu {
         let cost = Costs::of(self.tier).count(products.saturating_mul(n_samples));
         self.pool.try_for_each(items.into_iter(), cost, |item| {
             let mut scratch = SCRATCH.take();
-            let made = weights.count(self, item, &mut scratch);
+            let computed = weights.count(self, item, &mut scratch);
             SCRATCH.set(scratch);
-            made
+            computed
         })?;
         Ok(counts)
     }

@@ -1,10 +1,10 @@
-//! The inputs under the kernel at some positions, as rows that the kernels of dense layers count.
+//! The inputs under the kernel at some positions, as rows for the kernels of dense layers.
 //!
-//! Inputs lie in memory by channel. A [`Region`] holds some of their rows and columns by pixel
-//! instead, with all channels of a pixel side by side, and a [`Panel`] holds the pixels under the
-//! kernel by column: windows that overlap share their columns, so that a pixel is copied
-//! once for each row of the kernel and not once for each tap. Weights are in the same order: by
-//! column, row and channel. Taps in the padding are zeros, which share no ones with any weight.
+//! Inputs are stored by channel. A [`Region`] stores some of their rows and columns by pixel
+//! instead, with all channels of a pixel contiguous, and a [`Panel`] stores the pixels under the
+//! kernel by column: overlapping windows share their columns, so that a pixel is copied once for
+//! each row of the kernel and not once for each tap. Weights have the same order: by column, row
+//! and channel. Taps in the padding are zeros, which share no ones with any weight.
 
 use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Result, memory};
@@ -18,8 +18,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns what the kernel covers at some positions, which are whole rows of them or lie in one
-    /// row.
+    /// Returns the region under the kernel at some positions, which are whole rows of positions or
+    /// lie in one row.
     pub(super) fn under(shape: &ConvShape, positions: &Range<usize>) -> Self {
         let [over_rows, over_columns] = shape.windows();
         let width = over_columns.len();
@@ -28,7 +28,7 @@ impl Region {
         let columns =
             if first / width == last / width { first % width..last % width + 1 } else { 0..width };
         let columns = covered(over_columns, columns);
-        // Positions may lie in the padding altogether.
+        // All positions may lie in the padding.
         if rows.is_empty() || columns.is_empty() { Self::default() } else { Self { rows, columns } }
     }
 
@@ -54,7 +54,7 @@ impl Region {
         })
     }
 
-    /// Writes an element of every input by pixel: `element` is given the index of the input.
+    /// Writes an element of every input by pixel: `element` receives the index of the input.
     pub(super) fn fill<T: Copy + Default>(
         &self,
         shape: &ConvShape,
@@ -71,8 +71,8 @@ impl Region {
         Ok(())
     }
 
-    /// Writes the streams of `words` words of every input by pixel: `copy` is given the index of
-    /// the input and where its words go.
+    /// Writes the streams of `words` words of every input by pixel: `copy` receives the index of
+    /// the input and the destination of its words.
     pub(super) fn fill_streams(
         &self,
         shape: &ConvShape,
@@ -116,18 +116,18 @@ fn covered(windows: &Windows, some: Range<usize>) -> Range<usize> {
     inside(windows.begin(some.start))..inside(windows.begin(some.end - 1) + reach as i64)
 }
 
-/// Where the windows of some positions lie in a panel.
+/// The positions of windows in a panel.
 #[derive(Debug)]
 pub(super) struct Panel<'a> {
     shape: &'a ConvShape,
-    /// Columns of the panel between neighbouring windows.
+    /// Number of columns of the panel between neighbouring windows.
     step: usize,
     runs: Vec<Run>,
     /// The column at which the window of each position starts.
     pub(super) starts: Vec<usize>,
 }
 
-/// Positions beside each other in one row of positions.
+/// Adjacent positions in one row of positions.
 #[derive(Debug)]
 struct Run {
     row: usize,
@@ -177,8 +177,8 @@ impl<'a> Panel<'a> {
             let (columns, after) =
                 std::mem::take(&mut rest).split_at_mut(n_columns(run) * column_len);
             rest = after;
-            // A column of the panel belongs to the last window that starts at it or before it, if
-            // that has as many taps.
+            // A column of the panel belongs to the last window that starts at or before it, if that
+            // has as many taps.
             let windows = run.columns.len();
             for (k, column) in columns.chunks_exact_mut(column_len).enumerate() {
                 let window = (k / self.step).min(windows - 1);
@@ -213,15 +213,15 @@ fn copy<T: Copy>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Returns the columns of a panel between neighbouring windows: fewer than those of a window where
-/// windows overlap.
+/// Returns the number of columns of a panel between neighbouring windows: fewer than those of a
+/// window if windows overlap.
 pub(super) fn column_step(shape: &ConvShape) -> usize {
     let axis = shape.windows()[1].axis();
     if axis.dilation == 1 { axis.stride.min(axis.kernel) } else { axis.kernel }
 }
 
-/// Puts the weights of a kernel, `per_tap` elements each, in the order of panels: by column, row
-/// and channel.
+/// Reorders the weights of a kernel, `per_tap` elements each, to the order of panels: by column,
+/// row and channel.
 pub(super) fn reorder<T: Copy>(shape: &ConvShape, per_tap: usize, kernel: &mut [T]) {
     let [height, width] = shape.convolution().kernel;
     let old = kernel.to_vec();
@@ -238,7 +238,7 @@ pub(super) fn reorder<T: Copy>(shape: &ConvShape, per_tap: usize, kernel: &mut [
     }
 }
 
-/// Makes a vector hold `len` elements, which may be any that it held before.
+/// Resizes a vector to `len` elements, which may keep stale values.
 pub(super) fn resize<T: Copy + Default>(vector: &mut Vec<T>, len: usize) -> Result<()> {
     if vector.capacity() < len {
         *vector = memory::with_capacity(len as u128, Quantity::EncodedInputs)?;

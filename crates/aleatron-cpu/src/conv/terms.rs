@@ -1,14 +1,14 @@
-//! What the inputs under the kernel bring to the sums of signed convolutions.
+//! The terms that the inputs under the kernel add to the sums of signed convolutions.
 
 use super::panel::{Panel, Region, resize};
 use crate::signed::{RowStarts, TermRows, TermSlices, TermWidth, complement};
 use crate::{Tier, dispatch};
 use aleatron_core::{Length, Result};
 
-/// The terms of a region and of a panel, in memory that is used again.
+/// The terms of a region and of a panel, in reused memory.
 #[derive(Default)]
 pub(super) struct Terms {
-    /// Which streams of the region are negative; empty if none is.
+    /// The signs of the streams of the region; empty if none is negative.
     pub(super) negative: Vec<bool>,
     ones: Vec<u64>,
     narrow: TermsOf<i16>,
@@ -22,7 +22,7 @@ struct TermsOf<T> {
     rows: Buffers<T>,
 }
 
-/// The ones of streams, and masks of -1 for those that are negative; no masks if none is.
+/// The ones of streams, and masks of -1 for negative streams; no masks if none is negative.
 #[derive(Default)]
 struct Buffers<T> {
     ones: Vec<T>,
@@ -30,8 +30,8 @@ struct Buffers<T> {
 }
 
 impl Terms {
-    /// Complements the streams that are negative, and stores the ones of all and the masks of
-    /// those.
+    /// Complements negative streams, and stores the ones of all streams and the masks of negative
+    /// ones.
     pub(super) fn read(&mut self, tier: Tier, length: Length, pixels: &mut [u64]) -> Result<()> {
         let negative = &self.negative[..];
         let streams = pixels.chunks_exact_mut(length.words()).zip(negative);

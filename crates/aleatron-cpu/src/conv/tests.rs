@@ -15,14 +15,14 @@ fn shapes() -> Vec<ConvShape> {
         conv([1, 6, 7], 1, [2, 3]).with_dilation([2, 3]).with_padding([2, 2]),
         conv([1, 1, 1], 2, [1, 1]).with_padding([2, 1]),
         conv([2, 1, 50], 1, [1, 3]),
-        // Some items lie in the padding altogether.
+        // Some items lie entirely in the padding.
         conv([3, 2, 2], 1, [1, 2]).with_paddings([[0, 0], [70, 90]]),
         conv([3, 2, 2], 1, [1, 1]).with_paddings([[9, 9], [0, 0]]),
     ];
     convolutions.map(|convolution| ConvShape::new(convolution).unwrap()).to_vec()
 }
 
-/// The taps of a kernel in the order of panels.
+/// Returns the taps of a kernel in the order of panels.
 fn taps(shape: &ConvShape) -> Vec<usize> {
     let mut taps: Vec<usize> = (0..shape.kernel_weights()).collect();
     reorder(shape, 1, &mut taps);
@@ -39,8 +39,8 @@ fn reordered_kernel_is_by_column_row_and_channel() {
     assert_eq!(pairs[..6], [0, 1, 12, 13, 6, 7]);
 }
 
-/// Rows of panels hold the inputs that the shape names, tap by tap, for streams of 1 to 5 words and
-/// for terms.
+/// Rows of panels hold the inputs of the shape, tap by tap, for streams of 1 to 5 words and for
+/// terms.
 #[test]
 fn panel_rows_hold_the_inputs_under_the_kernel() {
     for shape in shapes() {
@@ -105,7 +105,7 @@ fn items_of(shape: &ConvShape, n: usize) -> Vec<Range<usize>> {
 }
 
 #[test]
-fn items_are_all_positions_in_order() {
+fn items_cover_all_positions_in_order() {
     let wide = ConvShape::new(Convolution::conv2d([1, 2, 1000], 1, [1, 1])).unwrap();
     let high = ConvShape::new(Convolution::conv2d([1, 1000, 3], 1, [3, 3])).unwrap();
     let large = ConvShape::new(Convolution::conv2d([512, 40, 40], 1, [3, 3])).unwrap();
@@ -131,7 +131,7 @@ fn items_are_all_positions_in_order() {
 }
 
 #[test]
-fn border_sums_are_those_of_the_taps_inside() {
+fn border_sums_equal_sums_of_taps_inside() {
     for shape in shapes() {
         let values: Vec<u64> = (0..shape.n_weights() as u64).map(|k| k * k + 1).collect();
         let borders = Borders::new(&shape, Some(&values)).unwrap();

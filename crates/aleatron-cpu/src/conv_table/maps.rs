@@ -1,14 +1,14 @@
-//! What weights look up, once for all equal weights.
+//! Maps of the counts that weights look up, shared by all equal weights.
 //!
-//! The weights that meet an input channel have few different thresholds: 64 kernels of 3 x 3 have
-//! 576 weights, and 8 bits make 257 thresholds. For each of them a map holds what it looks up at
-//! every place of the channel's plane. A count is then a sum of maps, each shifted by the place of
-//! its tap: an addition for a product, where a look-up takes about ten.
+//! The weights of an input channel have few different thresholds: 64 kernels of 3 x 3 have 576
+//! weights, and 8 bits have 257 thresholds. For each threshold a map holds the count at every
+//! position of the channel's plane. A count is then a sum of maps, each shifted by the offset of
+//! its tap: an addition for a product, where a look-up costs about ten.
 //!
-//! Places are cut into tiles, so that the maps of a round, which is a few planes, stay in a
+//! Positions are divided into tiles, so that the maps of a round, which is a few planes, stay in a
 //! second-level cache.
 
-use super::planes::{Place, Planes};
+use super::planes::{PlaneOffset, Planes};
 use crate::dispatch::{self, MAP_LANES, MapTap};
 use crate::table::{MAX_NARROW_SUM, Tables};
 use crate::tier::Tier;
@@ -16,46 +16,46 @@ use aleatron_core::threshold::{is_negative, magnitude};
 use aleatron_core::{ConvShape, Length, Quantity, Result, memory};
 use std::ops::Range;
 
-/// Entries of the maps of a round: they fill about half of a second-level cache.
+/// Number of entries of the maps of a round: they fill about half of a second-level cache.
 const MAP_ENTRIES: usize = 1 << 18;
 
-/// Places of a tile at most and, where the maps allow it, at least.
-const TILE_PLACES: [usize; 2] = [8 * MAP_LANES, 32 * MAP_LANES];
+/// Minimum and maximum number of positions of a tile; the minimum applies if the maps allow it.
+const TILE_POSITIONS: [usize; 2] = [8 * MAP_LANES, 32 * MAP_LANES];
 
-/// What a look-up and adding up narrow sums cost, in additions of entries of maps.
+/// The cost of a look-up and of widening narrow sums, in additions of entries of maps.
 const LOOK_UP_COST: usize = 10;
 const WIDEN_COST: usize = 6;
 
-/// The maps of a convolution: which there are, and which taps of which channels add them.
+/// The maps of a convolution, and the taps of channels that add them.
 pub(super) struct SharedMaps {
-    /// The entries of a row of the table, one for each threshold of an input.
+    /// Number of entries of a row of the table, one for each threshold of an input.
     row_len: usize,
     rows: Vec<u16>,
     rounds: Vec<Round>,
-    /// Products that add up in 16 bits.
+    /// Number of products that can be summed in 16 bits.
     together: usize,
-    /// The places of a tile at most.
+    /// The maximum number of positions of a tile.
     tile: usize,
-    /// How far the last tap is from the first.
+    /// The distance from the first tap to the last.
     halo: usize,
 }
 
-/// Planes whose maps are made together, and the channels that see them.
+/// Planes whose maps are computed together, and their output channels.
 #[derive(Default)]
 struct Round {
     channels: Range<usize>,
-    /// Planes, and the rows of the table that make their maps.
+    /// Planes, and the rows of the table that fill their maps.
     planes: Vec<(usize, Vec<u16>)>,
     n_maps: usize,
-    /// By channel: taps that add, then taps that take away.
+    /// By channel: taps that add, then taps that subtract.
     taps: Vec<MapTap>,
-    /// Where in `taps` those of each channel that take away begin, and where they end.
+    /// For each channel, the range in `taps` of those that subtract.
     ends: Vec<[usize; 2]>,
 }
 
 impl SharedMaps {
-    /// The maps of a convolution whose weights have the given thresholds, by channel and tap;
-    /// `None` where counts are too large.
+    /// Creates the maps of a convolution whose weights have the given thresholds, by channel and
+    /// tap; `None` if counts are too large.
     pub(super) fn new(
         shape: &ConvShape,
         planes: &Planes,
@@ -79,13 +79,13 @@ impl SharedMaps {
             maps.add_group(shape, planes, first_channel, channels, weights);
         }
         let most = maps.rounds.iter().map(|round| round.n_maps).max().unwrap_or(1).max(1);
-        let [least, largest] = TILE_PLACES;
+        let [least, largest] = TILE_POSITIONS;
         maps.tile = (MAP_ENTRIES / most).saturating_sub(maps.halo).clamp(least, largest);
         maps.tile -= maps.tile % MAP_LANES;
         Ok(Some(maps))
     }
 
-    /// The rounds of the channels that see one group of inputs.
+    /// Adds the rounds of the channels of one group of inputs.
     fn add_group(
         &mut self,
         shape: &ConvShape,
@@ -97,20 +97,20 @@ impl SharedMaps {
         let n_taps = shape.kernel_weights();
         let mut by_plane = vec![Vec::new(); shape.group_inputs() * planes.per_channel()];
         for tap in 0..n_taps {
-            let Place { plane, offset } = planes.place(shape, first_channel, tap);
+            let PlaneOffset { plane, offset } = planes.tap_offset(shape, first_channel, tap);
             by_plane[plane - first_channel * planes.per_channel()].push((tap, offset));
             self.halo = self.halo.max(offset);
         }
         let mut first_plane = 0;
         while first_plane < by_plane.len() {
-            // As many planes as add up in 16 bits, if their maps leave room for a tile.
+            // As many planes as can be summed in 16 bits, if their maps leave room for a tile.
             let (mut end, mut n_taps_here) = (first_plane, 0);
             let mut round = Round { channels: channels.clone(), ..Round::default() };
             let mut by_channel = vec![[Vec::new(), Vec::new()]; channels.len()];
             while let Some(taps) = by_plane.get(end) {
                 n_taps_here += taps.len();
-                let most =
-                    (round.n_maps + self.rows.len() / self.row_len) * (TILE_PLACES[0] + self.halo);
+                let most = (round.n_maps + self.rows.len() / self.row_len)
+                    * (TILE_POSITIONS[0] + self.halo);
                 if end > first_plane && (n_taps_here > self.together || most > MAP_ENTRIES) {
                     break;
                 }
@@ -136,7 +136,7 @@ impl SharedMaps {
         }
     }
 
-    /// The maps of a plane, and the taps that use them.
+    /// Adds the maps of a plane, and the taps that use them.
     fn add_plane(
         &self,
         round: &mut Round,
@@ -151,7 +151,7 @@ impl SharedMaps {
         for (weights, [plus, minus]) in weights.chunks_exact(n_taps).zip(by_channel) {
             for &(tap, shift) in taps {
                 let (weight, row) = (weights[tap], magnitude(weights[tap]) as usize);
-                // What looks up nothing but zeros is left out.
+                // Weights whose look-ups are all zeros are skipped.
                 let map = *known[row].get_or_insert_with(|| {
                     let entries = &self.rows[row * self.row_len..][..self.row_len];
                     let map =
@@ -172,7 +172,7 @@ impl SharedMaps {
         }
     }
 
-    /// Whether making the maps and adding them is faster than looking each product up.
+    /// Returns whether computing and adding maps is faster than looking each product up.
     pub(super) fn pays(&self, n_weights: usize) -> bool {
         let n_maps: usize = self.rounds.iter().map(|round| round.n_maps).sum();
         let n_sums: usize = self.rounds.iter().map(|round| round.ends.len()).sum();
@@ -185,31 +185,31 @@ impl SharedMaps {
         n_maps * halo * look_up + n_taps + n_sums * (WIDEN_COST as f64) < n_weights * look_up
     }
 
-    /// How `n_places` of a plane are cut for some threads.
-    pub(super) fn tiling(&self, n_places: usize, threads: usize) -> Tiling {
-        let n = n_places.div_ceil(self.tile).max(threads);
-        let tile = n_places.div_ceil(n).next_multiple_of(MAP_LANES);
+    /// Divides `n_positions` of a plane among threads.
+    pub(super) fn tiling(&self, n_positions: usize, threads: usize) -> Tiling {
+        let n = n_positions.div_ceil(self.tile).max(threads);
+        let tile = n_positions.div_ceil(n).next_multiple_of(MAP_LANES);
         let map = (tile + self.halo).next_multiple_of(MAP_LANES);
-        let n = n_places.div_ceil(tile);
+        let n = n_positions.div_ceil(tile);
         Tiling { tile, n, map }
     }
 
-    /// About what a tile costs, in nanoseconds on one thread.
+    /// Estimates the cost of a tile, in nanoseconds on one thread.
     pub(super) fn cost(&self, tiling: &Tiling) -> usize {
         let n_maps: usize = self.rounds.iter().map(|round| round.n_maps).sum();
         let n_taps: usize = self.rounds.iter().map(|round| round.taps.len()).sum();
         n_maps.saturating_mul(tiling.map).saturating_add(n_taps.saturating_mul(tiling.tile) / 16)
     }
 
-    /// The sums of the places of a tile, by channel: modulo 2^32, as signed integers. Planes of
-    /// `plane_len` thresholds follow each other.
+    /// Returns the sums of the positions of a tile, by channel: modulo 2^32, as signed integers.
+    /// Planes of `plane_len` thresholds follow each other.
     pub(super) fn count_tile(
         &self,
         tier: Tier,
         tiling: &Tiling,
         thresholds: &[u16],
         plane_len: usize,
-        first_place: usize,
+        first_position: usize,
         sums: &mut [&mut [u32]],
     ) {
         let most = self.rounds.iter().map(|round| round.n_maps).max().unwrap_or(0);
@@ -217,7 +217,7 @@ impl SharedMaps {
         for round in &self.rounds {
             let mut rest = &mut maps[..];
             for (plane, rows) in &round.planes {
-                let thresholds = &thresholds[plane * plane_len + first_place..][..tiling.map];
+                let thresholds = &thresholds[plane * plane_len + first_position..][..tiling.map];
                 let rows: Vec<&[u16]> = rows
                     .iter()
                     .map(|&row| &self.rows[usize::from(row) * self.row_len..][..self.row_len])
@@ -242,18 +242,18 @@ impl SharedMaps {
     }
 }
 
-/// Planes cut into tiles.
+/// Planes divided into tiles.
 pub(super) struct Tiling {
-    /// The places of a tile.
+    /// The number of positions of a tile.
     pub(super) tile: usize,
     /// The number of tiles.
     pub(super) n: usize,
-    /// The entries of a map: a tile and what lies under the taps after it.
+    /// The number of entries of a map: a tile and the thresholds under the taps after it.
     map: usize,
 }
 
 impl Tiling {
-    /// What of a plane maps look at.
+    /// Returns the number of thresholds of a plane that maps read.
     pub(super) const fn reach(&self) -> usize {
         (self.n - 1) * self.tile + self.map
     }

@@ -1,13 +1,12 @@
 //! Convolutions whose streams share one pair of sequences, counted from tables instead of bits.
 //!
 //! A weight looks up the counts of one tap for all positions at once: its row of the table stays in
-//! registers while the thresholds of the inputs under the tap go by. They lie one after the other,
-//! whatever the stride: the padded image is kept as one plane for each place within a stride. Rows
-//! of positions are as wide as rows of such a plane, and what is looked up between two of them is
-//! left out at the end.
+//! registers while the thresholds of the inputs under the tap are read. They are contiguous for
+//! every stride: the padded image is stored as one plane for each offset within a stride. Rows of
+//! positions are as wide as rows of such a plane, and the look-ups between two rows are discarded
+//! at the end.
 //!
-//! Where many weights are equal, what they look up is looked up once and added by all of them; see
-//! `maps.rs`.
+//! If many weights are equal, their look-ups are shared; see `maps.rs`.
 
 mod maps;
 mod planes;
@@ -15,7 +14,7 @@ mod planes;
 mod tests;
 
 use self::maps::SharedMaps;
-use self::planes::{Place, Planes};
+use self::planes::{PlaneOffset, Planes};
 use crate::Cpu;
 use crate::conv::Borders;
 use crate::dispatch::LOOK_UP_LANES;
@@ -24,11 +23,11 @@ use aleatron_core::generator::{CountTable, Pairing, Width};
 use aleatron_core::{ConvShape, Error, Length, Polarity, Quantity, Result, memory};
 use std::time::Duration;
 
-/// Thresholds kept in planes at a time, and sums of them.
-const PLANE_PLACES: usize = 1 << 22;
+/// Number of thresholds stored in planes at a time, and of their sums.
+const PLANE_THRESHOLDS: usize = 1 << 22;
 const SUMS: usize = 1 << 23;
 
-/// A convolution with weights that look counts up.
+/// A convolution whose weights look counts up.
 pub(crate) struct TabledConv {
     shape: ConvShape,
     length: Length,
@@ -40,17 +39,17 @@ pub(crate) struct TabledConv {
     /// By output channel and tap.
     weights: Vec<u64>,
     maps: Option<SharedMaps>,
-    beside: Beside,
+    correction: Correction,
 }
 
-/// What is added to the sums of what taps look up.
-enum Beside {
+/// The correction of the sums of look-ups.
+enum Correction {
     Nothing,
-    /// The length times the fan-in of each position: counts of signed products are half of it where
+    /// The length times the fan-in of each position: counts of signed products are half of it if
     /// ups and downs are equal.
     FanIns(Vec<u64>),
-    /// Bipolar products match zeros: what all taps of a channel look up under an input of 0, and
-    /// what those inside the image do.
+    /// Bipolar products match zeros: the look-ups of all taps of a channel under an input of 0, and
+    /// those of the taps inside the image.
     Zeros {
         all: Vec<u64>,
         inside: Borders,
@@ -58,14 +57,15 @@ enum Beside {
 }
 
 impl TabledConv {
-    /// Whether the planes of a convolution are in proportion to its inputs and outputs.
+    /// Returns whether the planes of a convolution are proportionate to its inputs and outputs.
     pub(crate) fn suits(shape: &ConvShape) -> bool {
         let planes = Planes::new(shape);
-        planes.places() <= 16 * (shape.n_inputs() as u128 + shape.n_outputs() as u128) + (1 << 16)
+        planes.thresholds_per_sample()
+            <= 16 * (shape.n_inputs() as u128 + shape.n_outputs() as u128) + (1 << 16)
     }
 
-    /// The convolution with weights of the given thresholds, by output channel and tap, with signs
-    /// where it has them.
+    /// Creates the convolution from the thresholds of its weights, by output channel and tap, with
+    /// signs for a signed layer.
     pub(crate) fn new(
         shape: ConvShape,
         length: Length,
@@ -75,11 +75,11 @@ impl TabledConv {
     ) -> Result<Self> {
         pairing.weights.width().check_thresholds(&weights, polarity, Quantity::Weight)?;
         let table = CountTable::new(&pairing.weights, &pairing.inputs, length, polarity)?;
-        let beside = match polarity {
-            Polarity::Unipolar => Beside::Nothing,
+        let correction = match polarity {
+            Polarity::Unipolar => Correction::Nothing,
             Polarity::Signed => {
                 let bits = length.bits() as u64;
-                Beside::FanIns(
+                Correction::FanIns(
                     shape.fan_ins().into_iter().map(|fan_in| fan_in as u64 * bits).collect(),
                 )
             }
@@ -89,18 +89,18 @@ impl TabledConv {
                     .chunks_exact(shape.kernel_weights())
                     .map(|taps| taps.iter().sum())
                     .collect();
-                Beside::Zeros { all, inside: Borders::new(&shape, Some(&zeros))? }
+                Correction::Zeros { all, inside: Borders::new(&shape, Some(&zeros))? }
             }
         };
         let (tables, planes) = (Tables::new(table, polarity)?, Planes::new(&shape));
         let maps = SharedMaps::new(&shape, &planes, length, &tables, &weights)?;
         let maps = maps.filter(|maps| maps.pays(weights.len()));
         let input_width = pairing.inputs.width();
-        Ok(Self { shape, length, polarity, input_width, planes, tables, weights, maps, beside })
+        Ok(Self { shape, length, polarity, input_width, planes, tables, weights, maps, correction })
     }
 
-    /// The sums of what an output channel looks up, in a sample whose planes of `plane_len`
-    /// thresholds follow each other.
+    /// Returns the sums of the look-ups of an output channel, in a sample whose planes of
+    /// `plane_len` thresholds follow each other.
     fn look_up_channel(
         &self,
         cpu: &Cpu,
@@ -114,7 +114,8 @@ impl TabledConv {
         let first_channel = self.shape.first_input_channel(channel);
         let len = self.planes.reach(&self.shape).next_multiple_of(LOOK_UP_LANES);
         let under = |tap: usize| {
-            let Place { plane, offset } = self.planes.place(&self.shape, first_channel, tap);
+            let PlaneOffset { plane, offset } =
+                self.planes.tap_offset(&self.shape, first_channel, tap);
             &thresholds[plane * plane_len + offset..][..len]
         };
         let mut sums = vec![0; len];
@@ -122,24 +123,24 @@ impl TabledConv {
         sums
     }
 
-    /// The counts of an output channel in a sample: `sum` is what its taps look up at a place, of
-    /// signed products modulo 2^64.
+    /// Computes the counts of an output channel in a sample: `sum` returns the look-ups of its taps
+    /// at an offset, for signed products modulo 2^64.
     fn finish(&self, channel: usize, sum: impl Fn(usize) -> u64, counts: &mut [u64]) {
         let [_, _, columns] = self.shape.output();
         for (row, counts) in counts.chunks_exact_mut(columns).enumerate() {
             let first = row * self.planes.columns();
             let sums = (first..first + columns).map(&sum);
-            match &self.beside {
-                Beside::Nothing => {
+            match &self.correction {
+                Correction::Nothing => {
                     counts.iter_mut().zip(sums).for_each(|(count, sum)| *count = sum)
                 }
-                Beside::FanIns(fan_ins) => {
+                Correction::FanIns(fan_ins) => {
                     let fan_ins = &fan_ins[row * columns..][..columns];
                     for ((count, sum), fan_in) in counts.iter_mut().zip(sums).zip(fan_ins) {
                         *count = sum.wrapping_add(*fan_in);
                     }
                 }
-                Beside::Zeros { all, inside } => {
+                Correction::Zeros { all, inside } => {
                     for ((count, sum), position) in counts.iter_mut().zip(sums).zip(row * columns..)
                     {
                         *count = sum - (all[channel] - inside.inside(position)[channel]);
@@ -151,8 +152,7 @@ impl TabledConv {
 }
 
 impl Cpu {
-    /// The counts of a convolution for inputs of the given thresholds, row-major of samples by
-    /// neurons.
+    /// Counts a convolution for inputs of the given thresholds, row-major of samples by neurons.
     pub(crate) fn conv_table_counts(
         &self,
         weights: &TabledConv,
@@ -171,10 +171,11 @@ impl Cpu {
         let n_samples = inputs.len() / n_inputs;
         let mut counts = memory::zeros(n_samples as u128 * n_outputs as u128, Quantity::Counts)?;
         let n_sums = shape.n_channels().saturating_mul(planes.len());
-        let samples =
-            (PLANE_PLACES / planes.places() as usize).min(SUMS / n_sums).clamp(1, n_samples.max(1));
-        let pieces = inputs.chunks(samples * n_inputs).zip(counts.chunks_mut(samples * n_outputs));
-        for (inputs, counts) in pieces {
+        let samples = (PLANE_THRESHOLDS / planes.thresholds_per_sample() as usize)
+            .min(SUMS / n_sums)
+            .clamp(1, n_samples.max(1));
+        let chunks = inputs.chunks(samples * n_inputs).zip(counts.chunks_mut(samples * n_outputs));
+        for (inputs, counts) in chunks {
             match &weights.maps {
                 Some(maps) => self.add_conv_maps(weights, maps, inputs, counts)?,
                 None => self.look_conv_up(weights, inputs, counts)?,
@@ -183,7 +184,7 @@ impl Cpu {
         Ok(counts)
     }
 
-    /// The planes of samples, each of `plane_len` thresholds with the zeros at its end.
+    /// Returns the planes of samples, each of `plane_len` thresholds with the zeros at its end.
     fn conv_planes(
         &self,
         weights: &TabledConv,
@@ -205,11 +206,11 @@ impl Cpu {
         Ok(thresholds)
     }
 
-    /// The counts of some samples, each product looked up.
+    /// Counts some samples by looking each product up.
     fn look_conv_up(&self, weights: &TabledConv, inputs: &[u64], counts: &mut [u64]) -> Result<()> {
         let (shape, planes) = (&weights.shape, &weights.planes);
         let (n_samples, n_channels) = (inputs.len() / shape.n_inputs(), shape.n_channels());
-        // Look-ups of the last tap go past the last place.
+        // Look-ups of the last tap go beyond the last offset.
         let plane_len = n_samples * planes.len() + LOOK_UP_LANES;
         let thresholds = self.conv_planes(weights, inputs, plane_len)?;
         let channels: Vec<_> = counts.chunks_exact_mut(shape.n_positions()).enumerate().collect();
@@ -218,12 +219,12 @@ impl Cpu {
             let (sample, channel) = (k / n_channels, k % n_channels);
             let thresholds = &thresholds[sample * planes.len()..];
             let sums = weights.look_up_channel(self, thresholds, plane_len, channel);
-            weights.finish(channel, |place| sums[place], counts);
+            weights.finish(channel, |position| sums[position], counts);
         });
         Ok(())
     }
 
-    /// The counts of some samples, from sums of maps.
+    /// Counts some samples by adding maps.
     fn add_conv_maps(
         &self,
         weights: &TabledConv,
@@ -236,7 +237,7 @@ impl Cpu {
         let tiling = maps.tiling(n_samples * planes.len(), self.threads());
         let plane_len = tiling.reach();
         let thresholds = self.conv_planes(weights, inputs, plane_len)?;
-        // By channel and place.
+        // By channel and position.
         let of_channel = tiling.n * tiling.tile;
         let mut sums: Vec<u32> =
             memory::zeros(n_channels as u128 * of_channel as u128, Quantity::Counts)?;
@@ -265,7 +266,7 @@ impl Cpu {
             let (sample, channel) = (k / n_channels, k % n_channels);
             let sums = &sums[channel * of_channel + sample * planes.len()..][..planes.len()];
             // Sums of a signed layer may be negative.
-            weights.finish(channel, |place| i64::from(sums[place] as i32) as u64, counts);
+            weights.finish(channel, |position| i64::from(sums[position] as i32) as u64, counts);
         });
         Ok(())
     }

@@ -1,21 +1,21 @@
-//! Images as planes, so that what lies under a tap at all positions of all samples lies in one
-//! piece of memory.
+//! Images as planes, so that the inputs under a tap at all positions of all samples are contiguous
+//! in memory.
 
 use crate::table::index;
 use aleatron_core::ConvShape;
 
-/// The padded image of each channel as planes: those of the places with the same row and column
-/// within a stride.
+/// The padded image of each channel as planes: one plane for each row and column offset within a
+/// stride.
 pub(super) struct Planes {
     stride: [usize; 2],
-    /// The rows and columns of a plane.
+    /// The number of rows and columns of a plane.
     size: [usize; 2],
     channels: usize,
 }
 
-/// Where a tap is at the first position; at row r and column q it is `r * columns + q` further on.
+/// The offset of a tap at the first position; at row r and column q it is `r * columns + q` higher.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PlaneOffset {
     pub(super) plane: usize,
     pub(super) offset: usize,
 }
@@ -30,54 +30,59 @@ impl Planes {
         Self { stride, size, channels: shape.convolution().input[0] }
     }
 
-    /// The places of a sample.
-    pub(super) fn places(&self) -> u128 {
+    /// Returns the number of thresholds of a sample.
+    pub(super) fn thresholds_per_sample(&self) -> u128 {
         let [stride, size] =
             [self.stride, self.size].map(|[rows, columns]| rows as u128 * columns as u128);
         self.channels as u128 * stride * size
     }
 
-    /// The number of planes.
+    /// Returns the number of planes.
     pub(super) const fn count(&self) -> usize {
         self.channels * self.per_channel()
     }
 
-    /// The planes of a channel.
+    /// Returns the number of planes of a channel.
     pub(super) const fn per_channel(&self) -> usize {
         self.stride[0] * self.stride[1]
     }
 
-    /// The places of a plane in a sample.
+    /// Returns the number of thresholds of a plane in a sample.
     pub(super) const fn len(&self) -> usize {
         self.size[0] * self.size[1]
     }
 
-    /// The columns of a plane.
+    /// Returns the number of columns of a plane.
     pub(super) const fn columns(&self) -> usize {
         self.size[1]
     }
 
-    /// The places from the first position to the last.
+    /// Returns the distance from the first position to the last.
     pub(super) fn reach(&self, shape: &ConvShape) -> usize {
         let [_, rows, columns] = shape.output();
         (rows - 1) * self.size[1] + columns
     }
 
-    /// The place of a padded row and column of a channel.
-    fn place_of(&self, channel: usize, row: usize, column: usize) -> Place {
+    /// Returns the offset of a padded row and column of a channel.
+    fn offset_of(&self, channel: usize, row: usize, column: usize) -> PlaneOffset {
         let phase = (row % self.stride[0]) * self.stride[1] + column % self.stride[1];
-        Place {
+        PlaneOffset {
             plane: channel * self.per_channel() + phase,
             offset: row / self.stride[0] * self.size[1] + column / self.stride[1],
         }
     }
 
-    /// The place under a tap.
-    pub(super) fn place(&self, shape: &ConvShape, first_channel: usize, tap: usize) -> Place {
+    /// Returns the offset of a tap.
+    pub(super) fn tap_offset(
+        &self,
+        shape: &ConvShape,
+        first_channel: usize,
+        tap: usize,
+    ) -> PlaneOffset {
         let [height, width] = shape.convolution().kernel;
         let (channel, row, column) = (tap / (height * width), tap / width % height, tap % width);
         let [rows, columns] = shape.convolution().dilation;
-        self.place_of(first_channel + channel, row * rows, column * columns)
+        self.offset_of(first_channel + channel, row * rows, column * columns)
     }
 
     /// Writes the thresholds of a channel of samples, planes of `plane_len` one after the other,
@@ -96,13 +101,13 @@ impl Planes {
         for (sample, inputs) in inputs.chunks_exact(shape.n_inputs()).enumerate() {
             let inputs = &inputs[channel * rows * columns..][..rows * columns];
             let at = |row: usize, column: usize| {
-                let Place { plane, offset } = self.place_of(0, row + top, column + left);
+                let PlaneOffset { plane, offset } = self.offset_of(0, row + top, column + left);
                 plane * plane_len + sample * self.len() + offset
             };
             for (row, inputs) in inputs.chunks_exact(columns).enumerate() {
                 if self.stride[1] == 1 {
-                    for (place, &input) in thresholds[at(row, 0)..].iter_mut().zip(inputs) {
-                        *place = index(input);
+                    for (tap_offset, &input) in thresholds[at(row, 0)..].iter_mut().zip(inputs) {
+                        *tap_offset = index(input);
                     }
                     continue;
                 }

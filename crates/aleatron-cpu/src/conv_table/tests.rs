@@ -1,4 +1,5 @@
-//! Sums of maps against look-ups of each product, which conformance compares with the bits.
+//! Sums of maps against look-ups of each product, which the conformance suite compares with the
+//! bits.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -8,8 +9,8 @@ use aleatron_core::generator::{Sequence, Sharing, Sobol};
 use aleatron_core::threshold::NEGATIVE;
 use std::sync::Arc;
 
-/// Convolutions with everything that moves a tap, one that is cut into several tiles, and one with
-/// many maps.
+/// Returns convolutions with all parameters that move a tap, one that is divided into several
+/// tiles, and one with many maps.
 fn convolutions() -> Vec<Convolution> {
     let conv = Convolution::conv2d;
     vec![
@@ -41,8 +42,8 @@ fn sums_of_maps_equal_look_ups() {
     let mut n_used = 0;
     for (k, convolution) in convolutions().into_iter().enumerate() {
         let shape = ConvShape::new(convolution).unwrap();
-        // The longest streams whose counts are in maps of one byte and of two, and sums of one
-        // product and of several.
+        // The longest streams whose counts fit maps of one byte and of two, and sums of one product
+        // and of several.
         for (bits, width) in [(255, 8), (1024, 8), (32_767, 8), (300, 5), (40, 11)] {
             let (length, width) = (Length::new(bits).unwrap(), Width::new(width).unwrap());
             let sobol = |dimension| Sequence::Sobol(Sobol::new(dimension, width).unwrap());
@@ -74,9 +75,9 @@ fn sums_of_maps_equal_look_ups() {
     assert!(n_used > 0, "no convolution uses maps");
 }
 
-/// Every sum that 16 bits with a sign hold, reached from both sides.
+/// Reaches both ends of the sums that 16 bits with a sign hold.
 #[test]
-fn the_largest_counts_add_up() {
+fn largest_counts_do_not_overflow() {
     let shape = ConvShape::new(Convolution::conv2d([5, 4, 4], 3, [2, 2])).unwrap();
     let sequence = Sequence::Sobol(Sobol::new(1, Width::EIGHT).unwrap());
     let pairing = Pairing { inputs: sequence, weights: sequence, sharing: Sharing::OneForAll };

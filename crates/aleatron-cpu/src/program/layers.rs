@@ -1,4 +1,4 @@
-//! The layers of a program, and how threads share out their work.
+//! The layers of a program, and the division of their work among threads.
 
 use crate::Cpu;
 use crate::backend::CpuLayer;
@@ -6,35 +6,35 @@ use aleatron_core::backend::{Batch, PreparedLayer};
 use aleatron_core::program::Program;
 use aleatron_core::{Cancel, Result, Topology};
 
-/// Bytes of the largest slot for the samples that a thread takes through a program at a time: with
-/// streams, counts and other slots, a second-level cache.
+/// Size in bytes of the largest slot for the samples that a thread takes through a program at a
+/// time: with streams, counts and other slots, they fill a second-level cache.
 const CACHE_BYTES: usize = 1 << 17;
 
-/// Samples that a thread takes through a program at a time, at most.
+/// The largest number of samples that a thread takes through a program at a time.
 const MAX_SAMPLES: usize = 16;
 
-/// Pairs of words that are counted while a word of weights comes from memory.
+/// Number of pairs of words counted in the time that a word of weights takes from memory.
 const PAIRS_PER_WORD: usize = 16;
 
-/// Pairs of words of a sample that a thread counts in some tens of milliseconds; a cancellation
-/// takes effect after so many.
+/// Number of pairs of words of a sample that a thread counts in some tens of milliseconds, which
+/// limits the delay of a cancellation.
 const MAX_PAIRS: usize = 1 << 28;
 
-/// How threads share out samples that each of them takes through a whole program.
+/// The division of samples among threads, each of which takes samples through a whole program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SampleSplit {
-    /// The samples that a thread takes at a time, at most.
+    /// The largest number of samples that a thread takes at a time.
     pub(super) samples: usize,
-    /// The pairs of words that a sample counts.
+    /// The number of pairs of words that a sample counts.
     pub(super) pairs: usize,
 }
 
 /// The layers of a program.
 #[derive(Debug)]
 pub(crate) enum ProgramLayers {
-    /// On the CPU.
+    /// Layers on the CPU.
     Cpu(Vec<CpuLayer>),
-    /// On any backend.
+    /// Layers on any backend.
     Any(Vec<Box<dyn PreparedLayer>>),
 }
 
@@ -67,9 +67,9 @@ impl ProgramLayers {
         }
     }
 
-    /// Returns how threads share out samples: as many at a time as stay in the caches of a core, if
-    /// the weights that all samples share do not have to be read from memory too often for
-    /// that. `None` if threads should share out the work of every layer.
+    /// Returns the division of samples among threads: as many at a time as stay in the caches of a
+    /// core, unless the weights that all samples share would be read from memory too often. `None`
+    /// if threads should divide the work of every layer.
     pub(super) fn sample_split(&self, program: &Program) -> Option<SampleSplit> {
         let Self::Cpu(_) = self else { return None };
         let (mut pairs, mut weights, mut has_conv) = (0_usize, 0_usize, false);

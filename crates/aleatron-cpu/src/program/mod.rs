@@ -1,9 +1,9 @@
 //! Programs on the CPU: layers of any backend, and the inter-layer arithmetic between them in
 //! cache-sized chunks on all threads.
 //!
-//! All numbers of a program are f64 here. Those of integer arithmetic are integers, and [`op`]
-//! proves when a program is prepared that each of them is exact; a program with wider integers runs
-//! step by step as [`aleatron_core::program::plain`] has it.
+//! All numbers of a program are f64 here. In integer arithmetic they are integers, and [`op`]
+//! proves during preparation that each of them is exact; a program with wider integers runs step by
+//! step as in [`aleatron_core::program::plain`].
 
 mod layers;
 mod op;
@@ -27,14 +27,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The bytes of all slots that a chunk of samples may take: some of them stay in the outer caches,
-/// and large batches stay small.
+/// The size in bytes of all slots of a chunk of samples: some of them stay in the outer caches, and
+/// large batches stay small.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// The fewest samples of a chunk: layers reuse their weights over the samples of a call.
+/// The least number of samples of a chunk: layers reuse their weights over the samples of a call.
 const CHUNK_SAMPLES: usize = 64;
 
-/// Items for each thread.
+/// Number of items for each thread.
 const ITEMS_PER_THREAD: usize = 4;
 
 /// A program whose layers run on any backend and whose inter-layer arithmetic runs on the CPU.
@@ -43,13 +43,13 @@ pub struct CpuProgram {
     program: Arc<Program>,
     backend: CpuBackend,
     layers: ProgramLayers,
-    /// One operation per step, `None` for products; nothing if the integers of the program are not
+    /// One operation per step, `None` for products; absent if the integers of the program are not
     /// exact in f64.
     ops: Option<Vec<Option<Op>>>,
     parts: Vec<Part>,
     last_uses: Vec<Option<usize>>,
     chunk: usize,
-    /// `None` if threads share out the work of every layer.
+    /// `None` if threads divide the work of every layer.
     split: Option<SampleSplit>,
 }
 
@@ -66,8 +66,8 @@ impl CpuProgram {
     /// Creates a program from its layers, prepared on any backend.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] unless there is one prepared layer for each layer of the program,
-    /// [`Error::Memory`] if the constants of its steps do not fit.
+    /// Returns [`Error::Mismatch`] unless there is one prepared layer for each layer of the
+    /// program, [`Error::Memory`] if the constants of its steps do not fit.
     pub fn new(
         program: Arc<Program>,
         layers: Vec<Box<dyn PreparedLayer>>,
@@ -125,8 +125,8 @@ impl CpuProgram {
         Ok(output)
     }
 
-    /// Runs a few samples at a time on one thread each: what a layer writes is still in the caches
-    /// of its core when the next one reads it.
+    /// Runs a few samples at a time on one thread each: the outputs of a layer are still in the
+    /// caches of its core when the next layer reads them.
     fn run_sample_by_sample(
         &self,
         cpu: &Cpu,
@@ -141,12 +141,13 @@ impl CpuProgram {
         let cost = Costs::of(cpu.tier).count(split.pairs.saturating_mul(batch.n_samples));
         let one = Cpu::new(cpu.tier, Arc::new(Pool::new(1)?));
         let caller = std::thread::current().id();
-        // The first sample that failed, and the answer of the cancellation token, which is asked on
-        // the thread of the caller.
+        // The first sample that failed, and the result of the cancellation token, which is polled
+        // on the thread of the caller.
         let (failed, cancelled) = (AtomicUsize::new(usize::MAX), OnceLock::new());
         let starts: Vec<usize> = (0..batch.n_samples).step_by(samples).collect();
-        let mut made: Vec<Option<Result<ProgramOutput>>> = starts.iter().map(|_| None).collect();
-        cpu.pool.for_each(starts.iter().zip(&mut made), cost, |(&start, made)| {
+        let mut computed: Vec<Option<Result<ProgramOutput>>> =
+            starts.iter().map(|_| None).collect();
+        cpu.pool.for_each(starts.iter().zip(&mut computed), cost, |(&start, computed)| {
             if std::thread::current().id() == caller
                 && let Err(error) = cancel.check()
             {
@@ -160,15 +161,15 @@ impl CpuProgram {
             if output.is_err() {
                 failed.fetch_min(start, Ordering::Relaxed);
             }
-            *made = Some(output);
+            *computed = Some(output);
         });
         if let Some(error) = cancelled.into_inner() {
             return Err(error);
         }
         let mut output = self.empty(slots);
-        // The samples before the first one that failed were all computed.
-        for made in made.into_iter().flatten() {
-            append(&mut output, made?)?;
+        // The samples before the first failed one were all computed.
+        for computed in computed.into_iter().flatten() {
+            append(&mut output, computed?)?;
         }
         Ok(output)
     }
@@ -193,7 +194,7 @@ impl CpuProgram {
     ) -> Result<ProgramOutput> {
         let inputs = batch.samples(samples.start, samples.end)?;
         let chunk = batch.part(&inputs, samples.start, samples.end)?;
-        let made = match &self.ops {
+        let computed = match &self.ops {
             Some(ops) => {
                 let mut saturated = vec![0; self.layers.len()];
                 let slots = self.run_exact(cpu, ops, &chunk, slots, &mut saturated, cancel);
@@ -203,7 +204,7 @@ impl CpuProgram {
                 self.layers.counts(cpu, layer, &Batch::thresholds(thresholds, seed), cancel)
             }),
         };
-        made.map_err(|error| self.program.shifted(error, samples.start))
+        computed.map_err(|error| self.program.shifted(error, samples.start))
     }
 
     fn run_exact(
@@ -251,7 +252,7 @@ impl CpuProgram {
                     stage.steps.clone()
                 }
             };
-            // The memory of slots that nothing needs any more is used for later ones.
+            // The memory of unused slots is reused for later ones.
             for input in self.program.steps()[steps.clone()].iter().flat_map(|step| step.inputs()) {
                 let is_needed = self.last_uses[input.index()].is_some_and(|last| last >= steps.end);
                 if !is_needed && !slots.contains(input) {
@@ -266,7 +267,7 @@ impl CpuProgram {
         slots.iter().map(|&id| self.take(id, slots, &mut data)).collect()
     }
 
-    /// Returns a slot as its kind has it.
+    /// Returns a slot in the form of its kind.
     fn take(
         &self,
         id: SlotId,

@@ -14,14 +14,14 @@ use aleatron_core::program::{
 };
 use aleatron_core::{Error, LayerSpec, Polarity, Quantity, Result, Width, memory};
 
-/// Integers below this and sums of a few of them are exact in f64.
+/// Integers below this, and sums of a few of them, are exact in f64.
 pub(super) const EXACT: u128 = 1 << 50;
 
-/// Constants of neurons are repeated up to so many, for loops that are long enough for vector
+/// The length to which constants of neurons are repeated, so that loops are long enough for vector
 /// registers.
 const ROW: usize = 256;
 
-/// From this many consecutive elements with one requantizer on, they are converted together.
+/// The least number of consecutive elements with one requantizer that are converted together.
 const RUN: usize = 16;
 
 /// An operation on chunks of samples.
@@ -41,7 +41,7 @@ pub(super) enum Op {
     Restore(Pattern<f64>),
 }
 
-/// Accumulators, with the constants of all neurons once or several times.
+/// Accumulators, with the constants of all neurons, which may be repeated.
 #[derive(Debug)]
 pub(super) struct AccumulateOp {
     pub(super) lanes: SumLanes,
@@ -57,11 +57,11 @@ pub(super) struct RequantizeOp {
 
 #[derive(Debug)]
 pub(super) enum Levels {
-    /// One for all elements.
+    /// One requantizer for all elements.
     Uniform(LevelLanes),
-    /// Long runs of elements with one each.
+    /// Long runs of elements with one requantizer each.
     Runs(Pattern<LevelLanes>),
-    /// One for each element: multipliers and ties; the rest is equal.
+    /// One requantizer for each element: multipliers and ties; all other parameters are equal.
     Each { lanes: LevelLanes, multipliers: Vec<f64>, ties: Vec<f64> },
 }
 
@@ -179,12 +179,12 @@ fn op(program: &Program, step: &Step, largest: u128) -> Result<Prepared> {
 }
 
 fn division(divisor: f64) -> Division {
-    // Powers of two have exact reciprocals: multiplying by those rounds to the same numbers.
+    // Powers of two have exact reciprocals: multiplying by them rounds to the same numbers.
     let is_power = divisor.is_normal() && divisor.to_bits() & ((1 << 52) - 1) == 0;
     if is_power { Division::Reciprocal } else { Division::Exact }
 }
 
-/// The factor of a count and the factor of `n L` in the sum that a count stands for.
+/// Returns the factor of a count and the factor of `n L` in the sum of a count.
 const fn count_factors(polarity: Polarity) -> [f64; 2] {
     match polarity {
         Polarity::Unipolar => [1.0, 0.0],
@@ -230,8 +230,8 @@ fn decode(spec: &LayerSpec, stage: &FloatStage) -> Result<Option<(DecodeLanes, D
     Ok(Some((lanes, rows)))
 }
 
-/// The accumulators of a layer in f64. [`Program::magnitudes`] has shown that all that they can
-/// hold and what they add to counts is exact. A sum that is not lies past what they can hold, and
+/// Returns the accumulators of a layer in f64. [`Program::magnitudes`] has proved that their values
+/// and the increments of counts are exact. A sum that is not exact is outside their range, and
 /// saturates as it should.
 fn accumulate(spec: &LayerSpec, accumulator: &Accumulator) -> Result<AccumulateOp> {
     let (one, [low, high]) = (2f64.powi(accumulator.fraction() as i32), accumulator.interval());
@@ -322,8 +322,8 @@ fn levels(
     })
 }
 
-/// A requantizer in f64, if it is exact for all values that do not saturate. Rounding keeps the
-/// order of products, so the others saturate, too.
+/// Returns a requantizer in f64, if it is exact for all values that do not saturate. Rounding
+/// preserves the order of products, so the others saturate as well.
 fn level(largest: u128, requantizer: &Requantizer, unused: u32) -> Option<LevelLanes> {
     let (multiplier, shift) = (requantizer.multiplier(), requantizer.shift());
     let one = requantizer.comparator().one();
@@ -347,7 +347,7 @@ impl Op {
     /// Computes the output of whole samples.
     ///
     /// # Errors
-    /// [`Error::Internal`] for slots that are not those of the operation.
+    /// Returns [`Error::Internal`] for slots that are not those of the operation.
     pub(super) fn apply(&self, tier: Tier, inputs: &[In<'_>], out: Out<'_>) -> Result<Saturation> {
         let mut saturation = Saturation::default();
         match (self, inputs, out) {
@@ -395,7 +395,7 @@ impl Op {
             (Self::Quantize { lanes, range, .. }, [In::Numbers(values)], Out::Words(out)) => {
                 saturation = dispatch::quantize(tier, *lanes, values, out);
                 if *range == ValueRange::Check {
-                    // What is outside and not refused is a rounding error.
+                    // Values outside that are not rejected are rounding errors.
                     saturation.saturated = 0;
                 }
             }

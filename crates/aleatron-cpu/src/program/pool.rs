@@ -15,7 +15,7 @@ impl PoolStage {
     pub(super) fn new(shape: &PoolShape) -> Result<Self> {
         let (pool, [rows, columns]) = (shape.pool(), shape.windows());
         let whole = match pool.border {
-            Border::LeftOut => None,
+            Border::Excluded => None,
             Border::Zeros => Some(pool.window[0] * pool.window[1]),
         };
         let (height, width) = (rows.axis().size, columns.axis().size);
@@ -29,21 +29,21 @@ impl PoolStage {
     /// Reduces the windows of whole images.
     pub(super) fn apply(&self, tier: Tier, values: &[f64], out: &mut [f64]) {
         let lanes = &self.0;
-        let (image, made) = (lanes.height * lanes.width, lanes.rows.len() * lanes.columns.len());
+        let (image, pooled) = (lanes.height * lanes.width, lanes.rows.len() * lanes.columns.len());
         let mut row = vec![0.0; lanes.width];
-        for (image, out) in values.chunks_exact(image).zip(out.chunks_exact_mut(made)) {
+        for (image, out) in values.chunks_exact(image).zip(out.chunks_exact_mut(pooled)) {
             dispatch::pool(tier, lanes, image, &mut row, out);
         }
     }
 }
 
-/// The positions of the image that each window covers: consecutive ones, since a pool has no
-/// dilation.
+/// Returns the positions of the image that each window covers: they are contiguous, since a pool
+/// has no dilation.
 fn positions(windows: &Windows) -> Result<Vec<Range<usize>>> {
     let position = |window| {
         let taps = windows.taps(window);
-        let place = "cpu::program::pool::positions, window outside the image";
-        let first = windows.at(window, taps.start).ok_or(Error::Internal { place })?;
+        let location = "cpu::program::pool::positions, window outside the image";
+        let first = windows.at(window, taps.start).ok_or(Error::Internal { place: location })?;
         Ok(first..first + taps.len())
     };
     (0..windows.len()).map(position).collect()

@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Elements of the largest slot that a thread takes at a time.
+/// Number of elements of the largest slot that a thread takes at a time.
 const ELEMENTS: usize = 1 << 13;
 
-/// About the time that a step takes for an element on one thread; only the order of magnitude
+/// The approximate time of a step for an element on one thread; only the order of magnitude
 /// matters.
 const PICOSECONDS: u64 = 700;
 
-/// Steps between two layers.
+/// The steps between two layers.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) steps: Range<usize>,
-    /// Elements per sample of all its slots together, and of the largest.
+    /// The number of elements per sample of all its slots together, and of the largest.
     elements: usize,
     largest: usize,
 }
@@ -58,7 +58,7 @@ impl Data<'_> {
     }
 }
 
-/// What the stages of a run have in common.
+/// State shared by the stages of a run.
 pub(super) struct Run<'a> {
     pub(super) cpu: &'a Cpu,
     pub(super) program: &'a Program,
@@ -68,7 +68,7 @@ pub(super) struct Run<'a> {
     pub(super) n_samples: usize,
 }
 
-/// Some samples of a stage, with the memory that their results go to.
+/// Some samples of a stage, with the memory of their results.
 struct Chunk<'a> {
     first: usize,
     n: usize,
@@ -76,34 +76,34 @@ struct Chunk<'a> {
     outputs: BTreeMap<usize, Out<'a>>,
 }
 
-/// A slot of a chunk that is computed.
-enum Made<'a> {
+/// A computed slot of a chunk.
+enum ChunkSlot<'a> {
     /// In the memory of the result.
     Result(Out<'a>),
     /// In memory of the chunk.
     Local(Vec<f64>),
 }
 
-impl Made<'_> {
+impl ChunkSlot<'_> {
     fn elements(&self) -> In<'_> {
         match self {
-            Made::Result(Out::Numbers(values)) => In::Numbers(values),
-            Made::Result(Out::Words(words)) => In::Words(words),
-            Made::Local(values) => In::Numbers(values),
+            ChunkSlot::Result(Out::Numbers(values)) => In::Numbers(values),
+            ChunkSlot::Result(Out::Words(words)) => In::Words(words),
+            ChunkSlot::Local(values) => In::Numbers(values),
         }
     }
 
     fn elements_mut(&mut self) -> Out<'_> {
         match self {
-            Made::Result(Out::Numbers(values)) => Out::Numbers(values),
-            Made::Result(Out::Words(words)) => Out::Words(words),
-            Made::Local(values) => Out::Numbers(values),
+            ChunkSlot::Result(Out::Numbers(values)) => Out::Numbers(values),
+            ChunkSlot::Result(Out::Words(words)) => Out::Words(words),
+            ChunkSlot::Local(values) => Out::Numbers(values),
         }
     }
 }
 
 impl Run<'_> {
-    /// Runs a stage and adds the inputs that saturated to the sums of their layers.
+    /// Runs a stage and adds the saturated inputs to the sums of their layers.
     pub(super) fn stage(
         &self,
         stage: &Stage,
@@ -114,15 +114,15 @@ impl Run<'_> {
             return Ok(());
         }
         let steps = &self.program.steps()[stage.steps.clone()];
-        let is_kept = |id: SlotId| {
+        let is_result = |id: SlotId| {
             self.slots.contains(&id)
                 || self.last_uses[id.index()].is_some_and(|last| last >= stage.steps.end)
         };
-        let mut made: Vec<(usize, Data<'_>)> = Vec::new();
-        for step in steps.iter().filter(|step| is_kept(step.output())) {
+        let mut computed: Vec<(usize, Data<'_>)> = Vec::new();
+        for step in steps.iter().filter(|step| is_result(step.output())) {
             let slot = self.program.slot(step.output());
             let len = slot.len as u128 * self.n_samples as u128;
-            made.push((
+            computed.push((
                 step.output().index(),
                 match slot.kind {
                     SlotKind::Float | SlotKind::Integer => {
@@ -136,12 +136,12 @@ impl Run<'_> {
         }
         let sums: Vec<AtomicU64> = saturated.iter().map(|_| AtomicU64::new(0)).collect();
         let failure: Mutex<Option<(usize, Error)>> = Mutex::new(None);
-        let chunks = self.chunks(&mut made, (ELEMENTS / stage.largest.max(1)).max(1));
+        let chunks = self.chunks(&mut computed, (ELEMENTS / stage.largest.max(1)).max(1));
         self.cpu.pool.for_each(chunks.into_iter(), self.cost(stage.elements), |chunk| {
             let first = chunk.first;
             if let Err(error) = self.chunk(stage, data, chunk, &sums) {
                 let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-                // The first sample decides, whichever thread was quicker.
+                // The first failing sample is reported, whichever thread was faster.
                 if failure.as_ref().is_none_or(|(known, _)| first < *known) {
                     *failure = Some((first, error));
                 }
@@ -151,12 +151,12 @@ impl Run<'_> {
             return Err(error);
         }
         saturated.iter_mut().zip(sums).for_each(|(sum, more)| *sum += more.into_inner());
-        made.into_iter().for_each(|(slot, values)| data[slot] = Some(values));
+        computed.into_iter().for_each(|(slot, values)| data[slot] = Some(values));
         Ok(())
     }
 
-    /// Converts counts to thresholds in their own memory, if a stage does nothing else and nothing
-    /// else needs the counts.
+    /// Converts counts to thresholds in place, if a stage does nothing else and no other step needs
+    /// the counts.
     fn in_place(
         &self,
         stage: &Stage,
@@ -181,9 +181,9 @@ impl Run<'_> {
             return Err(Error::Internal { place: "cpu::program::Run::in_place" });
         };
         let total = AtomicU64::new(0);
-        let piece = sums.offsets.len() * (ELEMENTS / sums.offsets.len().max(1)).max(1);
+        let chunk_len = sums.offsets.len() * (ELEMENTS / sums.offsets.len().max(1)).max(1);
         self.cpu.pool.for_each(
-            counts.chunks_mut(piece.max(1)),
+            counts.chunks_mut(chunk_len.max(1)),
             self.cost(stage.elements),
             |counts| {
                 let outside =
@@ -196,8 +196,8 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Cuts the results of a stage into chunks of samples.
-    fn chunks<'m>(&self, made: &'m mut [(usize, Data<'_>)], samples: usize) -> Vec<Chunk<'m>> {
+    /// Divides the results of a stage into chunks of samples.
+    fn chunks<'m>(&self, computed: &'m mut [(usize, Data<'_>)], samples: usize) -> Vec<Chunk<'m>> {
         let mut chunks: Vec<Chunk<'m>> = (0..self.n_samples)
             .step_by(samples)
             .map(|first| {
@@ -205,7 +205,7 @@ impl Run<'_> {
                 Chunk { first, n, outputs: BTreeMap::new() }
             })
             .collect();
-        for (slot, data) in made {
+        for (slot, data) in computed {
             let len = self.program.slots()[*slot].len * samples;
             match data {
                 Data::Numbers(values) => {
@@ -233,23 +233,23 @@ impl Run<'_> {
         sums: &[AtomicU64],
     ) -> Result<()> {
         let missing = || Error::Internal { place: "cpu::program::Run::chunk" };
-        let mut done: BTreeMap<usize, Made<'_>> = BTreeMap::new();
+        let mut done: BTreeMap<usize, ChunkSlot<'_>> = BTreeMap::new();
         for index in stage.steps.clone() {
             let (step, Some(op)) = (&self.program.steps()[index], &self.ops[index]) else {
                 return Err(missing());
             };
             let output = step.output().index();
-            let mut made = match chunk.outputs.remove(&output) {
-                Some(out) => Made::Result(out),
+            let mut computed = match chunk.outputs.remove(&output) {
+                Some(out) => ChunkSlot::Result(out),
                 None => {
                     let len = self.program.slots()[output].len as u128 * chunk.n as u128;
-                    Made::Local(recycle::take(len, Quantity::Value)?)
+                    ChunkSlot::Local(recycle::take(len, Quantity::Value)?)
                 }
             };
             let input = |id: &SlotId| {
                 let (k, len) = (id.index(), self.program.slot(*id).len);
                 match (done.get(&k), &data[k]) {
-                    (Some(made), _) => Ok(made.elements()),
+                    (Some(computed), _) => Ok(computed.elements()),
                     (None, Some(data)) => {
                         Ok(data.samples(chunk.first * len..(chunk.first + chunk.n) * len))
                     }
@@ -258,20 +258,19 @@ impl Run<'_> {
             };
             let inputs = step.inputs().iter().map(input).collect::<Result<Vec<_>>>()?;
             let Saturation { saturated, refused } =
-                op.apply(self.cpu.tier, &inputs, made.elements_mut())?;
+                op.apply(self.cpu.tier, &inputs, computed.elements_mut())?;
             if refused > 0 {
                 return Err(self.refusal(step, &inputs, &chunk));
             }
             if let Some(layer) = op.layer() {
                 sums[layer].fetch_add(saturated, Ordering::Relaxed);
             }
-            done.insert(output, made);
-            // Memory of slots that no later step of the stage reads is used for those of later
-            // steps.
-            for (_, made) in
+            done.insert(output, computed);
+            // Memory of slots that no later step of the stage reads is reused for later slots.
+            for (_, computed) in
                 done.extract_if(.., |&k, _| self.last_uses[k].is_none_or(|last| last <= index))
             {
-                if let Made::Local(values) = made {
+                if let ChunkSlot::Local(values) = computed {
                     recycle::release(values);
                 }
             }
@@ -291,7 +290,7 @@ impl Run<'_> {
         }
     }
 
-    /// About the time that so many elements of every sample take on one thread.
+    /// Estimates the time for a number of elements of every sample on one thread.
     fn cost(&self, elements: usize) -> Duration {
         let elements = elements.saturating_mul(self.n_samples) as u64;
         Duration::from_nanos(elements.saturating_mul(PICOSECONDS) / 1000)

@@ -1,5 +1,5 @@
-//! Every tier of this machine, on one, two and three threads, against the plain reference: equality
-//! only.
+//! Every tier of this machine, on one, two and three threads, against the reference, compared with
+//! `==`.
 
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::strategies::{
@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Every tier of this machine with every pool. Pools wake their threads for any work here: they
-/// think it is free.
+/// Returns every tier of this machine with every pool. These pools distribute even the smallest
+/// work.
 fn backends() -> &'static [Cpu] {
     static BACKENDS: OnceLock<Vec<Cpu>> = OnceLock::new();
     BACKENDS.get_or_init(|| {
@@ -47,15 +47,15 @@ fn check(case: &Case) {
 }
 
 #[test]
-fn the_fixed_suite() {
+fn fixed_suite_passes() {
     for case in suite::fixed().unwrap() {
         check(&case);
     }
 }
 
-/// Rows of ones, long enough to overflow any sum that is narrower than it must be.
+/// Rows of ones, long enough to overflow any sum that is too narrow.
 #[test]
-fn long_rows_of_ones() {
+fn long_rows_of_ones_do_not_overflow() {
     let (length, n) = (Length::new(640_000).unwrap(), 2);
     let shape = DenseShape::new(n, 5, length, Polarity::Unipolar).unwrap();
     let (weights, inputs) =
@@ -72,7 +72,7 @@ fn long_rows_of_ones() {
     }
 }
 
-/// Any length up to 700 bits, with the boundaries of words and registers more often.
+/// Generates any length up to 700 bits, with a preference for boundaries of words and registers.
 fn length() -> impl Strategy<Value = Length> {
     let boundary =
         prop::sample::select(vec![1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 511, 512, 513]);
@@ -214,41 +214,41 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn encode(thresholds in vec(threshold(), 1..30), length in length(), address in address()) {
+    fn encode_matches_reference(thresholds in vec(threshold(), 1..30), length in length(), address in address()) {
         check(&Case::Encode { thresholds, length, address });
     }
 
     #[test]
-    fn pack(bits in vec(any::<u8>(), 1..700)) {
+    fn pack_matches_reference(bits in vec(any::<u8>(), 1..700)) {
         check(&Case::Pack { bits });
     }
 
     #[test]
-    fn unpack(stream in length().prop_flat_map(stream)) {
+    fn unpack_matches_reference(stream in length().prop_flat_map(stream)) {
         check(&Case::Unpack { stream });
     }
 
     #[test]
-    fn gates((a, b) in pair(), gate in prop::sample::select(Gate::ALL.to_vec())) {
+    fn gates_match_reference((a, b) in pair(), gate in prop::sample::select(Gate::ALL.to_vec())) {
         check(&Case::Gate { gate, a: a.clone(), b });
         check(&Case::Not { a });
     }
 
     #[test]
-    fn mux((a, b, select) in length().prop_flat_map(|l| (stream(l), stream(l), stream(l)))) {
+    fn mux_matches_reference((a, b, select) in length().prop_flat_map(|l| (stream(l), stream(l), stream(l)))) {
         check(&Case::Mux { select, a, b });
     }
 
     #[test]
-    fn counts((a, b) in pair()) {
+    fn counts_match_reference((a, b) in pair()) {
         check(&Case::Popcount { a: a.clone() });
         check(&Case::AndPopcount { a: a.clone(), b: b.clone() });
         check(&Case::Hamming { a, b });
     }
 
     #[test]
-    fn long_counts(words in vec(any::<u64>(), 1..2000)) {
-        // Past sixteen registers of every width, where the carry-save adders take over.
+    fn long_counts_match_reference(words in vec(any::<u64>(), 1..2000)) {
+        // Longer than sixteen registers of every width, from which carry-save adders are used.
         let length = Length::new(words.len() * 64).unwrap();
         let b = BitStream::from_words(words.iter().map(|w| w.rotate_left(7)).collect(), length).unwrap();
         let a = BitStream::from_words(words, length).unwrap();
@@ -257,13 +257,13 @@ proptest! {
     }
 
     #[test]
-    fn lif_run(params in lif_params(), leak_k: i16, gain_k: i16, steps in vec(any::<[i16; 2]>(), 1..200)) {
+    fn lif_run_matches_reference(params in lif_params(), leak_k: i16, gain_k: i16, steps in vec(any::<[i16; 2]>(), 1..200)) {
         let drives = steps.iter().map(|&[current, noise]| LifDrive { leak_k, gain_k, current, noise });
         check(&Case::LifRun { params, drives: drives.collect() });
     }
 
     #[test]
-    fn lif_multi(params in lif_params(), drive in any::<[i16; 3]>(), currents in vec(any::<i16>(), 1..100), n_steps in 1..150usize) {
+    fn lif_multi_matches_reference(params in lif_params(), drive in any::<[i16; 3]>(), currents in vec(any::<i16>(), 1..100), n_steps in 1..150usize) {
         let [leak_k, gain_k, noise] = drive;
         let drive = LifDrive { leak_k, gain_k, noise, current: 0 };
         check(&Case::LifMulti { params, drive, currents, n_steps });
@@ -274,24 +274,24 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn bernoulli_layers(case in bernoulli_layer()) {
+    fn bernoulli_layers_match_reference(case in bernoulli_layer()) {
         check(&Case::Layer(case));
     }
 
     #[test]
-    fn sequence_layers(case in sequence_layer()) {
+    fn sequence_layers_match_reference(case in sequence_layer()) {
         check(&Case::Layer(case));
     }
 
     #[test]
-    fn mixed_layers(case in mixed_layer()) {
+    fn mixed_layers_match_reference(case in mixed_layer()) {
         check(&Case::Layer(case));
     }
 
     #[test]
-    fn some_neurons_are_those_of_the_whole_layer(case in prop_oneof![bernoulli_layer(), mixed_layer()], cut in any::<prop::sample::Index>()) {
+    fn shard_of_neurons_equals_whole_layer(case in prop_oneof![bernoulli_layer(), mixed_layer()], cut in any::<prop::sample::Index>()) {
         let (spec, n) = (&case.spec, case.spec.n_neurons());
-        // Convolutions are cut between output channels.
+        // Convolutions are split between output channels.
         let cut = cut.index(spec.n_rows()) * spec.neurons_per_row();
         let weights = case.weight_values().unwrap();
         let backend = CpuBackend::CURRENT;
@@ -308,9 +308,9 @@ proptest! {
     }
 }
 
-/// Layers that somebody may stop are prepared in pieces, which make the same streams.
+/// Layers with a cancellation token are prepared in chunks, which give the same streams.
 #[test]
-fn pieces_are_the_whole() {
+fn chunked_preparation_equals_whole() {
     let mask: Vec<bool> = (0..90 * 300).map(|k| k % 7 != 3 && k / 300 != 40).collect();
     let sparse = Topology::Sparse(Arc::new(Connections::from_mask(&mask, 300).unwrap()));
     for topology in [sparse, Topology::Dense { n_inputs: 300, n_neurons: 90 }] {
@@ -326,14 +326,15 @@ fn pieces_are_the_whole() {
             asked.fetch_add(1, Ordering::Relaxed);
             false
         };
-        let pieces = PrepareOptions { cancel: Cancel::when(&never), ..PrepareOptions::default() };
+        let in_chunks =
+            PrepareOptions { cancel: Cancel::when(&never), ..PrepareOptions::default() };
         let inputs: Vec<f64> = (0..300).map(|i| f64::from(i) / 150.0 - 1.0).collect();
         let batch = Batch::values(&inputs, SampleSeed::new(1));
         let counts = |options: &PrepareOptions<'_>| {
             let layer = CpuBackend::CURRENT.prepare(&spec, &weights, options).unwrap();
             layer.counts(&batch, Cancel::NEVER).unwrap()
         };
-        assert_eq!(counts(&pieces), counts(&PrepareOptions::default()));
+        assert_eq!(counts(&in_chunks), counts(&PrepareOptions::default()));
         assert!(asked.load(Ordering::Relaxed) > 1);
         let at_once = || true;
         let stopped =

@@ -4,9 +4,9 @@ use aleatron_core::{Length, StreamAddress, Threshold, reference};
 use aleatron_cpu::{Cpu, Pool, Tier};
 use std::sync::Arc;
 
-/// Thresholds as a rectifier leaves them: zeros, ones, and others of few and of many digits.
+/// Thresholds as after a rectifier: zeros, ones, and others of few and of many digits.
 #[test]
-fn streams_among_zeros_equal_the_reference() {
+fn streams_among_zeros_match_reference() {
     let threshold = |k: u64, share: u64| match k.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40 {
         hash if hash % 16 < share => Threshold::ZERO,
         hash if hash % 7 == 0 => Threshold::ONE,
@@ -28,9 +28,9 @@ fn streams_among_zeros_equal_the_reference() {
         for tier in Tier::available() {
             let cpu = Cpu::new(tier, Arc::new(Pool::new(1).unwrap()));
             for n in [1, 2, 3, 8, 203] {
-                let made = cpu.encode(&thresholds[..n], length, address).unwrap();
+                let encoded = cpu.encode(&thresholds[..n], length, address).unwrap();
                 assert_eq!(
-                    made.words(),
+                    encoded.words(),
                     &expected[..n * length.words()],
                     "{n} x {bits} bits, {tier:?}"
                 );

@@ -1,5 +1,5 @@
-//! Wrong calls of the CPU backend are errors that name the quantity, the index and the value. No
-//! call panics or allocates memory that it cannot get.
+//! Invalid calls of the CPU backend are errors with the quantity, the index and the value. No call
+//! panics or allocates memory that it cannot get.
 
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{
@@ -117,7 +117,7 @@ fn lif_runs_with_wrong_sizes_are_errors() {
 }
 
 #[test]
-fn tier_names_are_known_or_unavailable() {
+fn unknown_and_unavailable_tier_names_are_errors() {
     let names = ["avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon", "portable"];
     let available: Vec<_> = Tier::available().into_iter().map(Tier::name).collect();
     for name in names {

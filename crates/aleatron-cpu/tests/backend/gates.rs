@@ -15,7 +15,7 @@ fn cpus() -> Vec<Cpu> {
         .collect()
 }
 
-/// Streams of pseudo-random words, with clean tails.
+/// Returns streams of pseudo-random words, with zeros beyond the length.
 fn streams(n: usize, length: Length, salt: u64) -> Vec<BitStream> {
     let word = |k: usize| (k as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let stream = |i: usize| {
@@ -33,7 +33,7 @@ fn words<'a>(streams: impl IntoIterator<Item = &'a BitStream>) -> Vec<u64> {
 
 /// Short streams, long ones, one that is longer than a thread takes at a time, and none.
 #[test]
-fn buffers_of_streams() {
+fn gates_of_stream_buffers_equal_gates_of_single_streams() {
     for (n, bits) in
         [(0, 100), (1, 64), (2000, 3), (301, 100), (40, 4096), (7, 130_001), (2, 64 * 40_000 + 1)]
     {
@@ -55,7 +55,7 @@ fn buffers_of_streams() {
                 format!("{} on {} threads, {n} streams of {bits} bits", cpu.tier(), cpu.threads());
             for (gate, expected) in Gate::ALL.into_iter().zip(&expected) {
                 assert!(cpu.gate(gate, &a, &b, length).unwrap() == *expected, "{gate:?}, {what}");
-                // What was in the caller's buffer does not matter.
+                // The previous contents of the caller's buffer do not matter.
                 let mut out = vec![u64::MAX; a.len()];
                 cpu.gate_into(gate, &a, &b, length, &mut out).unwrap();
                 assert!(out == *expected, "{gate:?}, {what}");
@@ -68,7 +68,7 @@ fn buffers_of_streams() {
 }
 
 #[test]
-fn tails_come_out_clean_however_they_went_in() {
+fn bits_beyond_the_length_are_cleared() {
     let length = Length::new(70).unwrap();
     let dirty = [u64::MAX; 4];
     for cpu in cpus() {
@@ -80,7 +80,7 @@ fn tails_come_out_clean_however_they_went_in() {
 }
 
 #[test]
-fn bad_input_is_an_error() {
+fn invalid_input_is_an_error() {
     let length = Length::new(70).unwrap();
     let mismatch = |expected, actual| Error::Mismatch { what: Quantity::Words, expected, actual };
     let ragged = Error::Ragged { what: Quantity::Words, actual: 3, divisor: 2 };

@@ -1,5 +1,5 @@
-//! Programs on the CPU against the plain steps, on every tier, for 1, 2 and 3 threads. Layers are
-//! fake: they return counts that a test chooses, so that every value of an accumulator can be
+//! Programs on the CPU against the reference steps, on every tier, for 1, 2 and 3 threads. Layers
+//! are mocks: they return counts chosen by a test, so that every value of an accumulator can be
 //! reached.
 
 use aleatron_core::arithmetic::{
@@ -29,8 +29,7 @@ fn cpus() -> Vec<Cpu> {
         .collect()
 }
 
-/// A layer whose count `k` over all rows of a run is number `k` of a list, from the start again
-/// after its end.
+/// A mock layer whose count `k` over all rows of a run is element `k` of a list, cyclically.
 #[derive(Debug, Clone)]
 struct Fake {
     spec: LayerSpec,
@@ -95,8 +94,8 @@ impl Example {
         for cpu in cpus() {
             let prepared = self.on(&cpu);
             for (slots, expected) in [&all[..], outputs].into_iter().zip(&expected) {
-                let made = prepared.run(&batch, slots, Cancel::NEVER).unwrap();
-                assert_eq!(made, *expected, "{cpu:?}");
+                let output = prepared.run(&batch, slots, Cancel::NEVER).unwrap();
+                assert_eq!(output, *expected, "{cpu:?}");
             }
         }
     }
@@ -110,7 +109,7 @@ fn weights(spec: &LayerSpec) -> Weights {
     Weights::new(spec, vec![0.5; spec.n_weights()]).unwrap()
 }
 
-/// A layer of any kind, with neurons of one and of several numbers of products.
+/// Generates a layer of any kind, with neurons of one and of several numbers of products.
 fn specs() -> impl Strategy<Value = LayerSpec> {
     let lengths = prop::sample::select(vec![1_usize, 16, 100, 1 << 20]);
     (0..3, 1_usize..20, 1_usize..70, lengths, polarities()).prop_map(
@@ -141,7 +140,7 @@ fn specs() -> impl Strategy<Value = LayerSpec> {
     )
 }
 
-/// An accumulator of any width, or one that fits what the layer counts.
+/// Returns an accumulator of any width, or the least width for the counts of the layer.
 fn accumulator(spec: &LayerSpec, width: u32, fraction: u32, kind: u32, bits: u64) -> Accumulator {
     let number =
         |k: u64, shift: u32| (bits.wrapping_mul(2 * k + 1).rotate_left(23) as i64) >> shift;
@@ -155,7 +154,8 @@ fn accumulator(spec: &LayerSpec, width: u32, fraction: u32, kind: u32, bits: u64
     Accumulator::new(width, bias, activation).unwrap().with_fraction(fraction).unwrap()
 }
 
-/// Counts of a layer: the ends of what it can count, the middle, and any in between.
+/// Returns counts of a layer: the least and the greatest possible, the middle, and others in
+/// between.
 fn counts(spec: &LayerSpec, n: usize, bits: u64) -> Vec<u64> {
     let count = |k: usize| {
         let (random, most) =
@@ -181,7 +181,7 @@ fn counted(spec: &LayerSpec, rows: usize) -> (ProgramBuilder, usize, SlotId) {
     (program, layer, counts)
 }
 
-/// A layer of `n` inputs that takes thresholds of `width` bits.
+/// Adds a layer of `n` inputs with thresholds of `width` bits.
 fn next_layer(program: &mut ProgramBuilder, n: usize, width: Width, polarity: Polarity) -> usize {
     let encoding = match width {
         Width::BERNOULLI => Encoding::Bernoulli { seed: 0 },
@@ -196,7 +196,7 @@ fn next_layer(program: &mut ProgramBuilder, n: usize, width: Width, polarity: Po
     program.layer(spec, weights, 1).unwrap()
 }
 
-/// Ends a program with the counts of a layer that gets requantized integers.
+/// Ends a program with the counts of a layer of requantized integers.
 fn requantized(
     mut program: ProgramBuilder,
     value: SlotId,
@@ -216,12 +216,12 @@ proptest! {
 
     /// One requantizer for all elements, one for each row of weights, and one for each element.
     #[test]
-    fn integers_of_any_width_equal_plain_steps(
+    fn integers_of_any_width_match_reference_steps(
         spec in specs(), next in polarities(), samples in 0_usize..5, kind in 0_u32..3, bits: u64, rows in 1_usize..3,
         any_width in 2_u32..=63, fits: bool, fraction in 0_u32..=32, multiplier_bits in 1_u32..=62, spread in 0_usize..3,
         any_shift in 0_u32..=125, off in -3_i32..=3, v in 1_u32..=32, wider in 0_u32..=31,
     ) {
-        // Either anything, or about what fits: levels up to a few times what the comparator can express.
+        // Either any scale, or one near the width of the comparator.
         let fraction = if fits { fraction / 4 } else { fraction };
         let most = spec.max_count() << fraction;
         let held_bits = 2 + most.checked_ilog2().unwrap_or(0);
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn pools_of_floats_and_integers_equal_plain_steps(
+    fn pools_of_floats_and_integers_match_reference_steps(
         polarity in polarities(), next in polarities(), length in prop::sample::select(vec![16_usize, 1 << 20]), bits: u64,
         samples in 0_usize..4, size in (6_usize..12, 6_usize..12), kinds in prop::collection::vec(0_u32..2, 1..3), off in -2_i32..=4,
         window in (1_usize..=3, 1_usize..=3), stride in (1_usize..=3, 1_usize..=3), is_padded: bool, zeros: bool, activation in 0_u32..3,
@@ -280,7 +280,7 @@ proptest! {
             let kind = if kind == 0 { PoolKind::Max } else { PoolKind::Average };
             let [rows, columns] = [window.0, window.1];
             let padding = if is_padded { [[rows - 1, 0], [0, columns - 1]] } else { [[0; 2]; 2] };
-            let border = if zeros { Border::Zeros } else { Border::LeftOut };
+            let border = if zeros { Border::Zeros } else { Border::Excluded };
             let pool = ImagePool::new(kind, [rows, columns]).with_stride([stride.0, stride.1]);
             // The second of two may have no position.
             if let Ok(shape) = PoolShape::new(pool.with_paddings(padding, border), image) {
@@ -301,13 +301,13 @@ proptest! {
     }
 
     #[test]
-    fn floats_to_thresholds_equal_plain_steps(
+    fn quantized_floats_match_reference_steps(
         polarity in polarities(), scale in prop::sample::select(vec![1.0, 8.0, 0.25, 0.7, 3.7]),
         v in 1_u32..=32, wider in 0_u32..=31, shares in prop::collection::vec(-1.3_f64..1.3, 0..150), half in 0_u32..1000,
     ) {
         let comparator = Width::new(v).unwrap();
         let width = Width::new((v + wider).clamp(3.max(v), 32)).unwrap();
-        // Half way between two thresholds, and next to it.
+        // Half way between two thresholds, and its neighbours.
         let half = (f64::from(half) + 0.5) / comparator.one() as f64;
         let ends = [half, half.next_up(), half.next_down(), -half, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, -1e-300];
         let values: Vec<f64> = shares.iter().copied().chain(ends).map(|share| share * scale).collect();
@@ -319,9 +319,10 @@ proptest! {
         Example::new(program.finish(vec![counts]).unwrap(), &[3]).check(&values, 1);
     }
 
-    /// Sums of integers in different units, constants and bounds, up to integers that are no longer exact in f64.
+    /// Sums of integers in different units, constants and bounds, up to integers that are no longer
+    /// exact in f64.
     #[test]
-    fn sums_offsets_and_clips_equal_plain_steps(
+    fn sums_offsets_and_clips_match_reference_steps(
         spec in specs(), bits: u64, samples in 0_usize..4, width in 8_u32..=52, ratio in 1.0_f64..300.0, minus: bool,
         term in -(1_i64 << 45)..1 << 45, low in -(1_i64 << 50)..1 << 40, high in prop::sample::select(vec![i64::MAX, 1 << 30, 1 << 48]),
     ) {
@@ -345,7 +346,7 @@ proptest! {
 
 /// Programs of the fixed suite have every kind of step.
 #[test]
-fn programs_of_the_suite_equal_the_reference() {
+fn programs_of_the_suite_match_reference() {
     let programs =
         suite::fixed().unwrap().into_iter().filter(|case| matches!(case, Case::Program(_)));
     let mut n = 0;
@@ -359,9 +360,9 @@ fn programs_of_the_suite_equal_the_reference() {
     assert!(n > 10);
 }
 
-/// Enough samples that every thread gets some and that there are several chunks.
+/// Enough samples for every thread and for several chunks.
 #[test]
-fn large_batches_equal_plain_steps_on_every_thread() {
+fn large_batches_match_reference_steps_on_every_thread() {
     let (m, samples) = (77, 1000);
     let encoding = Encoding::Bernoulli { seed: 0 };
     let spec =
@@ -385,7 +386,8 @@ fn large_batches_equal_plain_steps_on_every_thread() {
     assert!(saturated[1] > 0 && saturated[1] < (samples * m) as u64, "{saturated:?}");
 }
 
-/// The error names the first bad value of the whole batch, whatever the chunks and threads.
+/// The error has the index of the first invalid value of the whole batch, whatever the chunks and
+/// threads.
 #[test]
 fn values_outside_their_interval_are_errors_with_their_index() {
     let spec = LayerSpec::dense(
@@ -401,7 +403,7 @@ fn values_outside_their_interval_are_errors_with_their_index() {
     for (index, bad) in [(0, f64::NAN), (20_011, 1.01), (199_999, f64::NEG_INFINITY)] {
         let mut inputs = good.clone();
         inputs[index] = bad;
-        // Later ones do not matter.
+        // Later values do not matter.
         inputs[199_999] = f64::NEG_INFINITY;
         let batch = ProgramBatch {
             inputs: &[&inputs],
@@ -419,22 +421,22 @@ fn values_outside_their_interval_are_errors_with_their_index() {
             assert_eq!((found, value.to_bits(), low, high), (index, bad.to_bits(), -1.0, 1.0));
         }
     }
-    // A value that is off by rounding is none of them.
+    // A value within the rounding error is valid.
     let batch = ProgramBatch {
         inputs: &[&[1.000_01; 5]],
         n_samples: 1,
         seed: SampleSeed::new(0),
         group: 1,
     };
-    let made =
+    let output =
         example.on(&cpus()[0]).run(&batch, example.program.outputs(), Cancel::NEVER).unwrap();
-    assert_eq!(made.saturated, [0]);
+    assert_eq!(output.saturated, [0]);
 }
 
-/// Products of so many bits that f64 can just hold them, and of more, next to half way between two
-/// thresholds.
+/// Products of so many bits that f64 can just represent them, and of more, near half way between
+/// two thresholds.
 #[test]
-fn long_products_round_as_plain_steps() {
+fn long_products_round_as_reference_steps() {
     let (length, polarity) = (Length::new(1 << 30).unwrap(), Polarity::Unipolar);
     let spec =
         LayerSpec::dense(1 << 19, 1, length, polarity, Encoding::Bernoulli { seed: 0 }).unwrap();
@@ -448,11 +450,11 @@ fn long_products_round_as_plain_steps() {
     assert_eq!(spec.max_count(), 1 << 49);
     for (bits, shift) in (1..=24).flat_map(|bits| (20..=48).map(move |shift| (bits, shift))) {
         let multiplier = (0x00D3_779B >> (24 - bits)) | 1_u64;
-        // Each step makes twice as many bits of the reciprocal right.
+        // Each step doubles the number of correct bits of the reciprocal.
         let reciprocal = (0..6)
             .fold(1_u64, |r, _| r.wrapping_mul(2_u64.wrapping_sub(multiplier.wrapping_mul(r))));
         let half = 1_u64 << (shift - 1);
-        // As much more as makes products large and changes nothing about what is rounded.
+        // A multiple that makes products large but does not change the rounding.
         let most = ((1_u128 << (31 + shift)) / u128::from(multiplier)).min(1 << 48) as u64
             / (2 * half)
             * (2 * half);

@@ -1,5 +1,5 @@
-//! Programs with convolutions, whose samples threads take through all layers at once, against the
-//! plain steps.
+//! Programs with convolutions, whose samples are divided among threads, against the reference
+//! steps.
 
 use aleatron_core::arithmetic::{Activation, FloatStage};
 use aleatron_core::backend::{Backend, Batch, PrepareOptions, PreparedLayer};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FEATURES: usize = 2 * 7 * 6;
 
-/// Two convolutions, with a saturating layer between them, and a dense layer.
+/// Returns two convolutions, with a saturating layer between them, and a dense layer.
 fn program() -> Arc<Program> {
     let (length, polarity, encoding) =
         (Length::new(100).unwrap(), Polarity::Signed, Encoding::Bernoulli { seed: 3 });
@@ -47,7 +47,7 @@ fn features(n_samples: usize) -> Vec<f64> {
     (0..n_samples * FEATURES).map(|k| f64::from(k as u32 * 6007 % 1777) / 888.5 - 1.0).collect()
 }
 
-/// Layers that are counted one after another, and plain steps between them.
+/// Computes layers one after another, with reference steps between them.
 fn expected(program: &Program, batch: &ProgramBatch<'_>, slots: &[SlotId]) -> ProgramOutput {
     let prepare = |layer: &aleatron_core::program::ProgramLayer| -> Box<dyn PreparedLayer> {
         let one = Cpu::new(Tier::best(), Arc::new(Pool::new(1).unwrap()));
@@ -68,7 +68,7 @@ fn prepared(program: &Arc<Program>, tier: Tier, threads: usize) -> Box<dyn Prepa
 }
 
 #[test]
-fn samples_on_any_number_of_threads_equal_plain_steps() {
+fn samples_on_any_number_of_threads_match_reference_steps() {
     let program = program();
     let slots: Vec<SlotId> = program.steps().iter().map(|step| step.output()).collect();
     for n_samples in [0, 1, 5, 6, 41] {
@@ -82,9 +82,9 @@ fn samples_on_any_number_of_threads_equal_plain_steps() {
         for (tier, threads) in
             Tier::available().iter().flat_map(|&tier| [1, 2, 3].map(|n| (tier, n)))
         {
-            let made =
+            let output =
                 prepared(&program, tier, threads).run(&batch, &slots, Cancel::NEVER).unwrap();
-            assert_eq!(made, expected, "{n_samples} samples, {tier:?}, {threads} threads");
+            assert_eq!(output, expected, "{n_samples} samples, {tier:?}, {threads} threads");
         }
     }
 }
@@ -95,7 +95,7 @@ fn first_bad_value_of_the_batch_is_reported() {
     for (index, bad) in [(0, f64::NAN), (20 * FEATURES + 7, 1.5)] {
         let mut features = features(40);
         features[index] = bad;
-        // Later ones do not matter.
+        // Later values do not matter.
         features[index + FEATURES..].fill(-9.0);
         let batch = ProgramBatch {
             inputs: &[&features],
@@ -118,14 +118,14 @@ fn first_bad_value_of_the_batch_is_reported() {
     }
 }
 
-/// The token is asked on the thread of the caller alone, and one answer is enough.
+/// The token is polled only on the thread of the caller, and one positive result is enough.
 #[test]
 fn cancelled_run_is_an_error() {
     let (program, features, caller) = (program(), features(40), std::thread::current().id());
     let batch =
         ProgramBatch { inputs: &[&features], n_samples: 40, seed: SampleSeed::new(0), group: 1 };
-    // A single thread asks before each of its chunks; of several, others may take all chunks after
-    // the first question.
+    // A single thread polls before each of its chunks; with several threads, the others may take
+    // all chunks after the first poll.
     for (threads, answer) in [(1, 0), (1, 1), (1, 3), (2, 0), (3, 0)] {
         let asked = AtomicUsize::new(0);
         let cancelled = || {

@@ -1,5 +1,5 @@
-//! Streams with shared sequences against the plain encoder of the core, on every tier, for 1, 2 and
-//! 3 threads: equality only.
+//! Streams with shared sequences against the reference encoder of the core, on every tier, for 1, 2
+//! and 3 threads, compared with `==`.
 
 use aleatron_core::generator::{Halton, Lfsr, Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
@@ -37,7 +37,7 @@ fn sequences() -> impl Strategy<Value = Sequence> {
     })
 }
 
-/// The ends, the middle, the largest integer there is and what lies past all of them.
+/// Returns the ends, the middle, the largest integer there is and what lies past all of them.
 fn threshold(sequence: &Sequence, salt: u64) -> u64 {
     let one = sequence.width().one();
     match salt % 8 {
@@ -53,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn streams_equal_the_plain_ones(
+    fn sequence_streams_match_reference(
         inputs in sequences(), weights in sequences(),
         sharing in prop_oneof![Just(Sharing::OneForAll), Just(Sharing::OnePerInput), Just(Sharing::OnePerStream)],
         n in 1_usize..9, m in 1_usize..9, bits in prop_oneof![1_usize..700, Just(64), Just(128)], seed in any::<u64>(),
@@ -70,7 +70,7 @@ proptest! {
             let encoding = Encoding::Sequences(pairing);
             let Ok(spec) = LayerSpec::new(topology, length, Polarity::Unipolar, encoding) else { continue };
             let x_streams = reference::input_streams(&spec, &x, SampleSeed::new(0));
-            // All neurons, and some of them, which have the sequences they have among all.
+            // All neurons, and some of them, which have the same sequences as among all.
             for spec in [spec.clone(), spec.neurons(m / 2..m).unwrap()] {
                 let w = &w[..spec.n_weights()];
                 let w_streams = reference::weight_streams(&spec, w);
@@ -86,7 +86,7 @@ proptest! {
 
     /// Periods that do not divide the number of streams.
     #[test]
-    fn any_period(first in sequences(), period in 1_usize..20, rows in 0_usize..40, bits in 1_usize..200) {
+    fn period_that_does_not_divide_the_streams_matches_reference(first in sequences(), period in 1_usize..20, rows in 0_usize..40, bits in 1_usize..200) {
         let length = Length::new(bits).unwrap();
         let thresholds: Vec<u64> = (0..rows as u64).map(|k| threshold(&first, 131 * k + 4)).collect();
         let stream = |r: usize| first.nth(r % period).unwrap().encode(thresholds[r], length).into_words();
@@ -99,9 +99,9 @@ proptest! {
     }
 }
 
-/// More integers than are made at a time, with whole words at the end and without.
+/// More integers than are computed at a time, with whole words at the end and without.
 #[test]
-fn long_streams_are_made_in_blocks() {
+fn long_streams_are_computed_in_blocks() {
     for bits in [16_384, 16_385, 40_000, 65_536 + 63] {
         let length = Length::new(bits).unwrap();
         let first = Sequence::Halton(Halton::new(3, Width::new(16).unwrap()).unwrap());
@@ -121,7 +121,7 @@ fn long_streams_are_made_in_blocks() {
 }
 
 #[test]
-fn bad_input_is_an_error() {
+fn invalid_input_is_an_error() {
     let length = Length::new(100).unwrap();
     let ramp = Sequence::Ramp(Ramp::new(Width::EIGHT));
     for cpu in cpus() {
@@ -133,12 +133,13 @@ fn bad_input_is_an_error() {
         assert_eq!(encode(&ramp, 3, 0, 6), Err(Error::Zero(Quantity::Sequence)));
         let words = Error::Mismatch { what: Quantity::Words, expected: 6, actual: 5 };
         assert_eq!(encode(&ramp, 3, 1, 5), Err(words));
-        // A ramp has one sequence, and Sobol sequences end: the first that is missing is named.
+        // A ramp has one sequence, and Sobol sequences are limited: the first missing one is
+        // reported.
         assert_eq!(encode(&ramp, 3, 2, 6), ramp.nth(1).map(|_| ()));
         assert_eq!(encode(&ramp, 3, usize::MAX, 6), ramp.nth(1).map(|_| ()));
         assert_eq!(encode(&sobol(1101), 8, 7, 16), sobol(1101).nth(6).map(|_| ()));
         assert!(sobol(1101).nth(5).is_ok() && sobol(1101).nth(6).is_err());
-        // A period past the streams asks for no more sequences than there are streams.
+        // A period longer than the streams needs no more sequences than there are streams.
         assert_eq!(encode(&sobol(1101), 6, usize::MAX, 12), Ok(()));
 
         let pairing =

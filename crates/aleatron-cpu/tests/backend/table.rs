@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn tables_equal_bits(
+    fn tables_equal_bit_by_bit_counts(
         inputs in sequences(), weights in sequences(),
         sharing in prop_oneof![Just(Sharing::OneForAll), Just(Sharing::OnePerInput)],
         polarity in prop_oneof![Just(Polarity::Unipolar), Just(Polarity::Bipolar)],
@@ -63,9 +63,9 @@ proptest! {
     }
 }
 
-/// Enough work that every thread gets some of it.
+/// Enough work for every thread.
 #[test]
-fn large_layers_equal_bits_on_every_thread() {
+fn large_tabled_layers_equal_bits_on_every_thread() {
     let (n, m, samples, length) = (200, 150, 90, Length::new(64).unwrap());
     let shape = DenseShape::new(n, m, length, Polarity::Bipolar).unwrap();
     let w: Vec<u64> = (0..n * m).map(|k| k as u64 * 7919 % 257).collect();
@@ -87,11 +87,10 @@ fn large_layers_equal_bits_on_every_thread() {
     }
 }
 
-/// Sums of entries past 32 bits.
 /// Counts of one byte and of two, up to the longest streams whose counts are summed in 16 bits, and
 /// every 8-bit threshold.
 #[test]
-fn every_threshold_of_8_bits_is_looked_up() {
+fn all_8_bit_thresholds_look_up_the_right_entry() {
     let (n, m, samples) = (9, 301, 3);
     let w: Vec<u64> = (0..n * m).map(|k| k as u64 % 257).collect();
     let x: Vec<u64> = (0..n * samples).map(|k| 256 - k as u64 * 23 % 257).collect();
@@ -121,7 +120,7 @@ fn every_threshold_of_8_bits_is_looked_up() {
 }
 
 #[test]
-fn counts_pass_32_bits() {
+fn counts_above_32_bits_do_not_overflow() {
     let (n, m, length) = (300, 20, Length::new(1 << 24).unwrap());
     let shape = DenseShape::new(n, m, length, Polarity::Unipolar).unwrap();
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
@@ -132,7 +131,7 @@ fn counts_pass_32_bits() {
 }
 
 #[test]
-fn bad_input_is_an_error() {
+fn invalid_input_is_an_error() {
     let shape = DenseShape::new(2, 2, Length::new(16).unwrap(), Polarity::Unipolar).unwrap();
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
     let error = |result: Result<TabledWeights, Error>| match result {

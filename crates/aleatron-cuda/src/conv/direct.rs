@@ -15,14 +15,14 @@ use crate::plan::rows::StreamWords;
 use crate::results::Output;
 use crate::size::size_u32;
 
-/// Words of the streams of a sample's inputs at most: every block creates all of them.
+/// The largest number of words of a sample's input streams: every block encodes all of them.
 const MAX_INPUT_WORDS: u32 = 4096;
 
-/// Words that are multiplied for a sample at most: beyond them, tensor cores win back the launches
-/// that they need.
+/// The largest number of words multiplied for a sample: above it, tensor cores outweigh the
+/// launches that they need.
 const MAX_PRODUCT_WORDS: u128 = 1 << 22;
 
-/// The same for dense layers, whose products of batches are a quarter of the work as
+/// The same limit of dense layers, whose batches need a quarter of the work with
 /// [complemented streams](crate::signed).
 const MAX_DENSE_WORDS: u128 = MAX_PRODUCT_WORDS / 4;
 
@@ -33,13 +33,15 @@ pub(crate) fn runs_in_one_launch(spec: &LayerSpec) -> bool {
         && spec.n_weights() as u128 * words <= MAX_DENSE_WORDS
 }
 
-/// Threads that fill a card: fewer wait for memory, more encode the inputs once more for little.
+/// Number of threads that fill a GPU: fewer wait for memory, more encode the inputs again for
+/// little gain.
 const WANTED_THREADS: u64 = 1 << 15;
 
-/// Threads of a launch below which a whole block shares the taps of a neuron.
+/// Number of threads of a launch below which a whole block shares the taps of a neuron.
 const BLOCK_THREADS: u64 = 1 << 13;
 
-/// Returns the threads that share the taps of a neuron: a power of two up to 32, or a block.
+/// Returns the number of threads that share the taps of a neuron: a power of two up to 32, or a
+/// block.
 fn lanes(n_outputs: u64, n_taps: usize) -> u32 {
     let of_warp = (0..=5).map(|k| 1_u32 << k);
     let enough = |lanes: &u32| n_outputs.saturating_mul((*lanes).into()) >= WANTED_THREADS;
@@ -49,10 +51,10 @@ fn lanes(n_outputs: u64, n_taps: usize) -> u32 {
     if is_narrow { BLOCK_LANES } else { wanted }
 }
 
-/// The threads of a block.
+/// Number of threads of a block.
 const BLOCK_LANES: u32 = 256;
 
-/// How the kernel multiplies, as it numbers it.
+/// The product of the kernel, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum DirectProduct {
@@ -81,19 +83,19 @@ struct Direct<'a> {
 }
 
 impl ConvRun<'_, '_> {
-    /// Gives a chunk to the queue as one launch; returns false if the layer is too large for it.
-    pub(super) fn give_direct(&self, set: &BufferSet, n_samples: usize) -> Result<bool> {
+    /// Enqueues a chunk as one launch; returns false if the layer is too large for it.
+    pub(super) fn enqueue_direct(&self, set: &BufferSet, n_samples: usize) -> Result<bool> {
         match self.direct(n_samples) {
-            Some(direct) => self.give_direct_launch(set, n_samples, &direct).map(|()| true),
+            Some(direct) => self.enqueue_direct_launch(set, n_samples, &direct).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Returns the memory of a chunk that one launch can take.
+    /// Returns the memory of a chunk that fits one launch.
     fn direct(&self, n_samples: usize) -> Option<Direct<'_>> {
         let (layer, call) = (self.layer, self.options.program?);
         let Source::CardValues(thresholds, kind) = self.source else { return None };
-        let (Store::Kept(parts), 1) = (&layer.store, layer.shape.groups().count()) else {
+        let (Store::Resident(parts), 1) = (&layer.store, layer.shape.groups().count()) else {
             return None;
         };
         let [weights] = &parts[..] else { return None };
@@ -107,7 +109,7 @@ impl ConvRun<'_, '_> {
         (is_small && kind == layer.product.threshold_kind()).then_some(direct)
     }
 
-    fn give_direct_launch(
+    fn enqueue_direct_launch(
         &self,
         set: &BufferSet,
         n_samples: usize,
@@ -115,9 +117,9 @@ impl ConvRun<'_, '_> {
     ) -> Result<()> {
         let ConvRun { layer, options, .. } = self;
         let (shape, plan, encoder) = (&layer.shape, &layer.plan, &layer.stage.encoder);
-        let place = "conv::direct, layer without rows or results on the card";
+        let location = "conv::direct, layer without rows or results on the card";
         let ([part], Output::Card(results)) = (&plan.parts[..], &self.output) else {
-            return Err(Error::Internal { place });
+            return Err(Error::Internal { place: location });
         };
         let stream = StreamWords::of(layer.length);
         let (n_taps, n_outputs) = (shape.kernel_weights(), shape.n_outputs());
@@ -151,7 +153,7 @@ impl ConvRun<'_, '_> {
         size_u32(threads.next_multiple_of(THREADS), "threads")?;
         let grid =
             Grid { x: size_u32(threads.div_ceil(THREADS), "blocks")?, y: params.finish.n_samples };
-        // The count of saturated values and sums come before the streams.
+        // The count of saturated values and sums precede the streams.
         let shared_bytes = 16 + 4 * plan.inputs.words;
         let bytes = n_rows as u64 * part.bytes() + 8 * (n_samples * n_outputs) as u64;
         set.queue(options).launch(&kernels::DIRECT, grid, shared_bytes, &params, bytes)
@@ -167,7 +169,7 @@ mod tests {
     use super::lanes;
 
     #[test]
-    fn lanes_fill_a_card_without_idle_threads() {
+    fn lanes_fill_a_gpu_without_idle_threads() {
         // The layers of LeNet-5: many neurons of few taps, then few neurons of many.
         assert_eq!(
             [(4704, 25), (1600, 150), (120, 400), (84, 120), (10, 84)].map(|(n, t)| lanes(n, t)),

@@ -1,4 +1,4 @@
-//! A card in use.
+//! An open GPU.
 
 use super::device::{self, DeviceInfo};
 use super::launch::Functions;
@@ -11,15 +11,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How a card is used. Nothing here changes a count.
+/// Options of a context. They never change a count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextOptions {
-    /// The bytes of memory to use at most; what is free if not given.
+    /// The limit of device memory in bytes; by default the free memory.
     pub memory_limit: Option<u64>,
 }
 
-/// A card in use: its primary context, which other libraries of the process share, with this
-/// crate's kernels.
+/// An open GPU: its primary context, which other libraries of the process share, with this crate's
+/// kernels.
 ///
 /// ```no_run
 /// let context = aleatron_cuda::CudaContext::get(0)?;
@@ -32,7 +32,7 @@ pub struct CudaContext {
     pub(super) driver: &'static Symbols,
     device: c_int,
     raw: CUcontext,
-    /// Why it is of no use any more.
+    /// Why it is lost, if it is.
     lost: OnceLock<String>,
     pub(super) functions: Functions,
     allocations: AtomicU64,
@@ -41,7 +41,7 @@ pub struct CudaContext {
 // SAFETY: a context may be current in any number of threads, and the driver's functions may be
 // called from all of them.
 unsafe impl Send for CudaContext {}
-// SAFETY: as above; everything else in it is `Sync`.
+// SAFETY: as above; all other fields are `Sync`.
 unsafe impl Sync for CudaContext {}
 
 impl fmt::Debug for CudaContext {
@@ -51,12 +51,12 @@ impl fmt::Debug for CudaContext {
 }
 
 impl CudaContext {
-    /// The card at a place, which all who ask share. Where it was lost, it is opened anew.
+    /// Returns the shared context of the GPU at an index, opened again after a loss.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] where there is none, [`Error::OldDevice`] where it is too old,
-    /// those of [`super::devices`], [`Error::Lost`] where it is lost for this process, or what
-    /// the driver reports.
+    /// Returns [`Error::UnknownDevice`] if there is none, [`Error::OldDevice`] if it is too old,
+    /// errors of [`super::devices`], [`Error::Lost`] if it is lost for this process, and errors of
+    /// the driver.
     pub fn get(index: usize) -> Result<Arc<Self>> {
         static OPEN: Mutex<BTreeMap<usize, Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,23 +71,23 @@ impl CudaContext {
         }
     }
 
-    /// The card at a place, with kernels and buffers of its own.
+    /// Opens the GPU at an index, with separate kernels and buffers.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// As for [`Self::get`].
     pub fn open(index: usize, options: &ContextOptions) -> Result<Arc<Self>> {
         Self::with_functions(index, options, Functions::new(None))
     }
 
-    /// The card at a place, with other variants of this crate's kernels, to be measured: PTX for
-    /// `sm_80` and for `sm_90a`.
+    /// Opens the GPU at an index, with other variants of this crate's kernels for measurements: PTX
+    /// for `sm_80` and for `sm_90a`.
     ///
     /// # Safety
-    /// The kernels must take the parameters that those of this crate of the same names take, and
-    /// must read and write no other memory than they do.
+    /// The kernels must take the same parameters as the kernels of this crate with the same names,
+    /// and must read and write no other memory.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// As for [`Self::get`].
     pub unsafe fn open_with_kernels(
         index: usize,
         options: &ContextOptions,
@@ -105,9 +105,9 @@ impl CudaContext {
         info.check()?;
         let driver = driver()?;
         let (mut number, mut raw) = (0, std::ptr::null_mut());
-        let place = "driver::CudaContext::open, number of a card that was found";
-        let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place })?;
-        // SAFETY: the pointers are those of what the driver writes to.
+        let location = "driver::CudaContext::open, number of a card that was found";
+        let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place: location })?;
+        // SAFETY: the pointers are valid for the driver's writes.
         unsafe {
             call!(driver, cuDeviceGet(&mut number, ordinal))?;
             call!(driver, cuDevicePrimaryCtxRetain(&mut raw, number))?;
@@ -122,49 +122,49 @@ impl CudaContext {
             lost: OnceLock::new(),
             allocations: AtomicU64::new(0),
         });
-        // What another user of the process broke shows at once.
+        // Damage by another user of the process shows at once.
         context.free_bytes()?;
         Ok(context)
     }
 
-    /// The card.
+    /// Returns the properties of the GPU.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Whether the card is lost: everything on it is of no use, and it has to be opened anew.
+    /// Returns whether the GPU is lost: all its memory is invalid, and it must be opened again.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.lost.get().is_some()
     }
 
-    /// The bytes of memory that are free and may be used.
+    /// Returns the number of bytes of memory that are free and may be used.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Returns errors of the driver.
     pub fn free_bytes(&self) -> Result<u64> {
         let _current = self.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the pointers are those of what the driver writes to.
+        // SAFETY: the pointers are valid for the driver's writes.
         self.note(unsafe { call!(self.driver, cuMemGetInfo_v2(&mut free, &mut total)) })?;
         Ok((free as u64).min(self.options.memory_limit.unwrap_or(u64::MAX)))
     }
 
-    /// Whether a context of the driver is this one.
+    /// Returns whether a context of the driver is this one.
     pub(super) fn is_of(&self, raw: CUcontext) -> bool {
         self.raw == raw
     }
 
-    /// Waits until all work is done that this process has given to the card.
+    /// Waits until all work is done that this process has submitted to the GPU.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let _current = self.enter()?;
         // SAFETY: the context is current.
         self.note(unsafe { call!(self.driver, cuCtxSynchronize()) })
     }
 
-    /// How often memory was asked for, on the card or for it: calls with buffers that are kept ask
-    /// for none.
+    /// Returns the number of allocations of device memory and pinned memory: calls with existing
+    /// buffers allocate nothing.
     #[must_use]
     pub fn allocations(&self) -> u64 {
         self.allocations.load(Ordering::Relaxed)
@@ -174,7 +174,7 @@ impl CudaContext {
         self.allocations.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes this the context of the thread's calls, until what is returned is dropped.
+    /// Makes this the current context of the thread, until the guard is dropped.
     pub(crate) fn enter(&self) -> Result<Current<'_>> {
         if let Some(message) = self.lost.get() {
             return Err(Error::Lost { message: message.clone() });
@@ -184,7 +184,7 @@ impl CudaContext {
         Ok(Current(self))
     }
 
-    /// Hands on a result; where it says that the card is lost, this context is.
+    /// Passes a result on; marks this context as lost if the result reports a loss.
     pub(super) fn note<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(Error::Lost { message }) = &result {
             self.lose(message);
@@ -192,7 +192,7 @@ impl CudaContext {
         result
     }
 
-    /// Gives the broken context up, so that a new one can be made; its handles die with it.
+    /// Releases the broken context, so that a new one can be created; its handles become invalid.
     fn lose(&self, message: &str) {
         if self.lost.set(message.to_owned()).is_ok() {
             // SAFETY: it was retained once, and is released once: here or when this is dropped.
@@ -209,20 +209,20 @@ impl Drop for CudaContext {
         if let Ok(_current) = self.enter() {
             self.functions.unload(self.driver);
         }
-        // SAFETY: it was retained once, and nothing made in it is left: everything holds this
+        // SAFETY: it was retained once, and nothing created in it remains: everything holds this
         // context.
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
 
-/// The context of the thread's calls; the one before is again when this is dropped.
+/// The current context of the thread; the previous one is restored when this is dropped.
 pub(crate) struct Current<'a>(&'a CudaContext);
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
         // SAFETY: this thread pushed one, and guards are dropped in the reverse order of their
-        // making.
+        // creation.
         let answer = unsafe { (self.0.driver.cuCtxPopCurrent_v2)(&mut popped) };
         debug_assert!(
             answer == SUCCESS || self.0.is_lost(),

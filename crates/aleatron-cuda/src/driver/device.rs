@@ -1,40 +1,40 @@
-//! The cards of this machine.
+//! The GPUs of this machine.
 
 use super::symbols::{Symbols, call, driver};
 use crate::error::{Error, OLDEST_CAPABILITY, Result};
 use std::ffi::{CStr, c_char, c_int};
 
-// Numbers of attributes, as the driver documents them.
+// Numbers of attributes, as documented by the driver.
 const PROCESSORS: c_int = 16;
 const CAPABILITY_MAJOR: c_int = 75;
 const CAPABILITY_MINOR: c_int = 76;
 const MAX_SHARED_BYTES: c_int = 97;
 
-/// A card.
+/// The properties of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// Its place among the cards that the driver shows, which `CUDA_VISIBLE_DEVICES` limits.
+    /// The index among the GPUs that the driver lists, which `CUDA_VISIBLE_DEVICES` limits.
     pub index: usize,
     /// Its name.
     pub name: String,
     /// Its compute capability, major and minor.
     pub capability: (u32, u32),
-    /// Its multiprocessors.
+    /// The number of multiprocessors.
     pub processors: u32,
-    /// The bytes of its memory.
+    /// The size of its memory in bytes.
     pub memory_bytes: u64,
-    /// The bytes of memory that the threads of a block can share.
+    /// The largest shared memory of a block in bytes.
     pub max_shared_bytes: u32,
     /// The driver's version, 1000 times the major number and 10 times the minor.
     pub driver_version: u32,
 }
 
 impl DeviceInfo {
-    /// Checks that kernels can run on the card.
+    /// Checks that kernels can run on the GPU.
     ///
     /// # Errors
-    /// [`Error::OldDevice`] where they cannot.
+    /// Returns [`Error::OldDevice`] if they cannot.
     pub fn check(&self) -> Result<()> {
         if self.capability >= OLDEST_CAPABILITY {
             return Ok(());
@@ -42,14 +42,14 @@ impl DeviceInfo {
         Err(Error::OldDevice { name: self.name.clone(), capability: self.capability })
     }
 
-    /// The driver's version as text.
+    /// Returns the driver's version as text.
     #[must_use]
     pub fn driver(&self) -> String {
         format!("CUDA {}.{}", self.driver_version / 1000, self.driver_version % 1000 / 10)
     }
 }
 
-/// Every card that the driver shows, those too old to be used as well.
+/// Returns all GPUs that the driver lists, including those that are too old.
 ///
 /// ```
 /// match aleatron_cuda::devices() {
@@ -59,14 +59,14 @@ impl DeviceInfo {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoLibrary`], [`Error::OldDriver`], [`Error::NoSymbol`] and [`Error::NoDevice`], or what
-/// the driver reports.
+/// Returns [`Error::NoLibrary`], [`Error::OldDriver`], [`Error::NoSymbol`] and [`Error::NoDevice`],
+/// and errors of the driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let driver = driver()?;
     (0..count(driver)?).map(|index| describe(driver, index)).collect()
 }
 
-/// The card at a place.
+/// Returns the GPU at an index.
 pub(super) fn device(index: usize) -> Result<DeviceInfo> {
     let driver = driver()?;
     let count = count(driver)?;
@@ -75,16 +75,16 @@ pub(super) fn device(index: usize) -> Result<DeviceInfo> {
 
 fn count(driver: &Symbols) -> Result<usize> {
     let mut count = 0;
-    // SAFETY: the pointer is that of a number for the driver to write to.
+    // SAFETY: the pointer is valid for the driver's write.
     unsafe { call!(driver, cuDeviceGetCount(&mut count)) }?;
     usize::try_from(count)
         .map_err(|_| Error::Internal { place: "driver::count, negative number of cards" })
 }
 
-/// Room for the name of a card, with the zero that ends it.
+/// Size of the name of a GPU, including its final zero.
 const NAME_BYTES: c_int = 256;
 
-/// A character of C, which is signed on some machines, as a byte.
+/// Converts a character of C, which is signed on some machines, to a byte.
 fn c_char_byte(character: c_char) -> u8 {
     let [byte] = character.to_ne_bytes();
     byte
@@ -92,9 +92,9 @@ fn c_char_byte(character: c_char) -> u8 {
 
 fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
     let (mut device, mut name, mut bytes, mut version) = (0, [0; NAME_BYTES as usize], 0, 0);
-    let place = "driver::describe, number of a card past those that were counted";
-    let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place })?;
-    // SAFETY: all pointers are those of what the driver writes to; the name's length goes with it,
+    let location = "driver::describe, number of a card past those that were counted";
+    let ordinal = c_int::try_from(index).map_err(|_| Error::Internal { place: location })?;
+    // SAFETY: all pointers are valid for the driver's writes; the name's length is passed with it,
     // and the driver ends it with a zero.
     unsafe {
         call!(driver, cuDeviceGet(&mut device, ordinal))?;
@@ -110,8 +110,9 @@ fn describe(driver: &Symbols, index: usize) -> Result<DeviceInfo> {
             .map_err(|_| Error::Internal { place: "driver::describe, negative attribute" })
     };
     let bytes_of_name = name.map(c_char_byte);
-    let place = "driver::describe, name without an end";
-    let name = CStr::from_bytes_until_nul(&bytes_of_name).map_err(|_| Error::Internal { place })?;
+    let location = "driver::describe, name without an end";
+    let name = CStr::from_bytes_until_nul(&bytes_of_name)
+        .map_err(|_| Error::Internal { place: location })?;
     Ok(DeviceInfo {
         index,
         name: name.to_string_lossy().into_owned(),

@@ -1,5 +1,4 @@
-//! Work that is recorded once and repeated: launching it again costs one call, however many steps
-//! it has.
+//! Graphs of recorded work: launching one costs a single call, however many steps it has.
 
 use super::context::CudaContext;
 use super::launch::{Grid, Kernel};
@@ -10,7 +9,7 @@ use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS_v2, CUgraph, CUgraphExec, CUgr
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Other threads may do what they like while this one records.
+/// Other threads are unaffected while this one records.
 const THREAD_LOCAL: i32 = 1;
 
 /// Recorded work.
@@ -18,7 +17,7 @@ const THREAD_LOCAL: i32 = 1;
 pub(crate) struct Graph {
     context: Arc<CudaContext>,
     raw: CUgraphExec,
-    /// What `raw` was made of.
+    /// The graph that `raw` was instantiated from.
     steps: CUgraph,
 }
 
@@ -27,8 +26,8 @@ pub(crate) struct Graph {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Records the work that `give` gives to a stream; none of it is done yet. What it reaches must
-    /// live as long as the graph.
+    /// Records the work that `give` enqueues on a stream, without running it. The memory that it
+    /// accesses must live as long as the graph.
     pub(crate) fn record(stream: &Stream, give: impl FnOnce() -> Result<()>) -> Result<Self> {
         let context = stream.context();
         let _current = context.enter()?;
@@ -54,7 +53,7 @@ impl Graph {
         }
     }
 
-    /// Makes what runs of the steps. The context must be current.
+    /// Instantiates the steps. The context must be current.
     fn instantiate(&mut self) -> Result<()> {
         let context = &self.context;
         // SAFETY: the steps are there; the pointer is that of a handle for the driver to write to.
@@ -63,7 +62,7 @@ impl Graph {
         })
     }
 
-    /// Gives the recorded work to a stream.
+    /// Enqueues the recorded work on a stream.
     pub(crate) fn launch(&self, stream: &Stream) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: graph and stream are alive.
@@ -75,7 +74,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: both were made by this, where they are there, and are not used again.
+            // SAFETY: both were created here, if present, and are not used again.
             unsafe {
                 if !self.raw.is_null() {
                     let _ = (driver.cuGraphExecDestroy)(self.raw);
@@ -88,9 +87,8 @@ impl Drop for Graph {
     }
 }
 
-/// A kernel that is launched again and again with as many blocks. As a graph of one step it starts
-/// sooner than by a launch of its own, and its parameters are handed over only where they are
-/// others than before.
+/// A kernel that is launched repeatedly with the same grid. As a graph of one step it starts sooner
+/// than by a separate launch, and its parameters are updated only if they have changed.
 #[derive(Debug)]
 pub(crate) struct RepeatedLaunch<P> {
     kernel: Kernel<P>,
@@ -105,7 +103,7 @@ pub(crate) struct RepeatedLaunch<P> {
 unsafe impl<P: Send> Send for RepeatedLaunch<P> {}
 
 impl<P: Copy + PartialEq> RepeatedLaunch<P> {
-    /// A launch with its first parameters, which is not made yet.
+    /// Creates a launch with its first parameters, without launching it.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         kernel: Kernel<P>,
@@ -118,7 +116,7 @@ impl<P: Copy + PartialEq> RepeatedLaunch<P> {
         // SAFETY: the pointer is that of a handle for the driver to write to.
         context.note(unsafe { call!(context.driver, cuGraphCreate(&mut graph.steps, 0)) })?;
         with_step(context, &kernel, grid, shared_bytes, params, |step| {
-            // SAFETY: the graph is new and has no other steps; the driver copies what describes
+            // SAFETY: the graph is new and has no other steps; the driver copies the description of
             // this one.
             unsafe {
                 call!(
@@ -131,20 +129,20 @@ impl<P: Copy + PartialEq> RepeatedLaunch<P> {
         Ok(Self { kernel, grid, shared_bytes, params: *params, graph, node })
     }
 
-    /// Whether it is of this kernel, with as many blocks and as much shared memory.
+    /// Returns whether it is of this kernel, with the same grid and shared memory.
     pub(crate) fn is_of(&self, kernel: &Kernel<P>, grid: Grid, shared_bytes: u32) -> bool {
         (&self.kernel, self.grid, self.shared_bytes) == (kernel, grid, shared_bytes)
     }
 
-    /// Launches the kernel. Its parameters must reach nothing but memory that is there until the
-    /// stream has come past the launch.
+    /// Launches the kernel. Its parameters must refer only to memory that is valid until the stream
+    /// has passed the launch.
     pub(crate) fn launch(&mut self, params: &P, stream: &Stream) -> Result<()> {
         if self.params != *params {
             let context = stream.context();
             let _current = context.enter()?;
             with_step(context, &self.kernel, self.grid, self.shared_bytes, params, |step| {
-                // SAFETY: the node is that of the graph, which is alive; the driver copies what
-                // describes the step.
+                // SAFETY: the node is that of the graph, which is alive; the driver copies the
+                // description of the step.
                 unsafe {
                     call!(
                         context.driver,
@@ -158,7 +156,7 @@ impl<P: Copy + PartialEq> RepeatedLaunch<P> {
     }
 }
 
-/// Hands a launch to `take` as the driver has it described. The context must be current.
+/// Passes a launch to `take` in the driver's form. The context must be current.
 fn with_step<P: Copy>(
     context: &CudaContext,
     kernel: &Kernel<P>,

@@ -1,4 +1,4 @@
-//! Kernels: compiled once by the driver, found by name, launched with their parameters.
+//! Kernels: compiled once by the driver, looked up by name, launched with their parameters.
 
 use super::context::CudaContext;
 use super::stream::Stream;
@@ -14,21 +14,22 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The number of the attribute that allows more shared memory than 48 KiB.
 const MAX_DYNAMIC_SHARED: c_int = 8;
 
-/// The shared memory that a kernel may have without that.
+/// The shared memory of a kernel without that attribute.
 const COMMON_SHARED_BYTES: u32 = 48 << 10;
 
-/// The kernels that are compiled together.
+/// The modules of kernels that are compiled together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Module {
-    /// For every card.
+    /// For every GPU.
     Sm80,
-    /// For Hopper alone.
+    /// For Hopper only.
     Sm90a,
 }
 
 const PTX: [&str; 2] = [include_str!("../../ptx/sm_80.ptx"), include_str!("../../ptx/sm_90a.ptx")];
 
-/// A kernel by its name in its module, the type of its parameters and the threads of a block.
+/// A kernel by its name in its module, the type of its parameters and the number of threads of a
+/// block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kernel<P> {
     name: Cow<'static, str>,
@@ -54,7 +55,7 @@ impl<P: Copy> Kernel<P> {
     }
 }
 
-/// The blocks of a launch.
+/// The number of blocks of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) x: u32,
@@ -62,7 +63,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// So many blocks in a row.
+    /// Creates a row of blocks.
     pub(crate) fn row(blocks: u64) -> Result<Self> {
         let limit = i32::MAX as u64;
         match u32::try_from(blocks) {
@@ -88,7 +89,7 @@ unsafe impl Sync for LoadedModule {}
 // SAFETY: as above.
 unsafe impl Send for LoadedFunction {}
 
-/// The modules and functions of a context, loaded when they are first used.
+/// The modules and functions of a context, loaded on first use.
 pub(super) struct Functions {
     sources: Option<[String; 2]>,
     modules: [OnceLock<Result<LoadedModule>>; 2],
@@ -110,7 +111,7 @@ impl Functions {
                 name: "the kernels have a zero in their text".to_owned(),
             })?;
             let mut raw = std::ptr::null_mut();
-            // SAFETY: the text ends with a zero, and the driver copies what it needs of it.
+            // SAFETY: the text ends with a zero, and the driver copies it as needed.
             unsafe { call!(driver, cuModuleLoadData(&mut raw, text.as_ptr().cast())) }?;
             Ok(LoadedModule(raw))
         };
@@ -120,7 +121,7 @@ impl Functions {
         }
     }
 
-    /// The function of a kernel, which may use so many bytes of shared memory from now on. The
+    /// Returns the function of a kernel, which may use the given shared memory from now on. The
     /// context must be current.
     fn get(
         &self,
@@ -132,16 +133,16 @@ impl Functions {
         let raw_module = self.module(driver, module)?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if !loaded.contains_key(name) {
-            let place = "driver::Functions::get, zero in the name of a kernel";
-            let text = CString::new(name).map_err(|_| Error::Internal { place })?;
+            let location = "driver::Functions::get, zero in the name of a kernel";
+            let text = CString::new(name).map_err(|_| Error::Internal { place: location })?;
             let mut raw = std::ptr::null_mut();
             // SAFETY: the module is loaded and the name ends with a zero.
             unsafe { call!(driver, cuModuleGetFunction(&mut raw, raw_module, text.as_ptr())) }?;
             loaded
                 .insert(name.to_owned(), LoadedFunction { raw, shared_bytes: COMMON_SHARED_BYTES });
         }
-        let place = "driver::Functions::get, kernel that was just loaded";
-        let function = loaded.get_mut(name).ok_or(Error::Internal { place })?;
+        let location = "driver::Functions::get, kernel that was just loaded";
+        let function = loaded.get_mut(name).ok_or(Error::Internal { place: location })?;
         if shared_bytes > function.shared_bytes {
             let shared = c_int::try_from(shared_bytes).map_err(|_| Error::TooLarge {
                 what: Limit::Kernel("bytes of shared memory"),
@@ -155,18 +156,18 @@ impl Functions {
         Ok(function.raw)
     }
 
-    /// Unloads everything. The context must be current.
+    /// Unloads all modules. The context must be current.
     pub(super) fn unload(&self, driver: &Symbols) {
         for module in self.modules.iter().filter_map(|module| module.get()?.as_ref().ok()) {
-            // SAFETY: it was loaded once, and whoever could launch something of it is gone.
+            // SAFETY: it was loaded once, and no launches of its functions remain.
             let _ = unsafe { (driver.cuModuleUnload)(module.0) };
         }
     }
 }
 
 impl CudaContext {
-    /// Launches a kernel. Its parameters must reach nothing but memory that is there until the
-    /// stream has come past the launch.
+    /// Launches a kernel. Its parameters must refer only to memory that is valid until the stream
+    /// has passed the launch.
     pub(crate) fn launch<P: Copy>(
         &self,
         kernel: &Kernel<P>,
@@ -203,13 +204,13 @@ impl CudaContext {
         })
     }
 
-    /// The function of a kernel, which may use so many bytes of shared memory from now on. The
+    /// Returns the function of a kernel, which may use the given shared memory from now on. The
     /// context must be current.
     pub(super) fn function<P>(&self, kernel: &Kernel<P>, shared_bytes: u32) -> Result<CUfunction> {
         self.note(self.functions.get(self.driver, &kernel.name, kernel.module, shared_bytes))
     }
 
-    /// Compiles the kernels of a module, if that has not been done.
+    /// Compiles the kernels of a module, if necessary.
     pub(crate) fn load(&self, module: Module) -> Result<()> {
         let _current = self.enter()?;
         self.note(self.functions.module(self.driver, module)).map(drop)
@@ -228,8 +229,8 @@ impl std::fmt::Debug for TensorMap {
 }
 
 impl CudaContext {
-    /// The map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to 16
-    /// bytes.
+    /// Creates the map of `rows` rows of `row_bytes` bytes at an address, which must be aligned to
+    /// 16 bytes.
     pub(crate) fn tensor_map(
         &self,
         address: u64,
@@ -243,9 +244,9 @@ impl CudaContext {
         let (sizes, strides) = ([row_bytes, rows], [row_bytes]);
         let (box_sizes, steps) = ([128, box_rows], [1, 1]);
         let _current = self.enter()?;
-        // SAFETY: the map is aligned as the driver asks, and every array has as many numbers as two
-        // dimensions need. The address is not followed here; kernels copy no more than the
-        // map describes, which `View::check` has compared.
+        // SAFETY: the map is aligned as required by the driver, and every array has as many numbers
+        // as two dimensions need. The address is not dereferenced here; kernels copy no more than
+        // the map describes, which `View::check` has compared.
         unsafe {
             call!(
                 self.driver,
@@ -288,12 +289,12 @@ pub(crate) mod kernels {
     macro_rules! kernels {
         ($($constant:ident = $name:literal($params:ty), $threads:expr;)*) => {
             $(
-                // SAFETY: `kernels/*.cu` declares the kernel with the structure of that name, of which the Rust type is the
-                // twin, field by field; a test compares their sizes.
+                // SAFETY: `kernels/*.cu` declares the kernel with the structure of that name, of
+                // which the Rust type is the twin, field by field; a test compares their sizes.
                 pub(crate) const $constant: Kernel<$params> = unsafe { Kernel::new($name, Module::Sm80, $threads) };
             )*
 
-            /// Name and size of the parameters of each, for tests.
+            /// Returns name and size of the parameters of each kernel, for tests.
             #[cfg(test)]
             pub(crate) fn sizes() -> Vec<(&'static str, usize)> {
                 vec![$(($name, size_of::<$params>())),*]
@@ -334,27 +335,27 @@ pub(crate) mod kernels {
         STAGE_REQUANTIZE = "stage_requantize"(RequantizeParams), 256;
     }
 
-    /// A variant of a kernel, by its name.
+    /// Creates a variant of a kernel by its name.
     const fn variant<P>(name: String, module: Module, threads: u32) -> Kernel<P> {
         Kernel { name: Cow::Owned(name), module, threads, params: PhantomData }
     }
 
-    /// The encoder that makes so many words per thread.
+    /// Returns the encoder that computes the given number of words per thread.
     pub(crate) fn encode(words: u64) -> Kernel<EncodeParams> {
         variant(format!("encode_{words}"), Module::Sm80, ENCODE_THREADS)
     }
 
-    /// A kernel of few samples.
+    /// Returns a kernel of few samples.
     pub(crate) fn few(kernel: FewKernel) -> Kernel<FewParams> {
         variant(kernel.name(), Module::Sm80, 256)
     }
 
-    /// A kernel of tiles for any card, by the rest of its name.
+    /// Returns a kernel of tiles for any GPU, by the rest of its name.
     pub(crate) fn tile_mma(shape: &str, threads: u32) -> Kernel<TileParams> {
         variant(format!("tile_mma_{shape}"), Module::Sm80, threads)
     }
 
-    /// A kernel of tiles for Hopper, by the rest of its name.
+    /// Returns a kernel of tiles for Hopper, by the rest of its name.
     pub(crate) fn tile_wgmma(shape: &str, threads: u32) -> Kernel<WgmmaParams> {
         variant(format!("tile_wgmma_{shape}"), Module::Sm90a, threads)
     }
@@ -368,7 +369,7 @@ mod tests {
     use crate::plan::tiles::TileShape;
     use std::collections::BTreeMap;
 
-    /// The bytes of the one parameter of each kernel, as the PTX has them.
+    /// Returns the size of the parameter of each kernel in the PTX.
     fn compiled() -> BTreeMap<String, usize> {
         let mut sizes = BTreeMap::new();
         for text in PTX {
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_have_the_sizes_that_kernels_read() {
+    fn parameter_sizes_match_the_ptx() {
         let mut expected: BTreeMap<String, usize> =
             kernels::sizes().into_iter().map(|(name, size)| (name.to_owned(), size)).collect();
         expected.insert(kernels::encode(8).name().to_owned(), size_of::<EncodeParams>());
@@ -402,9 +403,9 @@ mod tests {
         assert_eq!(compiled(), expected);
     }
 
-    /// A driver refuses PTX that is newer than itself.
+    /// A driver rejects PTX that is newer than itself.
     #[test]
-    fn kernels_are_old_enough_for_drivers_of_cuda_12() {
+    fn ptx_version_is_supported_by_drivers_of_cuda_12() {
         for text in PTX {
             assert!(text.contains("\n.version 8.0\n"), "{}", &text[..300]);
         }

@@ -1,4 +1,4 @@
-//! Memory of the card, and memory of the host that the card reads and writes.
+//! Device memory, and pinned host memory that the GPU reads and writes.
 
 use super::context::CudaContext;
 use super::stream::Stream;
@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Memory of the host that the card sees under the same address.
+/// Host memory that the GPU accesses under the same address.
 const MAPPED: u32 = 2;
 
-/// Bytes from which on copying is worth several threads, and those of one piece.
-const PIECE_BYTES: usize = 256 << 10;
+/// Size from which copying is worth several threads, and the size of one chunk.
+const CHUNK_BYTES: usize = 256 << 10;
 
-/// Bytes that one thread copies in a nanosecond, about.
+/// Approximate number of bytes that one thread copies in a nanosecond.
 const COPY_RATE: u64 = 8;
 
 /// A range of memory that a kernel may use.
@@ -32,8 +32,8 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// The address, once a kernel was found to reach no further than `needed` bytes from it: what
-    /// kernels rest on, which check nothing themselves.
+    /// Returns the address after checking that a kernel reaches no further than `needed` bytes from
+    /// it. Kernels rely on this and check nothing themselves.
     pub(crate) fn check(&self, needed: u128) -> Result<u64> {
         if needed > self.bytes.into() {
             return Err(Error::OutOfBounds { needed, bytes: self.bytes });
@@ -41,7 +41,7 @@ impl View<'_> {
         Ok(self.address)
     }
 
-    /// The rest from a byte on.
+    /// Returns the rest from a byte on.
     pub(crate) fn from(&self, byte: u64) -> Result<Self> {
         if byte > self.bytes {
             return Err(Error::OutOfBounds { needed: byte.into(), bytes: self.bytes });
@@ -49,11 +49,12 @@ impl View<'_> {
         Ok(Self { address: self.address + byte, bytes: self.bytes - byte, owner: PhantomData })
     }
 
-    /// The memory of an array that another library allocated, once the driver has said that it is
-    /// of this card and so large, and that it is none of this crate's own buffers.
+    /// Returns the memory of an array that another library allocated, after the driver has
+    /// confirmed that it is on this GPU and large enough, and that it is not one of this crate's
+    /// own buffers.
     pub(crate) fn of_array<'a>(context: &CudaContext, array: &DeviceArray<'a>) -> Result<View<'a>> {
         let (address, bytes) = (array.address(), array.bytes());
-        // Numbers of the driver's attributes, and of the kind of memory that is the card's.
+        // Numbers of the driver's attributes, and of the kind of device memory.
         const MEMORY_TYPE: i32 = 2;
         const ORDINAL: i32 = 9;
         const RANGE_START: i32 = 11;
@@ -68,7 +69,7 @@ impl View<'_> {
             (&raw mut start).cast(),
             (&raw mut size).cast(),
         ];
-        // SAFETY: there are as many answers as attributes, each of the type that its attribute has.
+        // SAFETY: there are as many results as attributes, each of the type of its attribute.
         unsafe {
             call!(
                 context.driver,
@@ -99,27 +100,27 @@ impl View<'_> {
 }
 
 /// The memory that this crate has allocated for itself, by address: bytes of weights, counts and
-/// everything else that kernels trust. Addresses are those of the process, whatever card and
-/// context they are of.
+/// all other data that kernels rely on. Addresses are those of the process, whatever their GPU and
+/// context.
 static INTERNAL: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 fn internal() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    // The map is whole between any two statements.
+    // The map is consistent between any two statements.
     INTERNAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a range has bytes of this crate's own buffers.
+/// Returns whether a range overlaps this crate's own buffers.
 fn is_internal(address: u64, bytes: u64) -> bool {
     let end = address.saturating_add(bytes.max(1));
-    // Allocations do not overlap: the last one that begins before the end is the only one that can
-    // reach into the range, or begins in it.
+    // Allocations do not overlap: only the last one that begins before the end can overlap the
+    // range.
     internal()
         .range(..end)
         .next_back()
         .is_some_and(|(start, len)| start.saturating_add(*len) > address)
 }
 
-/// Memory of the card: `len` elements.
+/// Device memory: `len` elements.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer<T> {
     context: Arc<CudaContext>,
@@ -129,33 +130,32 @@ pub(crate) struct DeviceBuffer<T> {
 }
 
 impl<T: Pod> DeviceBuffer<T> {
-    /// Memory for `len` elements, at least one, which hold anything.
+    /// Allocates memory for `len` elements, at least one, with unspecified contents.
     pub(crate) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self> {
         let bytes = bytes_of::<T>(len.max(1))?;
         let _current = context.enter()?;
         let mut address = 0;
-        // SAFETY: the pointer is that of a number for the driver to write to, and the context is
-        // current.
-        let made = unsafe { call!(context.driver, cuMemAlloc_v2(&mut address, bytes)) };
-        context.note(made.map_err(|error| out_of_memory(context, error, bytes)))?;
+        // SAFETY: the pointer is valid for the driver's write, and the context is current.
+        let result = unsafe { call!(context.driver, cuMemAlloc_v2(&mut address, bytes)) };
+        context.note(result.map_err(|error| out_of_memory(context, error, bytes)))?;
         context.count_allocation();
         internal().insert(address, bytes as u64);
         Ok(Self { context: Arc::clone(context), address, len, element: PhantomData })
     }
 
-    /// Memory with these elements, once it is done.
+    /// Allocates memory with these elements, and waits for the copy.
     pub(crate) fn with(
         context: &Arc<CudaContext>,
         elements: &[T],
         stream: &Stream,
     ) -> Result<Self> {
         let buffer = Self::new(context, elements.len())?;
-        // In pieces, so that no more memory of the host is taken than these.
-        let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(elements.len());
-        let mut staged = PinnedBuffer::new(context, piece)?;
-        for (k, elements) in elements.chunks(piece.max(1)).enumerate() {
+        // In chunks, to limit the pinned host memory.
+        let chunk = (PINNED_BYTES / size_of::<T>()).max(1).min(elements.len());
+        let mut staged = PinnedBuffer::new(context, chunk)?;
+        for (k, elements) in elements.chunks(chunk.max(1)).enumerate() {
             staged.as_mut_slice()[..elements.len()].copy_from_slice(elements);
-            staged.send(0, elements.len(), &buffer, k * piece, stream)?;
+            staged.send(0, elements.len(), &buffer, k * chunk, stream)?;
             stream.synchronize()?;
         }
         Ok(buffer)
@@ -169,27 +169,27 @@ impl<T: Pod> DeviceBuffer<T> {
         &self.context
     }
 
-    /// All of it, for kernels.
+    /// Returns a view of the whole buffer for kernels.
     pub(crate) fn view(&self) -> View<'_> {
-        // Its size was found to fit an address when it was allocated.
+        // Its size was checked when it was allocated.
         let bytes = (self.len * size_of::<T>()) as u64;
         View { address: self.address, bytes, owner: PhantomData }
     }
 
-    /// Sets all 32-bit words of it.
+    /// Sets all of its 32-bit words.
     pub(crate) fn fill(&self, word: u32, stream: &Stream) -> Result<()> {
         let words = self.len * size_of::<T>() / 4;
         if words == 0 {
             return Ok(());
         }
         let _current = self.context.enter()?;
-        // SAFETY: the buffer has so many words, and elements that are made of them.
+        // SAFETY: the buffer has this number of words, and its elements consist of them.
         self.context.note(unsafe {
             call!(self.context.driver, cuMemsetD32Async(self.address, word, words, stream.raw()))
         })
     }
 
-    /// Reads all elements, once all work given to the stream is done.
+    /// Reads all elements, once all work enqueued on the stream is done.
     pub(crate) fn read(&self, stream: &Stream) -> Result<Vec<T>> {
         self.read_range(0, self.len, stream)
     }
@@ -198,11 +198,11 @@ impl<T: Pod> DeviceBuffer<T> {
     pub(crate) fn read_range(&self, first: usize, n: usize, stream: &Stream) -> Result<Vec<T>> {
         let mut elements =
             aleatron_core::memory::with_capacity(n as u128, aleatron_core::Quantity::Words)?;
-        let piece = (PINNED_BYTES / size_of::<T>()).max(1).min(n.max(1));
-        let staged = PinnedBuffer::new(&self.context, piece)?;
+        let chunk = (PINNED_BYTES / size_of::<T>()).max(1).min(n.max(1));
+        let staged = PinnedBuffer::new(&self.context, chunk)?;
         let end = first.saturating_add(n);
-        for start in (first..end).step_by(piece) {
-            let n = piece.min(end - start);
+        for start in (first..end).step_by(chunk) {
+            let n = chunk.min(end - start);
             staged.receive(0, n, self, start, stream)?;
             stream.synchronize()?;
             elements.extend_from_slice(&staged.as_slice()[..n]);
@@ -212,19 +212,19 @@ impl<T: Pod> DeviceBuffer<T> {
 }
 
 impl DeviceBuffer<u64> {
-    /// Gives the buffer to users: layers may read it and write results to it from now on.
+    /// Publishes the buffer to users: layers may read it and write results to it from now on.
     pub(crate) fn publish(&self) {
         internal().remove(&self.address);
     }
 
-    /// The buffer as inputs of a layer.
+    /// Returns the buffer as inputs of a layer.
     pub(crate) fn array(&self, element: DeviceElement) -> DeviceArray<'_> {
-        // SAFETY: the buffer is allocated as long as it is borrowed, has so many elements of eight
-        // bytes, and is written through `array_mut` alone, which borrows it exclusively.
+        // SAFETY: the buffer is allocated as long as it is borrowed, has this number of elements of
+        // eight bytes, and is written only through `array_mut`, which borrows it exclusively.
         unsafe { DeviceArray::from_raw(self.address, self.len, element) }
     }
 
-    /// The buffer as results of a layer.
+    /// Returns the buffer as results of a layer.
     pub(crate) fn array_mut(&mut self, element: DeviceElement) -> DeviceArrayMut<'_> {
         // SAFETY: as for `array`, and it is borrowed exclusively.
         unsafe { DeviceArrayMut::from_raw(self.address, self.len, element) }
@@ -235,18 +235,18 @@ impl<T> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         internal().remove(&self.address);
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was allocated by this, and is not used again: the driver waits for work
-            // that does.
+            // SAFETY: it was allocated here, and is not used again: the driver waits for work that
+            // uses it.
             let _ = unsafe { (driver.cuMemFree_v2)(self.address) };
         }
     }
 }
 
-/// Bytes staged at a time where it is not a matter of speed.
+/// Number of bytes staged at a time if speed does not matter.
 const PINNED_BYTES: usize = 8 << 20;
 
-/// Memory of the host that the card reads and writes by itself. Slices of it may be used only while
-/// no work that uses it is under way: after the stream was waited for.
+/// Pinned host memory that the GPU reads and writes directly. Slices of it may be used only while
+/// no work that uses it is in flight: after waiting for the stream.
 #[derive(Debug)]
 pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
@@ -254,34 +254,33 @@ pub(crate) struct PinnedBuffer<T> {
     len: usize,
 }
 
-// SAFETY: the memory is this buffer's alone.
+// SAFETY: the memory is owned by this buffer.
 unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
 
 impl<T: Pod> PinnedBuffer<T> {
-    /// Memory for `len` elements, at least one, all zero.
+    /// Allocates memory for `len` elements, at least one, all zero.
     pub(crate) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self> {
         let len = len.max(1);
         let bytes = bytes_of::<T>(len)?;
         aleatron_core::memory::check(bytes as u128, aleatron_core::Quantity::Words)?;
         let _current = context.enter()?;
         let mut pointer = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a pointer for the driver to write to, and the context is
-        // current.
-        let made = unsafe { call!(context.driver, cuMemHostAlloc(&mut pointer, bytes, MAPPED)) };
-        context.note(made.map_err(|error| out_of_memory(context, error, bytes)))?;
+        // SAFETY: the pointer is valid for the driver's write, and the context is current.
+        let result = unsafe { call!(context.driver, cuMemHostAlloc(&mut pointer, bytes, MAPPED)) };
+        context.note(result.map_err(|error| out_of_memory(context, error, bytes)))?;
         context.count_allocation();
         let pointer = pointer.cast::<T>();
-        // SAFETY: the driver gave so many bytes, aligned to pages, and zeros are a value of any
-        // `Pod` type.
+        // SAFETY: the driver allocated this number of bytes, aligned to pages, and zeros are a
+        // value of any `Pod` type.
         unsafe { std::ptr::write_bytes(pointer, 0, len) };
         Ok(Self { context: Arc::clone(context), pointer, len })
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: the memory was initialised, is this buffer's, and nothing writes to it by the
-        // contract of the type.
+        // SAFETY: the memory was initialized, is owned by this buffer, and nothing writes to it by
+        // the contract of the type.
         unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
     }
 
@@ -290,13 +289,13 @@ impl<T: Pod> PinnedBuffer<T> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) }
     }
 
-    /// All of it, for kernels.
+    /// Returns a view of the whole buffer for kernels.
     pub(crate) fn view(&self) -> View<'_> {
         let bytes = (self.len * size_of::<T>()) as u64;
         View { address: self.pointer as u64, bytes, owner: PhantomData }
     }
 
-    /// Copies elements from `start` on to the card.
+    /// Copies elements from `start` on to the GPU.
     pub(crate) fn send(
         &self,
         start: usize,
@@ -316,7 +315,7 @@ impl<T: Pod> PinnedBuffer<T> {
         })
     }
 
-    /// Copies elements from the card to `start` on.
+    /// Copies elements from the GPU to `start` on.
     pub(crate) fn receive(
         &self,
         start: usize,
@@ -336,7 +335,7 @@ impl<T: Pod> PinnedBuffer<T> {
         })
     }
 
-    /// Pointer and address of ranges of both buffers, which must have them.
+    /// Returns pointer and address of checked ranges of both buffers.
     fn both(
         &self,
         start: usize,
@@ -358,8 +357,7 @@ impl<T: Pod> PinnedBuffer<T> {
 }
 
 impl PinnedBuffer<u64> {
-    /// Looks at words until kernels have written something else than `pending` to each, but no
-    /// longer than `limit`; whether they have.
+    /// Spins until kernels have changed every word from `pending`; returns false on timeout.
     pub(crate) fn wait_for_changes(
         &self,
         words: Range<usize>,
@@ -370,19 +368,19 @@ impl PinnedBuffer<u64> {
             return false;
         }
         let start = Instant::now();
-        let mut looks = 0_u32;
+        let mut spins = 0_u32;
         for index in words {
-            // SAFETY: the word is inside the buffer. The card writes it whole, at any time, which
-            // is why it is read as volatile.
+            // SAFETY: the word is inside the buffer. The GPU writes it whole, at any time, so it is
+            // read as volatile.
             while unsafe { std::ptr::read_volatile(self.pointer.add(index)) } == pending {
-                looks += 1;
-                if looks.is_multiple_of(64) && start.elapsed() > limit {
+                spins += 1;
+                if spins.is_multiple_of(64) && start.elapsed() > limit {
                     return false;
                 }
                 std::hint::spin_loop();
             }
         }
-        // What the kernels have written before is read after.
+        // Previous writes of the kernels are read after this.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         true
     }
@@ -391,8 +389,8 @@ impl PinnedBuffer<u64> {
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was allocated by this, and is not used again: the driver waits for work
-            // that does.
+            // SAFETY: it was allocated here, and is not used again: the driver waits for work that
+            // uses it.
             let _ = unsafe { (driver.cuMemFreeHost)(self.pointer.cast()) };
         }
     }
@@ -440,8 +438,7 @@ pub(crate) fn copy_rows(
         Height: host_size(rows),
     };
     let _current = context.enter()?;
-    // SAFETY: both ranges were checked, and memory of the host that is pinned has one address for
-    // both.
+    // SAFETY: both ranges were checked, and pinned host memory has one address for both.
     context.note(unsafe { call!(context.driver, cuMemcpy2DAsync_v2(&copy, stream.raw())) })
 }
 
@@ -451,7 +448,7 @@ fn bytes_of<T>(len: usize) -> Result<usize> {
         .ok_or(Error::OutOfMemory { bytes: len as u128 * size_of::<T>() as u128, free: 0 })
 }
 
-/// Says how much was asked for and how much there was.
+/// Returns the error with the requested and the available size.
 fn out_of_memory(context: &CudaContext, error: Error, bytes: usize) -> Error {
     match error {
         Error::OutOfMemory { .. } => {
@@ -461,36 +458,36 @@ fn out_of_memory(context: &CudaContext, error: Error, bytes: usize) -> Error {
     }
 }
 
-/// Copies elements with as many threads as pay.
+/// Copies elements with as many threads as pay off.
 pub(crate) fn copy_parallel(from: &[u64], to: &mut [u64]) -> Result<()> {
-    let piece = PIECE_BYTES / 8;
-    if from.len() <= piece {
+    let chunk = CHUNK_BYTES / 8;
+    if from.len() <= chunk {
         to.copy_from_slice(from);
         return Ok(());
     }
-    let pieces = from.chunks(piece).zip(to.chunks_mut(piece));
+    let chunks = from.chunks(chunk).zip(to.chunks_mut(chunk));
     let cost = Duration::from_nanos(from.len() as u64 * 8 / COPY_RATE);
-    aleatron_cpu::threads::current()?.for_each(pieces, cost, |(from, to)| to.copy_from_slice(from));
+    aleatron_cpu::threads::current()?.for_each(chunks, cost, |(from, to)| to.copy_from_slice(from));
     Ok(())
 }
 
-/// Appends elements with as many threads as pay; there must be room for them.
+/// Appends elements with as many threads as pay off; the capacity must suffice.
 pub(crate) fn append_parallel(to: &mut Vec<u64>, from: &[u64]) -> Result<()> {
-    let piece = PIECE_BYTES / 8;
-    if from.len() <= piece {
+    let chunk = CHUNK_BYTES / 8;
+    if from.len() <= chunk {
         to.extend_from_slice(from);
         return Ok(());
     }
     to.reserve(from.len());
     let room = &mut to.spare_capacity_mut()[..from.len()];
-    let pieces = from.chunks(piece).zip(room.chunks_mut(piece));
+    let chunks = from.chunks(chunk).zip(room.chunks_mut(chunk));
     let cost = Duration::from_nanos(from.len() as u64 * 8 / COPY_RATE);
-    aleatron_cpu::threads::current()?.for_each(pieces, cost, |(from, to)| {
+    aleatron_cpu::threads::current()?.for_each(chunks, cost, |(from, to)| {
         for (from, to) in from.iter().zip(to) {
             to.write(*from);
         }
     });
-    // SAFETY: every element of that room was written above.
+    // SAFETY: every element of that capacity was written above.
     unsafe { to.set_len(to.len() + from.len()) };
     Ok(())
 }

@@ -1,16 +1,15 @@
-//! The driver of CUDA, loaded at run time: the unsafe code of this crate.
+//! The CUDA driver, loaded at run time: the unsafe code of this crate.
 //!
-//! `symbols.rs` loads its functions, `device.rs` lists the cards, `context.rs` is one of them in
-//! use, with its kernels, `memory.rs` its memory and the host's, `stream.rs` the order of work,
-//! `graph.rs` work that is recorded and repeated, `launch.rs` kernels. What this module offers is
-//! safe: handles live as long as they are used and are used in their context, copies are checked
-//! against both of their ends. Kernels trust their parameters; whoever makes parameters checks what
-//! they reach (`kernels.rs`).
+//! `symbols.rs` loads its functions, `device.rs` lists the GPUs, `context.rs` is an open GPU with
+//! its kernels, `memory.rs` has device and host memory, `stream.rs` the order of work, `graph.rs`
+//! recorded and repeated work, `launch.rs` kernels. The interface of this module is safe: handles
+//! live as long as they are used and are used in their context, copies are checked against both of
+//! their ends. Kernels rely on their parameters; code that creates parameters checks the memory
+//! that they refer to (`kernels.rs`).
 //!
-//! A pointer of a card that is wrong all the same makes the card stop with an error. Memory of the
-//! host is what matters: kernels write to none but that of [`PinnedBuffer`]s, whose size
-//! `View::check` compares.
-#![allow(unsafe_code, reason = "this is the place for it")]
+//! A wrong device pointer makes the GPU stop with an error. Host memory is critical: kernels write
+//! only to [`PinnedBuffer`]s, whose size `View::check` compares.
+#![allow(unsafe_code, reason = "all unsafe code is in this module")]
 
 mod context;
 mod device;

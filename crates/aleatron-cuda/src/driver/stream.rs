@@ -9,18 +9,18 @@ use cudarc::driver::sys::{CUevent, CUstream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A stream that waits for none of the others.
+/// A stream that does not synchronize with the others.
 const NON_BLOCKING: u32 = 1;
 
-/// An event without the time it took place.
+/// An event without a timestamp.
 const WITHOUT_TIME: u32 = 2;
 
-/// Work in the order in which it is given.
+/// A queue of work that runs in order.
 #[derive(Debug)]
 pub(crate) struct Stream {
     context: Arc<CudaContext>,
     raw: CUstream,
-    /// Whether this is a stream of somebody else's.
+    /// Whether the stream belongs to another library.
     borrowed: bool,
 }
 
@@ -33,23 +33,21 @@ impl Stream {
     pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is
-        // current.
+        // SAFETY: the pointer is valid for the driver's write, and the context is current.
         context.note(unsafe { call!(context.driver, cuStreamCreate(&mut raw, NON_BLOCKING)) })?;
         Ok(Self { context: Arc::clone(context), raw, borrowed: false })
     }
 
-    /// A stream that another library created, which must be of the same context.
+    /// Wraps a stream that another library created, which must be of the same context.
     pub(crate) fn of_device(context: &Arc<CudaContext>, stream: DeviceStream<'_>) -> Result<Self> {
         let handle = stream.handle();
         let raw = std::ptr::without_provenance_mut(host_size(handle));
-        // The default stream and that of the thread are numbers, and those of the context that is
-        // current.
+        // The default stream and that of the thread are numbers, for the current context.
         if handle > DeviceStream::OF_THREAD.handle() {
             let _current = context.enter()?;
             let mut owner = std::ptr::null_mut();
-            // SAFETY: the stream exists, as `DeviceStream::from_raw` demands; the pointer is that
-            // of a handle for the driver to write to.
+            // SAFETY: the stream exists, as `DeviceStream::from_raw` requires; the pointer is valid
+            // for the driver's write.
             context.note(unsafe { call!(context.driver, cuStreamGetCtx(raw, &mut owner)) })?;
             if !context.is_of(owner) {
                 return Err(Error::Array(
@@ -68,17 +66,17 @@ impl Stream {
         &self.context
     }
 
-    /// Waits until all work given so far is done.
+    /// Waits until all work enqueued so far is done.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: the stream is alive.
         self.context.note(unsafe { call!(self.context.driver, cuStreamSynchronize(self.raw)) })
     }
 
-    /// Makes the work given from now on wait for an event.
+    /// Makes later work wait for an event.
     pub(crate) fn wait_for(&self, event: &Event) -> Result<()> {
         let _current = self.context.enter()?;
-        // SAFETY: both are alive, and what the event stands for is kept by the driver.
+        // SAFETY: both are alive, and the driver keeps the state of the event.
         self.context
             .note(unsafe { call!(self.context.driver, cuStreamWaitEvent(self.raw, event.raw, 0)) })
     }
@@ -89,8 +87,9 @@ impl Drop for Stream {
         if let (false, Ok(_current), Some(driver)) =
             (self.borrowed, self.context.enter(), open_driver())
         {
-            // Whatever the stream uses is dropped after it: nothing may be under way by then.
-            // SAFETY: it was made by this, and is not used again.
+            // All memory that the stream uses is dropped after it: no work may be in flight by
+            // then.
+            // SAFETY: it was created here, and is not used again.
             unsafe {
                 let _ = (driver.cuStreamSynchronize)(self.raw);
                 let _ = (driver.cuStreamDestroy_v2)(self.raw);
@@ -112,12 +111,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that others can wait for.
+    /// Creates an event that other streams can wait for.
     pub(crate) fn new(context: &Arc<CudaContext>) -> Result<Self> {
         Self::with_flags(context, WITHOUT_TIME)
     }
 
-    /// An event that knows when it took place.
+    /// Creates an event with a timestamp.
     pub(crate) fn timed(context: &Arc<CudaContext>) -> Result<Self> {
         Self::with_flags(context, 0)
     }
@@ -125,13 +124,12 @@ impl Event {
     fn with_flags(context: &Arc<CudaContext>, flags: u32) -> Result<Self> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is that of a handle for the driver to write to, and the context is
-        // current.
+        // SAFETY: the pointer is valid for the driver's write, and the context is current.
         context.note(unsafe { call!(context.driver, cuEventCreate(&mut raw, flags)) })?;
         Ok(Self { context: Arc::clone(context), raw })
     }
 
-    /// Takes place when the work given to the stream so far is done.
+    /// Records the event after the work enqueued on the stream so far.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: both are alive.
@@ -139,11 +137,12 @@ impl Event {
             .note(unsafe { call!(self.context.driver, cuEventRecord(self.raw, stream.raw)) })
     }
 
-    /// The time from an event before to this one, which has taken place; both are timed.
+    /// Returns the time from an earlier event to this one, which has completed; both have
+    /// timestamps.
     pub(crate) fn since(&self, start: &Self) -> Result<Duration> {
         let _current = self.context.enter()?;
         let (driver, mut milliseconds) = (self.context.driver, 0.0f32);
-        // SAFETY: both are alive, and the pointer is that of a number for the driver to write to.
+        // SAFETY: both are alive, and the pointer is valid for the driver's write.
         self.context.note(unsafe {
             call!(driver, cuEventSynchronize(self.raw)).and_then(|()| {
                 call!(driver, cuEventElapsedTime(&mut milliseconds, start.raw, self.raw))
@@ -156,8 +155,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let (Ok(_current), Some(driver)) = (self.context.enter(), open_driver()) {
-            // SAFETY: it was made by this, and is not used again; the driver keeps it for those who
-            // wait.
+            // SAFETY: it was created here, and is not used again; the driver keeps it for waiting
+            // streams.
             let _ = unsafe { (driver.cuEventDestroy_v2)(self.raw) };
         }
     }

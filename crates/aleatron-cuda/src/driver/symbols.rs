@@ -1,7 +1,7 @@
 //! The functions of the driver.
 //!
-//! They are looked up here and not called through cudarc's own functions: those panic where a
-//! driver lacks one, and take its answers for a Rust enum, which a newer driver's need not be.
+//! They are loaded here instead of called through cudarc's functions: those panic if a driver lacks
+//! one, and convert its results to a Rust enum, which a newer driver's may not be.
 
 use crate::error::{Error, OLDEST_DRIVER, Result};
 use cudarc::driver::sys::{
@@ -11,18 +11,18 @@ use cudarc::driver::sys::{
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// What the driver answers where all is well.
+/// The result of a successful call.
 pub(super) const SUCCESS: c_int = 0;
 const OUT_OF_MEMORY: c_int = 2;
 const NO_DEVICE: c_int = 100;
 
-/// Answers after which a context is of no use: the card or a kernel on it failed.
+/// Results after which a context is lost: the GPU or a kernel on it failed.
 const LOST: [c_int; 16] =
     [46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999];
 
 macro_rules! symbols {
     ($($name:ident($($argument:ty),* $(,)?);)*) => {
-        /// Every function of the driver that is used.
+        /// All functions of the driver that are used.
         #[allow(non_snake_case, reason = "the names are the driver's")]
         pub(super) struct Symbols {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
@@ -30,8 +30,8 @@ macro_rules! symbols {
 
         impl Symbols {
             fn load() -> Result<Self> {
-                // SAFETY: the types above are those of the driver's documentation for functions of these names, whose
-                // numbers at the end name the version of their types.
+                // SAFETY: the types above are those of the driver's documentation for functions of
+                // these names, whose numeric suffixes are the version of their types.
                 Ok(Self { $($name: unsafe { symbol(stringify!($name)) }?,)* })
             }
         }
@@ -96,47 +96,48 @@ symbols! {
     );
 }
 
-/// A function of the library, which must be there.
+/// Loads a function of the library, which must exist.
 ///
 /// # Safety
 /// `F` must be the type of a pointer to the function of that name.
 unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F> {
-    // SAFETY: only called once the library was found; the type is the caller's to know.
+    // SAFETY: only called once the library was found; the caller ensures the type.
     match unsafe { sys::culib().get::<F>(name.as_bytes()) } {
         Ok(found) => Ok(*found),
         Err(_) => Err(Error::NoSymbol { symbol: name }),
     }
 }
 
-/// The driver, initialised.
+/// Returns the initialized driver.
 pub(super) fn driver() -> Result<&'static Symbols> {
     static DRIVER: OnceLock<Result<Symbols>> = OnceLock::new();
     DRIVER.get_or_init(open).as_ref().map_err(Clone::clone)
 }
 
-/// The driver where it is in use already: handles of it exist.
+/// Returns the driver if it is already in use: handles of it exist.
 pub(super) fn open_driver() -> Option<&'static Symbols> {
     driver().ok()
 }
 
 fn open() -> Result<Symbols> {
-    // SAFETY: loading the driver's library runs its initialisers and nothing else. Asked first,
-    // since cudarc panics where there is none.
+    // SAFETY: loading the driver's library runs only its initializers. Checked first, since cudarc
+    // panics if there is none.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoLibrary);
     }
-    // The version first: a driver that is too old lacks functions too, and this says more.
+    // The version is checked first: a driver that is too old also lacks functions, and this error
+    // is clearer.
     // SAFETY: the function of this name has this type in every version of the driver.
     let version_of =
         unsafe { symbol::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDriverGetVersion") }?;
     let mut version = 0;
-    // SAFETY: the pointer is that of a number for the driver to write to.
+    // SAFETY: the pointer is valid for the driver's write.
     let answer = unsafe { version_of(&mut version) };
     if let (SUCCESS, Ok(version @ ..OLDEST_DRIVER)) = (answer, u32::try_from(version)) {
         return Err(Error::OldDriver { version });
     }
     let symbols = Symbols::load()?;
-    // SAFETY: the only argument allowed is 0.
+    // SAFETY: the only allowed argument is 0.
     match unsafe { (symbols.cuInit)(0) } {
         SUCCESS => Ok(symbols),
         NO_DEVICE => Err(Error::NoDevice),
@@ -144,10 +145,10 @@ fn open() -> Result<Symbols> {
     }
 }
 
-/// The error of an answer.
+/// Creates the error of a result.
 pub(super) fn failure(symbols: &Symbols, call: &'static str, code: c_int) -> Error {
     let mut name = std::ptr::null();
-    // SAFETY: the pointer is that of a pointer for the driver to write to.
+    // SAFETY: the pointer is valid for the driver's write.
     let known = unsafe { (symbols.cuGetErrorName)(code, &mut name) } == SUCCESS && !name.is_null();
     let name = match known {
         // SAFETY: the driver's names are static text.
@@ -161,12 +162,12 @@ pub(super) fn failure(symbols: &Symbols, call: &'static str, code: c_int) -> Err
     }
 }
 
-/// Makes an error of an answer.
+/// Converts a result to an error.
 pub(super) fn check(symbols: &Symbols, call: &'static str, code: c_int) -> Result<()> {
     if code == SUCCESS { Ok(()) } else { Err(failure(symbols, call, code)) }
 }
 
-/// Calls a function of the driver by its name, and makes an error of its answer.
+/// Calls a function of the driver by its name, and converts its result to an error.
 macro_rules! call {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {
         $crate::driver::symbols::check($driver, stringify!($name), ($driver.$name)($($argument),*))

@@ -4,39 +4,39 @@ use super::rows::Part;
 use crate::error::{Error, Limit, Result};
 use crate::size::size_u32;
 
-/// Samples that the kernel takes at most.
+/// The largest number of samples of the kernel.
 pub(crate) const MAX_SAMPLES: usize = 8;
 
-/// Bytes of a slice at most: eight samples of it fit the shared memory that every kernel has.
+/// The largest size of a slice in bytes: eight samples of it fit the shared memory of every kernel.
 const MAX_SLICE_BYTES: u64 = 4096;
 
-/// Rows that a warp multiplies at a time.
+/// Number of rows that a warp multiplies at a time.
 const WARP_ROWS: u64 = 16;
 
-/// Warps of a block.
+/// Number of warps of a block.
 const WARPS: u64 = 8;
 
-/// Bytes of a slice for one sample: enough that a block's threads all have a word to encode, and no
-/// more than a warp's registers take.
+/// Size of a slice for one sample in bytes: enough for every thread of a block to encode a word,
+/// and no more than a warp's registers hold.
 const SHORT_SLICE_BYTES: u32 = 1024;
 const LONG_SLICE_BYTES: u32 = 2048;
 
-/// Bytes of a row for each block from which on slices are long.
+/// Number of bytes of a row for each block from which slices are long.
 const LONG_ROW_BYTES: u64 = 384;
 
-/// Which kernel counts a few samples.
+/// The kernel that counts a few samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FewKernel {
-    /// Tiles of sixteen rows by eight samples, loaded so many steps ahead.
+    /// Tiles of sixteen rows by eight samples, loaded some steps ahead.
     Tiles {
-        /// The steps.
+        /// The number of steps.
         ahead: u32,
     },
     /// Whole slices of rows, for one sample.
     Rows {
-        /// Vectors of sixteen bytes that a lane has of a slice.
+        /// Number of vectors of sixteen bytes of a slice per lane.
         vectors: u32,
-        /// Rows that are loaded ahead.
+        /// Number of rows that are loaded ahead.
         ahead: u32,
     },
 }
@@ -45,7 +45,7 @@ impl FewKernel {
     /// The kernel in use for several samples.
     pub(crate) const TILES: Self = Self::Tiles { ahead: 2 };
 
-    /// The kernel in use for so many samples and slices of so many bytes.
+    /// Returns the kernel for a number of samples and a size of slices.
     pub(crate) fn best(n_samples: usize, slice_bytes: u32) -> Self {
         match (n_samples, slice_bytes.div_ceil(512)) {
             (0 | 1, 0..=2) => Self::Rows { vectors: 2, ahead: 2 },
@@ -54,7 +54,7 @@ impl FewKernel {
         }
     }
 
-    /// Checks that it can run a plan for so many samples: kernels trust the bytes of a slice.
+    /// Checks that it can run a plan for a number of samples: kernels rely on the size of a slice.
     pub(crate) fn check(self, plan: &FewPlan, n_samples: usize) -> Result<()> {
         let limit = match self {
             Self::Tiles { .. } => MAX_SLICE_BYTES,
@@ -81,7 +81,7 @@ impl FewKernel {
         Ok(())
     }
 
-    /// Its name.
+    /// Returns the name.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Tiles { ahead } => format!("few_{ahead}"),
@@ -90,7 +90,7 @@ impl FewKernel {
     }
 }
 
-/// The cut of one launch.
+/// The division of one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FewPlan {
     pub(crate) slice_bytes: u32,
@@ -100,7 +100,7 @@ pub(crate) struct FewPlan {
 }
 
 impl FewPlan {
-    /// The plan for `n_rows` neurons, with about `blocks` blocks: every one has a slice, and where
+    /// Returns the plan for `n_rows` neurons, with about `blocks` blocks: each has a slice, and if
     /// there are too few slices some of the neurons.
     pub(crate) fn new(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
         let (bytes, blocks, n_rows) = (part.bytes(), u64::from(blocks.max(1)), n_rows as u64);
@@ -116,17 +116,17 @@ impl FewPlan {
         })
     }
 
-    /// The plan for one sample: slices of about a kilobyte, so that little is encoded twice and
-    /// sums are added seldom.
+    /// Returns the plan for one sample: slices of about a kilobyte, so that little is encoded twice
+    /// and sums are added rarely.
     pub(crate) fn one(part: &Part, n_rows: usize, blocks: u32) -> Result<Self> {
-        // Long rows are read in long runs; short ones leave more blocks to share the neurons if
+        // Long rows are read in long runs; short rows leave more blocks to share the neurons if
         // slices are small.
         let is_long = part.bytes() >= LONG_ROW_BYTES * u64::from(blocks);
         let slice_bytes = if is_long { LONG_SLICE_BYTES } else { SHORT_SLICE_BYTES };
         Self::with_slice(part, n_rows, blocks, slice_bytes)
     }
 
-    /// The plan for slices of so many bytes.
+    /// Returns the plan for a given size of slices.
     pub(crate) fn with_slice(
         part: &Part,
         n_rows: usize,
@@ -149,8 +149,8 @@ impl FewPlan {
         u64::from(self.n_slices) * u64::from(self.n_groups)
     }
 
-    /// The shared memory of a block: the slice of every sample, apart so that two of them use
-    /// different banks.
+    /// Returns the shared memory of a block: the slice of every sample, padded so that two of them
+    /// use different banks.
     pub(crate) fn shared_bytes(&self, n_samples: u32) -> u32 {
         16 + n_samples * (self.slice_bytes + 64)
     }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_and_column_has_a_block() {
+    fn rows_and_columns_are_all_covered_by_blocks() {
         for bytes in [128, 256, 1280, 64_000, 128_000, 512 << 10, 64 << 20] {
             for n_rows in [1usize, 15, 16, 17, 256, 500, 4096, 100_000] {
                 for blocks in [1, 6, 264] {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_and_column_has_a_block_for_one_sample() {
+    fn rows_and_columns_of_one_sample_are_all_covered_by_blocks() {
         for bytes in [128, 256, 1280, 64_000, 128_000, 512 << 10, 64 << 20] {
             for n_rows in [1usize, 7, 8, 9, 256, 500, 4096, 100_000] {
                 for blocks in [1, 6, 264] {
@@ -224,17 +224,17 @@ mod tests {
         assert_eq!((plan.slice_bytes, plan.n_slices, plan.n_groups), (2048, 256, 1));
     }
 
-    /// The layers of the benchmarks have one block for about each place of an H200, which has two
+    /// The layers of the benchmarks have about one block for each slot of an H200, which has two
     /// for each of 132 processors.
     #[test]
-    fn layers_of_the_benchmarks_fill_a_large_card() {
+    fn layers_of_the_benchmarks_fill_a_large_gpu() {
         for (bytes, n_rows, slices) in
             [(65_536, 256, 256), (128_000, 500, 250), (524_288, 4096, 256)]
         {
             let plan = FewPlan::new(&part(bytes), n_rows, 264).unwrap();
             assert_eq!((plan.n_slices, plan.n_groups), (slices, 1), "{plan:?}");
         }
-        // Few columns and many neurons: groups of neurons fill the card.
+        // Few columns and many neurons: groups of neurons fill the GPU.
         let plan = FewPlan::new(&part(512), 100_000, 264).unwrap();
         assert_eq!((plan.n_slices, plan.n_groups), (4, 66));
     }

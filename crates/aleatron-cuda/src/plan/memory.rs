@@ -1,27 +1,27 @@
-//! What stays on the card: all weights where they fit beside the buffers of a call, else as many
-//! neurons at a time as do.
+//! Residency of weights: all of them if they fit next to the buffers of a call, otherwise as many
+//! neurons at a time as fit.
 
 use super::rows::{MAX_PART_WORDS, Part, StreamWords, parts};
 use crate::error::{Error, Result};
 use crate::size::host_size;
 
-/// Chunks a full batch is cut into, so that preparing one and counting another overlap.
+/// Number of chunks of a full batch, so that preparing one and counting another overlap.
 const CHUNKS: usize = 2;
 
-/// Samples below which a chunk is not worth cutting: two tiles of the largest kernel.
+/// Number of samples below which a chunk is not worth splitting: two tiles of the largest kernel.
 const LEAST_CHUNK: usize = 512;
 
-/// Calls that buffers are there for at a time: one chunk is prepared while another is counted.
+/// Number of calls with buffers at a time: one chunk is prepared while another is counted.
 pub(super) const SETS: u128 = 2;
 
-/// Bytes of a chunk at most: larger ones are no faster, and the host keeps buffers of their values
-/// and results.
+/// The largest size of a chunk in bytes: larger ones are no faster, and the host needs buffers of
+/// their values and results.
 const MAX_CHUNK_BYTES: u128 = 2 << 30;
 
-/// Memory that is left to others, at most.
+/// The largest amount of memory that is left to other users.
 pub(super) const SPARE_BYTES: u128 = 64 << 20;
 
-/// The samples of a chunk for batches of up to `max_batch`.
+/// Returns the number of samples of a chunk for batches of up to `max_batch`.
 pub(crate) fn chunk_of(max_batch: usize) -> usize {
     if max_batch < 2 * LEAST_CHUNK {
         return max_batch;
@@ -33,36 +33,36 @@ pub(crate) fn chunk_of(max_batch: usize) -> usize {
         .min(max_batch)
 }
 
-/// The samples of a chunk where a sample takes `sample_bytes`, and `left` fit the card.
+/// Returns the number of samples of a chunk if a sample takes `sample_bytes`, and `left` are free.
 pub(crate) fn bounded_chunk(max_batch: usize, sample_bytes: u128, left: u128) -> usize {
     let most = left.min(MAX_CHUNK_BYTES / sample_bytes.max(1)).max(1);
     chunk_of(max_batch).min(host_size(most))
 }
 
-/// Where the weights of a layer are.
+/// The residency of the weights of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Residency {
-    /// On the card, all of them.
-    Kept,
-    /// On the card while they are used, so many neurons at a time.
-    Made {
-        /// The neurons.
+    /// All weights are resident.
+    Resident,
+    /// The weights of some neurons at a time, regenerated while they are used.
+    Regenerated {
+        /// The number of neurons.
         rows: usize,
     },
 }
 
-/// How a dense layer lies on a card.
+/// The memory of a dense layer on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemoryPlan {
     pub(crate) parts: Vec<Part>,
-    /// Samples per chunk.
+    /// Number of samples per chunk.
     pub(crate) chunk: usize,
     pub(crate) residency: Residency,
 }
 
 impl MemoryPlan {
-    /// The plan for a layer of `n_units` inputs and `n_neurons` neurons, with `free` bytes;
-    /// `operand_bytes` are kept for each weight and each input beside its stream.
+    /// Returns the plan for a layer of `n_units` inputs and `n_neurons` neurons, with `free` bytes.
+    /// Each weight and each input needs `operand_bytes` beside its stream.
     pub(crate) fn dense(
         n_units: usize,
         n_neurons: usize,
@@ -77,7 +77,7 @@ impl MemoryPlan {
             |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).sum::<u128>();
         let widest =
             |parts: &[Part]| parts.iter().map(|part| u128::from(part.bytes())).max().unwrap_or(0);
-        // Values, and counts both as they are counted and as results.
+        // Values, and counts both as integers and as results.
         let rest = (8 + operand_bytes) * n_units as u128 + (4 + 8) * n_neurons as u128 + 4;
         let whole = parts(n_units, stream, MAX_PART_WORDS)?;
         let sample_bytes = widest(&whole) + rest;
@@ -86,7 +86,7 @@ impl MemoryPlan {
         let left = free.saturating_sub(weight_bytes) / (SETS * sample_bytes);
         if left >= 1 {
             let chunk = bounded_chunk(max_batch, sample_bytes, left);
-            return Ok(Self { parts: whole, chunk, residency: Residency::Kept });
+            return Ok(Self { parts: whole, chunk, residency: Residency::Resident });
         }
         // Half of the memory for weights, half for calls; parts of rows short enough that a few of
         // each fit.
@@ -104,10 +104,10 @@ impl MemoryPlan {
             let bytes = 2 * SETS * (part_bytes + rest);
             return Err(Error::OutOfMemory { bytes, free: all });
         }
-        Ok(Self { parts, chunk, residency: Residency::Made { rows } })
+        Ok(Self { parts, chunk, residency: Residency::Regenerated { rows } })
     }
 
-    /// The words of the widest part.
+    /// Returns the number of words of the widest part.
     pub(crate) fn widest(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.stride)).max().unwrap_or(0)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_overlap_in_large_batches_alone() {
+    fn only_large_batches_are_split_into_chunks() {
         assert_eq!(chunk_of(1), 1);
         assert_eq!(chunk_of(256), 256);
         assert_eq!(chunk_of(1023), 1023);
@@ -134,28 +134,31 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_kept_where_they_fit() {
-        let kept = plan(1000, 500, 1024, 256, 1 << 30).unwrap();
-        assert_eq!((kept.residency, kept.chunk, kept.parts.len()), (Residency::Kept, 256, 1));
+    fn weights_are_resident_if_they_fit() {
+        let resident = plan(1000, 500, 1024, 256, 1 << 30).unwrap();
+        assert_eq!(
+            (resident.residency, resident.chunk, resident.parts.len()),
+            (Residency::Resident, 256, 1)
+        );
         // 64 MB of weights in 66 MB: the batch runs in smaller chunks.
         let tight = plan(1000, 500, 1024, 256, 72 << 20).unwrap();
-        assert_eq!(tight.residency, Residency::Kept);
+        assert_eq!(tight.residency, Residency::Resident);
         assert!(tight.chunk < 256 && tight.chunk > 0, "{}", tight.chunk);
-        let made = plan(1000, 500, 1024, 256, 32 << 20).unwrap();
+        let regenerated = plan(1000, 500, 1024, 256, 32 << 20).unwrap();
         assert!(
-            matches!(made.residency, Residency::Made { rows } if rows > 50 && rows < 500),
-            "{made:?}"
+            matches!(regenerated.residency, Residency::Regenerated { rows } if rows > 50 && rows < 500),
+            "{regenerated:?}"
         );
     }
 
     #[test]
-    fn plans_keep_to_the_memory() {
+    fn plans_fit_the_memory() {
         for (n, m, bits) in
             [(1, 1, 1), (40, 7, 1000), (1000, 500, 1024), (65_536, 3, 65_536), (7, 100_000, 64)]
         {
             for free in [1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28, 1 << 34u64] {
                 let Ok(plan) = plan(n, m, bits, 256, free) else {
-                    // One sample and one neuron do not fit with what comes with them.
+                    // One sample and one neuron do not fit with their buffers.
                     assert!(
                         free < 64 * (8 * n as u64 + 12 * m as u64 + 1024),
                         "{n} {m} {bits} {free}"
@@ -166,8 +169,10 @@ mod tests {
                 let rest = 8 * n as u64 + 12 * m as u64 + 4;
                 let sets = 2 * plan.chunk as u64 * (stride + rest);
                 let weights = match plan.residency {
-                    Residency::Kept => plan.parts.iter().map(Part::bytes).sum::<u64>() * m as u64,
-                    Residency::Made { rows } => rows as u64 * stride,
+                    Residency::Resident => {
+                        plan.parts.iter().map(Part::bytes).sum::<u64>() * m as u64
+                    }
+                    Residency::Regenerated { rows } => rows as u64 * stride,
                 };
                 assert!(
                     plan.chunk > 0 && sets + weights <= free,
@@ -177,11 +182,11 @@ mod tests {
         }
     }
 
-    /// 65,536 inputs of 65,536 bits: counts pass 32 bits, so rows are cut even where memory
-    /// abounds.
+    /// 65,536 inputs of 65,536 bits: counts exceed 32 bits, so rows are cut even if memory is
+    /// plentiful.
     #[test]
-    fn wide_counts_are_cut() {
+    fn rows_with_wide_counts_are_cut() {
         let plan = plan(65_536, 3, 65_536, 4, 1 << 36).unwrap();
-        assert!(plan.parts.len() >= 4 && plan.residency == Residency::Kept);
+        assert!(plan.parts.len() >= 4 && plan.residency == Residency::Resident);
     }
 }

@@ -1,4 +1,4 @@
-//! What of a convolution is on the card: weights, the streams of the inputs of some samples, and
+//! The memory of a convolution on the GPU: weights, the streams of the inputs of some samples, and
 //! the patches under the kernel at some positions, gathered as rows.
 
 use super::memory::{Residency, SETS, SPARE_BYTES, bounded_chunk};
@@ -7,48 +7,48 @@ use crate::encode::RowStreams;
 use crate::error::{Error, Result};
 use crate::size::host_size;
 
-/// Bytes of patches that are gathered at a time: enough to fill any card with tiles.
+/// The largest size of patches gathered at a time: enough to fill any GPU with tiles.
 const MAX_PATCH_BYTES: u128 = 256 << 20;
 
-/// Vectors and counts of patches at a time: kernels index both with 32 bits.
+/// The largest number of vectors and counts of patches at a time: kernels index both with 32 bits.
 const MAX_PATCH_ITEMS: u128 = 1 << 30;
 
-/// Patches are cut to multiples of so many where there are more: whole tiles of every kernel.
+/// Patches are divided into multiples of this number: whole tiles of every kernel.
 const TILE_PATCHES: u128 = 256;
 
-/// The sizes of a convolution that decide where it lies.
+/// The sizes of a convolution that determine its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PatchShape {
     pub(crate) n_inputs: usize,
-    /// Taps of a kernel.
+    /// Number of taps of a kernel.
     pub(crate) n_taps: usize,
     pub(crate) n_positions: usize,
-    /// Output channels.
+    /// Number of output channels.
     pub(crate) n_channels: usize,
-    /// Rows of weights, and the most of them that see one group of inputs.
+    /// Number of rows of weights, and the largest number of one group of inputs.
     pub(crate) n_rows: usize,
     pub(crate) group_rows: usize,
     pub(crate) row_streams: RowStreams,
     pub(crate) stream: StreamWords,
 }
 
-/// How a convolution lies on a card.
+/// The memory plan of a convolution on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatchPlan {
     /// The streams of a sample's inputs, whole.
     pub(crate) inputs: Part,
     /// The parts of rows of weights and patches.
     pub(crate) parts: Vec<Part>,
-    /// Samples per chunk.
+    /// Number of samples per chunk.
     pub(crate) chunk: usize,
-    /// Patches at a time.
+    /// Number of patches at a time.
     pub(crate) patches: usize,
     pub(crate) residency: Residency,
 }
 
 impl PatchPlan {
-    /// The plan with `free` bytes, of which `fixed` are for what every call shares beside the
-    /// weights.
+    /// Returns the plan with `free` bytes, of which `fixed` are for buffers that all calls share
+    /// besides the weights.
     pub(crate) fn new(
         shape: &PatchShape,
         max_batch: usize,
@@ -72,7 +72,13 @@ impl PatchPlan {
         if weights + SETS * (sample + patch) <= left {
             let (chunk, patches) =
                 shape.cut(max_batch, (left - weights) / SETS, sample, widest(&whole));
-            return Ok(Self { inputs, parts: whole, chunk, patches, residency: Residency::Kept });
+            return Ok(Self {
+                inputs,
+                parts: whole,
+                chunk,
+                patches,
+                residency: Residency::Resident,
+            });
         }
         // Half of the memory for weights, half for calls; parts of rows short enough that a few of
         // each fit.
@@ -87,10 +93,10 @@ impl PatchPlan {
             return Err(out_of_memory(2 * needed));
         }
         let (chunk, patches) = shape.cut(max_batch, half / SETS, sample, part);
-        Ok(Self { inputs, parts, chunk, patches, residency: Residency::Made { rows } })
+        Ok(Self { inputs, parts, chunk, patches, residency: Residency::Regenerated { rows } })
     }
 
-    /// The bytes of the widest part.
+    /// Returns the size of the widest part in bytes.
     pub(crate) fn widest(&self) -> u64 {
         widest(&self.parts)
     }
@@ -101,14 +107,15 @@ fn widest(parts: &[Part]) -> u64 {
 }
 
 impl PatchShape {
-    /// The bytes of a patch whose rows have `part_bytes`: its rows, what they count, and their
+    /// Returns the size of a patch whose rows have `part_bytes`: its rows, their counts, and their
     /// ones.
     fn patch_bytes(&self, part_bytes: u64) -> u128 {
         let rows = self.row_streams.of(1) as u128;
         rows * (u128::from(part_bytes) + 4 * self.group_rows as u128 + 4)
     }
 
-    /// Samples and patches of a call that has `bytes`, which are enough for one of each.
+    /// Returns the number of samples and patches of a call that has `bytes`, which are enough for
+    /// one of each.
     fn cut(&self, max_batch: usize, bytes: u128, sample: u128, part_bytes: u64) -> (usize, usize) {
         let patch = self.patch_bytes(part_bytes);
         // Half for each, unless one patch or one sample needs more.
@@ -145,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_keep_to_the_memory() {
+    fn plans_fit_the_memory() {
         let mut kinds = [0, 0, 0];
         for sizes in [
             [1, 1, 1, 1, 1],
@@ -167,11 +174,11 @@ mod tests {
                         let patch = rows * (plan.widest() + 4 * group + 4);
                         let sets = 2 * (plan.chunk as u64 * samples + plan.patches as u64 * patch);
                         let weights = match plan.residency {
-                            Residency::Kept => {
+                            Residency::Resident => {
                                 kinds[1] += 1;
                                 plan.parts.iter().map(Part::bytes).sum::<u64>() * channels
                             }
-                            Residency::Made { rows } => {
+                            Residency::Regenerated { rows } => {
                                 kinds[2] += 1;
                                 assert!(rows > 0 && rows as u64 <= group);
                                 rows as u64 * plan.widest()
@@ -190,20 +197,20 @@ mod tests {
                 }
             }
         }
-        // All three ends are met.
+        // All three outcomes occur.
         assert!(kinds.iter().all(|&n| n > 10), "{kinds:?}");
     }
 
     #[test]
-    fn large_batches_are_gathered_in_pieces() {
+    fn large_batches_are_gathered_in_chunks() {
         let conv = shape([64 * 28 * 28, 576, 28 * 28, 64, 64], RowStreams::Magnitudes, 1024);
         let plan = PatchPlan::new(&conv, 256, 0, 1 << 36).unwrap();
-        assert_eq!((plan.residency, plan.chunk), (Residency::Kept, 256));
+        assert_eq!((plan.residency, plan.chunk), (Residency::Resident, 256));
         assert!(plan.patches < 256 * 784 && plan.patches.is_multiple_of(256), "{}", plan.patches);
         assert!(plan.patches as u128 * u128::from(plan.widest()) <= MAX_PATCH_BYTES);
     }
 
-    /// A kernel's patch is never an index past 32 bits, however narrow its rows.
+    /// The index of a patch fits 32 bits, however narrow its rows.
     #[test]
     fn indices_of_patches_fit_32_bits() {
         let conv = shape([4, 1, 1 << 31, 2, 2], RowStreams::BothSigns, 1);

@@ -1,34 +1,35 @@
-//! Rows of streams as kernels see them: 32-bit words, in parts whose counts stay below 2^31.
+//! Rows of streams for kernels: 32-bit words, in parts whose counts stay below 2^31.
 
 use crate::error::{Error, Limit, Result};
 use crate::kernels::RowPart;
 use crate::size::{host_size, size_u32};
 pub(crate) use aleatron_core::stream::StreamWords;
 
-/// Words that rows are padded to: 128 bytes, what the kernels of tiles stage at a time.
+/// Number of words that rows are padded to: 128 bytes, which tile kernels stage at a time.
 pub(crate) const ROW_WORDS: u64 = 32;
 
-/// Words of a part at most: 2^30 bits, so that counts of one part stay far below 32 bits.
+/// The largest number of words of a part: 2^30 bits, so that counts of one part stay far below 32
+/// bits.
 pub(crate) const MAX_PART_WORDS: u64 = 1 << 25;
 
-/// Words of a row at most, where it is not cut into parts: less than 2^32 by more than a block of
-/// any kernel has.
+/// The largest number of words of a row that is not cut into parts: less than 2^32 by more than a
+/// block of any kernel.
 const MAX_ROW_WORDS: u64 = u32::MAX as u64 - (1 << 16);
 
 /// A part of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Its first word.
+    /// The index of its first word.
     pub(crate) begin: u64,
-    /// Its words.
+    /// The number of words.
     pub(crate) words: u32,
-    /// The words it occupies.
+    /// The number of occupied words.
     pub(crate) stride: u32,
 }
 
 impl Part {
-    /// A part of so many words, padded to whole 128 bytes. Kernels add the words of a block to a
-    /// place in it, in 32 bits.
+    /// Creates a part of `words` words, padded to whole 128 bytes. Kernels add the words of a block
+    /// to an index in it, in 32 bits.
     pub(crate) fn new(begin: u64, words: u64) -> Result<Self> {
         let stride = words.next_multiple_of(ROW_WORDS);
         if stride > MAX_ROW_WORDS {
@@ -39,12 +40,12 @@ impl Part {
         Ok(Self { begin, words: size_u32(words, what)?, stride: size_u32(stride, what)? })
     }
 
-    /// The bytes it occupies.
+    /// Returns the number of occupied bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.stride as u64 * 4
     }
 
-    /// The part as kernels take it, of rows of `n_units` streams.
+    /// Returns the part in the form of kernels, of rows of `n_units` streams.
     pub(crate) fn of_rows(&self, n_units: usize, stream: StreamWords) -> Result<RowPart> {
         let (stored, n_units) = (u64::from(stream.stored), size_u32(n_units, "streams of a row")?);
         Ok(RowPart {
@@ -60,7 +61,7 @@ impl Part {
     }
 }
 
-/// The parts of rows of `n_units` streams, each of at most `most` words.
+/// Returns the parts of rows of `n_units` streams, each of at most `most` words.
 pub(crate) fn parts(n_units: usize, stream: StreamWords, most: u64) -> Result<Vec<Part>> {
     let row_words = n_units as u128 * u128::from(stream.stored);
     let Ok(row_words) = u64::try_from(row_words) else {
@@ -106,8 +107,8 @@ mod tests {
                             "{part:?} for {most}"
                         );
                         let row = part.of_rows(n_units, stream(bits)).unwrap();
-                        let place = u64::from(row.first_unit) * u64::from(row.stream_words);
-                        assert_eq!(place + u64::from(row.first_word), part.begin);
+                        let position = u64::from(row.first_unit) * u64::from(row.stream_words);
+                        assert_eq!(position + u64::from(row.first_word), part.begin);
                         next += u64::from(part.words);
                     }
                     assert_eq!(next, n_units as u64 * u64::from(stream(bits).stored));
@@ -116,8 +117,7 @@ mod tests {
         }
     }
 
-    /// Sums of one part are below 2^31 however long the rows are, so that 32 bits hold them
-    /// exactly.
+    /// Sums of one part are below 2^31 however long the rows are, so that they fit 32 bits exactly.
     #[test]
     fn counts_of_a_part_fit_31_bits() {
         for (n_units, bits) in

@@ -1,27 +1,27 @@
-//! Which kernel counts a batch, and how its work is cut into blocks.
+//! The choice of the kernel for a batch, and the division of its work into blocks.
 
 use crate::error::Result;
 use crate::size::size_u32;
 use std::fmt;
 
-/// Which instruction multiplies.
+/// The instruction that multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TileEngine {
-    /// `mma.sync`, which every card has.
+    /// `mma.sync`, which every supported GPU has.
     Mma {
-        /// The warps of a block.
+        /// The number of warps of a block.
         warps: u32,
     },
-    /// `wgmma`, which Hopper has, with tiles that the copy engine stages.
+    /// `wgmma` of Hopper, with tiles that the copy engine stages.
     Wgmma {
-        /// The blocks of a cluster, which share what they load.
+        /// The number of blocks of a cluster, which share loads.
         cluster: u32,
-        /// What they share.
+        /// The shared operand.
         shared: SharedOperand,
     },
 }
 
-/// What the blocks of a cluster have in common.
+/// The operand that the blocks of a cluster share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SharedOperand {
     /// The samples: blocks have tiles of different neurons.
@@ -30,15 +30,15 @@ pub enum SharedOperand {
     Weights,
 }
 
-/// The shape of a kernel of tiles. Only shapes that were compiled exist: a kernel launched with
-/// other threads or less memory than it was compiled for would reach outside.
+/// The shape of a tile kernel. Only compiled shapes exist: a kernel launched with other threads or
+/// less memory would access memory out of bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
-    /// Neurons of a tile.
+    /// Number of neurons of a tile.
     pub(crate) rows: u32,
-    /// Samples of a tile.
+    /// Number of samples of a tile.
     pub(crate) samples: u32,
-    /// Steps of 128 bytes that shared memory holds.
+    /// Number of steps of 128 bytes in shared memory.
     stages: u32,
     /// The instruction.
     pub(crate) engine: TileEngine,
@@ -51,7 +51,7 @@ impl fmt::Display for TileShape {
     }
 }
 
-/// A shape, with its speed per bit beside the best: large tiles load less for each product.
+/// A shape, with its speed per bit relative to the best: large tiles load less for each product.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) shape: TileShape,
@@ -72,7 +72,7 @@ const fn wgmma(
     TileShape { rows, samples, stages, engine: TileEngine::Wgmma { cluster, shared } }
 }
 
-/// The shapes in use on every card.
+/// The shapes in use on every GPU.
 pub(crate) const MMA: [Candidate; 4] = [
     Candidate { shape: mma(256, 128, 3, 8), speed: 1.0 },
     Candidate { shape: mma(128, 128, 3, 8), speed: 0.72 },
@@ -90,7 +90,7 @@ pub(crate) const HOPPER: [Candidate; 5] = [
 ];
 
 impl TileShape {
-    /// Shapes that are compiled for measurements, beside those in use.
+    /// Additional shapes that are compiled for measurements.
     pub const VARIANTS: [Self; 7] = [
         wgmma(128, 256, 4, 1, SharedOperand::Inputs),
         wgmma(256, 128, 4, 2, SharedOperand::Weights),
@@ -101,31 +101,31 @@ impl TileShape {
         mma(256, 128, 2, 8),
     ];
 
-    /// The shapes in use.
+    /// Returns the shapes in use.
     #[must_use]
     pub fn in_use() -> Vec<Self> {
         HOPPER[..2].iter().chain(&MMA).map(|candidate| candidate.shape).collect()
     }
 
-    /// The neurons of a tile.
+    /// Returns the number of neurons of a tile.
     #[must_use]
     pub const fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// The samples of a tile.
+    /// Returns the number of samples of a tile.
     #[must_use]
     pub const fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// The instruction that multiplies.
+    /// Returns the instruction that multiplies.
     #[must_use]
     pub const fn engine(&self) -> TileEngine {
         self.engine
     }
 
-    /// The blocks of a cluster; 0 where there are none.
+    /// Returns the number of blocks of a cluster; 0 without clusters.
     const fn cluster(&self) -> u32 {
         match self.engine {
             TileEngine::Mma { .. } => 0,
@@ -133,13 +133,13 @@ impl TileShape {
         }
     }
 
-    /// Whether it runs on Hopper alone.
+    /// Returns whether it runs only on Hopper.
     #[must_use]
     pub const fn needs_hopper(&self) -> bool {
         self.cluster() != 0
     }
 
-    /// The rest of the name of its kernel.
+    /// Returns the rest of the name of its kernel.
     pub(crate) fn name(&self) -> String {
         let Self { rows, samples, stages, engine } = *self;
         match engine {
@@ -151,26 +151,26 @@ impl TileShape {
         }
     }
 
-    /// The threads of a block.
+    /// Returns the number of threads of a block.
     pub(crate) const fn threads(&self) -> u32 {
         match self.engine {
             TileEngine::Mma { warps } => 32 * warps,
-            // Four warps for 64 neurons, and one that asks for copies.
+            // Four warps for 64 neurons, and one that issues copies.
             TileEngine::Wgmma { .. } => self.rows * 2 + 32,
         }
     }
 
-    /// The shared memory of a block.
+    /// Returns the shared memory of a block.
     pub(crate) const fn shared_bytes(&self) -> u32 {
         let stages = self.stages * (self.rows + self.samples) * 128;
         match self.engine {
             TileEngine::Mma { .. } => stages,
-            // Two barriers to a stage, and what aligning to 1024 bytes may take.
+            // Two barriers per stage, and the padding of an alignment to 1024 bytes.
             TileEngine::Wgmma { .. } => stages + 16 * self.stages + 1024,
         }
     }
 
-    /// The rows of weights and of inputs that one copy of a block brings.
+    /// Returns the rows of weights and of inputs of one copy of a block.
     pub(crate) const fn box_rows(&self) -> [u32; 2] {
         match self.engine {
             TileEngine::Mma { .. } => [0, 0],
@@ -184,7 +184,7 @@ impl TileShape {
     }
 }
 
-/// What a plan must know of a card.
+/// The properties of a GPU that plans depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Card {
     pub(crate) processors: u32,
@@ -192,17 +192,17 @@ pub(crate) struct Card {
     pub(crate) hopper: bool,
 }
 
-/// Tiles of neurons that are worked on together at most: with those of the samples they fit the
-/// second-level cache for a while.
+/// The largest number of tiles of neurons that are processed together: with those of the samples
+/// they fit the second-level cache.
 const BAND: u32 = 8;
 
-/// What a part costs beside its steps, in steps: the first copies must come, and the sums must go.
+/// The overhead of a part in steps: the first copies, and the last sums.
 const PART_STEPS: f64 = 6.0;
 
-/// Parts of columns at most: more would be sums of next to nothing.
+/// The largest number of parts of columns: more would be sums of almost nothing.
 const MAX_PARTS: u32 = 512;
 
-/// A kernel with its cut.
+/// A kernel with its division of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TilePlan {
     pub(crate) shape: TileShape,
@@ -210,14 +210,14 @@ pub(crate) struct TilePlan {
     pub(crate) sample_tiles: u32,
     pub(crate) band: u32,
     pub(crate) n_parts: u32,
-    /// Blocks along x: tiles, whole clusters of them.
+    /// Number of blocks along x: tiles, whole clusters of them.
     pub(crate) blocks: u32,
-    /// What it is expected to take, in steps of the largest tile.
+    /// The expected cost, in steps of the largest tile.
     cost: f64,
 }
 
 impl TilePlan {
-    /// The cheapest plan for rows of `row_blocks` times 128 bytes.
+    /// Returns the cheapest plan for rows of `row_blocks` times 128 bytes.
     pub(crate) fn best(
         card: &Card,
         n_rows: usize,
@@ -247,8 +247,8 @@ impl TilePlan {
         }
     }
 
-    /// The plan for a given shape: as many parts of columns as make the last blocks of all end
-    /// together.
+    /// Returns the plan for a given shape, with as many parts of columns as make the last blocks
+    /// end together.
     pub(crate) fn of_shape(
         card: &Card,
         shape: TileShape,
@@ -271,11 +271,11 @@ impl TilePlan {
             }
         };
         let resident = (card.max_shared_bytes / shape.shared_bytes()).max(1);
-        let places = u64::from(card.processors.max(1)) * u64::from(resident);
+        let slots = u64::from(card.processors.max(1)) * u64::from(resident);
         // A tile's step in units of the largest one's.
         let step = f64::from(shape.rows * shape.samples) / 32_768.0 / speed * f64::from(resident);
         let cost_of = |parts: u32| {
-            let waves = (blocks * u64::from(parts)).div_ceil(places);
+            let waves = (blocks * u64::from(parts)).div_ceil(slots);
             waves as f64 * (f64::from(row_blocks.div_ceil(parts)) + PART_STEPS) * step
         };
         let mut n_parts = 1;
@@ -289,7 +289,7 @@ impl TilePlan {
             _ => BAND,
         };
         // Kernels multiply it by the tiles of samples, in 32 bits: with the tiles of neurons, the
-        // product is that of all blocks.
+        // product is the number of all blocks.
         let band = band.min(row_tiles.max(1));
         Ok(Self {
             shape,
@@ -312,10 +312,10 @@ mod tests {
     const RTX: Card = Card { processors: 46, max_shared_bytes: 99 << 10, hopper: false };
 
     #[test]
-    fn shapes_in_use_fit_their_cards() {
-        for (place, candidate) in MMA.into_iter().enumerate() {
-            // The first is for cards with more.
-            let most = if place == 0 { A100.max_shared_bytes } else { RTX.max_shared_bytes };
+    fn shapes_in_use_fit_their_gpus() {
+        for (index, candidate) in MMA.into_iter().enumerate() {
+            // The first is for GPUs with more.
+            let most = if index == 0 { A100.max_shared_bytes } else { RTX.max_shared_bytes };
             assert!(candidate.shape.shared_bytes() <= most, "{}", candidate.shape);
             assert!(candidate.shape.threads() <= 1024);
         }
@@ -358,7 +358,7 @@ mod tests {
 
     /// The batches of the benchmarks use nearly all of an H200.
     #[test]
-    fn batches_of_the_benchmarks_fill_a_large_card() {
+    fn batches_of_the_benchmarks_fill_a_large_gpu() {
         let plan = |n_rows, n_samples, row_blocks| {
             TilePlan::best(&H200, n_rows, n_samples, row_blocks).unwrap()
         };

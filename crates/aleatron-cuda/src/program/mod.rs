@@ -1,5 +1,5 @@
-//! Compiled networks on a card: inputs go up, outputs come down, and nothing in between leaves the
-//! card.
+//! Compiled networks on a GPU: inputs are uploaded, outputs are downloaded, and no intermediate
+//! slot leaves the GPU.
 
 pub(crate) mod params;
 mod step;
@@ -23,13 +23,13 @@ use crate::queue::Profiler;
 use step::{FusedStage, LIMIT, StageStep};
 use workspace::{Layout, RunOptions, Workspace};
 
-/// Samples of a chunk at most.
+/// The largest number of samples of a chunk.
 const MAX_CHUNK: usize = 1024;
 
-/// The share of the free memory that the slots of a chunk may take.
+/// The divisor of the free memory for the slots of a chunk.
 const SLOT_SHARE: u64 = 4;
 
-/// Workspaces that are kept idle at most.
+/// The largest number of idle workspaces.
 const MAX_IDLE: usize = 2;
 
 /// A step of a program on a card.
@@ -37,12 +37,13 @@ const MAX_IDLE: usize = 2;
 enum CardStep {
     Product {
         layer: usize,
-        /// The steps behind the layer that run with it if nothing else needs what is between them.
+        /// The steps after the layer that run with it if nothing else needs their intermediate
+        /// slots.
         fused: Option<Fused>,
     },
     Stage {
         stage: StageStep,
-        /// The steps behind it that run in the same launch: 0 or 1.
+        /// The number of following steps that run in the same launch: 0 or 1.
         n_fused: usize,
     },
 }
@@ -57,11 +58,11 @@ impl CardStep {
     }
 }
 
-/// Steps that run with the layer before them.
+/// Steps that run with the preceding layer.
 #[derive(Debug)]
 struct Fused {
     stage: FusedStage,
-    /// How many steps.
+    /// The number of steps.
     n_steps: usize,
     /// The slot that they compute.
     output: SlotId,
@@ -76,10 +77,10 @@ pub(crate) struct CudaProgram {
     steps: Vec<CardStep>,
     n_quantized: usize,
     chunk: usize,
-    /// Workspaces whose buffers slots share as far as their uses allow.
+    /// Workspaces whose slots share buffers as far as their uses allow.
     shared: Mutex<Vec<Workspace>>,
-    /// Workspaces in which every slot has memory of its own, for runs that return others than the
-    /// outputs.
+    /// Workspaces in which every slot has a separate buffer, for runs that return slots other than
+    /// the outputs.
     separate: Mutex<Vec<Workspace>>,
 }
 
@@ -172,7 +173,7 @@ impl CudaProgram {
         memory::check(wanted.saturating_mul(8 * batch.n_samples as u128), Quantity::Samples)?;
         let is_usual = slots.iter().all(|slot| self.program.outputs().contains(slot));
         let layout = if is_usual { Layout::Shared } else { Layout::Separate };
-        // Two chunks are in flight: the host copies one while the card computes the other.
+        // Two chunks are in flight: the host copies one while the GPU computes the other.
         let mut in_flight: VecDeque<(Workspace, Range<usize>)> = VecDeque::new();
         for start in (0..batch.n_samples).step_by(self.chunk) {
             options.cancel.check()?;
@@ -198,7 +199,7 @@ impl CudaProgram {
         Ok(output)
     }
 
-    /// Waits for a chunk and adds its results. A workspace whose run failed is not used again.
+    /// Waits for a chunk and adds its results. A workspace whose run failed is not reused.
     fn receive(
         &self,
         mut workspace: Workspace,
@@ -231,8 +232,8 @@ fn is_only_use(program: &Program, step: usize) -> bool {
     users == 1 && is_next && !program.outputs().contains(&slot)
 }
 
-/// Returns the steps that can run with the layer at a step: those that alone use what the one
-/// before computes.
+/// Returns the steps that can run with the layer at a step: those that are the only users of the
+/// previous step's output.
 fn fused(
     context: &Arc<CudaContext>,
     stream: &Stream,

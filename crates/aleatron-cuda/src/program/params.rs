@@ -1,7 +1,7 @@
 //! The parameters of the kernels of inter-layer arithmetic: twins of the structures in
 //! `kernels/stage.cu`, field by field.
 
-/// Which constant an element has.
+/// The constant of an element.
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct Keys {
@@ -58,7 +58,7 @@ pub(crate) struct AccumulateParams {
     pub(crate) padding: u32,
 }
 
-/// What a step of one input does to an element.
+/// The operation of a step with one input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum MapKind {
@@ -99,7 +99,7 @@ pub(crate) struct CombineParams {
     pub(crate) is_float: u32,
 }
 
-/// The most slots that elements are gathered from.
+/// The largest number of slots that elements are gathered from.
 pub(crate) const MAX_SOURCES: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +129,7 @@ pub(crate) struct PoolParams {
     pub(crate) rest: u32,
 }
 
-/// From floats to thresholds.
+/// The conversion of floats to thresholds.
 #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct QuantizeEntry {
@@ -174,7 +174,7 @@ pub(crate) struct RequantizeEntry {
     pub(crate) unused: u32,
 }
 
-/// What becomes of the counts of a layer.
+/// The conversion of the counts of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum FinishKind {
@@ -184,7 +184,7 @@ pub(crate) enum FinishKind {
     IntegersToThresholds = 3,
 }
 
-/// The inter-layer arithmetic directly behind a layer, in memory of the card.
+/// The inter-layer arithmetic directly after a layer, in device memory.
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct FinishStage {

@@ -1,4 +1,4 @@
-//! The steps of a program on a card: constants that stay there, and launches.
+//! The steps of a program on a GPU: resident constants, and launches.
 
 use std::sync::Arc;
 
@@ -27,23 +27,23 @@ const COUNTER_BYTES: u32 = 4;
 /// Integers of all steps are below this.
 pub(super) const LIMIT: u128 = 1 << 62;
 
-/// Threads of a block of all kernels here.
+/// Number of threads of a block of all kernels here.
 const THREADS: u64 = 256;
 
 /// A step of the inter-layer arithmetic.
 #[derive(Debug)]
 pub(super) struct StageStep {
     op: Op,
-    /// Elements of the output per sample.
+    /// The number of elements of the output per sample.
     len: usize,
-    /// Elements of each input per sample.
+    /// The number of elements of each input per sample.
     input_lens: Vec<usize>,
 }
 
 /// Constants of elements, on the card.
 #[derive(Debug)]
 struct Table {
-    /// `None` if all elements have the one entry.
+    /// `None` if all elements have the same entry.
     keys: Option<(DeviceBuffer<u32>, u32)>,
     entries: DeviceBuffer<u64>,
     n_entries: usize,
@@ -88,11 +88,11 @@ struct QuantizeOp {
     counts_saturated: bool,
 }
 
-/// Where a launch of steps reads and writes.
+/// The memory that a launch of steps reads and writes.
 pub(super) struct StepViews<'a> {
     pub(super) inputs: Vec<View<'a>>,
     pub(super) output: View<'a>,
-    /// The first refused value of each step that quantizes.
+    /// The first rejected value of each step that quantizes.
     pub(super) found: View<'a>,
     /// The saturated inputs of each layer.
     pub(super) saturated: View<'a>,
@@ -248,7 +248,7 @@ impl StageStep {
         }
     }
 
-    /// Gives the step for `n_samples` samples to a queue.
+    /// Enqueues the step for `n_samples` samples.
     pub(super) fn give(
         &self,
         queue: &Queue<'_>,
@@ -358,15 +358,15 @@ impl StageStep {
         }
     }
 
-    /// Returns whether one launch can run this step and `next`, which alone uses its output: a pool
-    /// whose results become thresholds.
+    /// Returns whether one launch can run this step and `next`, the only user of its output: a pool
+    /// and the conversion of its results to thresholds.
     pub(super) fn fuses_with(&self, next: &Self) -> bool {
         matches!((&self.op, &next.op), (Op::Pool { .. }, Op::Quantize(_) | Op::Requantize(_)))
             && self.len == next.len
     }
 
-    /// Gives this step and the one behind it, for which [`Self::fuses_with`] is true, to a queue as
-    /// one launch. `views` has the inputs of this step and the output of `next`.
+    /// Enqueues this step and the next one, for which [`Self::fuses_with`] is true, as one launch.
+    /// `views` has the inputs of this step and the output of `next`.
     pub(super) fn give_with(
         &self,
         next: &Self,
@@ -467,7 +467,8 @@ fn quantizer(spec: &LayerSpec, scale: f64, comparator: Width) -> QuantizeEntry {
     QuantizeEntry { scale, low, high, addend, levels, unused, has_signs }
 }
 
-/// Returns the requantizers of a layer's inputs; `None` if an integer on the way may be too large.
+/// Returns the requantizers of a layer's inputs; `None` if an intermediate integer may be too
+/// large.
 fn requantize_table(
     context: &Arc<CudaContext>,
     stream: &Stream,
@@ -503,13 +504,13 @@ fn requantize_table(
     }))
 }
 
-/// The steps directly behind a layer, computed by the kernel that finishes its counts.
+/// The steps directly after a layer, computed by the kernel that finishes its counts.
 #[derive(Debug)]
 pub(super) struct FusedStage {
     /// The constants of the rows of weights.
     rows: DeviceBuffer<u64>,
     table: Option<Table>,
-    /// Everything but addresses.
+    /// Everything except addresses.
     stage: FinishStage,
     /// The layer whose inputs saturate.
     next: Option<usize>,
@@ -518,8 +519,8 @@ pub(super) struct FusedStage {
 }
 
 impl FusedStage {
-    /// Prepares the step that decodes or accumulates the counts of a layer, and the one behind it
-    /// that makes thresholds, if there is one; `None` if the kernel cannot run them.
+    /// Prepares the step that decodes or accumulates the counts of a layer, and the following one
+    /// that computes thresholds, if any; `None` if the kernel cannot run them.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -637,7 +638,7 @@ impl Table {
         })
     }
 
-    /// The index of the entry of each element; `None` if all have the first entry.
+    /// Returns the index of the entry of each element; `None` if all have the first entry.
     fn keys<T>(
         context: &Arc<CudaContext>,
         stream: &Stream,
@@ -653,8 +654,8 @@ impl Table {
         )))
     }
 
-    /// The keys as kernels take them; the period divides the elements of a sample, so that keys are
-    /// those of every sample.
+    /// Returns the keys in the form of kernels; the period divides the elements of a sample, so
+    /// that keys are those of every sample.
     fn params(&self, len: usize) -> Result<Keys> {
         match &self.keys {
             None => Ok(Keys { keys: 0, period: 1, padding: 0 }),

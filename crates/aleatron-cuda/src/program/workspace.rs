@@ -1,4 +1,4 @@
-//! The memory of a run of a program: slots, and what layers need.
+//! The memory of a run of a program: slots, and the buffers of layers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use aleatron_core::{Cancel, Error as CoreError, SampleSeed};
 
 use super::step::StepViews;
 use super::{CardStep, CudaProgram};
-use crate::buffers::{BufferSet, CountOptions, LOOK_TIME, PENDING, ProgramCall, SetSizes};
+use crate::buffers::{BufferSet, CountOptions, PENDING, ProgramCall, SPIN_TIME, SetSizes};
 use crate::driver::{
     DeviceBuffer, Graph, Grid, PinnedBuffer, Stream, View, copy_parallel, kernels,
 };
@@ -19,26 +19,26 @@ use crate::program::params::{FinishStage, ReportParams};
 use crate::queue::{Profiler, Queue};
 use crate::results::CardResults;
 
-/// Samples up to which a run is recorded and repeated.
+/// The largest number of samples of a run that is recorded and repeated.
 const RECORDED_SAMPLES: usize = 16;
 
-/// The words of the constants of steps that run with a layer.
+/// Number of words of the constants of steps that run with a layer.
 const STAGE_WORDS: usize = size_of::<FinishStage>() / 8;
 
-/// Words of results up to which a kernel writes them to the host, which may then look for them: a
-/// copy may write any part of a word first.
+/// The largest number of words of results that a kernel writes to host memory. The host may
+/// spin-wait for words of a kernel, but not for those of a copy, which may be written in parts.
 const REPORTED_WORDS: usize = 1 << 12;
 
-/// Threads of a block of that kernel.
+/// Number of threads of a block of this kernel.
 const REPORT_THREADS: u64 = 256;
 
-/// Recorded runs that are kept at most.
+/// The largest number of recorded runs.
 const MAX_GRAPHS: usize = 8;
 
-/// How a run is made; nothing here changes a result.
+/// Options of a run; they never change a result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunOptions<'a> {
-    /// Asked before each layer.
+    /// The cancellation token, polled before each layer.
     pub(super) cancel: Cancel<'a>,
     /// Times the kernels.
     pub(super) profiler: Option<&'a Profiler>,
@@ -59,7 +59,7 @@ pub(super) enum Layout {
     Separate,
 }
 
-/// What a recorded run depends on.
+/// The key of a recorded run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct RunKey {
     n_samples: usize,
@@ -70,26 +70,25 @@ struct RunKey {
 /// The memory of a run of one chunk.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    // Dropped in this order: graphs use everything that follows.
+    // Dropped in this order: graphs use all following fields.
     graphs: HashMap<RunKey, Option<Graph>>,
     set: BufferSet,
     buffers: Vec<DeviceBuffer<u64>>,
     /// The buffer of each slot.
     buffer_of: Vec<usize>,
-    /// What goes up, on the host: the state of the run, the seeds of the layers, and then the
-    /// inputs.
+    /// The upload, on the host: the state of the run, the seeds of the layers, and then the inputs.
     upload: PinnedBuffer<u64>,
-    /// The same on the card, behind the outputs: what comes down are the last outputs and the
-    /// state, in one copy.
+    /// The same on the GPU, after the outputs: the last outputs and the state are downloaded in one
+    /// copy.
     exchange: DeviceBuffer<u64>,
-    /// The constants of steps that run with the layer before them, by layer.
+    /// The constants of steps that run with the preceding layer, by layer.
     stages: DeviceBuffer<u64>,
     layout: Layout,
     sizes: ExchangeSizes,
-    /// The slots that were asked for, and then the state.
+    /// The requested slots, and then the state.
     download: PinnedBuffer<u64>,
-    /// Words of `download` that the run in flight writes, if the host looks for them: for a short
-    /// run that takes less time than asking the driver.
+    /// The number of words of `download` that the host spin-waits for; 0 to wait for the driver,
+    /// which takes longer for a short run.
     expected: usize,
     stream: Arc<Stream>,
 }
@@ -97,12 +96,12 @@ pub(super) struct Workspace {
 /// The words that a run exchanges with the host.
 #[derive(Debug, Clone, Copy)]
 struct ExchangeSizes {
-    /// All outputs of a chunk, if they lie in front of the state; otherwise 0.
+    /// All outputs of a chunk, if they precede the state; otherwise 0.
     outputs: usize,
-    /// The first refused value of each step that quantizes, then the saturated inputs of each
+    /// The first rejected value of each step that quantizes, then the saturated inputs of each
     /// layer.
     state: usize,
-    /// Two for each layer.
+    /// Two words for each layer.
     seeds: usize,
     /// All inputs of a chunk.
     inputs: usize,
@@ -112,7 +111,7 @@ impl ExchangeSizes {
     fn new(owner: &CudaProgram, layout: Layout) -> Self {
         let (program, outputs) = (&owner.program, owner.program.outputs());
         let of_chunk = |slots: &[SlotId]| wanted_words(program, slots, owner.chunk);
-        // An input or a slot that is an output twice has one position only.
+        // An input or a slot that is an output twice has only one position.
         let is_apart = outputs
             .iter()
             .enumerate()
@@ -125,17 +124,17 @@ impl ExchangeSizes {
         }
     }
 
-    /// Returns the words that go up at most.
+    /// Returns the largest number of uploaded words.
     fn upload(&self) -> usize {
         self.state + self.seeds + self.inputs
     }
 
-    /// Returns where the seeds begin on the card.
+    /// Returns the offset of the seeds on the GPU.
     fn seeds_start(&self) -> usize {
         self.outputs + self.state
     }
 
-    /// Returns where an input begins on the card, for `n` samples.
+    /// Returns the offset of an input on the GPU, for `n` samples.
     fn input_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let before = program.inputs().iter().take_while(|input| **input != id);
         self.seeds_start()
@@ -143,8 +142,7 @@ impl ExchangeSizes {
             + before.map(|&input| n * program.slot(input).len).sum::<usize>()
     }
 
-    /// Returns where an output begins on the card, for `n` samples: outputs end where the state
-    /// begins.
+    /// Returns the offset of an output on the GPU, for `n` samples: outputs end at the state.
     fn output_start(&self, program: &Program, id: SlotId, n: usize) -> usize {
         let from = program.outputs().iter().skip_while(|output| **output != id);
         self.outputs - from.map(|&output| n * program.slot(output).len).sum::<usize>()
@@ -201,7 +199,7 @@ impl Workspace {
         SlotMemory { exchange, buffers, buffer_of, sizes: *sizes }
     }
 
-    /// Gives a chunk to the stream.
+    /// Enqueues a chunk.
     pub(super) fn submit(
         &mut self,
         owner: &CudaProgram,
@@ -210,7 +208,7 @@ impl Workspace {
         options: &RunOptions<'_>,
     ) -> Result<()> {
         let (program, n, sizes) = (&owner.program, batch.n_samples, self.sizes);
-        // No refused value, and no saturated input.
+        // No rejected value, and no saturated input.
         self.upload.as_mut_slice()[..sizes.state].fill(0);
         self.upload.as_mut_slice()[..owner.n_quantized].fill(u64::MAX);
         let mut seeds = Vec::with_capacity(owner.layers.len());
@@ -235,7 +233,7 @@ impl Workspace {
         self.give(owner, batch, &seeds, slots, options)
     }
 
-    /// Waits for the chunk and adds its results to those before.
+    /// Waits for the chunk and adds its results to the previous ones.
     pub(super) fn receive(
         &mut self,
         owner: &CudaProgram,
@@ -244,8 +242,8 @@ impl Workspace {
         output: &mut ProgramOutput,
     ) -> Result<()> {
         let expected = std::mem::take(&mut self.expected);
-        // A result may have the bits of a pending word, and is then waited for.
-        if expected == 0 || !self.download.wait_for_changes(0..expected, PENDING, LOOK_TIME) {
+        // A result may equal a pending word; the driver is asked after the time limit then.
+        if expected == 0 || !self.download.wait_for_changes(0..expected, PENDING, SPIN_TIME) {
             self.stream.synchronize()?;
         }
         let counted = &self.state(owner, slots, n)[owner.n_quantized..];
@@ -266,7 +264,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Gives a run to the stream: as recorded, if it was made before.
+    /// Enqueues a run, from its recording if there is one.
     fn give(
         &mut self,
         owner: &CudaProgram,
@@ -301,7 +299,7 @@ impl Workspace {
                 if self.graphs.len() >= MAX_GRAPHS {
                     self.graphs.clear();
                 }
-                // Recording does not pay for a run that is made once.
+                // Recording does not pay off for a single run.
                 self.graphs.insert(key, None);
                 self.give_steps(owner, batch.n_samples, seeds, slots, options)?;
             }
@@ -419,21 +417,21 @@ impl Workspace {
         self.download.receive(wanted, sizes.state, &self.exchange, sizes.outputs, &stream)
     }
 
-    /// Returns the words of the results of a run whose results a kernel writes to the host; `None`
-    /// if they are copied.
+    /// Returns the number of words of the results of a run if a kernel writes them to host memory;
+    /// `None` if they are copied.
     fn reported_words(&self, owner: &CudaProgram, slots: &[SlotId], n: usize) -> Option<usize> {
         let words = wanted_words(&owner.program, slots, n) + self.sizes.state;
         let is_apart = self.sizes.outputs > 0 && slots == owner.program.outputs();
         (is_apart && words <= REPORTED_WORDS).then_some(words)
     }
 
-    /// Returns the state of the run as it came down behind the slots.
+    /// Returns the state of the run, downloaded after the slots.
     fn state(&self, owner: &CudaProgram, slots: &[SlotId], n: usize) -> &[u64] {
         let first = wanted_words(&owner.program, slots, n);
         &self.download.as_slice()[first..first + self.sizes.state]
     }
 
-    /// Returns the error of the first refused value of the chunk that was run.
+    /// Returns the error of the first rejected value of the chunk.
     pub(super) fn refused(
         &self,
         owner: &CudaProgram,
@@ -448,8 +446,8 @@ impl Workspace {
         let state = self.state(owner, slots, batch.n_samples);
         let is_refused = |index: usize| state[index] != u64::MAX;
         quantized.into_iter().find(|(index, _)| is_refused(*index))?;
-        // The plain steps name the value. They need no counts: values are refused before the first
-        // layer that depends on them.
+        // The reference steps report the value. They need no counts: values are rejected before the
+        // first layer that depends on them.
         let refusal = plain::run(&owner.program, batch, &[], |layer, thresholds, _| {
             let spec = &owner.program.layers()[layer].spec;
             Ok(vec![0; thresholds.len() / spec.n_inputs() * spec.n_neurons()])
@@ -469,7 +467,7 @@ struct SlotMemory<'a> {
 }
 
 impl<'a> SlotMemory<'a> {
-    /// Returns the buffer of a slot, and where `n` samples of it begin there.
+    /// Returns the buffer of a slot, and the offset of `n` samples of it.
     fn slot(&self, program: &Program, id: SlotId, n: usize) -> (&'a DeviceBuffer<u64>, usize) {
         if program.inputs().contains(&id) {
             return (self.exchange, self.sizes.input_start(program, id, n));
@@ -492,8 +490,8 @@ fn wanted_words(program: &Program, slots: &[SlotId], n: usize) -> usize {
     n * slots.iter().map(|&id| program.slot(id).len).sum::<usize>()
 }
 
-/// Gives each slot a buffer that no slot in use at the same time has; the buffer of each slot, and
-/// the elements of each buffer.
+/// Assigns each slot a buffer that no slot in use at the same time has. Returns the buffer of each
+/// slot, and the number of elements of each buffer.
 fn share(owner: &CudaProgram) -> (Vec<usize>, Vec<usize>) {
     let program = &owner.program;
     let mut last_uses = program.last_uses();

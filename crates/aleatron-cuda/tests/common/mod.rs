@@ -1,8 +1,8 @@
-//! What the tests share: the card under test.
+//! Shared test utilities: the GPU under test.
 //!
-//! It is the CPU: `tests/driver` is a driver whose cards are emulated, compiled here from the same
-//! kernel sources as the PTX. With `ALEATRON_CUDA_TESTS=card` it is the machine's own card and
-//! driver, which must be there.
+//! The GPU is emulated on the CPU: `tests/driver` is a driver whose devices are emulated, compiled
+//! here from the same kernel sources as the PTX. With `ALEATRON_CUDA_TESTS=card` it is the
+//! machine's own GPU and driver, which must exist.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(unsafe_code, reason = "the emulated driver is a library that is loaded")]
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Whether the tests run on the machine's own card.
+/// Returns whether the tests run on the machine's own GPU.
 pub fn on_card() -> bool {
     std::env::var_os("ALEATRON_CUDA_TESTS").is_some_and(|value| value == "card")
 }
 
-/// Compiles the emulated driver, where its sources are newer than what was compiled before.
+/// Compiles the emulated driver, if its sources are newer than the last build.
 fn compile() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -30,10 +30,10 @@ fn compile() -> PathBuf {
     let newest =
         sources.iter().map(|file| file.metadata().unwrap().modified().unwrap()).max().unwrap();
     let library = folder.join("libcuda.so.1");
-    if library.metadata().is_ok_and(|made| made.modified().unwrap() > newest) {
+    if library.metadata().is_ok_and(|library_file| library_file.modified().unwrap() > newest) {
         return library;
     }
-    // Under a name of its own first: several tests may compile at a time.
+    // Under a temporary name first: several tests may compile at a time.
     let unfinished = folder.join(format!("libcuda.{}.so", std::process::id()));
     let status = Command::new("g++")
         .args(["-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1"])
@@ -50,14 +50,14 @@ fn compile() -> PathBuf {
     library
 }
 
-/// The emulated driver, which is `libcuda.so.1` from now on: a library of this name that is loaded
-/// is found before all others.
+/// The emulated driver, which replaces `libcuda.so.1`: a loaded library of this name is found
+/// before all others.
 static EMULATED: LazyLock<Library> = LazyLock::new(|| {
-    // SAFETY: the library has no initialisers but those of its own constants.
+    // SAFETY: the library has no initializers except those of its own constants.
     unsafe { Library::open(Some(compile()), RTLD_NOW | RTLD_GLOBAL) }.unwrap()
 });
 
-/// Makes sure that the driver under test is the one that is found.
+/// Loads the driver under test.
 pub fn driver() {
     if !on_card() {
         LazyLock::force(&EMULATED);
@@ -75,7 +75,7 @@ pub fn set(name: &str, value: i64) {
     }
 }
 
-/// How often a function of the emulated driver was called.
+/// Returns how often a function of the emulated driver was called.
 pub fn calls(name: &str) -> i64 {
     let name = CString::new(name).unwrap();
     // SAFETY: the function has this type in `driver.cpp`.
@@ -87,21 +87,21 @@ pub fn calls(name: &str) -> i64 {
     }
 }
 
-/// Tests that change settings of the driver run one at a time.
+/// Returns a guard for tests that change settings of the driver, which run one at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     driver();
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A card with buffers of its own.
+/// Opens a GPU with separate buffers.
 pub fn context() -> Arc<CudaContext> {
     driver();
     CudaContext::open(0, &ContextOptions::default())
         .unwrap_or_else(|error| panic!("no card: {error}"))
 }
 
-/// A card of which few bytes may be used.
+/// Opens a GPU with a memory limit.
 pub fn small_context(bytes: u64) -> Arc<CudaContext> {
     driver();
     let options = ContextOptions { memory_limit: Some(bytes) };

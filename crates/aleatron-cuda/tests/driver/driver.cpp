@@ -1,7 +1,9 @@
-// A driver of CUDA whose cards are the CPU: the part of the driver's interface that aleatron-cuda uses, with its own kernels.
+// An emulated CUDA driver whose GPUs are the CPU: the part of the driver's interface that
+// aleatron-cuda uses, with its own kernels.
 //
-// It is strict where a real one may be lenient: work runs no sooner than somebody waits for it, memory ends where its allocation ends
-// and holds no zeros at first, and launches must fit their kernels. `on_cpu_set` makes it another card, or one that fails.
+// It is strict where a real one may be lenient: work runs only when it is waited for, memory ends
+// with its allocation and is not zero initially, and launches must fit their kernels. `on_cpu_set`
+// configures another GPU, or a failure.
 #ifdef WITHOUT_KERNELS
 #include "scheduler.h"
 typedef unsigned char u8;
@@ -92,7 +94,7 @@ struct Module {
 struct Device {
     int references = 0;
     u64 used = 0;
-    // The error that a failed kernel leaves behind, until the context is made anew.
+    // The error of a failed kernel, until the context is created again.
     int broken = SUCCESS;
 };
 
@@ -121,7 +123,8 @@ long long setting(const std::string& name) {
 
 thread_local std::vector<int> current_contexts;
 
-// The error that a call is told to fail with: `fail NAME` is the error, `skip NAME` the calls that succeed before it.
+// The error of a failing call: `fail NAME` is the error, `skip NAME` the number of successful calls
+// before it.
 int planned_failure(const std::string& name) {
     auto& settings = driver().settings;
     const long long error = setting("fail " + name);
@@ -135,7 +138,7 @@ int planned_failure(const std::string& name) {
     return (int)error;
 }
 
-// What every call begins with: counted, failed where that was asked for, and the context must be whole.
+// The prologue of every call: it is counted, fails if requested, and requires a valid context.
 #define BEGIN(NAME)                                               \
     std::lock_guard<std::recursive_mutex> lock(driver().mutex);   \
     ++driver().calls[NAME];                                       \
@@ -180,7 +183,7 @@ void drain_all() {
     drain(driver().default_stream);
 }
 
-// Streams are handles; 0, 1 and 2 name those that a thread has anyway.
+// Streams are handles; 0, 1 and 2 are the default streams.
 Stream& stream_of(void* handle) {
     return (u64)handle < 16 ? driver().default_stream : *(Stream*)handle;
 }
@@ -200,7 +203,7 @@ void enqueue(void* handle, std::function<void()> run) {
     enqueue(handle, std::move(operation));
 }
 
-// The allocation that holds a range, if one does.
+// The allocation that contains a range, if any.
 const Allocation* allocation_of(u64 address, u64 bytes) {
     auto after = driver().allocations.upper_bound(address);
     if (after == driver().allocations.begin()) {
@@ -211,11 +214,11 @@ const Allocation* allocation_of(u64 address, u64 bytes) {
     return address - begin <= size && bytes <= size - (address - begin) ? &before : nullptr;
 }
 
-// What memory holds before anything is written to it.
+// The initial contents of memory.
 const u8 UNWRITTEN_BYTE = 0xA5;
 const u64 UNWRITTEN = 0xA5A5A5A5A5A5A5A5ull;
 
-// Counts the words of a copy to the host that nothing has written, as "unwritten words copied".
+// Counts the words of a copy to the host that were never written, as "unwritten words copied".
 void count_unwritten(const void* from, std::size_t bytes) {
     long long& unwritten = driver().calls["unwritten words copied"];
     for (std::size_t at = 0; at + 8 <= bytes; at += 8) {
@@ -242,7 +245,7 @@ int allocate(u64* address, u64 bytes, bool on_host) {
     if (!memory->allocate(bytes, 256)) {
         return OUT_OF_MEMORY;
     }
-    // What was not written is not zero; of much memory, the beginning will do.
+    // Unwritten memory is not zero; for large allocations, only the beginning.
     std::memset(memory->begin, UNWRITTEN_BYTE, bytes < (64u << 20) ? bytes : 64u << 20);
     *address = (u64)memory->begin;
     if (!on_host) {
@@ -266,7 +269,7 @@ int release(u64 address, bool on_host) {
     return SUCCESS;
 }
 
-// A launch as it runs later, with a copy of its parameters.
+// A deferred launch, with a copy of its parameters.
 struct Launch {
     const on_cpu::Kernel* kernel;
     on_cpu::Dim3 grid, block;
@@ -281,7 +284,7 @@ struct Launch {
     }
 };
 
-// A launch as graphs have it described.
+// A launch in the form of graphs.
 struct StepParams {
     const Function* function;
     u32 grid[3], block[3], shared;
@@ -297,7 +300,7 @@ bool is_possible(const StepParams& step) {
            (int)step.shared <= step.function->max_shared && grid[0] % kernel.cluster == 0;
 }
 
-// Parameters are copied at once, aligned as kernels expect them.
+// Parameters are copied at once, aligned for kernels.
 Operation operation_of(const StepParams& step) {
     const on_cpu::Kernel& kernel = *step.function->kernel;
     std::shared_ptr<void> copy(std::aligned_alloc(64, (kernel.param_bytes + 63) / 64 * 64), std::free);
@@ -307,7 +310,7 @@ Operation operation_of(const StepParams& step) {
     return operation;
 }
 
-// Whether a test wants the next kernel to fail, which it does now.
+// Whether a test makes the next kernel fail, which it then does.
 bool breaks(Device& device) {
     const int error = (int)setting("kernel fails");
     driver().settings["kernel fails"] = 0;
@@ -620,7 +623,7 @@ int cuStreamGetCtx(void* stream, void** context) {
 
 int cuStreamDestroy_v2(void* stream) {
     BEGIN("cuStreamDestroy_v2")
-    // Its events may be waited for: it is emptied and kept.
+    // Its events may be waited for: it is emptied and retained.
     drain(stream_of(stream));
     return SUCCESS;
 }
@@ -706,7 +709,7 @@ int cuGraphAddKernelNode_v2(std::size_t* node, void* graph, const void*, std::si
     if (!is_possible(*step) || n_before != 0) {
         return INVALID_VALUE;
     }
-    // A node is known by its place, counted from one.
+    // A node is identified by its index, counted from one.
     ((Graph*)graph)->operations.push_back(operation_of(*step));
     *node = ((Graph*)graph)->operations.size();
     return SUCCESS;
@@ -753,7 +756,7 @@ int cuGraphDestroy(void* graph) {
 
 int cuPointerGetAttributes(u32 n, int* attributes, void** values, u64 address) {
     BEGIN_IN_CONTEXT("cuPointerGetAttributes")
-    // Of memory that the driver does not know, all is zero.
+    // For memory that the driver does not know, all is zero.
     const Allocation* found = allocation_of(address, 1);
     for (u32 i = 0; i < n; ++i) {
         switch (attributes[i]) {

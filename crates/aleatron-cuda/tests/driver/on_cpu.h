@@ -10,7 +10,7 @@
 using std::floor;
 
 namespace on_cpu {
-// A kernel as launches find it.
+// A kernel for launches.
 struct Kernel {
     unsigned threads, cluster;
     std::size_t param_bytes;
@@ -74,7 +74,7 @@ inline Barrier& barrier_at(Block& block, u32 address) {
     return block.barriers[address & ((1u << RANK_SHIFT) - 1)];
 }
 
-// Does something now, or when the group it belongs to is waited for.
+// Runs a function now, or when its group is waited for.
 inline void now_or_later(std::vector<std::function<void()>>& group, std::function<void()> work) {
     if (random_below(2) != 0) {
         work();
@@ -83,7 +83,7 @@ inline void now_or_later(std::vector<std::function<void()>>& group, std::functio
     }
 }
 
-// Does all groups but the last `pending` ones that were committed.
+// Runs all groups except the last `pending` ones that were committed.
 inline void finish_groups(std::vector<std::vector<std::function<void()>>>& groups, std::size_t pending) {
     // The last group is the open one.
     while (groups.size() > pending + 1) {
@@ -152,7 +152,7 @@ DEVICE int __popcll(u64 word) {
     return __builtin_popcountll(word);
 }
 
-// Fibers take turns at known places alone, so that plain accesses are atomic.
+// Fibers switch only at known points, so that plain accesses are atomic.
 template <typename T>
 static T atomicAdd(T* address, T value) {
     const T old = *address;
@@ -291,7 +291,8 @@ DEVICE void cluster_sync() {
 }
 
 namespace on_cpu {
-// What a tensor map holds here: rows of bytes, and the box that is copied, swizzled in groups of eight rows of 128 bytes.
+// The contents of a tensor map: rows of bytes, and the box that is copied, swizzled in groups of
+// eight rows of 128 bytes.
 struct Matrix {
     const u8* begin;
     u64 row_bytes, rows, pitch;

@@ -1,7 +1,9 @@
-// Threads of CUDA on one thread of the CPU: each is a fiber, and the blocks of a cluster run side by side.
+// CUDA threads on one thread of the CPU: each is a fiber, and the blocks of a cluster run
+// concurrently.
 //
-// A fiber runs until it must wait for others. Which one runs next is drawn at random, and so is when copies and multiplications that
-// run on by themselves take place: as early or as late as they may. A barrier that is missing thus shows as a wrong result.
+// A fiber runs until it must wait for others. The next fiber is selected at random, and so is the
+// time of asynchronous copies and multiplications: as early or as late as allowed. A missing
+// barrier thus causes a wrong result.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +38,7 @@ inline unsigned random_below(unsigned end) {
     return (unsigned)((s >> 32) * end >> 32);
 }
 
-// Memory whose last byte is the last that can be touched; what runs past it is killed.
+// Memory that ends at a protected page; an access beyond it is killed.
 struct GuardedMemory {
     unsigned char* begin = nullptr;
     std::size_t bytes = 0;
@@ -84,7 +86,7 @@ struct Barrier {
     }
 };
 
-// What the lanes of a warp do together.
+// The collective operations of the lanes of a warp.
 struct Warp {
     unsigned arrived = 0, generation = 0;
     unsigned long long slot[WARP] = {};
@@ -108,14 +110,14 @@ struct Fiber {
     Block* block = nullptr;
     bool done = true;
     std::function<bool()> ready;
-    // Copies and multiplications under way, by group; the last group is open.
+    // Copies and multiplications in flight, by group; the last group is open.
     std::vector<std::vector<std::function<void()>>> copies, products;
 };
 
 struct Cluster {
     std::vector<std::unique_ptr<Block>> blocks;
     unsigned arrived = 0, generation = 0;
-    // What the copy engine has to do.
+    // The pending work of the copy engine.
     std::vector<std::function<void()>> copies;
 };
 
@@ -147,7 +149,7 @@ inline Block& block() {
     std::abort();
 }
 
-// Lets others run until `ready`.
+// Runs other fibers until `ready`.
 template <typename F>
 void wait_until(F ready) {
     if (ready()) {
@@ -158,7 +160,7 @@ void wait_until(F ready) {
     swapcontext(&fiber.context, &machine().scheduler);
 }
 
-// Waits for all `n` participants of something that counts its arrivals.
+// Waits for all `n` participants of an object that counts its arrivals.
 inline void meet(unsigned& arrived, unsigned& generation, unsigned n) {
     const unsigned mine = generation;
     if (++arrived == n) {
@@ -177,13 +179,13 @@ inline unsigned lane() {
     return current().thread.x % WARP;
 }
 
-// The threads of the warp this thread is in; the last one of a block may be smaller.
+// The threads of this thread's warp; the last one of a block may be smaller.
 inline unsigned warp_size() {
     const unsigned first = current().thread.x / WARP * WARP;
     return machine().block.x - first < WARP ? machine().block.x - first : WARP;
 }
 
-// Every lane hands in a value; `read` sees those of all.
+// Every lane passes a value; `read` sees those of all.
 template <typename F>
 auto exchange(unsigned long long value, void* pointer, F read) {
     Warp& w = warp();
@@ -228,7 +230,7 @@ inline void run_cluster(Cluster& cluster, unsigned threads) {
     }
     while (!running.empty()) {
         bool moved = false;
-        // From a random one on, in either direction.
+        // Starting at a random one, in either direction.
         const std::size_t first = random_below((unsigned)running.size()), size = running.size();
         const bool forward = random_below(2) != 0;
         for (std::size_t k = 0; k < size; ++k) {
@@ -241,7 +243,7 @@ inline void run_cluster(Cluster& cluster, unsigned threads) {
             swapcontext(&m.scheduler, &fiber.context);
             moved = true;
         }
-        // The copy engine does something now and then, and all it can when nobody else moves.
+        // The copy engine runs now and then, and as far as it can when no fiber can run.
         while (!cluster.copies.empty() && (!moved || random_below(2) != 0)) {
             const std::size_t i = random_below((unsigned)cluster.copies.size());
             const std::function<void()> copy = cluster.copies[i];

@@ -1,4 +1,4 @@
-//! Buffers that the host maps.
+//! Buffers mapped by the host.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,11 +15,11 @@ use crate::size::host_size;
 use crate::wait::{Signal, Submission};
 
 /// The mapping was requested. The initial status is 0.
-pub(super) const ASKED: u8 = 1;
+pub(super) const REQUESTED: u8 = 1;
 /// The buffer is mapped.
 pub(super) const MAPPED: u8 = 2;
 /// The mapping failed.
-pub(super) const REFUSED: u8 = 3;
+pub(super) const FAILED: u8 = 3;
 
 /// Requests a mapping, which completes when the device has finished with the buffer.
 pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
@@ -27,26 +27,25 @@ pub(super) fn begin_map(raw: &RawBuffer, signal: &Arc<Signal>) {
         Memory::Readback => wgpu::MapMode::Read,
         Memory::Upload | Memory::Device => wgpu::MapMode::Write,
     };
-    signal.set(ASKED);
+    signal.set(REQUESTED);
     let told = Arc::clone(signal);
     raw.buffer()
-        .map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { REFUSED }));
+        .map_async(mode, .., move |mapped| told.set(if mapped.is_ok() { MAPPED } else { FAILED }));
 }
 
-/// Ends a mapping, or cancels its request.
+/// Unmaps a buffer, or cancels its request.
 pub(super) fn end_map(raw: &RawBuffer, signal: &Signal) {
-    if matches!(signal.get(), ASKED | MAPPED) {
-        // wgpu reports an error where the mapping has failed meanwhile; there is nothing to do
-        // then.
+    if matches!(signal.get(), REQUESTED | MAPPED) {
+        // wgpu reports an error if the mapping has failed meanwhile, which needs no handling.
         let scope = raw.context.device.push_error_scope(wgpu::ErrorFilter::Validation);
         raw.buffer().unmap();
         drop(scope);
     }
 }
 
-/// Whether the request was answered.
+/// Returns whether the request was answered.
 pub(super) fn is_settled(signal: &Signal) -> bool {
-    matches!(signal.get(), MAPPED | REFUSED)
+    matches!(signal.get(), MAPPED | FAILED)
 }
 
 /// Waits for a mapping that was requested.
@@ -63,7 +62,7 @@ pub(super) fn wait_mapped(
     Err(Error::Map { reason: "the device refused".to_owned() })
 }
 
-/// Gives access to bytes of a mapped buffer.
+/// Calls a function with the bytes of a mapped buffer.
 pub(super) fn with_mapped<R>(
     raw: &RawBuffer,
     start: u64,
@@ -83,16 +82,16 @@ fn map_error(error: wgpu::MapRangeError) -> Error {
 /// A buffer that the host can map. The host has access while it is mapped, the device while it is
 /// not; a new buffer is not mapped.
 ///
-/// One made by [`Self::upload`] is written by the host and read by copies, one made by
-/// [`Self::readback`] is written by copies and read by the host. Kernels can bind both where the
+/// A buffer from [`Self::upload`] is written by the host and read by copies, a buffer from
+/// [`Self::readback`] is written by copies and read by the host. Kernels can bind both if the
 /// device has [`mapped_buffers`](crate::Capabilities::mapped_buffers).
 pub struct HostBuffer<T: Pod> {
     raw: Arc<RawBuffer>,
     len: usize,
-    /// The status of the mapping; `None` where none was requested. Each request has its own: the
-    /// callback of a cancelled one may still run.
+    /// The status of the mapping; `None` if none was requested. Each request has a separate status:
+    /// the callback of a cancelled one may still run.
     mapping: Option<Arc<Signal>>,
-    /// The submission after which the device is done with it, where known.
+    /// The submission after which the device is done with the buffer, if known.
     submission: Option<wgpu::SubmissionIndex>,
     element: PhantomData<T>,
 }
@@ -104,18 +103,18 @@ impl<T: Pod> fmt::Debug for HostBuffer<T> {
 }
 
 impl<T: Pod> HostBuffer<T> {
-    /// A buffer of `len` elements for the host to write.
+    /// Creates a buffer of `len` elements for the host to write.
     ///
     /// # Errors
-    /// As [`GpuContext::buffer`].
+    /// As for [`GpuContext::buffer`].
     pub fn upload(context: &Arc<GpuContext>, len: usize) -> Result<Self> {
         Self::new(context, len, Memory::Upload)
     }
 
-    /// A buffer of `len` elements for the host to read.
+    /// Creates a buffer of `len` elements for the host to read.
     ///
     /// # Errors
-    /// As [`GpuContext::buffer`].
+    /// As for [`GpuContext::buffer`].
     pub fn readback(context: &Arc<GpuContext>, len: usize) -> Result<Self> {
         Self::new(context, len, Memory::Readback)
     }
@@ -126,34 +125,35 @@ impl<T: Pod> HostBuffer<T> {
         Ok(Self { raw, len, mapping: None, submission: None, element: PhantomData })
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of it, for the device. Commands that use it must be submitted while it is not mapped.
+    /// Returns a view of the whole buffer for the device. Commands that use it must be submitted
+    /// while it is not mapped.
     #[must_use]
     pub fn view(&self) -> BufferView<'_> {
         BufferView::whole(&self.raw, self.len, size_of::<T>())
     }
 
-    /// `len` elements from `start`, for the device.
+    /// Returns a view of `len` elements from `start` for the device.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end.
+    /// Returns [`Error::OutOfBounds`] past the end.
     pub fn view_of(&self, start: usize, len: usize) -> Result<BufferView<'_>> {
         self.view().part(start, len)
     }
 
-    /// Requests the mapping, which completes after `submission`. Does nothing where one was
-    /// requested before.
+    /// Requests the mapping, which completes after `submission`. Does nothing if one was requested
+    /// before.
     pub fn map_after(&mut self, submission: &Submission) {
         self.submission = Some(submission.index.clone());
         self.begin_map();
@@ -167,20 +167,20 @@ impl<T: Pod> HostBuffer<T> {
         }
     }
 
-    /// Whether the buffer is mapped. Does not poll the device.
+    /// Returns whether the buffer is mapped. Does not poll the device.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.mapping.as_ref().is_some_and(|signal| signal.get() == MAPPED)
     }
 
-    /// Requests the mapping where that was not done before, and waits for it.
+    /// Requests the mapping unless it was requested before, and waits for it.
     ///
     /// # Errors
-    /// [`Error::Map`] where the device refuses, or what it has reported.
+    /// Returns [`Error::Map`] if the device refuses, and errors of the device.
     pub fn map(&mut self) -> Result<()> {
         self.begin_map();
-        let place = "buffer::HostBuffer::map, mapping that was just begun";
-        let signal = self.mapping.as_ref().ok_or(Error::Internal { place })?;
+        let location = "buffer::HostBuffer::map, mapping that was just begun";
+        let signal = self.mapping.as_ref().ok_or(Error::Internal { place: location })?;
         let mapped = wait_mapped(&self.raw.context, self.submission.as_ref(), signal);
         if mapped.is_err() {
             self.unmap();
@@ -188,7 +188,7 @@ impl<T: Pod> HostBuffer<T> {
         mapped
     }
 
-    /// Ends the mapping, or cancels its request.
+    /// Unmaps the buffer, or cancels the request.
     pub fn unmap(&mut self) {
         if let Some(signal) = self.mapping.take() {
             end_map(&self.raw, &signal);
@@ -198,7 +198,7 @@ impl<T: Pod> HostBuffer<T> {
     /// Writes the elements from `start` on; the buffer must be mapped.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped.
+    /// Returns [`Error::OutOfBounds`] past the end, [`Error::Map`] if the buffer is not mapped.
     pub fn write(&mut self, start: usize, data: &[T]) -> Result<()> {
         let view = self.view_of(start, data.len())?;
         if data.is_empty() {
@@ -213,27 +213,27 @@ impl<T: Pod> HostBuffer<T> {
         Ok(())
     }
 
-    /// The first `len` elements; the buffer must be mapped, and stays so.
+    /// Returns the first `len` elements; the buffer must be mapped, and stays mapped.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped,
-    /// [`Error::HostMemory`] where they do not fit.
+    /// Returns [`Error::OutOfBounds`] past the end, [`Error::Map`] if the buffer is not mapped,
+    /// [`Error::HostMemory`] if they do not fit.
     pub fn read(&self, len: usize) -> Result<Vec<T>> {
         let mut data = host_vec(len.min(self.len))?;
         self.with(len, |seen| data.copy_from_slice(seen))?;
         Ok(data)
     }
 
-    /// Gives access to the first `len` elements; the buffer must be mapped, and stays so.
+    /// Calls a function with the first `len` elements; the buffer must be mapped, and stays mapped.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, [`Error::Map`] where it is not mapped.
+    /// Returns [`Error::OutOfBounds`] past the end, [`Error::Map`] if the buffer is not mapped.
     pub fn with<R>(&self, len: usize, see: impl FnOnce(&[T]) -> R) -> Result<R> {
         let view = self.view_of(0, len)?;
         if len == 0 {
             return Ok(see(&[]));
         }
-        // Mapped memory is aligned to 8 bytes at least, but elements could want more.
+        // Mapped memory is aligned to 8 bytes at least, but elements may need more.
         with_mapped(&self.raw, 0, view.bytes, |bytes| match bytemuck::try_cast_slice(bytes) {
             Ok(elements) => Ok(see(elements)),
             Err(_) => {

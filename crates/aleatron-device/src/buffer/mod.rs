@@ -1,13 +1,13 @@
-//! Typed buffers, and views of parts of them.
+//! Typed buffers and views of them.
 //!
-//! A [`GpuBuffer`] holds elements of any size, 8-bit and 16-bit ones included; a [`BufferView`] is
-//! a range of one, for kernels and copies. A [`HostBuffer`] can be mapped by the host, a
+//! A [`GpuBuffer`] holds elements of any size, including 8-bit and 16-bit ones; a [`BufferView`] is
+//! a range of a buffer, for kernels and copies. A [`HostBuffer`] can be mapped by the host, a
 //! [`PendingRead`] is a read in flight. Memory comes from a pool (`pool.rs`) and is not cleared:
-//! kernels must write what they read.
+//! kernels must write the memory that they read.
 //!
 //! The copy commands of devices need 32-bit words at 32-bit offsets. Ranges of smaller elements may
-//! begin and end anywhere: where one shares a word with its neighbours, a kernel merges it into
-//! that word (`transfer.rs`).
+//! begin and end anywhere: if one shares a word with its neighbours, a kernel merges it into that
+//! word (`transfer.rs`).
 
 mod host;
 mod pool;
@@ -34,21 +34,21 @@ pub(crate) use transfer::TransferKernel;
 pub use view::BufferView;
 
 impl GpuContext {
-    /// A buffer of `len` elements with unspecified contents.
+    /// Allocates a buffer of `len` elements with unspecified contents.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] past the device's largest buffer, [`Error::OutOfMemory`] where there is
-    /// no room.
+    /// Returns [`Error::TooLarge`] above the device's largest buffer, [`Error::OutOfMemory`] if
+    /// device memory is exhausted.
     pub fn buffer<T: Pod>(self: &Arc<Self>, len: usize) -> Result<GpuBuffer<T>> {
         const { assert!(size_of::<T>() > 0, "elements take memory") };
         let raw = self.allocate(len as u128 * size_of::<T>() as u128, Memory::Device)?;
         Ok(GpuBuffer { raw, len, element: PhantomData })
     }
 
-    /// A buffer holding `data`.
+    /// Allocates a buffer that holds `data`.
     ///
     /// # Errors
-    /// As [`Self::buffer`] and [`GpuBuffer::write`].
+    /// As for [`Self::buffer`] and [`GpuBuffer::write`].
     pub fn upload<T: Pod>(self: &Arc<Self>, data: &[T]) -> Result<GpuBuffer<T>> {
         let buffer = self.buffer(data.len())?;
         buffer.write(0, data)?;
@@ -83,23 +83,24 @@ impl<T: Pod> fmt::Debug for GpuBuffer<T> {
     }
 }
 
-/// Bytes written to the device at a time: each is staged in host memory until the device has it.
+/// Bytes written to the device at a time: each chunk is staged in host memory until the device has
+/// it.
 const WRITE_BYTES: usize = 64 << 20;
 
 impl<T: Pod> GpuBuffer<T> {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The device it lives on.
+    /// Returns the device of the buffer.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.raw.context
@@ -109,25 +110,25 @@ impl<T: Pod> GpuBuffer<T> {
         &self.raw
     }
 
-    /// All of it.
+    /// Returns a view of the whole buffer.
     #[must_use]
     pub fn view(&self) -> BufferView<'_> {
         BufferView::whole(&self.raw, self.len, size_of::<T>())
     }
 
-    /// `len` elements from `start`.
+    /// Returns a view of `len` elements from `start`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end.
+    /// Returns [`Error::OutOfBounds`] past the end.
     pub fn view_of(&self, start: usize, len: usize) -> Result<BufferView<'_>> {
         self.view().part(start, len)
     }
 
     /// Copies `data` to the elements from `start` on. All commands that are submitted later see the
-    /// data, also those that were recorded before this call.
+    /// data, including commands that were recorded before this call.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, or what the device reports.
+    /// Returns [`Error::OutOfBounds`] past the end, and errors of the device.
     pub fn write(&self, start: usize, data: &[T]) -> Result<()> {
         let view = self.view_of(start, data.len())?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
@@ -146,7 +147,7 @@ impl<T: Pod> GpuBuffer<T> {
         }
         self.write_words(view.offset, &bytes[..whole])?;
         if whole < bytes.len() {
-            // What follows the last element is padding.
+            // Bytes after the last element are padding.
             let mut last = [0; 4];
             last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
             self.write_words(view.offset + whole as u64, &last)?;
@@ -169,18 +170,18 @@ impl<T: Pod> GpuBuffer<T> {
         Ok(())
     }
 
-    /// The elements, copied to the host.
+    /// Copies the elements to the host.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns errors of the device.
     pub fn read(&self) -> Result<Vec<T>> {
         self.start_read(0, self.len)?.wait()
     }
 
-    /// `len` elements from `start`, copied to the host.
+    /// Copies `len` elements from `start` to the host.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, or what the device reports.
+    /// Returns [`Error::OutOfBounds`] past the end, and errors of the device.
     pub fn read_of(&self, start: usize, len: usize) -> Result<Vec<T>> {
         self.start_read(start, len)?.wait()
     }
@@ -188,7 +189,7 @@ impl<T: Pod> GpuBuffer<T> {
     /// Starts to read `len` elements from `start`, without waiting for them.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end, or what the device reports.
+    /// Returns [`Error::OutOfBounds`] past the end, and errors of the device.
     pub fn start_read(&self, start: usize, len: usize) -> Result<PendingRead<T>> {
         let mut recorder = self.context().recorder(None)?;
         let read = recorder.read(self.view_of(start, len)?)?;
@@ -197,7 +198,7 @@ impl<T: Pod> GpuBuffer<T> {
     }
 }
 
-/// A vector of `len` zeros, or an error where the host has no memory for it.
+/// Returns a vector of `len` zeros, or an error if the host has no memory for it.
 pub(crate) fn host_vec<T: Pod>(len: usize) -> Result<Vec<T>> {
     let mut data = Vec::new();
     data.try_reserve_exact(len)

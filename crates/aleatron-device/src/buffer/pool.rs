@@ -1,8 +1,8 @@
 //! The buffer pool.
 //!
-//! Buffers come in size classes and return to the pool when dropped, so that a program which does
-//! the same thing twice allocates once. Past the limit of the pool the least recently returned ones
-//! are freed. wgpu releases freed memory only when the device is polled, so freeing polls it.
+//! Buffers come in size classes and return to the pool when dropped, so that a program that repeats
+//! itself allocates once. Above the limit of the pool the least recently returned ones are freed.
+//! wgpu releases freed memory only when the device is polled, so freeing polls it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::context::{GpuContext, lock};
 use crate::error::{Error, Limit, Result};
-use crate::wait::Watch;
+use crate::wait::PollRequest;
 
-/// Who can reach a buffer's memory.
+/// The access to a buffer's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Memory {
-    /// Kernels and copies: the fastest for them.
+    /// By kernels and copies: the fastest for them.
     Device,
-    /// Written by the host, read by copies, and by kernels where the device has
+    /// Written by the host, read by copies, and by kernels if the device has
     /// [`mapped_buffers`](crate::Capabilities::mapped_buffers).
     Upload,
     /// Written by copies (and kernels, likewise), read by the host.
@@ -36,8 +36,8 @@ impl Memory {
     }
 }
 
-/// Sizes are rounded up to an eighth of their power of two, and whole 16-byte vectors: few classes,
-/// at most an eighth wasted, and room after odd numbers of bytes.
+/// Rounds sizes up to an eighth of their power of two, and whole 16-byte vectors: few classes, at
+/// most an eighth wasted, and room after odd numbers of bytes.
 fn class_of(bytes: u64) -> u64 {
     let bytes = bytes.max(256);
     let step = (1u64 << (63 - bytes.leading_zeros())) / 8;
@@ -60,7 +60,7 @@ pub(crate) struct Allocation {
 pub(crate) struct RawBuffer {
     pub(crate) allocation: Allocation,
     pub(crate) context: Arc<GpuContext>,
-    /// Whether handles of the memory are outside this crate, so that it must not be used for
+    /// Whether handles of the memory exist outside this crate, so that it must not be used for
     /// another buffer.
     is_shared: AtomicBool,
 }
@@ -74,7 +74,7 @@ impl RawBuffer {
         &self.allocation.buffer
     }
 
-    /// The buffer, whose memory does not return to the pool from now on.
+    /// Returns the buffer, whose memory does not return to the pool from now on.
     #[cfg(feature = "raw")]
     pub(crate) fn share(&self) -> &wgpu::Buffer {
         self.is_shared.store(true, Ordering::Relaxed);
@@ -122,8 +122,8 @@ impl BufferPool {
         Some(allocation)
     }
 
-    /// Keeps an allocation. Returns those evicted for it, the least recently returned first.
-    fn keep(&mut self, allocation: Allocation) -> Vec<Allocation> {
+    /// Retains an allocation. Returns the evicted ones, the least recently returned first.
+    fn retain_allocation(&mut self, allocation: Allocation) -> Vec<Allocation> {
         let (memory, size) = (allocation.memory, allocation.buffer.size());
         if size > self.limit {
             return vec![allocation];
@@ -154,16 +154,16 @@ impl BufferPool {
     }
 }
 
-/// Freed bytes from which on the device is polled: a poll costs about as much as freeing a small
-/// buffer.
+/// Number of freed bytes from which the device is polled: a poll costs about as much as freeing a
+/// small buffer.
 const POLL_BYTES: u64 = 1 << 20;
 
-/// Freed bytes that submitted commands may still hold; past this limit, freeing waits for the
-/// commands.
+/// Number of freed bytes that submitted commands may still hold; above this limit, freeing waits
+/// for the commands.
 const HELD_BYTES: u64 = 256 << 20;
 
 impl GpuContext {
-    /// Memory for `bytes`.
+    /// Allocates memory for `bytes`.
     pub(crate) fn allocate(
         self: &Arc<Self>,
         bytes: u128,
@@ -198,8 +198,11 @@ impl GpuContext {
     }
 
     fn give_back(&self, allocation: Allocation) {
-        let freed =
-            if self.is_lost() { vec![allocation] } else { lock(&self.pool).keep(allocation) };
+        let freed = if self.is_lost() {
+            vec![allocation]
+        } else {
+            lock(&self.pool).retain_allocation(allocation)
+        };
         self.free(freed);
     }
 
@@ -210,14 +213,14 @@ impl GpuContext {
         let bytes: u64 = freed.iter().map(|allocation| allocation.buffer.size()).sum();
         // Bind groups keep their buffers alive.
         let mut bind_groups = lock(&self.bind_groups);
-        freed.iter().for_each(|allocation| bind_groups.forget(allocation.id));
+        freed.iter().for_each(|allocation| bind_groups.evict_buffer(allocation.id));
         drop(bind_groups);
-        // Not `destroy`: it takes a lock that a thread which waits for the device holds.
+        // Not `destroy`: it takes a lock that is held by threads waiting for the device.
         drop(freed);
         self.release(bytes);
     }
 
-    /// Makes wgpu release freed memory, which it keeps until pending writes and submitted commands
+    /// Makes wgpu release freed memory, which it holds until pending writes and submitted commands
     /// that use it are done and the device is polled.
     fn release(&self, bytes: u64) {
         let unreleased = self.unreleased.fetch_add(bytes, Ordering::AcqRel) + bytes;
@@ -227,7 +230,7 @@ impl GpuContext {
         self.flush();
         // A lost device is reported by the next operation.
         let busy = matches!(self.poll_as(wgpu::PollType::Poll), Ok(false));
-        if busy && unreleased <= HELD_BYTES && self.watch(Watch::Everything) {
+        if busy && unreleased <= HELD_BYTES && self.request_poll(PollRequest::Everything) {
             return;
         }
         if busy {
@@ -244,7 +247,7 @@ impl GpuContext {
         let _ = self.poll_as(wgpu::PollType::wait_indefinitely());
     }
 
-    /// The bytes the pool keeps for reuse.
+    /// Returns the number of bytes that the pool retains for reuse.
     #[must_use]
     pub fn pooled_bytes(&self) -> u64 {
         lock(&self.pool).bytes

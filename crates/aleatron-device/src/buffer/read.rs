@@ -1,4 +1,4 @@
-//! Reads that do not block.
+//! Asynchronous reads.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use super::host::{begin_map, end_map, is_settled, wait_mapped, with_mapped};
 use super::host_vec;
 use super::pool::RawBuffer;
 use crate::error::{Error, Result};
-use crate::wait::{Signal, Watch};
+use crate::wait::{PollRequest, Signal};
 
 /// The commands of a read were dropped instead of submitted.
 const DROPPED: u8 = 4;
@@ -50,13 +50,13 @@ impl Drop for ReadSlot {
     }
 }
 
-/// A read that may still be in flight; made by
+/// A read that may still be in flight; created by
 /// [`GpuBuffer::start_read`](crate::GpuBuffer::start_read),
 /// [`Recorder::read`](crate::Recorder::read) or
 /// [`GpuCommandBatch::read`](crate::GpuCommandBatch::read).
 ///
-/// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives what
-/// [`Self::wait`] does.
+/// It can be waited for, polled, or awaited (see [`wait`](crate::wait)); awaiting gives the result
+/// of [`Self::wait`].
 ///
 /// ```no_run
 /// # use aleatron_device::{AdapterChoice, GpuContext};
@@ -71,10 +71,10 @@ impl Drop for ReadSlot {
 pub struct PendingRead<T: Pod> {
     /// `None` for no elements.
     slot: Option<Arc<ReadSlot>>,
-    /// The byte of the staging buffer the first element begins at.
+    /// The byte offset of the first element in the staging buffer.
     skip: u64,
     len: usize,
-    watched: bool,
+    poll_requested: bool,
     element: PhantomData<fn() -> T>,
 }
 
@@ -86,22 +86,23 @@ impl<T: Pod> fmt::Debug for PendingRead<T> {
 
 impl<T: Pod> PendingRead<T> {
     pub(crate) fn new(slot: Option<Arc<ReadSlot>>, skip: u64, len: usize) -> Self {
-        Self { slot, skip, len, watched: false, element: PhantomData }
+        Self { slot, skip, len, poll_requested: false, element: PhantomData }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether [`Self::wait`] would return at once, with elements or an error. Polls the device.
+    /// Returns whether [`Self::wait`] would return immediately, with elements or an error. Polls
+    /// the device.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let Some(slot) = &self.slot else { return true };
@@ -109,7 +110,7 @@ impl<T: Pod> PendingRead<T> {
             return slot.signal.get() == DROPPED;
         }
         let context = &slot.staging.context;
-        // An error is for `wait` to report.
+        // Errors are reported by `wait`.
         is_settled(&slot.signal)
             || context.poll_as(wgpu::PollType::Poll).is_err()
             || is_settled(&slot.signal)
@@ -119,7 +120,8 @@ impl<T: Pod> PendingRead<T> {
     /// Waits for the elements.
     ///
     /// # Errors
-    /// [`Error::NotSubmitted`] where its commands were not submitted, or what the device reports.
+    /// Returns [`Error::NotSubmitted`] if its commands were not submitted, and errors of the
+    /// device.
     pub fn wait(self) -> Result<Vec<T>> {
         self.take()
     }
@@ -156,10 +158,10 @@ impl<T: Pod> Future for PendingRead<T> {
         if is_settled(&slot.signal) || slot.signal.has_failed() || context.is_lost() {
             return Poll::Ready(self.take());
         }
-        if !self.watched {
-            self.watched =
-                context.watch(Watch::Mapping(submission.clone(), Arc::clone(&slot.signal)));
-            if !self.watched {
+        if !self.poll_requested {
+            self.poll_requested = context
+                .request_poll(PollRequest::Mapping(submission.clone(), Arc::clone(&slot.signal)));
+            if !self.poll_requested {
                 // No helper thread: block instead of hanging.
                 return Poll::Ready(self.take());
             }

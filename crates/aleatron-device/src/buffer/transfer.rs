@@ -1,6 +1,6 @@
 //! Copies, clears and reads of ranges at any byte offset.
 //!
-//! The copy commands of devices need whole 32-bit words. Where a range shares a word with its
+//! The copy commands of devices need whole 32-bit words. If a range shares a word with its
 //! neighbours, `copy_bytes.wgsl` copies it instead and merges it into that word: on the device, in
 //! order with all other commands, without a round trip to the host.
 
@@ -41,7 +41,7 @@ impl Kernel for TransferKernel {
     }
 }
 
-/// Parameters of `copy_bytes.wgsl`, where each is explained.
+/// Parameters of `copy_bytes.wgsl`, which documents each.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 struct Params {
@@ -50,19 +50,19 @@ struct Params {
     n_bytes: u32,
 }
 
-/// Bytes of one dispatch: with what alignment adds, still counted by 32 bits.
+/// Bytes of one dispatch: including alignment, they fit 32 bits.
 const DISPATCH_BYTES: u64 = 1 << 28;
 
 /// Threads of a workgroup of `copy_bytes.wgsl`.
 const THREADS: u64 = 64;
 
 impl Recorder<'_> {
-    /// Copies `from` to the beginning of `to`, whatever the offsets are; they may overlap.
+    /// Copies `from` to the beginning of `to`, at any offsets; they may overlap.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] where it does not fit, [`Error::Foreign`] for a buffer of another
-    /// device, [`Error::Unaligned`] where `to` is a part of a [`HostBuffer`](crate::HostBuffer)
-    /// that is not whole words.
+    /// Returns [`Error::OutOfBounds`] if it does not fit, [`Error::Foreign`] for a buffer of
+    /// another device, [`Error::Unaligned`] if `to` is a part of a
+    /// [`HostBuffer`](crate::HostBuffer) that is not whole words.
     pub fn copy(&mut self, from: BufferView<'_>, to: BufferView<'_>) -> Result<()> {
         from.check_owner(self.context().id())?;
         to.check_owner(self.context().id())?;
@@ -85,10 +85,10 @@ impl Recorder<'_> {
         self.copy_between(from, to)
     }
 
-    /// As [`Self::copy`], for two buffers that are not one.
+    /// Copies like [`Self::copy`], between two different buffers.
     fn copy_between(&mut self, from: BufferView<'_>, to: BufferView<'_>) -> Result<()> {
         let aligned = from.offset.is_multiple_of(4) && to.offset.is_multiple_of(4);
-        // What follows the last element is padding, so the last word can be copied as a whole.
+        // Bytes after the last element are padding, so the last word can be copied as a whole.
         if aligned && (to.is_whole_words() || to.offset + to.bytes == to.end) {
             let bytes = from.bytes.next_multiple_of(4);
             self.copy_words(from.raw, from.offset, to.raw, to.offset, bytes);
@@ -105,7 +105,7 @@ impl Recorder<'_> {
         self.merge(Some(from), to)
     }
 
-    /// A copy of the whole words around a view, which then begins at byte `offset % 4`.
+    /// Copies the whole words around a view, which then begins at byte `offset % 4`.
     fn stage(&mut self, view: BufferView<'_>) -> Result<Arc<RawBuffer>> {
         let (first, bytes) = words_around(view);
         let staged = self.context().allocate(bytes.into(), Memory::Device)?;
@@ -116,7 +116,7 @@ impl Recorder<'_> {
     /// Sets every byte to zero, on the device.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a buffer of another device.
+    /// Returns [`Error::Foreign`] for a buffer of another device.
     pub fn clear(&mut self, view: BufferView<'_>) -> Result<()> {
         view.check_owner(self.context().id())?;
         if view.bytes == 0 {
@@ -171,8 +171,8 @@ impl Recorder<'_> {
     /// the recording is submitted.
     ///
     /// # Errors
-    /// [`Error::ElementSize`] where the view does not hold whole `T`s, [`Error::Foreign`] for a
-    /// buffer of another device, or what the device reports.
+    /// Returns [`Error::ElementSize`] unless the view holds whole `T`s, [`Error::Foreign`] for a
+    /// buffer of another device, and errors of the device.
     pub fn read<T: Pod>(&mut self, view: BufferView<'_>) -> Result<PendingRead<T>> {
         const { assert!(size_of::<T>() > 0, "elements take memory") };
         view.check_owner(self.context().id())?;
@@ -193,8 +193,8 @@ impl Recorder<'_> {
     }
 }
 
-/// The offset and the bytes of the whole words a view touches. Memory is allocated in whole words,
-/// so they exist.
+/// Returns the offset and the size of the whole words that a view overlaps. Memory is allocated in
+/// whole words, so they exist.
 fn words_around(view: BufferView<'_>) -> (u64, u64) {
     let first = view.offset / 4 * 4;
     (first, (view.offset + view.bytes).next_multiple_of(4) - first)

@@ -8,59 +8,59 @@ use crate::size::host_size;
 
 /// A range of the elements of a buffer, for kernels and copies.
 ///
-/// A binding consists of 32-bit words. Where a view of smaller elements ends inside a word, its
+/// A binding consists of 32-bit words. If a view of smaller elements ends inside a word, its
 /// binding includes the rest of that word, and `arrayLength` counts it.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferView<'a> {
     pub(crate) raw: &'a Arc<RawBuffer>,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The byte at which the elements of the whole buffer end; what follows is padding.
+    /// The byte offset of the end of the whole buffer's elements; padding follows.
     pub(crate) end: u64,
     pub(super) element: u64,
 }
 
 impl<'a> BufferView<'a> {
-    /// The first `len` elements of `element` bytes: all there are.
+    /// Creates a view of a whole buffer of `len` elements of `element` bytes.
     pub(crate) fn whole(raw: &'a Arc<RawBuffer>, len: usize, element: usize) -> Self {
         let (bytes, element) = (len as u64 * element as u64, element as u64);
         Self { raw, offset: 0, bytes, end: bytes, element }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         host_size(self.bytes / self.element)
     }
 
-    /// Whether there are none.
+    /// Returns whether the view is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The byte of the buffer it begins at.
+    /// Returns the byte offset in the buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The [id](crate::GpuContext::id) of the context its buffer lives in.
+    /// Returns the [id](crate::GpuContext::id) of the buffer's context.
     #[must_use]
     pub fn context_id(&self) -> u64 {
         self.raw.context.id()
     }
 
-    /// `len` of its elements from `start`.
+    /// Returns a view of `len` of its elements from `start`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] past the end.
+    /// Returns [`Error::OutOfBounds`] past the end.
     pub fn part(&self, start: usize, len: usize) -> Result<Self> {
         match start.checked_add(len) {
             Some(end) if end <= self.len() => Ok(Self {
@@ -74,8 +74,8 @@ impl<'a> BufferView<'a> {
         }
     }
 
-    /// The view extended at its front to the nearest multiple of `alignment` bytes where an element
-    /// begins, and the index of its old first element in it. With
+    /// Extends the view at its front to the nearest multiple of `alignment` bytes at which an
+    /// element begins, and returns the index of its old first element in it. With
     /// [`GpuContext::binding_alignment`](crate::GpuContext::binding_alignment) the result can be
     /// bound to a kernel that takes this index as a parameter.
     ///
@@ -96,7 +96,7 @@ impl<'a> BufferView<'a> {
         (view, host_size(before / self.element))
     }
 
-    /// Checks that it is of the context `user`.
+    /// Checks that the view is of the context `user`.
     pub(crate) fn check_owner(&self, user: u64) -> Result<()> {
         let owner = self.context_id();
         if owner == user {
@@ -109,7 +109,7 @@ impl<'a> BufferView<'a> {
         })
     }
 
-    /// Whether copies can take it as it is.
+    /// Returns whether copy commands support the view.
     pub(crate) fn is_whole_words(&self) -> bool {
         self.offset.is_multiple_of(4) && self.bytes.is_multiple_of(4)
     }

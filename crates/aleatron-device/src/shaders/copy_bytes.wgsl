@@ -1,10 +1,10 @@
-// Copies bytes between places of any alignment, or clears them. A thread makes one word of the target; where only some
-// of its bytes are meant, the others stay as they are.
+// Copies bytes between any offsets, or clears them. A thread computes one word of the target; bytes
+// of the word outside the range do not change.
 
 override CLEAR: bool = false;
 
 struct Params {
-    // The first byte of each binding that is meant, and how many there are.
+    // The first byte of the range in each binding, and the number of bytes.
     source_begin: u32,
     target_begin: u32,
     n_bytes: u32,

@@ -1,4 +1,5 @@
-// Reads a buffer at the speed of memory, and writes it elsewhere if asked: the ceilings other kernels are held to.
+// Reads a buffer at the speed of memory, and optionally writes it elsewhere: the reference
+// bandwidth for other kernels.
 
 override WRITE: bool = false;
 const THREADS = 256u;
@@ -34,7 +35,7 @@ fn main(
     let b = (source[first + 4u * THREADS] ^ source[first + 5u * THREADS])
         ^ (source[first + 6u * THREADS] ^ source[first + 7u * THREADS]);
     let c = a ^ b;
-    // Never so for the bytes probed, which the compiler cannot know.
+    // Never true for the probed bytes, which the compiler cannot know.
     if ((c.x ^ c.y ^ c.z ^ c.w) == 0x9E3779B9u) {
         target_[0] = c;
     }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the adapter under test, and kernels.
+//! Shared test utilities: the adapter under test, and kernels.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use aleatron_device::{Access, AdapterChoice, Capabilities, ContextOptions, GpuContext, Kernel};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
-/// tests must run.
+/// Returns the adapter selected by the environment, otherwise Mesa's software adapter. A missing
+/// adapter is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -26,12 +26,12 @@ pub fn own_context(options: &ContextOptions) -> Arc<GpuContext> {
     GpuContext::open(&choice(), options).unwrap()
 }
 
-/// A device without optional abilities.
+/// Returns a device without optional capabilities.
 pub fn plain_context() -> Arc<GpuContext> {
     own_context(&ContextOptions { capabilities: Capabilities::NONE, ..ContextOptions::default() })
 }
 
-/// Kernels over floats: `b = a * factor * TIMES + PLUS`, negated where asked, from element FIRST of
+/// Kernels over floats: `b = a * factor * TIMES + PLUS`, optionally negated, from element FIRST of
 /// `a` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Float {

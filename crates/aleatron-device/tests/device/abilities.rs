@@ -1,5 +1,4 @@
-//! Kernels that need an optional ability work where the device has it, and are errors where it has
-//! not.
+//! Kernels that need an optional capability work on devices with it, and are errors on others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -93,12 +92,12 @@ impl Kernel for Needs {
             // SAFETY: it is launched with the 512 and 256 elements whose squares it loads and
             // stores.
             Self::CooperativeMatrices => BoundsChecks::Removed(unsafe { BoundsProof::assume() }),
-            _ => BoundsChecks::Kept,
+            _ => BoundsChecks::Enabled,
         }
     }
 }
 
-/// A kernel of an author who promises nothing.
+/// A kernel without the promise of its author.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Unpromised;
 
@@ -121,7 +120,7 @@ impl Kernel for Unpromised {
 }
 
 #[test]
-fn experimental_extension_without_a_promise_is_refused() {
+fn experimental_extension_without_promise_is_an_error() {
     let refused = context().pipeline(&Unpromised, &[]);
     assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
 }
@@ -141,9 +140,9 @@ fn run<T: bytemuck::Pod, U: bytemuck::Pod>(
     read.wait()
 }
 
-/// Also where this device has none of them.
+/// Validates also shaders for which this device lacks the capability.
 #[test]
-fn the_shaders_of_this_test_are_valid() {
+fn shaders_of_these_tests_are_valid() {
     use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
     for kernel in Needs::ALL {
         let source = kernel.source(Capabilities::ALL);
@@ -155,7 +154,7 @@ fn the_shaders_of_this_test_are_valid() {
 }
 
 #[test]
-fn kernels_run_where_their_ability_is() {
+fn kernels_run_if_capability_is_present() {
     let context = context();
     let has = context.capabilities();
     if Needs::Int64.is_met(has) {
@@ -189,7 +188,7 @@ fn kernels_run_where_their_ability_is() {
 }
 
 #[test]
-fn kernels_are_errors_where_their_ability_is_not() {
+fn kernels_are_errors_if_capability_is_missing() {
     let plain = crate::common::plain_context();
     let all = own_context(&ContextOptions::default());
     for kernel in Needs::ALL {

@@ -4,14 +4,14 @@ use crate::common::{Float, context, own_context};
 use aleatron_device::{ContextOptions, Error, GpuCommandBatch, Profiler};
 
 #[test]
-fn many_operations_run_in_order_in_one_submission() {
+fn operations_of_a_batch_run_in_order_in_one_submission() {
     let context = context();
-    let kept = context.upload(&[5.0f32; 100]).unwrap();
+    let retained = context.upload(&[5.0f32; 100]).unwrap();
     let mut batch = GpuCommandBatch::new(&context).unwrap();
     let a = batch.upload(&(0..100u8).map(f32::from).collect::<Vec<_>>()).unwrap();
     let b = batch.allocate::<f32>(100).unwrap();
     let c = batch.allocate::<f32>(100).unwrap();
-    let d = batch.import(&kept).unwrap();
+    let d = batch.import(&retained).unwrap();
     assert_eq!((a.len(), b.is_empty()), (100, false));
     batch.dispatch(&Float::Scale, &[], &[a.id(), b.id()], &2.0f32, [2, 1, 1]).unwrap();
     let between = batch.read(b).unwrap();
@@ -27,11 +27,11 @@ fn many_operations_run_in_order_in_one_submission() {
     assert_eq!(between.wait().unwrap(), (0..100u8).map(|x| f32::from(x) * 2.0).collect::<Vec<_>>());
     assert_eq!(b, vec![0.0; 100]);
     assert_eq!(c, (0..100u8).map(|x| f32::from(x) * 6.0 + 1.0).collect::<Vec<_>>());
-    assert_eq!(kept.read().unwrap(), c);
+    assert_eq!(retained.read().unwrap(), c);
 }
 
 #[test]
-fn strangers_are_refused() {
+fn handles_of_other_batches_and_devices_are_rejected() {
     let (context, other) = (context(), own_context(&ContextOptions::default()));
     let foreign = other.upload(&[1.0f32]).unwrap();
     let mut one = GpuCommandBatch::new(&context).unwrap();
@@ -55,13 +55,13 @@ fn strangers_are_refused() {
 }
 
 #[test]
-fn a_handle_is_of_no_use_after_its_batch_was_submitted() {
+fn handle_of_submitted_batch_is_rejected() {
     let context = context();
     let mut first = GpuCommandBatch::new(&context).unwrap();
     let stale = first.upload(&[1.0f32]).unwrap();
     first.submit().unwrap();
     let mut second = GpuCommandBatch::new(&context).unwrap();
-    // As many buffers as the first had, so that an index alone would find one.
+    // As many buffers as the first batch had, so that the index alone would be valid.
     let own = second.upload(&[2.0f32]).unwrap();
     for error in [
         second.clear(stale).unwrap_err(),
@@ -77,20 +77,20 @@ fn a_handle_is_of_no_use_after_its_batch_was_submitted() {
 }
 
 #[test]
-fn a_batch_that_is_dropped_does_nothing() {
+fn dropped_batch_does_nothing() {
     let context = context();
-    let kept = context.upload(&[5.0f32; 3]).unwrap();
+    let retained = context.upload(&[5.0f32; 3]).unwrap();
     let mut batch = GpuCommandBatch::new(&context).unwrap();
-    let handle = batch.import(&kept).unwrap();
+    let handle = batch.import(&retained).unwrap();
     batch.clear(handle).unwrap();
     let read = batch.read(handle).unwrap();
     drop(batch);
     assert_eq!(read.wait().unwrap_err(), Error::NotSubmitted);
-    assert_eq!(kept.read().unwrap(), [5.0; 3]);
+    assert_eq!(retained.read().unwrap(), [5.0; 3]);
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
+fn wrong_arguments_are_errors() {
     let context = context();
     let mut batch = GpuCommandBatch::new(&context).unwrap();
     let (a, b) = (batch.upload(&[1.0f32; 2]).unwrap(), batch.allocate::<f32>(1).unwrap());
@@ -104,7 +104,7 @@ fn wrong_arguments_are_refused() {
 }
 
 #[test]
-fn repeated_batches_create_nothing_and_can_be_timed() {
+fn repeated_batches_allocate_nothing_and_can_be_timed() {
     let context = own_context(&ContextOptions::default());
     let mut profiler = Profiler::new(&context).unwrap();
     let mut created = None;

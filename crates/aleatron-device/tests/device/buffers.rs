@@ -1,5 +1,5 @@
-//! Buffers of elements of every size: writes, reads, copies and clears of any range, and nothing
-//! beside it.
+//! Buffers of elements of every size: writes, reads, copies and clears of any range leave
+//! neighbours unchanged.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use half::f16;
 use proptest::prelude::*;
 
-/// Elements 1, 2, 3, … made of bytes that tell each other apart.
+/// Returns elements 1, 2, 3, … of distinct bytes.
 fn elements<T: Pod>(n: usize, seed: usize) -> Vec<T> {
     let bytes: Vec<u8> = (0..n * size_of::<T>()).map(|i| (i * 7 + seed * 31 + 1) as u8).collect();
     bytemuck::pod_collect_to_vec(&bytes)
@@ -44,7 +44,7 @@ fn every_range<T: Pod + PartialEq + Debug>(context: &Arc<GpuContext>, len: usize
 }
 
 #[test]
-fn every_odd_range_of_bytes_and_halves_is_exact() {
+fn odd_ranges_of_bytes_and_halves_are_exact() {
     for context in [context(), plain_context()] {
         every_range::<u8>(&context, 11);
         every_range::<u8>(&context, 12);
@@ -54,7 +54,7 @@ fn every_odd_range_of_bytes_and_halves_is_exact() {
 }
 
 #[test]
-fn elements_of_every_size() {
+fn buffers_hold_elements_of_every_size() {
     let context = context();
     every_range::<f32>(&context, 3);
     every_range::<i32>(&context, 3);
@@ -70,9 +70,9 @@ fn elements_of_every_size() {
     assert_eq!(bits(&buffer.read().unwrap()), bits(&expected));
 }
 
-/// Copies between every pair of odd offsets, within one buffer as well.
+/// Copies between every pair of odd offsets, also within one buffer.
 #[test]
-fn every_odd_copy_is_exact() {
+fn copies_at_odd_offsets_are_exact() {
     let context = context();
     let (source, target) = (elements::<u8>(9, 1), elements::<u8>(9, 2));
     let a = context.upload(&source).unwrap();
@@ -99,8 +99,8 @@ fn every_odd_copy_is_exact() {
 }
 
 #[test]
-fn odd_copies_past_one_binding_are_split() {
-    // Bindings of 1 KiB: the kernel takes several dispatches.
+fn copies_larger_than_one_binding_are_split() {
+    // Bindings of 1 KiB: the kernel needs several dispatches.
     let context =
         own_context(&ContextOptions { max_binding_bytes: Some(1024), ..ContextOptions::default() });
     let source = elements::<u8>(5001, 3);
@@ -146,9 +146,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Any sequence of operations leaves what a slice of bytes would hold.
+    /// Any sequence of operations equals the same operations on a slice of bytes.
     #[test]
-    fn a_buffer_is_a_slice_of_bytes(steps in prop::collection::vec(step(), 1..20)) {
+    fn buffer_operations_equal_slice_operations(steps in prop::collection::vec(step(), 1..20)) {
         let context = context();
         let mut expected = elements::<u8>(LEN, 5);
         let buffer = context.upload(&expected).unwrap();
@@ -201,7 +201,7 @@ fn ranges_past_the_end_are_errors() {
 }
 
 #[test]
-fn host_buffers_take_odd_elements_too() {
+fn host_buffers_support_odd_elements() {
     for context in [context(), plain_context()] {
         let mut up = HostBuffer::<u8>::upload(&context, 13).unwrap();
         let mut down = HostBuffer::<u8>::readback(&context, 13).unwrap();
@@ -216,7 +216,8 @@ fn host_buffers_take_odd_elements_too() {
         assert!(matches!(up.write(12, &data[..2]), Err(Error::OutOfBounds { .. })));
         up.unmap();
         let mut recorder = context.recorder(None).unwrap();
-        // An odd part of an upload buffer arrives at an odd place; the rest of the target stays.
+        // An odd part of an upload buffer is copied to an odd offset; the rest of the target does
+        // not change.
         recorder.clear(device.view()).unwrap();
         recorder.copy(up.view_of(1, 6).unwrap(), device.view_of(3, 6).unwrap()).unwrap();
         recorder.copy(device.view(), down.view()).unwrap();
@@ -235,7 +236,7 @@ fn host_buffers_take_odd_elements_too() {
 }
 
 #[test]
-fn a_mapped_buffer_cannot_be_submitted() {
+fn mapped_buffer_cannot_be_submitted() {
     let context = own_context(&ContextOptions::default());
     let mut up = HostBuffer::<u32>::upload(&context, 4).unwrap();
     let device = context.upload(&[5u32; 4]).unwrap();
@@ -247,7 +248,7 @@ fn a_mapped_buffer_cannot_be_submitted() {
 }
 
 #[test]
-fn buffers_come_back_from_the_pool() {
+fn dropped_buffers_are_reused_from_the_pool() {
     let context = own_context(&ContextOptions::default());
     let first = context.upload(&[1u32, 2, 3]).unwrap();
     assert_eq!(first.read().unwrap(), [1, 2, 3]);
@@ -270,7 +271,7 @@ fn memory_is_not_reused_before_its_commands_are_submitted() {
     let mut recorder = context.recorder(None).unwrap();
     let source = context.upload(&[1u32, 2, 3, 4]).unwrap();
     recorder.copy(source.view(), result.view()).unwrap();
-    // The recorder still needs this memory, so what is written now goes elsewhere.
+    // The recorder still needs this memory, so the next write goes elsewhere.
     drop(source);
     let other = context.upload(&[9u32; 4]).unwrap();
     recorder.submit().unwrap();
@@ -279,7 +280,7 @@ fn memory_is_not_reused_before_its_commands_are_submitted() {
 }
 
 #[test]
-fn the_pool_keeps_no_more_than_it_may() {
+fn pool_is_limited_in_size() {
     let context =
         own_context(&ContextOptions { pool_bytes: Some(1 << 20), ..ContextOptions::default() });
     let sizes = [100_000usize, 300_000, 200_000, 500_000, 90_000];
@@ -287,7 +288,7 @@ fn the_pool_keeps_no_more_than_it_may() {
     assert_eq!(context.pooled_bytes(), 0);
     drop(buffers);
     assert!(context.pooled_bytes() <= 1 << 20 && context.pooled_bytes() >= 590_000);
-    // The one returned last is kept, one that never fits is not.
+    // The buffer returned last is retained, a buffer that never fits is not.
     let before = context.created().buffers;
     drop(context.buffer::<u8>(90_000).unwrap());
     assert_eq!(context.created().buffers, before);

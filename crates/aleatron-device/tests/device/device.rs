@@ -1,4 +1,4 @@
-//! Failures of devices, drivers and callers become errors, and the next operation works.
+//! Failures of devices, drivers and callers are errors, and the next operation works.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn fresh() -> Arc<GpuContext> {
     own_context(&ContextOptions::default())
 }
 
-/// Something that needs the whole path and has a known answer.
+/// Runs an operation that needs the whole path and has a known result.
 fn works(context: &Arc<GpuContext>) {
     let (a, b) = (context.upload(&[1f32, 3.0]).unwrap(), context.buffer::<f32>(2).unwrap());
     let bound = context
@@ -61,7 +61,7 @@ impl Kernel for Odd {
 }
 
 #[test]
-fn bad_shaders_are_errors() {
+fn invalid_shaders_are_errors() {
     let context = fresh();
     for odd in [Odd::Unparsable, Odd::Invalid, Odd::WrongBinding] {
         let error = context.pipeline(&odd, &[]).unwrap_err();
@@ -71,7 +71,7 @@ fn bad_shaders_are_errors() {
     }
     let error = context.pipeline(&Odd::TooManyParameters, &[]).unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: Limit::ImmediateBytes, .. }), "{error}");
-    // A constant the shader does not have, and one that is no number.
+    // A constant that the shader does not have, and one that is not a number.
     for constant in [("NOT_THERE", 1u32.into()), ("PLUS", f32::NAN.into())] {
         let error = context.pipeline(&Float::Scale, &[constant]).unwrap_err();
         assert!(matches!(error, Error::Validation { .. }), "{error}");
@@ -80,7 +80,7 @@ fn bad_shaders_are_errors() {
 }
 
 #[test]
-fn absurd_sizes_are_errors_before_anything_is_allocated() {
+fn oversized_buffers_are_errors_before_allocation() {
     let context = fresh();
     let before = context.created();
     let most = context.info().max_buffer_bytes;
@@ -96,7 +96,7 @@ fn absurd_sizes_are_errors_before_anything_is_allocated() {
 }
 
 #[test]
-fn absurd_grids_are_errors() {
+fn oversized_grids_are_errors() {
     let context = fresh();
     let (a, b) = (context.upload(&[1f32]).unwrap(), context.buffer::<f32>(1).unwrap());
     let bound = context
@@ -116,7 +116,7 @@ fn absurd_grids_are_errors() {
 }
 
 #[test]
-fn what_belongs_to_another_device_is_refused() {
+fn objects_of_another_device_are_rejected() {
     let (one, other) = (fresh(), fresh());
     let (a, b) = (one.upload(&[1f32; 8]).unwrap(), other.upload(&[2f32; 8]).unwrap());
     let spare = other.upload(&[2f32; 8]).unwrap();
@@ -139,7 +139,7 @@ fn what_belongs_to_another_device_is_refused() {
 }
 
 #[test]
-fn a_lost_device_is_an_error_for_its_users() {
+fn lost_device_is_an_error_for_its_users() {
     let context = fresh();
     let buffer = context.upload(&[1u32]).unwrap();
     let submission = context.recorder(None).unwrap().submit().unwrap();
@@ -159,7 +159,7 @@ fn a_lost_device_is_an_error_for_its_users() {
     lost(submission.wait().unwrap_err());
     lost(submission.is_done().unwrap_err());
     lost(pollster::block_on(submission.done()).unwrap_err());
-    // Whether it had arrived before is a matter of luck; it does not hang.
+    // It may or may not have arrived before, but it must not hang.
     assert!(read.is_ready());
     match read.wait() {
         Ok(elements) => assert_eq!(elements, [1]),
@@ -171,7 +171,7 @@ fn a_lost_device_is_an_error_for_its_users() {
 }
 
 #[test]
-fn unknown_adapters_are_errors_that_list_those_there_are() {
+fn unknown_adapters_are_errors_that_list_available_ones() {
     let info = aleatron_device::adapter::find(&choice()).unwrap();
     for wanted in [AdapterChoice::named("no such adapter"), AdapterChoice::Index(adapters().len())]
     {
@@ -188,11 +188,11 @@ fn unknown_adapters_are_errors_that_list_those_there_are() {
 }
 
 #[test]
-fn an_adapter_is_named_by_its_place() {
+fn adapter_is_selected_by_its_index() {
     let all = adapters();
-    for (place, info) in all.iter().enumerate() {
-        assert_eq!(info.index, place);
-        assert_eq!(aleatron_device::adapter::find(&AdapterChoice::Index(place)).unwrap(), *info);
+    for (index, info) in all.iter().enumerate() {
+        assert_eq!(info.index, index);
+        assert_eq!(aleatron_device::adapter::find(&AdapterChoice::Index(index)).unwrap(), *info);
     }
     let index = aleatron_device::adapter::find(&choice()).unwrap().index;
     let by_index = GpuContext::get(&AdapterChoice::Index(index)).unwrap();
@@ -201,14 +201,14 @@ fn an_adapter_is_named_by_its_place() {
 }
 
 #[test]
-fn the_context_of_an_adapter_is_shared() {
+fn context_of_an_adapter_is_shared() {
     let (a, b) = (crate::common::context(), crate::common::context());
     assert!(Arc::ptr_eq(&a, &b));
     assert_ne!(a.id(), fresh().id());
 }
 
 #[test]
-fn a_device_has_the_abilities_asked_for() {
+fn device_has_the_requested_capabilities() {
     let only = Capabilities { int64: true, ..Capabilities::NONE };
     let context = own_context(&ContextOptions {
         capabilities: only,

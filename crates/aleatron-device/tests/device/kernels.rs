@@ -1,4 +1,5 @@
-//! Kernels with typed constants, kernels made at run time, and kernels without run-time checks.
+//! Kernels with typed constants, kernels generated at run time, and kernels without run-time
+//! checks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn run<K: Kernel>(context: &Arc<GpuContext>, kernel: &K, constants: Constants<'_
 }
 
 #[test]
-fn constants_have_types() {
+fn constants_are_typed() {
     let context = own_context(&ContextOptions::default());
     let plus = |value: f32| ("PLUS", value.into());
     assert_eq!(run(&context, &Float::Scale, &[plus(0.375)], 3.0), 6.375);
@@ -30,7 +31,7 @@ fn constants_have_types() {
     assert_eq!(run(&context, &Float::Scale, &[("TIMES", (-5i32).into())], 3.0), -30.0);
     assert_eq!(run(&context, &Float::Scale, &[("TIMES", 2i32.into()), plus(1.0)], 3.0), 13.0);
     assert_eq!(context.created().pipelines, 5);
-    // The same again makes none, and a constant with other bits is another pipeline.
+    // Repeating it creates none, and a constant with other bits is another pipeline.
     assert_eq!(run(&context, &Float::Scale, &[plus(0.375)], 1.0), 2.375);
     assert_eq!(context.created().pipelines, 5);
     run(&context, &Float::Scale, &[plus(0.0)], 1.0);
@@ -38,7 +39,7 @@ fn constants_have_types() {
     assert_eq!(context.created().pipelines, 7);
 }
 
-/// An expression in `x`, made to a kernel when it is first needed.
+/// An expression in `x`, compiled to a kernel on first use.
 #[derive(Debug, Clone)]
 struct Fused {
     expression: String,
@@ -86,7 +87,7 @@ impl Kernel for Fused {
 }
 
 #[test]
-fn kernels_made_at_run_time_are_compiled_once() {
+fn generated_kernels_are_compiled_once() {
     let context = own_context(&ContextOptions::default());
     let compiled = Arc::new(AtomicUsize::new(0));
     let fused = |expression: String| Fused { expression, compiled: Arc::clone(&compiled) };
@@ -105,7 +106,7 @@ fn kernels_made_at_run_time_are_compiled_once() {
 }
 
 /// Divides by its parameter. The argument for `Removed` would be that no launch passes zero; with
-/// the checks forced on, it may.
+/// forced checks, it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Divide(BoundsChecks);
 
@@ -135,7 +136,7 @@ impl Kernel for Divide {
 }
 
 #[test]
-fn checks_are_removed_where_declared_and_can_be_forced() {
+fn checks_are_removed_if_declared_and_can_be_forced() {
     let declared = own_context(&ContextOptions::default());
     let forced =
         own_context(&ContextOptions { checks: Checks::Always, ..ContextOptions::default() });
@@ -149,16 +150,16 @@ fn checks_are_removed_where_declared_and_can_be_forced() {
         recorder.submit().unwrap();
         (buffer.read().unwrap()[0], pipeline.checks())
     };
-    use BoundsChecks::Kept;
+    use BoundsChecks::Enabled;
     // SAFETY: the kernel has one element and no loop, and the launches below divide by 7 unless the
     // checks are forced on.
     let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
     for context in [&declared, &forced] {
-        assert_eq!(divide(context, Kept, 7), (13, Kept));
-        // WGSL defines x / 0 as x, and the checks see to it.
-        assert_eq!(divide(context, Kept, 0), (91, Kept));
+        assert_eq!(divide(context, Enabled, 7), (13, Enabled));
+        // WGSL defines x / 0 as x, which the checks implement.
+        assert_eq!(divide(context, Enabled, 0), (91, Enabled));
     }
     assert_eq!(divide(&declared, removed, 7), (13, removed));
-    assert_eq!(divide(&forced, removed, 7), (13, Kept));
-    assert_eq!(divide(&forced, removed, 0), (91, Kept));
+    assert_eq!(divide(&forced, removed, 7), (13, Enabled));
+    assert_eq!(divide(&forced, removed, 0), (91, Enabled));
 }

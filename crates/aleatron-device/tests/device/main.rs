@@ -1,5 +1,5 @@
-//! Devices, buffers and kernels. Tests that lose a device or fill its memory are programs of their
-//! own.
+//! Devices, buffers and kernels. Tests that lose a device or exhaust its memory are separate
+//! programs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Kernels are timed, and a device that cannot says so.
+//! Kernels are timed, and a device without timestamps returns an error.
 
 use crate::common::{Float, context, plain_context};
 use aleatron_device::{Bandwidth, Error, Profiler};
@@ -16,7 +16,7 @@ fn kernels_are_timed_by_name() {
         for _ in 0..3 {
             recorder.dispatch(&bound, &2f32, [64, 1, 1], 32_768).unwrap();
         }
-        // A range that is not whole words takes a kernel too.
+        // A range that is not whole words needs a kernel too.
         let bytes = context.upload(&[1u8; 7]).unwrap();
         recorder.clear(bytes.view_of(1, 2).unwrap()).unwrap();
         recorder.submit().unwrap();
@@ -61,7 +61,7 @@ fn dropped_recordings_are_not_timed() {
 }
 
 #[test]
-fn more_dispatches_than_are_timed_still_run() {
+fn dispatches_beyond_capacity_run_untimed() {
     let context = context();
     let counter = context.upload(&[0f32]).unwrap();
     let other = context.upload(&[0f32]).unwrap();
@@ -81,7 +81,7 @@ fn more_dispatches_than_are_timed_still_run() {
 }
 
 #[test]
-fn a_device_without_timestamps_says_so() {
+fn profiler_without_timestamps_is_an_error() {
     let error = Profiler::new(&plain_context()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { feature: "timestamps", .. }), "{error}");
 }

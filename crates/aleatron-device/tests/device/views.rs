@@ -1,4 +1,4 @@
-//! Kernels over parts of buffers: what can be bound, and errors for what cannot.
+//! Kernels over parts of buffers, and errors for views that cannot be bound.
 
 use crate::common::{Float, context, own_context};
 use aleatron_device::{ContextOptions, Error, Limit};
@@ -26,7 +26,7 @@ fn any_range_can_be_bound_through_an_aligned_view() {
 }
 
 #[test]
-fn alignment_respects_elements() {
+fn alignment_preserves_whole_elements() {
     let context = context();
     let bytes = context.buffer::<u8>(1000).unwrap();
     assert_eq!(bytes.view_of(300, 1).unwrap().aligned(256).1, 44);
@@ -43,7 +43,7 @@ fn alignment_respects_elements() {
 }
 
 #[test]
-fn what_cannot_be_bound_is_an_error() {
+fn unbindable_views_are_errors() {
     let context =
         own_context(&ContextOptions { max_binding_bytes: Some(400), ..ContextOptions::default() });
     let (a, b) = (context.upload(&[1f32; 200]).unwrap(), context.upload(&[2f32; 200]).unwrap());
@@ -57,7 +57,7 @@ fn what_cannot_be_bound_is_an_error() {
     assert!(matches!(bind(&[none, whole]), Error::EmptyBinding { binding: 0, .. }));
     let error = bind(&[a.view(), whole]);
     assert_eq!(error, Error::TooLarge { what: Limit::BindingBytes, actual: 800, limit: 400 });
-    // One buffer read and written by one kernel, even where its parts do not overlap.
+    // One buffer read and written by one kernel, even if its parts do not overlap.
     let (view, _) = b.view_of(100, 10).unwrap().aligned(alignment);
     assert!(matches!(bind(&[view, whole]), Error::Aliased { bindings: [0, 1], .. }));
     // After all of that the device works.

@@ -1,4 +1,4 @@
-//! Submissions that are waited for, asked about and awaited.
+//! Submissions that are waited for, polled and awaited.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,17 +24,17 @@ fn record_busy(context: &Arc<GpuContext>, passes: usize) -> Recorder<'static> {
     recorder
 }
 
-/// The number of passes that keep a device busy when the host is not held up.
+/// The number of passes that keep a device busy if the host is not delayed.
 const PASSES: usize = 100;
 
-/// Returns true if `unfinished` holds for some number of passes. A busy host may be held up for
-/// longer than the device works, so each attempt gives the device twice the work of the one before.
+/// Returns true if `unfinished` holds for some number of passes. A busy host may be delayed for
+/// longer than the device works, so each attempt doubles the work of the device.
 fn unfinished_once(mut unfinished: impl FnMut(usize) -> bool) -> bool {
     (0..10).any(|attempt| unfinished(PASSES << attempt))
 }
 
 #[test]
-fn submitting_does_not_wait() {
+fn submit_does_not_wait() {
     let context = own_context(&ContextOptions::default());
     assert!(unfinished_once(|passes| {
         let submission = busy(&context, passes);
@@ -47,7 +47,7 @@ fn submitting_does_not_wait() {
 }
 
 #[test]
-fn reads_come_while_the_host_does_something_else() {
+fn polled_reads_complete_while_the_host_works() {
     let context = own_context(&ContextOptions::default());
     let buffer = context.upload(&(0..1000u32).collect::<Vec<_>>()).unwrap();
     assert!(unfinished_once(|passes| {
@@ -71,7 +71,7 @@ fn reads_come_while_the_host_does_something_else() {
 }
 
 #[test]
-fn futures_are_woken_without_anybody_polling() {
+fn futures_are_woken_without_explicit_polling() {
     for context in [own_context(&ContextOptions::default()), plain_context()] {
         let buffer = context.upload(&[1.5f32, 2.5, 3.5]).unwrap();
         let all = pollster::block_on(async {
@@ -88,7 +88,7 @@ fn futures_are_woken_without_anybody_polling() {
 }
 
 #[test]
-fn many_futures_at_once() {
+fn many_futures_complete_together() {
     let context = context();
     std::thread::scope(|scope| {
         for thread in 0..8u32 {
@@ -105,7 +105,7 @@ fn many_futures_at_once() {
 }
 
 #[test]
-fn a_read_can_be_awaited_before_its_commands_are_submitted() {
+fn read_can_be_awaited_before_submission() {
     let context = context();
     let buffer = context.upload(&[7u8; 5]).unwrap();
     let mut recorder = context.recorder(None).unwrap();
@@ -118,7 +118,7 @@ fn a_read_can_be_awaited_before_its_commands_are_submitted() {
 }
 
 #[test]
-fn a_read_of_dropped_commands_is_an_error() {
+fn read_of_dropped_commands_is_an_error() {
     let context = context();
     let buffer = context.upload(&[7u32; 5]).unwrap();
     let mut recorder = context.recorder(None).unwrap();
@@ -133,7 +133,7 @@ fn a_read_of_dropped_commands_is_an_error() {
 }
 
 #[test]
-fn a_read_nobody_waits_for_gives_its_memory_back() {
+fn unawaited_read_releases_its_memory() {
     let context = own_context(&ContextOptions::default());
     let buffer = context.upload(&[7u32; 500]).unwrap();
     drop(buffer.start_read(0, 500).unwrap());
@@ -146,7 +146,7 @@ fn a_read_nobody_waits_for_gives_its_memory_back() {
 }
 
 #[test]
-fn a_future_of_a_lost_device_is_an_error() {
+fn future_of_a_lost_device_is_an_error() {
     let context = own_context(&ContextOptions::default());
     let buffer = context.upload(&[7u32; 5]).unwrap();
     let submission = busy(&context, PASSES);
@@ -154,7 +154,7 @@ fn a_future_of_a_lost_device_is_an_error() {
     let waiting = std::thread::spawn(|| pollster::block_on(read));
     context.destroy();
     assert!(matches!(pollster::block_on(submission.done()), Err(Error::DeviceLost { .. })));
-    // It had arrived before or never will; it does not hang.
+    // It arrived before the loss or never will, but it must not hang.
     if let Err(error) = waiting.join().unwrap() {
         assert!(matches!(error, Error::DeviceLost { .. } | Error::Map { .. }), "{error}");
     }

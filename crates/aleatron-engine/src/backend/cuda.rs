@@ -1,5 +1,4 @@
-//! NVIDIA cards through their own driver, in builds with the feature `cuda`; what stands for them
-//! in others.
+//! NVIDIA GPUs through the CUDA driver, in builds with the feature `cuda`; a stub in others.
 
 #[cfg(not(feature = "cuda"))]
 pub(super) use absent::{devices, may_have_hardware, open, subject};
@@ -15,25 +14,25 @@ mod built {
     use aleatron_cuda::CudaBackend;
     use std::sync::Arc;
 
-    fn backend(place: usize) -> Result<CudaBackend> {
-        Ok(CudaBackend::open(place).map_err(Error::from)?)
+    fn backend(index: usize) -> Result<CudaBackend> {
+        Ok(CudaBackend::open(index).map_err(Error::from)?)
     }
 
-    pub(in crate::backend) fn open(place: usize) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(backend(place)?))
+    pub(in crate::backend) fn open(index: usize) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(backend(index)?))
     }
 
-    pub(in crate::backend) fn subject(place: usize) -> Result<Box<dyn Subject>> {
-        Ok(Box::new(backend(place)?))
+    pub(in crate::backend) fn subject(index: usize) -> Result<Box<dyn Subject>> {
+        Ok(Box::new(backend(index)?))
     }
 
-    /// Whether there may be a card: asking the driver takes far longer.
+    /// Returns whether there may be a GPU, without asking the driver, which takes far longer.
     pub(in crate::backend) fn may_have_hardware() -> bool {
         !cfg!(target_os = "linux")
             || ["/dev/nvidiactl", "/dev/dxg"].iter().any(|file| std::path::Path::new(file).exists())
     }
 
-    /// The cards that can be used; why there is none, where there is none.
+    /// Returns the usable GPUs, or the reason why there are none.
     pub(in crate::backend) fn devices() -> std::result::Result<Vec<DeviceInfo>, String> {
         let cards = aleatron_cuda::devices().map_err(|error| error.to_string())?;
         let mut why = "the CUDA driver finds no card".to_owned();
@@ -58,7 +57,7 @@ mod built {
     }
 }
 
-/// What stands for CUDA in a build without it.
+/// The stub of builds without CUDA.
 #[cfg(not(feature = "cuda"))]
 mod absent {
     use crate::Result;

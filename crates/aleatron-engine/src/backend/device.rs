@@ -1,17 +1,17 @@
-//! Where a layer runs, as users say it.
+//! Devices on which layers run, and their names.
 
 use crate::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The environment variable that decides for [`Device::Auto`]: any device as text.
+/// The environment variable that selects the device for [`Device::Auto`]: any device as text.
 pub const DEVICE_VARIABLE: &str = "ALEATRON_DEVICE";
 
-/// Where a layer should run. It changes times and nothing else.
+/// The device on which a layer runs. It affects times only.
 ///
-/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that place of
-/// `aleatron info`, `cuda` and `cuda:1` for NVIDIA cards through their own driver, or several
-/// separated by commas, which work as one.
+/// As text: `auto`, `cpu`, `gpu` for the default GPU, `gpu:1` for the adapter at that index of
+/// `aleatron info`, `cuda` and `cuda:1` for NVIDIA GPUs through the CUDA driver, or several
+/// separated by commas, which work as a pool.
 ///
 /// ```
 /// use aleatron_engine::Device;
@@ -25,33 +25,32 @@ pub const DEVICE_VARIABLE: &str = "ALEATRON_DEVICE";
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Device {
-    /// Wherever it is faster, found by measuring each size once; the CPU where there is nothing
-    /// else. `ALEATRON_DEVICE` decides where it is set.
+    /// The fastest device, found by measuring each size once; the CPU if there is no other.
+    /// Overridden by `ALEATRON_DEVICE`.
     #[default]
     Auto,
-    /// On the CPU.
+    /// The CPU.
     Cpu,
-    /// On the GPU at a place among the adapters, or else the one that `ALEATRON_GPU` or
-    /// `SC_GPU_ADAPTER` names, or else the most powerful one.
+    /// The GPU at an index among the adapters, or else the one selected by `ALEATRON_GPU` or
+    /// `SC_GPU_ADAPTER`, or else the most powerful one.
     Gpu(Option<usize>),
-    /// On the NVIDIA card at a place among those that its driver shows, with its one-bit tensor
-    /// cores.
+    /// The NVIDIA GPU at an index among those that its driver lists, with its one-bit tensor cores.
     Cuda(usize),
-    /// On several devices, each of which gets a part of the work.
+    /// Several devices, each of which gets a share of the work.
     Pool(Vec<Device>),
 }
 
 impl Device {
-    /// Returns whether the weight streams of layers may lie in the memory of the host.
+    /// Returns whether the weight streams of layers may be in host memory.
     #[must_use]
     pub const fn may_use_host_memory(&self) -> bool {
         matches!(self, Self::Auto | Self::Cpu)
     }
 
-    /// This device; where it is `Auto`, the one that [`DEVICE_VARIABLE`] names, if any.
+    /// Resolves `Auto` to the device of [`DEVICE_VARIABLE`], if set.
     ///
     /// # Errors
-    /// [`Error::UnknownDevice`] where the variable names none.
+    /// Returns [`Error::UnknownDevice`] if the variable is not a device.
     pub fn resolved(&self) -> Result<Self, Error> {
         match (self, std::env::var(DEVICE_VARIABLE)) {
             (Self::Auto, Ok(name)) if !name.is_empty() => name.parse(),
@@ -59,7 +58,7 @@ impl Device {
         }
     }
 
-    /// Whether a device other than the CPU may be used.
+    /// Returns whether a device other than the CPU may be used.
     #[must_use]
     pub fn may_use_accelerators(&self) -> bool {
         match self {
@@ -70,15 +69,15 @@ impl Device {
     }
 
     fn read_one(text: &str) -> Option<Self> {
-        let (kind, place) = match text.split_once(':') {
-            Some((kind, place)) => (kind, Some(place.parse().ok()?)),
+        let (kind, index) = match text.split_once(':') {
+            Some((kind, index)) => (kind, Some(index.parse().ok()?)),
             None => (text, None),
         };
-        match (kind, place) {
+        match (kind, index) {
             ("auto", None) => Some(Self::Auto),
             ("cpu", None) => Some(Self::Cpu),
-            ("gpu", place) => Some(Self::Gpu(place)),
-            ("cuda", place) => Some(Self::Cuda(place.unwrap_or(0))),
+            ("gpu", index) => Some(Self::Gpu(index)),
+            ("cuda", index) => Some(Self::Cuda(index.unwrap_or(0))),
             _ => None,
         }
     }
@@ -90,8 +89,8 @@ impl fmt::Display for Device {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::Gpu(None) => f.write_str("gpu"),
-            Self::Gpu(Some(place)) => write!(f, "gpu:{place}"),
-            Self::Cuda(place) => write!(f, "cuda:{place}"),
+            Self::Gpu(Some(index)) => write!(f, "gpu:{index}"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
             Self::Pool(devices) => {
                 let names: Vec<String> = devices.iter().map(ToString::to_string).collect();
                 f.write_str(&names.join(","))
@@ -109,7 +108,7 @@ impl FromStr for Device {
         let mut devices = text.split(',').map(read).collect::<Result<Vec<Self>, Error>>()?;
         match devices.len() {
             1 => Ok(devices.remove(0)),
-            // "auto" chooses among devices: it cannot be one of several.
+            // "auto" selects among devices: it cannot be one of several.
             _ if devices.contains(&Self::Auto) => Err(fault(text)),
             _ => Ok(Self::Pool(devices)),
         }

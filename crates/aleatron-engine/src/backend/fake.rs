@@ -1,4 +1,4 @@
-//! A backend for tests, which does what it is told to.
+//! A configurable mock backend for tests.
 
 use super::{Backend, Batch, Device, DeviceInfo, PrepareOptions, PreparedLayer};
 use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Result, Weights};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A fault of a device.
+/// Returns an error of a mock device.
 pub(crate) fn fault(fault: BackendFault) -> Error {
     Error::Backend { backend: "fake".to_owned(), fault, message: "as told".to_owned() }
 }
 
-/// A device that is neither the default nor software.
+/// Returns a device that is neither the default nor software.
 pub(crate) fn device_info(device: Device) -> DeviceInfo {
     let text = || "fake".to_owned();
     DeviceInfo {
@@ -28,11 +28,11 @@ pub(crate) fn device_info(device: Device) -> DeviceInfo {
     }
 }
 
-/// The layers that it prepares, one after the other; then there is no more room.
+/// Prepares given layers, one after the other; then it is out of memory.
 #[derive(Debug, Default)]
 pub(crate) struct FakeBackend {
     layers: Mutex<VecDeque<FakeLayer>>,
-    /// The batches that layers were to be prepared for.
+    /// The batch sizes for which layers were prepared.
     pub(crate) batches: Mutex<Vec<usize>>,
 }
 
@@ -60,13 +60,13 @@ impl Backend for FakeBackend {
     }
 }
 
-/// A layer that gives one answer to every call. Its name is its only note.
+/// A layer with a constant result. Its name is its only note.
 #[derive(Debug)]
 pub(crate) struct FakeLayer {
     name: &'static str,
     answer: Result<Vec<u64>>,
     takes: Duration,
-    /// Whether it is lost, as it says when it is asked; in the end it is not.
+    /// The successive results of `is_lost`; false at the end.
     losses: Mutex<VecDeque<bool>>,
     calls: Arc<AtomicUsize>,
 }
@@ -85,7 +85,7 @@ impl FakeLayer {
         Self { losses: Mutex::new(losses.into()), ..self }
     }
 
-    /// How often it was called, now and later.
+    /// Returns the counter of its calls.
     pub(crate) fn calls(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.calls)
     }

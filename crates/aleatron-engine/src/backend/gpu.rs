@@ -1,4 +1,4 @@
-//! GPUs through wgpu, in builds with the feature `gpu`; what stands for them in others.
+//! GPUs through wgpu, in builds with the feature `gpu`; a stub in others.
 
 #[cfg(not(feature = "gpu"))]
 pub(super) use absent::{after_fork, devices, may_have_hardware, open, subject};
@@ -13,16 +13,16 @@ mod built {
     use aleatron_gpu::{AdapterChoice, AdapterKind, GpuBackend, adapter, adapters};
     use std::sync::Arc;
 
-    fn choice(place: Option<usize>) -> AdapterChoice {
-        place.map_or_else(AdapterChoice::from_env, AdapterChoice::Index)
+    fn choice(index: Option<usize>) -> AdapterChoice {
+        index.map_or_else(AdapterChoice::from_env, AdapterChoice::Index)
     }
 
-    pub(in crate::backend) fn open(place: Option<usize>) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    pub(in crate::backend) fn open(index: Option<usize>) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(GpuBackend::open(&choice(index)).map_err(aleatron_core::Error::from)?))
     }
 
-    pub(in crate::backend) fn subject(place: Option<usize>) -> Result<Box<dyn Subject>> {
-        Ok(Box::new(GpuBackend::open(&choice(place)).map_err(aleatron_core::Error::from)?))
+    pub(in crate::backend) fn subject(index: Option<usize>) -> Result<Box<dyn Subject>> {
+        Ok(Box::new(GpuBackend::open(&choice(index)).map_err(aleatron_core::Error::from)?))
     }
 
     pub(in crate::backend) fn after_fork() {
@@ -50,7 +50,7 @@ mod built {
     }
 }
 
-/// What stands for GPUs in a build without them.
+/// The stub of builds without GPU support.
 #[cfg(not(feature = "gpu"))]
 mod absent {
     use crate::Result;

@@ -1,9 +1,9 @@
-//! The processors layers run on: which there are, and how one is opened.
+//! The processors that layers run on: their list, and how they are opened.
 //!
-//! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the one place that knows which
-//! crates bring them. [`AutoBackend`] chooses among them by measuring (`placement.rs` keeps what
-//! was measured), [`PoolBackend`] makes several of them one, and [`FaultBackend`] adds faults to
-//! any of them. Nothing above this module asks which processor it is.
+//! Each is a [`Backend`] of [`aleatron_core::backend`]; [`open`] is the only function that knows
+//! their crates. [`AutoBackend`] chooses among them by measurements, which `placement.rs` caches,
+//! [`PoolBackend`] combines several of them, and [`FaultBackend`] adds faults to any of them. Code
+//! above this module does not depend on the processor.
 
 mod auto;
 mod cuda;
@@ -37,22 +37,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether this process was forked from one that may have used drivers.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// To be called in the child of a fork, before anything else of this library. The child has none of
-/// its parent's threads and starts its own when it needs them; drivers do not survive a fork, so
-/// that everything but the CPU is refused here, and [`Device::Auto`] is the CPU.
+/// Resets the library in the child of a fork. Must be called before anything else of this library.
+/// The child has none of its parent's threads and starts its own when it needs them; drivers do not
+/// survive a fork, so every device except the CPU is rejected, and [`Device::Auto`] is the CPU.
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);
     aleatron_cpu::threads::forget_after_fork();
     gpu::after_fork();
 }
 
-/// Whether nothing but the CPU can be used, because the process was forked.
+/// Returns whether only the CPU can be used, because the process was forked.
 #[must_use]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Checks that a device can be used in this process; a call to a driver would wait for ever.
+/// Checks that a device can be used in this process; a call to a driver would hang.
 pub(crate) fn check_fork(device: &Device) -> Result<()> {
     if device.may_use_host_memory() || !is_forked() {
         return Ok(());
@@ -73,16 +73,16 @@ pub(crate) fn host() -> Result<Cpu> {
 /// Opens a device.
 ///
 /// # Errors
-/// [`aleatron_core::Error::Backend`] where there is no such device or this build has no code for
-/// it, [`crate::Error::UnknownDevice`] where `ALEATRON_DEVICE` names none.
+/// Returns [`aleatron_core::Error::Backend`] if there is no such device or this build does not
+/// support it, [`crate::Error::UnknownDevice`] if `ALEATRON_DEVICE` is not a device.
 pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
     let device = device.resolved()?;
     check_fork(&device)?;
     Ok(match device {
         Device::Auto => Arc::new(AutoBackend::new()),
         Device::Cpu => Arc::new(CpuBackend::CURRENT),
-        Device::Gpu(place) => gpu::open(place)?,
-        Device::Cuda(place) => cuda::open(place)?,
+        Device::Gpu(index) => gpu::open(index)?,
+        Device::Cuda(index) => cuda::open(index)?,
         Device::Pool(devices) => {
             let backends = devices.iter().map(open).collect::<Result<_>>()?;
             Arc::new(PoolBackend::new(backends, Split::Best)?)
@@ -90,11 +90,11 @@ pub fn open(device: &Device) -> Result<Arc<dyn Backend>> {
     })
 }
 
-/// Prepares a program on a backend: resident if the backend can, otherwise with its layers there
-/// and everything between them on the host.
+/// Prepares a program on a backend: resident if supported, otherwise with its layers on the backend
+/// and the steps between them on the host.
 ///
 /// # Errors
-/// As [`Backend::prepare_program`].
+/// As for [`Backend::prepare_program`].
 pub fn prepare_program(
     backend: &dyn Backend,
     program: &Arc<Program>,
@@ -112,27 +112,27 @@ pub fn prepare_program(
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// How to ask for it.
+    /// The device by which it is selected.
     pub device: Device,
     /// Its name.
     pub name: String,
     /// `discrete`, `integrated`, `virtual`, `other` or `software`.
     pub kind: String,
-    /// The interface it is reached through, such as `vulkan`.
+    /// The graphics or compute interface, such as `vulkan`.
     pub interface: String,
     /// Its driver.
     pub driver: String,
-    /// The bytes of its largest buffer.
+    /// The size of its largest buffer in bytes.
     pub max_buffer_bytes: u64,
-    /// The bytes a kernel sees through one binding.
+    /// The size of its largest binding in bytes.
     pub max_binding_bytes: u64,
-    /// Whether it is what [`Device::Gpu`] without a place means.
+    /// Whether [`Device::Gpu`] without an index selects it.
     pub is_default: bool,
     /// Whether it computes on the CPU, so that it is never chosen for speed.
     pub is_software: bool,
 }
 
-/// Every device of this machine other than the CPU, software ones too.
+/// Returns all devices of this machine other than the CPU, including software ones.
 #[must_use]
 pub fn devices() -> Vec<DeviceInfo> {
     if is_forked() {
@@ -153,14 +153,14 @@ pub fn describe(device: &Device) -> Option<DeviceInfo> {
     })
 }
 
-/// Why [`Device::Cuda`] cannot be used here; `None` where it can.
+/// Returns why [`Device::Cuda`] cannot be used here; `None` if it can.
 #[must_use]
 pub fn cuda_absence() -> Option<String> {
     cuda::devices().err()
 }
 
-/// The devices that [`Device::Auto`] measures beside the CPU: the default GPU, if it is no driver
-/// that computes on the CPU, and the first card of CUDA, though both may be the same.
+/// Returns the devices that [`Device::Auto`] measures besides the CPU: the default GPU, unless its
+/// driver computes on the CPU, and the first CUDA GPU, though both may be the same.
 pub(crate) fn accelerators() -> Vec<DeviceInfo> {
     // Loading drivers takes tens of milliseconds.
     if !(gpu::may_have_hardware() || cuda::may_have_hardware()) {
@@ -173,14 +173,14 @@ fn is_accelerator(info: &DeviceInfo) -> bool {
     (info.is_default && !info.is_software) || info.device == Device::Cuda(0)
 }
 
-/// A device for the conformance suite of [`aleatron_core::conformance`].
+/// Opens a device as a subject of the conformance suite of [`aleatron_core::conformance`].
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub fn subject(device: &Device) -> Result<Box<dyn Subject>> {
     match device.resolved()? {
-        Device::Gpu(place) => gpu::subject(place),
-        Device::Cuda(place) => cuda::subject(place),
+        Device::Gpu(index) => gpu::subject(index),
+        Device::Cuda(index) => cuda::subject(index),
         device => {
             let backend = open(&device)?;
             Ok(Box::new(LayersOf(backend)))
@@ -188,7 +188,7 @@ pub fn subject(device: &Device) -> Result<Box<dyn Subject>> {
     }
 }
 
-/// A backend as far as it runs layers.
+/// A backend restricted to layers.
 struct LayersOf(Arc<dyn Backend>);
 
 impl Subject for LayersOf {
@@ -204,9 +204,9 @@ impl Subject for LayersOf {
 mod tests {
     use super::*;
 
-    /// The default GPU, unless it computes on the CPU, and the first card of CUDA.
+    /// The default GPU, unless it computes on the CPU, and the first CUDA GPU.
     #[test]
-    fn accelerators_are_faster_than_the_cpu_may_be() {
+    fn accelerators_exclude_software_devices() {
         for (device, is_default, is_software, expected) in [
             (Device::Gpu(Some(0)), true, false, true),
             (Device::Gpu(Some(0)), true, true, false),

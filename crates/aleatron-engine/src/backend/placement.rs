@@ -1,10 +1,10 @@
-//! Which backend is faster, measured once for each kind of call and kept on disk.
+//! Measurements of backends, taken once for each kind of call and cached on disk.
 //!
-//! A kind is a layer's spec, a batch size up to the next power of two, and everything that decides
+//! A kind is a layer's spec, a batch size up to the next power of two, and everything that affects
 //! speed: the version of Aleatron, the backends with their drivers, the SIMD tier and the threads.
-//! The first call of a kind runs on every backend, several times, and the fastest is kept; its
-//! result is the same on each. The cache is a small JSON file in `ALEATRON_CACHE`, else the user's
-//! cache folder; without a place to write it, measurements last as long as the process.
+//! The first call of a kind runs on every backend, several times, and the fastest is recorded; all
+//! results are equal. The cache is a small JSON file in `ALEATRON_CACHE`, otherwise in the user's
+//! cache folder; if it cannot be written, measurements last as long as the process.
 
 use crate::VERSION;
 use aleatron_core::{Encoding, InputSource, LayerSpec, WeightSource};
@@ -13,28 +13,29 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The environment variable that names the folder of the cache.
+/// The environment variable with the folder of the cache.
 pub const CACHE_VARIABLE: &str = "ALEATRON_CACHE";
 
-/// How often each backend is timed: the best of these counts.
+/// Number of timed runs of each backend: the best of these counts.
 const TRIES: usize = 3;
 
-/// Time after which no further run is made.
+/// Time after which no further run is started.
 const ENOUGH: Duration = Duration::from_millis(300);
 
-/// Microseconds of each backend, by name; all of them are kept, so that a choice can be explained.
+/// The time of each backend in microseconds, by name; all of them are recorded, so that a choice
+/// can be explained.
 pub type Measurement = BTreeMap<String, f64>;
 
-/// The fastest backend of a measurement.
+/// Returns the fastest backend of a measurement.
 #[must_use]
 pub fn fastest(measurement: &Measurement) -> Option<&str> {
     measurement.iter().min_by(|a, b| a.1.total_cmp(b.1)).map(|(name, _)| name.as_str())
 }
 
-/// The best time of a few runs in microseconds; one run before them only warms up.
+/// Returns the best time of a few runs in microseconds, after a warm-up run.
 ///
 /// # Errors
-/// That of the first run to fail.
+/// Returns the error of the first failing run.
 pub fn time<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     work()?;
     let (first, mut best) = (Instant::now(), Duration::MAX);
@@ -49,7 +50,7 @@ pub fn time<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     Ok(best.as_secs_f64() * 1e6)
 }
 
-/// The name of a kind of call.
+/// Returns the name of a kind of call.
 #[must_use]
 pub fn kind(
     spec: &LayerSpec,
@@ -77,17 +78,17 @@ pub fn kind(
     )
 }
 
-/// What is known of a kind of call.
+/// Returns the measurement of a kind of call, if known.
 #[must_use]
 pub fn lookup(kind: &str) -> Option<Measurement> {
     cache().known.get(kind).cloned()
 }
 
-/// Remembers what was measured for a kind of call.
+/// Records the measurement of a kind of call.
 pub fn remember(kind: String, measurement: Measurement) {
     let mut cache = cache();
     cache.known.insert(kind, measurement);
-    // Not being able to write costs a measurement in the next process, nothing else.
+    // A failed write costs only a measurement in the next process.
     let _ = cache.save();
 }
 
@@ -106,8 +107,8 @@ fn cache() -> MutexGuard<'static, Cache> {
 impl Cache {
     fn load() -> Self {
         let file = folder().map(|folder| folder.join("placement.json"));
-        // A file that is missing or not ours is as good as an empty one: everything in it can be
-        // measured again.
+        // A missing or invalid file is equivalent to an empty one: everything in it can be measured
+        // again.
         let text = file.as_deref().and_then(|file| std::fs::read_to_string(file).ok());
         let known = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         Self { file, known }

@@ -1,5 +1,5 @@
-//! Several backends as one: a layer's neurons or a batch's samples spread over them, with the same
-//! counts.
+//! Several backends as a pool: a layer's neurons or a batch's samples are distributed over them,
+//! with the same counts.
 
 use super::pool_program::PoolProgram;
 use super::{Backend, Batch, PrepareOptions, PreparedLayer};
@@ -10,23 +10,23 @@ use aleatron_core::{BackendFault, Cancel, Error, LayerSpec, Quantity, Weights, m
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What each backend of a pool gets.
+/// The share of each backend of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Split {
     /// Neurons if a layer has enough of them, otherwise samples.
     #[default]
     Best,
-    /// Some of the neurons: weights are spread, every backend encodes every sample. Convolutions
-    /// are split at output channels.
+    /// Some of the neurons: weights are distributed, every backend encodes every sample.
+    /// Convolutions are split at output channels.
     Neurons,
     /// Some of the samples: every backend holds all weights.
     Samples,
 }
 
-/// Neurons per backend from which on encoding every sample on each of them costs little.
+/// Number of neurons per backend from which encoding every sample on each of them costs little.
 const ENOUGH_NEURONS: usize = 64;
 
-/// Backends that work together.
+/// A pool of backends.
 #[derive(Debug)]
 pub struct PoolBackend {
     backends: Vec<Arc<dyn Backend>>,
@@ -34,10 +34,10 @@ pub struct PoolBackend {
 }
 
 impl PoolBackend {
-    /// A pool of backends, which may be of any kinds.
+    /// Creates a pool of backends, which may be of any kinds.
     ///
     /// # Errors
-    /// [`Error::Backend`] for an empty pool.
+    /// Returns [`Error::Backend`] for an empty pool.
     pub fn new(backends: Vec<Arc<dyn Backend>>, split: Split) -> Result<Self> {
         if backends.is_empty() {
             let message = "a pool needs at least one device".to_owned();
@@ -48,7 +48,7 @@ impl PoolBackend {
     }
 }
 
-/// `n` things in `parts` nearly equal ranges, empty ones left out.
+/// Divides `n` items into `parts` nearly equal ranges, omitting empty ones.
 pub(super) fn ranges(n: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     (0..parts).map(move |k| n * k / parts..n * (k + 1) / parts).filter(|range| !range.is_empty())
 }
@@ -115,7 +115,7 @@ struct PoolLayer {
 }
 
 impl PoolLayer {
-    /// The counts of every part, each on a thread of its own.
+    /// Runs every part on a separate thread, and returns its counts.
     fn run(
         &self,
         batch: &Batch<'_>,
@@ -125,14 +125,14 @@ impl PoolLayer {
         let parts =
             samples.iter().map(|samples| batch.samples(&self.spec, samples.start, samples.end));
         let parts = parts.collect::<aleatron_core::Result<Vec<_>>>()?;
-        let made =
+        let results =
             on_threads(parts.len(), cancel, |k, cancel| self.parts[k].1.counts(&parts[k], cancel));
         let panicked = || {
             let (fault, message) =
                 (BackendFault::Failed, "a thread of the pool panicked".to_owned());
             Err(Error::Backend { backend: self.name.clone(), fault, message })
         };
-        Ok(made.into_iter().map(|counts| counts.unwrap_or_else(panicked)).collect())
+        Ok(results.into_iter().map(|counts| counts.unwrap_or_else(panicked)).collect())
     }
 }
 

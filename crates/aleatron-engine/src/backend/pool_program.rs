@@ -27,22 +27,26 @@ impl PreparedProgram for PoolProgram {
         let ranges: Vec<_> = super::pool::ranges(batch.n_samples, self.parts.len()).collect();
         let inputs = ranges.iter().map(|range| batch.samples(range.start, range.end));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let made = on_threads(ranges.len(), cancel, |k, cancel| {
+        let results = on_threads(ranges.len(), cancel, |k, cancel| {
             let part = batch.part(&inputs[k], ranges[k].start, ranges[k].end)?;
             self.parts[k].run(&part, slots, cancel)
         });
         let empty = |id: &SlotId| SlotData::empty(self.program.slot(*id).kind);
         let saturated = vec![0; self.program.layers().len()];
         let mut output = ProgramOutput { slots: slots.iter().map(empty).collect(), saturated };
-        for (made, range) in made.into_iter().zip(&ranges) {
-            let made = made.unwrap_or_else(|| {
+        for (results, range) in results.into_iter().zip(&ranges) {
+            let results = results.unwrap_or_else(|| {
                 let (fault, message) =
                     (BackendFault::Failed, "a thread of the pool panicked".to_owned());
                 Err(Error::Backend { backend: self.name.clone(), fault, message })
             });
-            let made = made.map_err(|error| self.program.shifted(error, range.start))?;
-            output.saturated.iter_mut().zip(made.saturated).for_each(|(sum, more)| *sum += more);
-            output.slots.iter_mut().zip(made.slots).try_for_each(|(all, more)| all.append(more))?;
+            let results = results.map_err(|error| self.program.shifted(error, range.start))?;
+            output.saturated.iter_mut().zip(results.saturated).for_each(|(sum, more)| *sum += more);
+            output
+                .slots
+                .iter_mut()
+                .zip(results.slots)
+                .try_for_each(|(all, more)| all.append(more))?;
         }
         Ok(output)
     }

@@ -1,4 +1,4 @@
-//! The nodes of a program segment as steps.
+//! Emission of the nodes of a program segment as steps.
 
 use super::form::Form;
 use super::pool::pool;
@@ -31,8 +31,8 @@ const MULTIPLIER_BITS: u32 = 16;
 /// own noise is far larger.
 const FRACTION_BITS: u32 = 8;
 
-/// Returns the fraction bits of the accumulators of a layer. Products of integers are fine enough
-/// for biases.
+/// Returns the fraction bits of the accumulators of a layer. Products of integers need none for
+/// biases.
 fn fraction_bits(spec: &LayerSpec) -> u32 {
     if spec.integer_bits().is_some() { 0 } else { FRACTION_BITS }
 }
@@ -47,15 +47,15 @@ pub(super) struct Emitter<'a> {
     views: Views,
     pub(super) program: ProgramBuilder,
     pub(super) values: HashMap<ValueId, Number>,
-    /// The outputs of layers before their bias or activation, if where the outputs of nodes are is
+    /// The outputs of layers before their bias or activation, if the locations of outputs are
     /// recorded.
     pub(super) shown: HashMap<ValueId, (SlotId, Number)>,
-    /// The value that 1 stands for, by the index of a unit.
+    /// The value of 1, by the index of a unit.
     pub(super) units: Vec<f64>,
     unit_indices: HashMap<u64, u32>,
     /// The layers of the program, with their indices in the network.
     pub(super) layers: Vec<(usize, CompiledLayer)>,
-    /// Nodes whose activation is part of the stage of a layer.
+    /// Nodes whose activation is merged into the stage of a layer.
     merged: HashSet<usize>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Emitter<'a> {
 
     /// Adds the steps of a node.
     pub(super) fn node(&mut self, index: usize, node: &Node, form: Form) -> Result<()> {
-        let made = match form {
+        let emitted = match form {
             Form::Stream(layer) => vec![self.stream(layer, node)?],
             Form::Bias(operand) => vec![self.number(node, operand)?],
             Form::Move => self.moved(node)?,
@@ -112,7 +112,7 @@ impl<'a> Emitter<'a> {
                 .into());
             }
         };
-        for (id, number) in node.outputs.iter().zip(made) {
+        for (id, number) in node.outputs.iter().zip(emitted) {
             if let Some(id) = id {
                 self.values.insert(*id, number);
             }
@@ -143,7 +143,7 @@ impl<'a> Emitter<'a> {
         number.cloned().ok_or_else(|| refused(node, format!("input {k} is missing")))
     }
 
-    /// Returns the constant that an input is.
+    /// Returns an input if it is a constant.
     fn constant(&self, node: &Node, k: usize) -> Option<&Tensor> {
         let id = node.inputs.get(k).copied().flatten()?;
         self.network.graph().constant(id).or_else(|| self.analysis.tensor(id))
@@ -169,7 +169,7 @@ impl<'a> Emitter<'a> {
         mut convert: impl FnMut(&f64) -> aleatron_core::Result<T>,
     ) -> Result<Pattern<T>> {
         let indices = number.unit_indices()?;
-        // Only the units that occur are converted: one of another value may have no such constant.
+        // Only the units that occur are converted: others may have no such constant.
         let mut used = indices.clone();
         used.sort_unstable();
         used.dedup();
@@ -313,8 +313,8 @@ impl<'a> Emitter<'a> {
         Ok((outputs, number, Some(accumulator)))
     }
 
-    /// Adds the outputs of a layer before its bias and before its activation, if these are nodes of
-    /// their own.
+    /// Adds the outputs of a layer before its bias and before its activation, if these are separate
+    /// nodes.
     fn show(
         &mut self,
         layer: &Layer,
@@ -345,8 +345,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Returns the activation that alone uses the outputs of a layer, which becomes part of the
-    /// stage of the layer.
+    /// Returns the activation that is the only user of a layer's outputs and is merged into its
+    /// stage.
     fn activation_behind(
         &mut self,
         layer: &Layer,
@@ -375,8 +375,7 @@ impl<'a> Emitter<'a> {
         if let (Activation::Clamp { low, high }, Arithmetic::Integer) =
             (activation, self.config.arithmetic)
         {
-            // Bounds beyond all values would widen the accumulator: a step of its own leaves them
-            // out.
+            // Bounds beyond all values would widen the accumulator: a separate step drops them.
             let plain = Accumulator::calibrated(spec, stage, fraction_bits(spec))?;
             let unit = plain.unit(spec.length(), layer.input_scale * layer.weight_scale(0));
             let [least, greatest] = plain.interval().map(|end| end as f64 * unit);
@@ -413,8 +412,8 @@ impl<'a> Emitter<'a> {
             Some(_) => self.runner.compute_with(node, &units)?.into_iter().map(Some).collect(),
             None => vec![None; moved.len()],
         };
-        let made = moved.into_iter().zip(units);
-        Ok(made
+        let emitted = moved.into_iter().zip(units);
+        Ok(emitted
             .map(|(codes, units)| Number { codes, units, width, sign, ..first.clone() })
             .collect())
     }
@@ -440,7 +439,7 @@ impl<'a> Emitter<'a> {
         let bounds @ [low, high] = self.clip_bounds(node)?;
         let slot = number.slot(&mut self.program)?;
         let mut width = number.width;
-        let made = match number.kind {
+        let emitted = match number.kind {
             SlotKind::Integer => {
                 let most = greatest(number.width);
                 let pattern = self.unit_pattern(&number, |&unit| {
@@ -466,13 +465,13 @@ impl<'a> Emitter<'a> {
         };
         let sign =
             if low.is_some_and(|low| low >= 0.0) { InputSign::NonNegative } else { number.sign };
-        Ok(Number { width, sign, ..self.same(&number, made)? })
+        Ok(Number { width, sign, ..self.same(&number, emitted)? })
     }
 
-    /// Returns the number that a new slot of the same elements holds.
+    /// Returns the number of a new slot with the same elements.
     fn same(&self, number: &Number, slot: SlotId) -> Result<Number> {
-        let made = Number::of_slot(slot, number.kind, number.shape())?;
-        Ok(Number { codes: made.codes, ..number.clone() })
+        let emitted = Number::of_slot(slot, number.kind, number.shape())?;
+        Ok(Number { codes: emitted.codes, ..number.clone() })
     }
 
     fn pooled(&mut self, node: &Node) -> Result<Number> {
@@ -485,8 +484,8 @@ impl<'a> Emitter<'a> {
         };
         let (shape, output) = pool(node, number.shape(), axes)?;
         let slot = number.slot(&mut self.program)?;
-        let made = self.program.pool(slot, shape)?;
-        let mut pooled = Number::of_slot(made, number.kind, &output)?;
+        let emitted = self.program.pool(slot, shape)?;
+        let mut pooled = Number::of_slot(emitted, number.kind, &output)?;
         (pooled.width, pooled.is_streamed, pooled.sign) =
             (number.width, number.is_streamed, number.sign);
         if number.kind == SlotKind::Integer {
@@ -513,8 +512,8 @@ impl<'a> Emitter<'a> {
         Ok(floats(&constant)?.into_iter().map(f64::from).collect())
     }
 
-    /// Returns the number that meets a constant, broadcast to the shape of the result.
-    fn beside_constant(&self, node: &Node, operand: usize) -> Result<Number> {
+    /// Returns the number that is combined with a constant, broadcast to the shape of the result.
+    fn non_constant_operand(&self, node: &Node, operand: usize) -> Result<Number> {
         let number = self.number(node, operand)?;
         let Some(constant) = self.constant(node, 1 - operand) else {
             return Err(refused(node, format!("input {} is not a constant", 1 - operand)));
@@ -524,16 +523,16 @@ impl<'a> Emitter<'a> {
     }
 
     fn scaled(&mut self, node: &Node, operand: usize) -> Result<Number> {
-        let number = self.beside_constant(node, operand)?;
+        let number = self.non_constant_operand(node, operand)?;
         let factors = self.operand(node, 1 - operand, number.shape())?;
         let divides = matches!(node.op, Op::Binary(Binary::Div));
         if number.kind != SlotKind::Integer {
             let op = if divides { ConstantOp::Divide } else { ConstantOp::Multiply };
             let slot = number.slot(&mut self.program)?;
-            let made = self.program.constant(slot, op, self.per_sample(&factors)?)?;
-            let is_kept = factors.iter().all(|factor| *factor >= 0.0);
-            let sign = if is_kept { number.sign } else { InputSign::Any };
-            return Ok(Number { sign, ..self.same(&number, made)? });
+            let emitted = self.program.constant(slot, op, self.per_sample(&factors)?)?;
+            let keeps_sign = factors.iter().all(|factor| *factor >= 0.0);
+            let sign = if keeps_sign { number.sign } else { InputSign::Any };
+            return Ok(Number { sign, ..self.same(&number, emitted)? });
         }
         let mut units = Vec::with_capacity(factors.len());
         for (index, &factor) in number.unit_indices()?.into_iter().zip(&factors) {
@@ -551,7 +550,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn shifted(&mut self, node: &Node, operand: usize) -> Result<Number> {
-        let number = self.beside_constant(node, operand)?;
+        let number = self.non_constant_operand(node, operand)?;
         let terms = self.operand(node, 1 - operand, number.shape())?;
         let is_sub = matches!(node.op, Op::Binary(Binary::Sub));
         let slot = number.slot(&mut self.program)?;
@@ -561,8 +560,8 @@ impl<'a> Emitter<'a> {
                 (true, 0) => ConstantOp::Subtract,
                 (true, _) => ConstantOp::SubtractFrom,
             };
-            let made = self.program.constant(slot, op, self.per_sample(&terms)?)?;
-            return Ok(Number { sign: InputSign::Any, ..self.same(&number, made)? });
+            let emitted = self.program.constant(slot, op, self.per_sample(&terms)?)?;
+            return Ok(Number { sign: InputSign::Any, ..self.same(&number, emitted)? });
         }
         // a - c subtracts the constant, c - a the value.
         let (sign, is_subtracted) = match (is_sub, operand) {
@@ -570,15 +569,15 @@ impl<'a> Emitter<'a> {
             (true, _) => (Sign::Minus, false),
             (false, _) => (Sign::Plus, false),
         };
-        let mut made = Vec::with_capacity(terms.len());
+        let mut emitted = Vec::with_capacity(terms.len());
         for (k, (index, &term)) in number.unit_indices()?.into_iter().zip(&terms).enumerate() {
             let term = if is_subtracted { -term } else { term };
-            made.push(to_units(Quantity::Bias, k, term, self.unit(index)?)?);
+            emitted.push(to_units(Quantity::Bias, k, term, self.unit(index)?)?);
         }
-        let most = made.iter().map(|&term| bits(term)).max().unwrap_or(0);
+        let most = emitted.iter().map(|&term| bits(term)).max().unwrap_or(0);
         let width = fitting(node, 1 + number.width.max(most))?;
-        let made = self.program.offset(slot, sign, self.per_sample(&made)?)?;
-        Ok(Number { width, sign: InputSign::Any, ..self.same(&number, made)? })
+        let emitted = self.program.offset(slot, sign, self.per_sample(&emitted)?)?;
+        Ok(Number { width, sign: InputSign::Any, ..self.same(&number, emitted)? })
     }
 
     /// Returns the pattern of constants, which are the same for every sample of a run of several.
@@ -601,8 +600,8 @@ impl<'a> Emitter<'a> {
         let is_streamed = left.is_streamed || right.is_streamed;
         let summed = if sign == Sign::Plus { both(left.sign, right.sign) } else { InputSign::Any };
         if left.kind != SlotKind::Integer {
-            let made = self.program.combine(slots, sign, None)?;
-            return Ok(Number { is_streamed, sign: summed, ..self.same(&left, made)? });
+            let emitted = self.program.combine(slots, sign, None)?;
+            return Ok(Number { is_streamed, sign: summed, ..self.same(&left, emitted)? });
         }
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         let (mut joins, mut finer, mut keys) = (Vec::new(), Vec::new(), Vec::new());
@@ -636,8 +635,8 @@ impl<'a> Emitter<'a> {
         let units: Vec<u32> = keys.iter().map(|&key| finer[key as usize]).collect();
         let is_equal = joins.iter().flatten().all(Option::is_none);
         let rescale = if is_equal { None } else { Some(Pattern::from_keys(&keys, joins)?) };
-        let made = self.program.combine(slots, sign, rescale)?;
-        let sum = self.same(&left, made)?.with_units(&units)?;
+        let emitted = self.program.combine(slots, sign, rescale)?;
+        let sum = self.same(&left, emitted)?.with_units(&units)?;
         Ok(Number { width, is_streamed, sign: summed, ..sum })
     }
 }
@@ -664,7 +663,7 @@ fn comparator(spec: &LayerSpec) -> Result<Width> {
     })
 }
 
-/// Returns the shape of two operands that meet by broadcasting.
+/// Returns the broadcast shape of two operands.
 fn broadcast_shape(node: &Node, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
     let size = |shape: &[usize], axis: usize| {
@@ -679,7 +678,7 @@ fn broadcast_shape(node: &Node, left: &[usize], right: &[usize]) -> Result<Vec<u
     sizes.collect()
 }
 
-/// Returns a width that accumulators have.
+/// Returns a width supported by accumulators.
 fn fitting(node: &Node, width: u32) -> Result<u32> {
     match width <= Accumulator::MAX_WIDTH {
         true => Ok(width),
@@ -690,12 +689,12 @@ fn fitting(node: &Node, width: u32) -> Result<u32> {
     }
 }
 
-/// Returns the greatest integer of so many bits in two's complement.
+/// Returns the greatest integer of `width` bits in two's complement.
 fn greatest(width: u32) -> i64 {
     (1i64 << (width.clamp(1, 63) - 1)) - 1
 }
 
-/// Returns the bits of an integer in two's complement.
+/// Returns the number of bits of an integer in two's complement.
 fn bits(value: i64) -> u32 {
     let magnitude = if value < 0 { !value } else { value };
     65 - magnitude.leading_zeros()
@@ -710,7 +709,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn widths_are_those_of_twos_complement() {
+    fn widths_match_twos_complement() {
         for (value, width) in [
             (0, 1),
             (-1, 1),

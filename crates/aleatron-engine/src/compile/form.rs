@@ -1,4 +1,4 @@
-//! How each node runs: as streams, fused into the inter-layer arithmetic, or on tensors.
+//! The form of each node: as streams, fused into the inter-layer arithmetic, or on tensors.
 
 use super::refused_node;
 use crate::error::RefusedNode;
@@ -10,25 +10,25 @@ use aleatron_graph::{Binary, Graph, Node, Op, Unary, ValueId};
 use aleatron_tensor::DType;
 use std::collections::BTreeMap;
 
-/// How a node runs.
+/// The form in which a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its outputs depend on no feature: it is computed when the network is compiled.
+    /// Its outputs depend on no feature: it is computed at compile time.
     Constant,
-    /// As streams; the index of the layer.
+    /// As streams, with the index of the layer.
     Stream(usize),
-    /// It moves numbers.
+    /// It moves elements.
     Move,
-    /// It adds the bias of a layer, which has it already; the operand that is the output of the
-    /// layer.
+    /// It adds the bias of a layer, which already includes it; with the index of the operand that
+    /// is the layer's output.
     Bias(usize),
     /// It limits numbers to an interval.
     Clip,
-    /// It reduces images to means or greatest numbers.
+    /// It reduces images to means or maxima.
     Pool,
-    /// It multiplies or divides by a constant; the operand that is not the constant.
+    /// It multiplies or divides by a constant; with the index of the other operand.
     Scale(usize),
-    /// It adds or subtracts a constant; the operand that is not the constant.
+    /// It adds or subtracts a constant; with the index of the other operand.
     Offset(usize),
     /// It adds or subtracts two values.
     Sum,
@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// What a value is.
+/// The state of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// It depends on no feature.
@@ -70,12 +70,12 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    /// Decides how each node runs. `on_tensors` are nodes that cannot be steps of a program, with
-    /// the reason.
+    /// Determines the form of each node. `on_tensors` are nodes that cannot be steps of a program,
+    /// with the reason.
     ///
     /// # Errors
-    /// [`Error::NoIntegerForm`] with all nodes between two layers that integer arithmetic does not
-    /// support.
+    /// Returns [`Error::NoIntegerForm`] with all nodes between two layers that integer arithmetic
+    /// does not support.
     pub(super) fn new(
         network: &Network,
         arithmetic: Arithmetic,
@@ -111,7 +111,7 @@ impl Forms {
                 Arithmetic::Float => State::Float,
                 Arithmetic::Integer => State::Integer,
             };
-            let (form, made) = if is_shape(&node.op) || !depends {
+            let (form, state) = if is_shape(&node.op) || !depends {
                 (Form::Constant, State::Constant)
             } else if let Some(layer) = layer {
                 (Form::Stream(layer), of_streams)
@@ -134,7 +134,7 @@ impl Forms {
                 (Form::Tensors, State::Tensor)
             };
             for id in node.outputs.iter().flatten() {
-                values[id.index()] = made;
+                values[id.index()] = state;
             }
             nodes.push(form);
         }
@@ -146,23 +146,23 @@ impl Forms {
         Ok(forms)
     }
 
-    /// Lets nodes run on tensors whose steps neither come from a layer nor lead to one: a program
+    /// Runs nodes on tensors if their steps neither come from a layer nor lead to one: a program
     /// would only copy their numbers.
     fn leave_to_tensors(&mut self, graph: &Graph) {
         let streamed = self.streamed(graph);
-        // Values that a step of a program reads which depends on a layer, or leads to such a step.
+        // Values read by a step that depends on a layer, or leads to such a step.
         let mut joins = vec![false; graph.n_values()];
         for (k, node) in graph.nodes().iter().enumerate().rev() {
             if !self.nodes[k].is_fused() {
                 continue;
             }
-            let made = || node.outputs.iter().flatten();
-            if made().any(|id| streamed[id.index()] || joins[id.index()]) {
+            let state = || node.outputs.iter().flatten();
+            if state().any(|id| streamed[id.index()] || joins[id.index()]) {
                 node.needs().for_each(|id| joins[id.index()] = true);
                 continue;
             }
             self.nodes[k] = Form::Tensors;
-            made().for_each(|id| self.values[id.index()] = State::Tensor);
+            state().for_each(|id| self.values[id.index()] = State::Tensor);
         }
     }
 
@@ -192,7 +192,7 @@ impl Forms {
     }
 }
 
-/// Returns whether a node reads the shape of a value alone.
+/// Returns whether a node reads only the shape of a value.
 fn is_shape(op: &Op) -> bool {
     matches!(op, Op::Shape { .. } | Op::Size)
 }
@@ -235,7 +235,7 @@ fn number_form(node: &Node, states: &[State]) -> Option<Form> {
     }
     let is_number = |k: usize| state(k).is_some_and(State::is_number);
     let is_constant = |k: usize| state(k) == Some(State::Constant);
-    // One value, and beside it constants, some of which may be missing.
+    // One value with constants, some of which may be missing.
     let with_constants =
         is_number(0) && (1..node.inputs.len()).all(|k| input(k).is_none() || is_constant(k));
     let one_output = node.outputs.iter().skip(1).all(Option::is_none);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     impl Values {
-        /// The form of an operator with these inputs, `_` for a missing one.
+        /// Returns the form of an operator with these inputs, `_` for a missing one.
         fn form(&self, op: Op, inputs: &str, n_outputs: usize) -> Option<Form> {
             let input = |letter| "ijfdc".find(letter).map(|k| self.ids[k]);
             let node = Node {
@@ -366,7 +366,7 @@ mod tests {
             (mean(), "ij", None),
             (Op::Dropout { training: false }, "ic", moves),
             (Op::Dropout { training: true }, "ic", None),
-            // Where numbers go is constant.
+            // The destination of numbers is constant.
             (reshape(), "ic", moves),
             (reshape(), "id", None),
             (reshape(), "ij", None),

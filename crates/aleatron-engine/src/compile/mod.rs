@@ -1,10 +1,10 @@
-//! Compiling a network: its graph becomes programs, which run on a backend, and the nodes between
-//! them, which run on tensors.
+//! Compilation of a network: its graph becomes programs, which run on a backend, and the nodes
+//! between them, which run on tensors.
 //!
-//! [`form`] decides how each node runs. Nodes that run as streams or belong to the inter-layer
-//! arithmetic and do not wait for a tensor node form one [segment](Segment); `emit` turns a segment
-//! into a [`Program`]. All of it is done for the shapes of one sample, unless the samples of a
-//! batch cannot run apart.
+//! [`form`] determines the form of each node. Nodes that run as streams or belong to the
+//! inter-layer arithmetic and do not depend on a tensor node form one [segment](Segment); `emit`
+//! converts a segment into a [`Program`]. Everything is compiled for the shapes of one sample,
+//! unless the samples of a batch cannot run separately.
 
 mod emit;
 mod form;
@@ -25,22 +25,22 @@ use form::{Form, Forms, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A network that is compiled for a configuration.
+/// A network compiled for a configuration.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) segments: Vec<Segment>,
-    /// By the index of the layer; `None` for those in binary.
+    /// By the index of the layer; `None` for binary layers.
     pub(crate) layers: Vec<Option<CompiledLayer>>,
-    /// A run with zeros of the samples that one run of the programs takes as one.
+    /// The analysis of a run with zeros of the samples that one run of the programs takes together.
     pub(crate) analysis: Arc<BatchAnalysis>,
     /// Nodes that depend on no feature, but on the number of samples.
     pub(crate) sized: Vec<usize>,
-    /// Where the outputs of nodes are, if that is recorded.
+    /// The locations of the outputs of nodes, if recorded.
     pub(crate) views: Vec<NodeView>,
 }
 
 impl Compiled {
-    /// Returns the samples that one run of the programs takes as one.
+    /// Returns the number of samples that one run of the programs takes together.
     pub(crate) fn n_samples(&self) -> usize {
         self.analysis.n_samples()
     }
@@ -52,12 +52,12 @@ impl Compiled {
         let (shape, _) = self.analysis.shape(id).ok_or(missing)?;
         Ok(match (self.n_samples(), self.analysis.layout(id)) {
             (1, Some(layout)) => layout.blocks(shape),
-            // Samples that run as one are one block.
+            // Samples that run together are one block.
             _ => [1, shape.iter().product()],
         })
     }
 
-    /// Returns the shape of a value for so many runs of the programs.
+    /// Returns the shape of a value for `n` runs of the programs.
     pub(crate) fn shape(&self, id: ValueId, n: usize) -> Result<Vec<usize>> {
         let missing = aleatron_core::Error::Internal { place: "engine::Compiled::shape" };
         let (shape, _) = self.analysis.shape(id).ok_or_else(|| missing.clone())?;
@@ -69,7 +69,7 @@ impl Compiled {
     }
 }
 
-/// A part of a compiled network.
+/// A segment of a compiled network.
 #[derive(Debug)]
 pub(crate) enum Segment {
     /// Layers as streams and the arithmetic between them.
@@ -84,9 +84,9 @@ pub(crate) struct ProgramSegment {
     pub(crate) program: Arc<Program>,
     /// The value of each input of the program.
     pub(crate) inputs: Vec<ValueId>,
-    /// The values that others need, each with a slot of floats.
+    /// The values that other segments need, each with a slot of floats.
     pub(crate) outputs: Vec<(ValueId, SlotId)>,
-    /// Whether no two of them share a slot.
+    /// Whether no two outputs share a slot.
     pub(crate) has_own_slots: bool,
     /// The layers of the program, by their index in the network.
     pub(crate) layers: Vec<usize>,
@@ -96,28 +96,28 @@ pub(crate) struct ProgramSegment {
 #[derive(Debug)]
 pub(crate) struct NodesSegment {
     pub(crate) nodes: Vec<usize>,
-    /// Values of other segments that they read.
+    /// The values of other segments that they read.
     pub(crate) inputs: Vec<ValueId>,
-    /// Values that they read and that depend on no feature, but for constants of the graph.
+    /// The values that they read and that depend on no feature, except for constants of the graph.
     pub(crate) constants: Vec<ValueId>,
-    /// Values that other segments read.
+    /// The values that other segments read.
     pub(crate) outputs: Vec<ValueId>,
 }
 
 /// A layer of a compiled network.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledLayer {
-    /// The segment whose program has it.
+    /// The segment of its program.
     pub(crate) segment: usize,
-    /// Its index in that program.
+    /// The index in that program.
     pub(crate) layer: usize,
     pub(crate) thresholds: SlotId,
     pub(crate) counts: SlotId,
-    /// Its outputs after the activation, as floats or integers.
+    /// The outputs after the activation, as floats or integers.
     pub(crate) outputs: SlotId,
     /// The width of the comparators of its inputs in integer arithmetic.
     pub(crate) comparator: Width,
-    /// In integer arithmetic.
+    /// The accumulator in integer arithmetic.
     pub(crate) accumulator: Option<Accumulator>,
     /// Whether its inputs depend on no other layer as streams.
     pub(crate) is_first: bool,
@@ -130,16 +130,16 @@ pub(crate) struct NodeView {
     pub(crate) segment: usize,
     /// The index of the slot and of the element in it.
     pub(crate) elements: Vec<(usize, u32)>,
-    /// The value that 1 stands for, for integers.
+    /// The value of 1, for integers.
     pub(crate) units: Option<Vec<f64>>,
 }
 
-/// Whether a compilation records where the outputs of all nodes are.
+/// Whether a compilation records the locations of the outputs of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Views {
-    /// It does, which takes memory for every element.
+    /// Locations are recorded, which takes memory for every element.
     Recorded,
-    /// It does not.
+    /// Locations are not recorded.
     Skipped,
 }
 
@@ -152,13 +152,13 @@ fn check_faults(config: &StreamConfig) -> Result<()> {
     }
 }
 
-/// Compiles a network for `n_samples` samples that run as one: 1 unless samples depend on each
+/// Compiles a network for `n_samples` samples that run together: 1 unless samples depend on each
 /// other.
 ///
 /// # Errors
-/// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that is not one of
-/// streams, [`Error::Layer`] for a layer that cannot have its settings, [`Error::NoIntegerForm`]
-/// with all nodes that integer arithmetic does not support.
+/// Returns [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that does not
+/// run as streams, [`Error::Layer`] for a layer that does not support its settings,
+/// [`Error::NoIntegerForm`] with all nodes that integer arithmetic does not support.
 pub(crate) fn compile(
     network: &Network,
     config: &StreamConfig,
@@ -194,10 +194,10 @@ pub(crate) fn compile(
         };
         let nodes = match build.compiled() {
             Err(Error::NoIntegerForm { nodes }) => nodes,
-            made => return made,
+            compiled => return compiled,
         };
-        // Shapes, units and widths are known when steps are added: a node that has none runs on
-        // tensors, unless a layer behind it needs integers.
+        // Shapes, units and widths are known only when steps are added: a node that turns out to be
+        // unsupported runs on tensors, unless a later layer needs integers.
         let known = on_tensors.len();
         for refused in &nodes {
             let index = graph.nodes().iter().position(|node| node.name == refused.name);
@@ -258,10 +258,10 @@ impl Build<'_> {
                 let reads = |node: &usize| !is_own(*node) && levels[*node].is_some();
                 graph.outputs().contains(id) || links.users(*id).iter().any(reads)
             };
-            let made = nodes
+            let computed = nodes
                 .iter()
                 .flat_map(|&node| graph.nodes()[node].outputs.iter().flatten().copied());
-            let outputs: Vec<ValueId> = made.filter(is_output).collect();
+            let outputs: Vec<ValueId> = computed.filter(is_output).collect();
             let segment = compiled.segments.len();
             if level % 2 == 1 {
                 let is_plain = |id: &ValueId| {
@@ -286,7 +286,7 @@ impl Build<'_> {
             for &node in &nodes {
                 emitter.node(node, &graph.nodes()[node], forms.nodes[node])?;
             }
-            let made = outputs
+            let computed = outputs
                 .iter()
                 .map(|&id| Ok((id, emitter.floats(id)?)))
                 .collect::<Result<Vec<_>>>()?;
@@ -297,17 +297,17 @@ impl Build<'_> {
             // Layers whose outputs nothing reads do not run.
             let shown = shown.values().map(|(slot, _)| *slot).collect::<BTreeSet<_>>();
             let program =
-                program.finish(made.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
+                program.finish(computed.iter().map(|(_, slot)| *slot).chain(shown).collect())?;
             let indices = layers.iter().map(|(index, _)| *index).collect();
             for (index, layer) in layers {
                 compiled.layers[index] = Some(CompiledLayer { segment, ..layer });
             }
-            let slots: BTreeSet<SlotId> = made.iter().map(|(_, slot)| *slot).collect();
+            let slots: BTreeSet<SlotId> = computed.iter().map(|(_, slot)| *slot).collect();
             compiled.segments.push(Segment::Program(ProgramSegment {
                 program: Arc::new(program),
                 inputs,
-                has_own_slots: slots.len() == made.len(),
-                outputs: made,
+                has_own_slots: slots.len() == computed.len(),
+                outputs: computed,
                 layers: indices,
             }));
         }
@@ -315,7 +315,7 @@ impl Build<'_> {
     }
 }
 
-/// Which node computes each value of a graph, and which nodes read it.
+/// The node that computes each value of a graph, and the nodes that read it.
 #[derive(Debug)]
 struct Links {
     makers: Vec<Option<usize>>,
@@ -396,7 +396,7 @@ fn record(
     Ok(())
 }
 
-/// Returns the samples that one run of a compiled network takes as one.
+/// Returns the number of samples that one run of a compiled network takes together.
 pub(crate) fn run_samples(network: &Network, n_samples: usize) -> usize {
     match (network.batching(), network.batch()) {
         // A graph that fixes the number of samples cannot be compiled for one of them.

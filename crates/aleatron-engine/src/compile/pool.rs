@@ -8,7 +8,7 @@ use aleatron_graph::product::ConvSizes;
 use aleatron_graph::{Node, Op};
 
 /// Returns the pool that a node computes over values of a shape, and the shape of its output.
-/// `given` are axes that are an input.
+/// `given` are the axes given by an input.
 pub(super) fn pool(
     node: &Node,
     shape: &[usize],
@@ -40,15 +40,16 @@ pub(super) fn pool(
             let mut over: Vec<usize> = Vec::new();
             for axis in axes {
                 let from_start = if axis < 0 { axis + rank as i64 } else { axis };
-                let place = usize::try_from(from_start).ok().filter(|&place| place < rank);
-                over.push(place.ok_or_else(|| {
+                let axis_index =
+                    usize::try_from(from_start).ok().filter(|&axis_index| axis_index < rank);
+                over.push(axis_index.ok_or_else(|| {
                     refused(node, format!("axis {axis} is out of range for rank {rank}"))
                 })?);
             }
             over.sort_unstable();
             over.dedup();
-            let kept = rank - over.len();
-            if kept == 0 || over.iter().copied().ne(kept..rank) {
+            let outer = rank - over.len();
+            if outer == 0 || over.iter().copied().ne(outer..rank) {
                 return Err(refused(node, "only the last axes can be reduced"));
             }
             let kind = match reduction {
@@ -60,18 +61,21 @@ pub(super) fn pool(
                 Dims::Keep => vec![1; over.len()],
                 Dims::Drop => Vec::new(),
             };
-            // The first axis may be all there is beside them.
-            let channels = shape[..kept].iter().skip(1).product();
-            Ok((whole(kind, channels, &shape[kept..])?, [&shape[..kept], ends.as_slice()].concat()))
+            // The first axis may be the only other one.
+            let channels = shape[..outer].iter().skip(1).product();
+            Ok((
+                whole(kind, channels, &shape[outer..])?,
+                [&shape[..outer], ends.as_slice()].concat(),
+            ))
         }
         _ => Err(refused(node, "it is not a pool")),
     }
 }
 
-/// One window over all of each channel.
+/// Returns one window over all of each channel.
 fn whole(kind: PoolKind, channels: usize, axes: &[usize]) -> Result<PoolShape> {
-    let places = axes.iter().product();
-    Ok(PoolShape::new(Pool::global(kind, [1, places]), [channels, 1, places])?)
+    let positions = axes.iter().product();
+    Ok(PoolShape::new(Pool::global(kind, [1, positions]), [channels, 1, positions])?)
 }
 
 fn windows(
@@ -93,7 +97,7 @@ fn windows(
     for axis in 0..found.input.len().min(2) {
         let (n, kernel, stride) = (found.input[axis], found.kernel[axis], found.strides[axis]);
         let [begin, end] = found.padding[axis];
-        // As much as the windows need: sizes that are rounded up reach further.
+        // The padding that the windows need: sizes that are rounded up reach further.
         let needed =
             (found.output[axis].saturating_sub(1) * stride + kernel).saturating_sub(n + begin);
         if needed > end && counts_padding {
@@ -105,12 +109,12 @@ fn windows(
         sizes[first + axis] = [n, kernel, stride, begin, needed];
     }
     let [rows, columns] = sizes;
-    let border = if counts_padding { Border::Zeros } else { Border::LeftOut };
+    let border = if counts_padding { Border::Zeros } else { Border::Excluded };
     let pool = Pool::new(kind, [rows[1], columns[1]])
         .with_stride([rows[2], columns[2]])
         .with_paddings([[rows[3], rows[4]], [columns[3], columns[4]]], border);
-    let made = PoolShape::new(pool, [*channels, rows[0], columns[0]])?;
-    Ok((made, [&[*batch, *channels], found.output.as_slice()].concat()))
+    let pool_shape = PoolShape::new(pool, [*channels, rows[0], columns[0]])?;
+    Ok((pool_shape, [&[*batch, *channels], found.output.as_slice()].concat()))
 }
 
 #[cfg(test)]
@@ -129,7 +133,7 @@ mod tests {
         Op::Reduce { reduction: Reduction::Mean, axes, reduced: Dims::Drop, no_axes }
     }
 
-    /// Of a sequence, by windows of two at every second place.
+    /// Pools a sequence by windows of two at every second position.
     fn pairs(count_padding: bool, end: i64, rounding: Rounding) -> Op {
         let window = Window {
             kernel: vec![2],
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axes_alone_are_reduced() {
+    fn only_the_last_axes_are_reduced() {
         let shape = [7, 2, 5];
         for axes in [&[2][..], &[-1]] {
             assert_eq!(
@@ -151,7 +155,7 @@ mod tests {
             );
         }
         assert_eq!(of(mean(&[1, -1], NoAxes::All), &shape).unwrap(), ([1, 1, 1], vec![7]));
-        // Others, samples among them, and none at all.
+        // Other axes, including samples, and no axes.
         for (axes, no_axes, reason) in [
             (&[0][..], NoAxes::All, "only the last axes can be reduced"),
             (&[1], NoAxes::All, "only the last axes can be reduced"),
@@ -170,11 +174,11 @@ mod tests {
     #[test]
     fn windows_that_count_padding_stay_within_it() {
         let shape = [7, 3, 5];
-        // Two windows in five places, or three with one more place.
+        // Two windows in five positions, or three with one more position.
         assert_eq!(of(pairs(true, 0, Rounding::Down), &shape).unwrap(), ([3, 1, 2], vec![7, 3, 2]));
         assert_eq!(of(pairs(true, 1, Rounding::Down), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
         assert_eq!(of(pairs(false, 0, Rounding::Up), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
-        // The third would count a place that is no padding.
+        // The third window would count a position that is no padding.
         assert!(of(pairs(true, 0, Rounding::Up), &shape).is_err());
     }
 }

@@ -6,7 +6,7 @@ use aleatron_core::{Error as CoreError, Quantity};
 use aleatron_graph::Error as GraphError;
 use aleatron_tensor::{Device, Tensor};
 
-/// The bits of a code that hold the index of an element.
+/// Number of bits of a code that hold the index of an element.
 const ELEMENT_BITS: u32 = 32;
 
 /// A value of a graph in the slots of a program. Each element is a code: the slot, and the index in
@@ -26,7 +26,7 @@ pub(super) struct Number {
 }
 
 impl Number {
-    /// Creates the number whose elements are all those of a slot, in their order.
+    /// Creates the number whose elements are all elements of a slot, in order.
     pub(super) fn of_slot(slot: SlotId, kind: SlotKind, shape: &[usize]) -> Result<Self> {
         let base = (slot.index() as i64) << ELEMENT_BITS;
         let codes: Vec<i64> =
@@ -70,8 +70,8 @@ impl Number {
         Ok(codes.into_iter().map(|code| ((code >> ELEMENT_BITS) as usize, code as u32)).collect())
     }
 
-    /// Returns a slot that holds exactly these elements in their order, gathering them if there is
-    /// none yet.
+    /// Returns a slot that holds exactly these elements in their order, gathering them if
+    /// necessary.
     pub(super) fn slot(&self, program: &mut ProgramBuilder) -> Result<SlotId> {
         let elements = self.elements()?;
         let id = |program: &ProgramBuilder, index: usize| {

@@ -8,8 +8,8 @@ use aleatron_graph::op::{Padding, Pooling, Rounding, Window};
 use aleatron_graph::{Binary, Dim, Error as GraphError, Graph, Op, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Builds a network in which each layer takes the outputs of the one before it. Numbers are kept in
-/// 32 bits. The first error is returned by [`Self::build`].
+/// Builds a network in which each layer takes the outputs of the previous one. Numbers are stored
+/// in 32 bits. The first error is returned by [`Self::build`].
 ///
 /// ```
 /// use aleatron_engine::network::{Activation, NetworkBuilder};
@@ -35,7 +35,7 @@ pub struct NetworkBuilder {
     fault: Option<Error>,
 }
 
-/// How one layer is to run.
+/// The settings of one layer.
 #[derive(Debug, Default)]
 struct LayerChoice {
     name: String,
@@ -212,7 +212,7 @@ impl NetworkBuilder {
     }
 
     /// Adds any operation on the outputs of the last node, with constants as its other inputs;
-    /// `rank` is the number of axes of a sample behind it.
+    /// `rank` is the number of axes of a sample after it.
     #[must_use]
     pub fn node(
         mut self,
@@ -260,7 +260,7 @@ impl NetworkBuilder {
         self
     }
 
-    /// Returns the number of axes of a sample behind the last node.
+    /// Returns the number of axes of a sample after the last node.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
@@ -269,8 +269,8 @@ impl NetworkBuilder {
     /// Finishes the network.
     ///
     /// # Errors
-    /// The first error of the layers, [`Error::NoLayers`] for none, [`Error::RepeatedName`] for two
-    /// of one name, and as [`Network::new`].
+    /// Returns the first error of the layers, [`Error::NoLayers`] for none, [`Error::RepeatedName`]
+    /// for two with the same name, and errors as for [`Network::new`].
     pub fn build(self) -> Result<Network> {
         if let Some(error) = self.fault {
             return Err(error);
@@ -374,9 +374,9 @@ impl Network {
     /// `hidden` is applied between layers. Features are mapped to `(feature - offset) / scale`.
     ///
     /// # Errors
-    /// [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all tensors
-    /// that belong to no layer, [`Error::TensorShape`] with the tensor at fault, and as
-    /// [`NetworkBuilder::build`].
+    /// Returns [`Error::NoLayers`] if no name ends in `.weight`, [`Error::UnknownTensors`] with all
+    /// tensors that belong to no layer, [`Error::TensorShape`] with the invalid tensor, and errors
+    /// as for [`NetworkBuilder::build`].
     pub fn from_state_dict(
         name: impl Into<String>,
         [offset, scale]: [f64; 2],

@@ -1,4 +1,4 @@
-//! Finding the scales of layers from samples.
+//! Calibration of the scales of layers with samples.
 
 use super::Network;
 use crate::{Error, Result};
@@ -7,33 +7,33 @@ use aleatron_core::{Cancel, Quantity, memory};
 use aleatron_graph::{Error as GraphError, Node, Observer};
 use aleatron_tensor::{DType, Tensor};
 
-/// Which input of a product becomes 1.
+/// The input of a product that becomes 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum InputScale {
-    /// The one of largest magnitude: nothing saturates on these samples.
+    /// The input of largest magnitude: nothing saturates on these samples.
     #[default]
     Maximum,
-    /// The magnitude that this share of inputs, in (0, 1], does not exceed: the others saturate,
+    /// The magnitude that this fraction of inputs, in (0, 1], does not exceed: the others saturate,
     /// and the rest have finer steps.
     Percentile(f64),
 }
 
-/// What weights are divided by.
+/// The divisor of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum WeightScale {
-    /// The largest of all.
+    /// The largest of all weights.
     Tensor,
-    /// The largest of each neuron or output channel.
+    /// The largest weight of each neuron or output channel.
     #[default]
     PerRow,
 }
 
-/// How scales are found.
+/// How scales are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Calibration {
-    /// Inputs, for each product.
+    /// The scale of inputs, for each product.
     pub inputs: InputScale,
-    /// Weights.
+    /// The scale of weights.
     pub weights: WeightScale,
 }
 
@@ -85,7 +85,7 @@ struct Magnitudes<'a> {
     layers: Vec<Option<usize>>,
     inputs: InputScale,
     largest: Vec<f64>,
-    /// All of them, where a percentile is asked for.
+    /// All magnitudes, if a percentile is requested.
     all: Vec<Vec<f32>>,
     cancel: Cancel<'a>,
 }
@@ -115,11 +115,11 @@ impl Observer for Magnitudes<'_> {
 }
 
 impl Network {
-    /// The same network with scales from these samples, which must be those of training, not of the
-    /// test.
+    /// Returns the same network with scales from these samples, which must be training samples, not
+    /// test samples.
     ///
     /// # Errors
-    /// As [`Self::forward`], and [`Error::Setting`] for a percentile outside (0, 1].
+    /// As for [`Self::forward`], and [`Error::Setting`] for a percentile outside (0, 1].
     pub fn calibrated(&self, features: &[f64], calibration: &Calibration) -> Result<Self> {
         self.calibrated_with(features, calibration, Cancel::NEVER)
     }
@@ -127,7 +127,7 @@ impl Network {
     /// Calibrates like [`Self::calibrated`], with cancellation.
     ///
     /// # Errors
-    /// As [`Self::calibrated`], and [`aleatron_core::Error::Cancelled`].
+    /// As for [`Self::calibrated`], and [`aleatron_core::Error::Cancelled`].
     pub fn calibrated_with(
         &self,
         features: &[f64],
@@ -143,7 +143,7 @@ impl Network {
         let largest = vec![0.0; self.layers.len()];
         let mut all = vec![Vec::new(); self.layers.len()];
         if matches!(calibration.inputs, InputScale::Percentile(_)) {
-            // All inputs are kept until the end: room for them is found before the work.
+            // All inputs are stored until the end, so their memory is checked before the work.
             let n_runs = features.len() / self.n_features() / self.analysis.n_samples();
             for (all, layer) in all.iter_mut().zip(&self.layers) {
                 let id = self.graph.nodes()[layer.node].inputs.first().copied().flatten();
@@ -168,8 +168,8 @@ impl Network {
                 InputScale::Maximum => largest[k],
                 InputScale::Percentile(share) => percentile(&mut all[k], share),
             };
-            // Inputs without signal, all zero or those of a dead layer, need no scale: one as small
-            // as they are would have no integer multiplier.
+            // Inputs without signal, all zero or those of a dead layer, need no scale: a scale of
+            // their size would have no integer multiplier.
             if scale > SIGNAL_LIMIT {
                 layer.input_scale = scale;
             }
@@ -180,15 +180,15 @@ impl Network {
     }
 }
 
-/// Returns the rank, from 0 in ascending order, of the magnitude that a share of `len` values does
-/// not exceed; `None` without values.
+/// Returns the rank, from 0 in ascending order, of the magnitude that a fraction of `len` values
+/// does not exceed; `None` without values.
 #[must_use]
 pub fn percentile_rank(len: usize, share: f64) -> Option<usize> {
     let last = len.checked_sub(1)?;
     Some(((len as f64 * share).ceil() as usize).saturating_sub(1).min(last))
 }
 
-/// The magnitude that a share of values does not exceed.
+/// Returns the magnitude that a fraction of values does not exceed.
 fn percentile(values: &mut [f32], share: f64) -> f64 {
     let Some(rank) = percentile_rank(values.len(), share) else { return 0.0 };
     let (_, value, _) = values.select_nth_unstable_by(rank, f32::total_cmp);
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values() {
+    fn percentiles_are_elements_of_the_values() {
         let mut values = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(percentile(&mut values, 1.0), 4.0);
         assert_eq!(percentile(&mut values, 0.5), 2.0);

@@ -1,4 +1,5 @@
-//! How a network runs as streams: settings for all layers, and for some of them others.
+//! The configuration of a network as streams: settings for all layers, with overrides for some of
+//! them.
 
 use crate::{Device, Error, Result};
 use aleatron_core::arithmetic::Arithmetic;
@@ -10,26 +11,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where the bits of a layer come from, and how many there are.
+/// The generator and length of a layer's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LayerSettings {
-    /// Bits per stream.
+    /// The stream length in bits.
     pub length: usize,
     /// The generator.
     pub generator: GeneratorName,
     /// The width of shared sequences.
     pub width: WidthChoice,
-    /// How many sequences streams share.
+    /// The sharing of sequences among streams.
     pub sharing: Sharing,
 }
 
 impl LayerSettings {
-    /// Returns everything but the weights that decides the counts of a layer with these settings;
-    /// `seed` is that of Bernoulli weight streams and of generators that follow from a seed.
-    /// Integers are signed, whatever the polarity of the streams.
+    /// Returns everything except the weights that determines the counts of a layer with these
+    /// settings; `seed` is that of Bernoulli weight streams and of seeded generators. Integers are
+    /// signed, whatever the polarity of the streams.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for a length, width or generator that the layer cannot have.
+    /// Returns [`aleatron_core::Error`] for a length, width or generator that the layer does not
+    /// support.
     pub fn spec(
         &self,
         seed: u64,
@@ -45,11 +47,11 @@ impl LayerSettings {
         Ok(LayerSpec::new(topology, length, polarity, encoding)?.at(index))
     }
 
-    /// Returns the length of the streams: the given one, or that of the streams whose counts are
-    /// the products of integers.
+    /// Returns the stream length: the given one, or that of the streams whose counts are the
+    /// products of integers.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for a length that streams cannot have.
+    /// Returns [`aleatron_core::Error`] for a length that streams cannot have.
     pub fn resolved_length(&self) -> aleatron_core::Result<Length> {
         match self.generator.integer_bits() {
             Some(bits) => bits.length(),
@@ -58,7 +60,7 @@ impl LayerSettings {
     }
 }
 
-/// Settings of one layer that differ from those of the others.
+/// Settings of one layer that override those of all layers.
 ///
 /// As text: `length=64,generator=sobol,width=6,sharing=input`, any of them.
 ///
@@ -71,18 +73,18 @@ impl LayerSettings {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LayerOverride {
-    /// Bits per stream.
+    /// The stream length in bits.
     pub length: Option<usize>,
     /// The generator.
     pub generator: Option<GeneratorName>,
     /// The width of shared sequences.
     pub width: Option<WidthChoice>,
-    /// How many sequences streams share.
+    /// The sharing of sequences among streams.
     pub sharing: Option<Sharing>,
 }
 
 impl LayerOverride {
-    /// These settings in place of those of the others.
+    /// Applies these settings over others.
     #[must_use]
     pub fn apply(&self, settings: LayerSettings) -> LayerSettings {
         LayerSettings {
@@ -95,7 +97,7 @@ impl LayerOverride {
 }
 
 impl LayerOverride {
-    /// Sets what a key names.
+    /// Sets the field of a key.
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let fault = |reason: String| Error::Setting { text: format!("{key}={value}"), reason };
         match key {
@@ -149,7 +151,7 @@ impl fmt::Display for LayerOverride {
     }
 }
 
-/// How a network runs as streams.
+/// The configuration of a network as streams.
 ///
 /// ```
 /// use aleatron_engine::network::{Network, StreamConfig};
@@ -160,26 +162,27 @@ impl fmt::Display for LayerOverride {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StreamConfig {
-    /// The settings of all layers but those with others.
+    /// The settings of all layers without overrides.
     pub settings: LayerSettings,
-    /// Layers with settings of their own, by name.
+    /// Overrides for layers, by name.
     pub layers: BTreeMap<String, LayerOverride>,
-    /// The seed of generators that have one, for weights and inputs.
+    /// The seed of seeded generators, for weights and inputs.
     pub seed: u64,
-    /// How numbers are kept between layers.
+    /// The inter-layer arithmetic.
     pub arithmetic: Arithmetic,
-    /// What happens to features outside the interval that a layer can encode.
+    /// The treatment of features outside the interval of a layer.
     pub range: ValueRange,
-    /// Where to run. It changes times and nothing else.
+    /// The device. It affects times only.
     pub device: Device,
     /// Faults, under the seed of the configuration.
     pub faults: Vec<Fault>,
-    /// The layers that have the faults, by name; all if empty.
+    /// The faulty layers, by name; all if empty.
     pub fault_layers: Vec<String>,
 }
 
 impl StreamConfig {
-    /// Bernoulli streams of `length` bits on the CPU, in floating point between layers.
+    /// Creates a configuration of Bernoulli streams of `length` bits on the CPU, with
+    /// floating-point inter-layer arithmetic.
     #[must_use]
     pub fn new(length: usize) -> Self {
         Self {
@@ -199,59 +202,59 @@ impl StreamConfig {
         }
     }
 
-    /// With this generator.
+    /// Sets the generator.
     #[must_use]
     pub fn generator(mut self, generator: GeneratorName) -> Self {
         self.settings.generator = generator;
         self
     }
 
-    /// With sequences of this width.
+    /// Sets the width of sequences.
     #[must_use]
     pub fn width(mut self, width: impl Into<WidthChoice>) -> Self {
         self.settings.width = width.into();
         self
     }
 
-    /// With sequences shared in this way.
+    /// Sets the sharing of sequences.
     #[must_use]
     pub fn sharing(mut self, sharing: Sharing) -> Self {
         self.settings.sharing = sharing;
         self
     }
 
-    /// With other settings for one layer.
+    /// Overrides the settings of one layer.
     #[must_use]
     pub fn layer(mut self, name: impl Into<String>, settings: LayerOverride) -> Self {
         self.layers.insert(name.into(), settings);
         self
     }
 
-    /// With this seed.
+    /// Sets the seed.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// With this arithmetic between layers.
+    /// Sets the inter-layer arithmetic.
     #[must_use]
     pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {
         Self { arithmetic, ..self }
     }
 
-    /// With features outside the interval treated in this way.
+    /// Sets the treatment of features outside the interval.
     #[must_use]
     pub fn range(self, range: ValueRange) -> Self {
         Self { range, ..self }
     }
 
-    /// On this device.
+    /// Sets the device.
     #[must_use]
     pub fn device(self, device: Device) -> Self {
         Self { device, ..self }
     }
 
-    /// With these faults.
+    /// Sets the faults.
     ///
     /// ```
     /// use aleatron_engine::network::{Network, StreamConfig};
@@ -266,14 +269,14 @@ impl StreamConfig {
         Self { faults, ..self }
     }
 
-    /// With faults in one more layer; without any, all layers have the faults.
+    /// Adds one faulty layer; without any, all layers are faulty.
     #[must_use]
     pub fn fault_layer(mut self, name: impl Into<String>) -> Self {
         self.fault_layers.push(name.into());
         self
     }
 
-    /// The settings of a layer.
+    /// Returns the settings of a layer.
     #[must_use]
     pub fn settings_of(&self, name: &str) -> LayerSettings {
         self.layers.get(name).map_or(self.settings, |layer| layer.apply(self.settings))

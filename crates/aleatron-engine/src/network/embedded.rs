@@ -7,7 +7,7 @@ impl Network {
     /// Returns the noise-aware network 64-64-10 for the embedded digits.
     ///
     /// # Errors
-    /// None for the file as it is.
+    /// Never fails for the embedded file.
     pub fn digits_noise_aware() -> Result<Self> {
         Self::from_onnx(include_bytes!("../../assets/digits/noise_aware.onnx"))
     }
@@ -15,7 +15,7 @@ impl Network {
     /// Returns the plainly trained network 64-64-10 for the embedded digits.
     ///
     /// # Errors
-    /// None for the file as it is.
+    /// Never fails for the embedded file.
     pub fn digits_plain() -> Result<Self> {
         Self::from_onnx(include_bytes!("../../assets/digits/plain.onnx"))
     }
@@ -31,7 +31,7 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// None for the file as it is.
+    /// Never fails for the embedded file.
     pub fn digits_cnn() -> Result<Self> {
         Self::from_onnx(include_bytes!("../../assets/digits/cnn.onnx"))
     }

@@ -1,4 +1,4 @@
-//! Networks as ONNX files, with how their layers run in the metadata.
+//! Networks as ONNX files, with the settings of their layers in the metadata.
 
 use super::{Bindings, Layer, Mode, Network};
 use crate::{Error, Result};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The key of the metadata that holds how layers run.
+/// The metadata key of the settings of layers.
 const LAYERS: &str = "aleatron.layers";
 
-/// How a layer runs, as files have it.
+/// The settings of a layer in files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {
@@ -29,21 +29,21 @@ enum RunsAs {
 }
 
 impl Network {
-    /// Reads an `.onnx` file and simplifies its graph. Layers of a file that [`Self::to_onnx`]
-    /// wrote run as they did.
+    /// Reads an `.onnx` file and simplifies its graph. Layers of a file written by
+    /// [`Self::to_onnx`] have their original settings.
     ///
     /// # Errors
-    /// [`Error::Graph`] with what is wrong with the file, or as [`Self::new`].
+    /// Returns [`Error::Graph`] with the defect of the file, and errors as for [`Self::new`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &Bindings::default())
     }
 
-    /// Reads like [`Self::load`], with constants for inputs, numbers for symbolic sizes, and
-    /// another output than the first.
+    /// Reads like [`Self::load`], with constants for inputs, numbers for symbolic sizes, and an
+    /// output other than the first.
     ///
     /// # Errors
-    /// As [`Self::load`], and [`Error::Graph`] for names that the graph does not have and constants
-    /// that do not fit.
+    /// As for [`Self::load`], and [`Error::Graph`] for names that the graph does not have and
+    /// constants that do not fit.
     pub fn load_with(path: impl AsRef<Path>, bindings: &Bindings) -> Result<Self> {
         Self::bound(Graph::read_onnx(path)?, bindings)
     }
@@ -51,7 +51,7 @@ impl Network {
     /// Reads like [`Self::load`], from the bytes of a file.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     pub fn from_onnx(bytes: &[u8]) -> Result<Self> {
         Self::from_graph(Graph::from_onnx(bytes)?)
     }
@@ -59,22 +59,22 @@ impl Network {
     /// Reads like [`Self::load_with`], from the bytes of a file.
     ///
     /// # Errors
-    /// As [`Self::load_with`].
+    /// As for [`Self::load_with`].
     pub fn from_onnx_with(bytes: &[u8], bindings: &Bindings) -> Result<Self> {
         Self::bound(Graph::from_onnx(bytes)?, bindings)
     }
 
-    /// Creates a network from the graph of a file: simplifies it, and lets its layers run as the
-    /// metadata says.
+    /// Creates a network from the graph of a file: simplifies it, and applies the settings of
+    /// layers in the metadata.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     pub fn from_graph(graph: Graph) -> Result<Self> {
         Self::bound(graph, &Bindings::default())
     }
 
     fn bound(mut graph: Graph, bindings: &Bindings) -> Result<Self> {
-        // Layers that the chosen output does not need are in the file, but not in the network.
+        // Layers that the selected output does not need are in the file, but not in the network.
         let names: BTreeSet<String> = graph.nodes().iter().map(|node| node.name.clone()).collect();
         graph.bind(bindings)?;
         graph.simplify()?;
@@ -100,11 +100,11 @@ impl Network {
         Ok(network)
     }
 
-    /// Returns the network as the bytes of an `.onnx` file: its graph after simplification, and how
-    /// its layers run in the metadata, which other programs ignore.
+    /// Returns the network as the bytes of an `.onnx` file: its graph after simplification, and the
+    /// settings of its layers in the metadata, which other programs ignore.
     ///
     /// # Errors
-    /// [`Error::Graph`] where the graph is too large for the format.
+    /// Returns [`Error::Graph`] if the graph is too large for the format.
     pub fn to_onnx(&self) -> Result<Vec<u8>> {
         let notes: Vec<Note> = self.layers.iter().map(Note::of).collect();
         let text = serde_json::to_string(&notes).map_err(|error| GraphError::Model {
@@ -114,10 +114,10 @@ impl Network {
         Ok(self.graph().clone().with_metadata(LAYERS, text).to_onnx()?)
     }
 
-    /// Writes the network as an `.onnx` file: whole, or not at all.
+    /// Writes the network as an `.onnx` file, atomically.
     ///
     /// # Errors
-    /// As [`Self::to_onnx`], and [`Error::File`] where it cannot be written.
+    /// As for [`Self::to_onnx`], and [`Error::File`] if it cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         crate::file::replace(path, &self.to_onnx()?).map_err(|error| Error::file(path, error))
@@ -138,7 +138,7 @@ impl Note {
         }
     }
 
-    /// Lets a layer run as this says.
+    /// Applies the settings to a layer.
     fn apply(self, layer: &mut Layer) -> std::result::Result<(), String> {
         layer.polarity =
             self.polarity.parse().map_err(|error: aleatron_core::Error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The inputs of a network: how the features of a sample become the inputs of its graph.
+//! The inputs of a network: conversion of the features of a sample to the inputs of its graph.
 
 use crate::{Error, Result};
 use aleatron_core::{Quantity, memory};
@@ -23,7 +23,7 @@ impl NetworkInput {
         self.shape.iter().product()
     }
 
-    /// Returns whether a sample has no features here; a network has no such inputs.
+    /// Returns whether a sample has no features for this input; a network has no such inputs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -90,8 +90,8 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
     if batch == Some(0) {
         return Err(fault("a run takes no samples".to_owned()).into());
     }
-    // Features as they are given and as the graph takes them: with that, all products of these
-    // sizes fit.
+    // The features as given and as the graph takes them: if they fit, all products of these sizes
+    // fit.
     let features = inputs.iter().fold(0_u128, |sum, input| {
         sum.saturating_add(
             input.shape.iter().fold(1, |n: u128, &size| n.saturating_mul(size as u128)),
@@ -102,7 +102,7 @@ pub(super) fn inputs_of(graph: &Graph) -> Result<(Vec<NetworkInput>, Option<usiz
     Ok((inputs, batch))
 }
 
-/// Returns so many samples of zeros as the inputs of a graph.
+/// Returns `n_samples` samples of zeros as the inputs of a graph.
 pub(crate) fn zeros(inputs: &[NetworkInput], n_samples: usize) -> Result<Vec<Tensor>> {
     let width: usize = inputs.iter().map(NetworkInput::len).sum();
     let len = n_samples as u128 * width as u128;
@@ -117,13 +117,13 @@ pub(crate) fn tensors(
 ) -> Result<Vec<Tensor>> {
     let width: usize = inputs.iter().map(NetworkInput::len).sum();
     let mut first = 0;
-    let mut made = Vec::with_capacity(inputs.len());
+    let mut converted = Vec::with_capacity(inputs.len());
     for input in inputs {
         let range = first..first + input.len();
         first = range.end;
         let values = features.chunks_exact(width.max(1)).flat_map(|sample| &sample[range.clone()]);
         let shape = [&[n_samples], input.shape.as_slice()].concat();
-        made.push(match input.dtype {
+        converted.push(match input.dtype {
             dtype if dtype.is_float() => {
                 let values: Vec<f32> = values.map(|&value| value as f32).collect();
                 let tensor = Tensor::from_slice(&values, &shape, &Device::Cpu);
@@ -132,7 +132,7 @@ pub(crate) fn tensors(
             dtype => {
                 let mut whole = Vec::with_capacity(n_samples * input.len());
                 for (k, &value) in values.enumerate() {
-                    // Up to 2^53 every whole number is one of f64.
+                    // Up to 2^53 every whole number is exact in f64.
                     if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
                         let (sample, feature) = (k / input.len(), range.start + k % input.len());
                         return Err(Error::NotWhole {
@@ -149,5 +149,5 @@ pub(crate) fn tensors(
             }
         });
     }
-    Ok(made)
+    Ok(converted)
 }

@@ -1,4 +1,4 @@
-//! The layers of a network: products with constant weights, and how they run.
+//! The layers of a network: products with constant weights, and their modes.
 
 use super::WeightScale;
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use aleatron_graph::product::{ConvSizes, Product, ProductKind};
 use aleatron_graph::{Binary, Error as GraphError, Graph, Node, Op, ValueId};
 use aleatron_tensor::DType;
 
-/// How a layer runs.
+/// The mode of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// As streams.
@@ -21,13 +21,13 @@ pub enum Mode {
 /// A product with constant weights, dense or a convolution, and how it runs as streams.
 ///
 /// With weights W and inputs x in the units of the network, streams hold `W / weight_scale` and `x
-/// / input_scale`, both in the interval of the polarity. A sum v of products then stands for `v *
-/// input_scale * weight_scale`, to which the bias is added in binary.
+/// / input_scale`, both in the interval of the polarity. A sum v of products then has the value `v
+/// * input_scale * weight_scale`, to which the bias is added in binary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     /// The index of its node in the graph.
     pub node: usize,
-    /// The index of the node that adds its bias, if that is not its own.
+    /// The index of the node that adds its bias, if that is a separate node.
     pub bias_node: Option<usize>,
     /// The name of its node.
     pub name: String,
@@ -37,16 +37,16 @@ pub struct Layer {
     pub mode: Mode,
     /// The encoding of its streams.
     pub polarity: Polarity,
-    /// The input that becomes 1; inputs that then lie outside the interval saturate.
+    /// The input that becomes 1; inputs outside the resulting interval saturate.
     pub input_scale: f64,
-    /// The weight that becomes 1: one for all rows of weights (neurons or output channels), or one
-    /// for each.
+    /// The weight that becomes 1: a single one for all rows of weights (neurons or output
+    /// channels), or one per row.
     pub weight_scales: Vec<f64>,
 }
 
 impl Layer {
-    /// Returns the index of the node whose output is that of the layer: its own, or the one that
-    /// adds its bias.
+    /// Returns the index of the node whose output is that of the layer: its own, or that of its
+    /// bias.
     #[must_use]
     pub fn output_node(&self) -> usize {
         self.bias_node.unwrap_or(self.node)
@@ -64,7 +64,7 @@ impl Layer {
         }
     }
 
-    /// Returns the value that a sum of 1 stands for, for all rows together or for each.
+    /// Returns the value of a sum of 1, for all rows together or for each.
     #[must_use]
     pub fn sum_scales(&self) -> Vec<f64> {
         self.weight_scales.iter().map(|scale| self.input_scale * scale).collect()
@@ -79,16 +79,16 @@ impl Layer {
         }
     }
 
-    /// Returns the weights as they are encoded.
+    /// Returns the encoded weights.
     #[must_use]
     pub fn encoded_weights(&self) -> Vec<f64> {
         super::scaled_weights(&self.product.weights, self.product.fan_in(), &self.weight_scales)
     }
 
-    /// Returns what the streams of the layer compute if its input has this shape, samples included.
+    /// Returns the topology of the layer's streams if its input has this shape, including samples.
     ///
     /// # Errors
-    /// [`Error::Graph`] for a shape that the product cannot take.
+    /// Returns [`Error::Graph`] for a shape that the product cannot take.
     pub fn topology(&self, input: &[usize]) -> Result<Topology> {
         self.shapes(input).map(|shapes| shapes.topology)
     }
@@ -96,7 +96,7 @@ impl Layer {
     /// Checks scales and weights.
     ///
     /// # Errors
-    /// [`Error::Layer`] with what is at fault.
+    /// Returns [`Error::Layer`] with the defect.
     pub(crate) fn check(&self, index: usize) -> Result<()> {
         let fault = |source: Error| Error::Layer {
             layer: index,
@@ -128,8 +128,7 @@ impl Layer {
             let [low, high] =
                 self.polarity.interval().map(|bound| bound * self.weight_scale(k / fan_in));
             let value = f64::from(weight);
-            // Scales are found in 32 bits, and so exact; those that were given may have been
-            // rounded.
+            // Computed scales are exact in 32 bits; given ones may have been rounded.
             if !(low * (1.0 + 1e-6) <= value && value <= high * (1.0 + 1e-6)) {
                 let what = Quantity::Weight;
                 return Err(fault(
@@ -140,7 +139,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Returns what the layer computes for an input of a shape, and the shape of its output.
+    /// Returns the computation of the layer for an input of a shape, and the shape of its output.
     pub(crate) fn shapes(&self, input: &[usize]) -> Result<LayerShapes> {
         let fault = || GraphError::Input {
             input: 0,
@@ -197,12 +196,12 @@ impl Layer {
     }
 }
 
-/// Finds the layers of a graph. A constant that is added to the output of a product alone, one for
-/// each neuron or output channel, becomes its bias: streams of scores then know it, and integers
+/// Finds the layers of a graph. A constant that is added only to the output of a product, one for
+/// each neuron or output channel, becomes its bias: streams of scores then include it, and integers
 /// round it once.
 ///
 /// # Errors
-/// [`GraphError::Model`] for weights and biases that are missing or not finite.
+/// Returns [`GraphError::Model`] for weights and biases that are missing or not finite.
 pub(super) fn layers_of(graph: &Graph, analysis: &BatchAnalysis) -> Result<Vec<Layer>> {
     let fault =
         |reason: String| GraphError::Model { place: format!("graph \"{}\"", graph.name()), reason };
@@ -301,6 +300,6 @@ pub(crate) struct LayerShapes {
     pub(crate) topology: Topology,
     /// The shape of the output.
     pub(crate) output: Vec<usize>,
-    /// The rows of inputs that meet the weights.
+    /// The number of rows of inputs that are multiplied with the weights.
     pub(crate) rows: usize,
 }

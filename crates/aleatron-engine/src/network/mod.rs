@@ -1,11 +1,11 @@
 //! Networks: graphs of operations whose products with constant weights can run as streams.
 //!
 //! A [`Network`] is a graph, read from an ONNX file, built layer by layer with a [`NetworkBuilder`]
-//! or made by an importer. It runs in floating point ([`Network::forward`]) or as streams
-//! ([`Network::to_streams`]): each [`Layer`] then encodes its inputs as streams and counts, and the
-//! counts turn back into numbers, on which everything else happens, in floating point or in
-//! integers. Which layers run as streams, in which encoding and with which scales is part of the
-//! network and of its file; [`Network::calibrated`] finds the scales.
+//! or created by an importer. It runs in floating point ([`Network::forward`]) or as streams
+//! ([`Network::to_streams`]): each [`Layer`] then encodes its inputs as streams and counts, and all
+//! other nodes operate on the decoded numbers, in floating point or in integers. The mode, encoding
+//! and scales of layers are part of the network and of its file; [`Network::calibrated`] determines
+//! the scales.
 //!
 //! ```
 //! use aleatron_engine::network::{Network, StreamConfig};
@@ -57,17 +57,17 @@ use aleatron_graph::{Error as GraphError, Node, Observer, Runner};
 use aleatron_tensor::{DType, Device, Tensor};
 use std::sync::Arc;
 
-/// Samples of a run in floating point.
+/// Number of samples of a run in floating point.
 const CHUNK: usize = 256;
 
-/// A network: a graph over samples, and how its layers run as streams. The first output of the
-/// graph holds the scores; a single score tells two classes apart, 1 if it is positive.
+/// A network: a graph over samples, and the settings of its layers as streams. The first output of
+/// the graph holds the scores; a single score distinguishes two classes, 1 if it is positive.
 #[derive(Debug, Clone)]
 pub struct Network {
     graph: Arc<Graph>,
     layers: Vec<Layer>,
     inputs: Vec<NetworkInput>,
-    /// The samples of a run, if the graph fixes them.
+    /// The number of samples of a run, if the graph fixes it.
     batch: Option<usize>,
     batching: Batching,
     /// A run with zeros: of one sample, or of as many as the graph fixes.
@@ -77,8 +77,8 @@ pub struct Network {
 }
 
 impl PartialEq for Network {
-    /// Returns whether both have the same file: the order in which a graph numbers its values makes
-    /// no difference.
+    /// Returns whether both have the same file: the numbering of the graph's values makes no
+    /// difference.
     fn eq(&self, other: &Self) -> bool {
         self.layers == other.layers
             && (self.graph == other.graph
@@ -91,7 +91,7 @@ impl PartialEq for Network {
 pub struct ScoreLayer {
     /// Its index among the layers.
     pub layer: usize,
-    /// Whether the scores are its outputs themselves, not those of a softmax behind it.
+    /// Whether the scores are its outputs, without a softmax after it.
     pub is_direct: bool,
 }
 
@@ -102,9 +102,9 @@ impl Network {
     /// independent.
     ///
     /// # Errors
-    /// [`Error::Graph`] if the sizes of an input other than the number of samples are not known, if
-    /// the graph cannot run, or if the leading size of its first output is not the number of
-    /// samples or depends on the values of features.
+    /// Returns [`Error::Graph`] if the sizes of an input other than the number of samples are not
+    /// known, if the graph cannot run, or if the leading size of its first output is not the number
+    /// of samples or depends on the values of features.
     pub fn new(mut graph: Graph) -> Result<Self> {
         if let [first, _, ..] = graph.outputs() {
             let output = Some(graph.value(*first)?.name.clone());
@@ -126,13 +126,15 @@ impl Network {
         let analysis = BatchAnalysis::new(&runner, input::zeros(&inputs, n)?, n)?;
         let batching = match (analysis.batching(&graph, output)?, batch) {
             (batching, None) => batching,
-            // A run of the number that the graph fixes is all that is known of it.
+            // A run of the number that the graph fixes is the only information about it.
             (_, Some(_)) => Batching::Whole,
         };
         if batching == Batching::Whole && batch.is_none() {
             // The size that one sample has may be that of any number of samples.
-            let made = runner.run(input::zeros(&inputs, 2)?)?;
-            made.first().map_or(Ok(()), |made| batch::check_output(&graph, output, made, 2))?;
+            let result = runner.run(input::zeros(&inputs, 2)?)?;
+            result
+                .first()
+                .map_or(Ok(()), |result| batch::check_output(&graph, output, result, 2))?;
         }
         let layers = layer::layers_of(&graph, &analysis)?;
         let analysis = Arc::new(analysis);
@@ -178,8 +180,8 @@ impl Network {
         &self.inputs
     }
 
-    /// Returns the shape of a sample: that of the one input, or the number of features if there are
-    /// several inputs.
+    /// Returns the shape of a sample: that of a single input, or the number of features if there
+    /// are several inputs.
     #[must_use]
     pub fn input_shape(&self) -> Vec<usize> {
         match self.inputs.as_slice() {
@@ -227,7 +229,7 @@ impl Network {
     /// Returns the layer of this name.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] if there is none.
+    /// Returns [`Error::UnknownLayer`] if there is none.
     pub fn layer(&self, name: &str) -> Result<&Layer> {
         self.layers.iter().find(|layer| layer.name == name).ok_or_else(|| self.unknown(name))
     }
@@ -240,7 +242,7 @@ impl Network {
     /// Returns the network with one layer as streams or in binary.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] for a name that no layer has.
+    /// Returns [`Error::UnknownLayer`] for an unknown name.
     pub fn with_mode(mut self, name: &str, mode: Mode) -> Result<Self> {
         match self.layers.iter_mut().find(|layer| layer.name == name) {
             Some(layer) => layer.mode = mode,
@@ -252,7 +254,7 @@ impl Network {
     /// Returns the network with streams of this encoding in every layer.
     ///
     /// # Errors
-    /// [`Error::Layer`] for unipolar streams if a weight is negative.
+    /// Returns [`Error::Layer`] for unipolar streams if a weight is negative.
     pub fn with_polarity(self, polarity: Polarity) -> Result<Self> {
         self.with_layers(|layer| layer.polarity = polarity)
     }
@@ -261,8 +263,8 @@ impl Network {
     /// weights.
     ///
     /// # Errors
-    /// [`Error::Layer`] for scales that are not positive, and for weights outside the interval of
-    /// the polarity times their scale.
+    /// Returns [`Error::Layer`] for scales that are not positive, and for weights outside the
+    /// interval of the polarity times their scale.
     pub fn with_layers(mut self, mut change: impl FnMut(&mut Layer)) -> Result<Self> {
         for (index, layer) in self.layers.iter_mut().enumerate() {
             let before = (layer.node, layer.bias_node, layer.name.clone(), layer.product.clone());
@@ -276,8 +278,8 @@ impl Network {
     /// Computes the scores in floating point, samples one after the other.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] for one
-    /// that is not finite, [`Error::Graph`] if a node fails.
+    /// Returns [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] for
+    /// one that is not finite, [`Error::Graph`] if a node fails.
     pub fn forward(&self, features: &[f64]) -> Result<Vec<f64>> {
         self.forward_with(features, Cancel::NEVER)
     }
@@ -285,7 +287,7 @@ impl Network {
     /// Computes like [`Self::forward`], with cancellation.
     ///
     /// # Errors
-    /// As [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
+    /// As for [`Self::forward`], and [`aleatron_core::Error::Cancelled`].
     pub fn forward_with(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<f64>> {
         let mut scores = Vec::new();
         self.run_float(features, &mut Cancellation(cancel), |outputs, n| {
@@ -298,12 +300,12 @@ impl Network {
     /// Computes the class of each sample in floating point.
     ///
     /// # Errors
-    /// As [`Self::forward`].
+    /// As for [`Self::forward`].
     pub fn predict(&self, features: &[f64]) -> Result<Vec<usize>> {
         Ok(self.classes(&self.forward(features)?))
     }
 
-    /// Returns the class of each sample whose scores these are.
+    /// Returns the class of each sample from its scores.
     #[must_use]
     pub fn classes(&self, scores: &[f64]) -> Vec<usize> {
         scores.chunks_exact(self.n_outputs().max(1)).map(top_class).collect()
@@ -312,7 +314,7 @@ impl Network {
     /// Describes the nodes of the graph, with streams of `length` bits.
     ///
     /// # Errors
-    /// [`Error::Graph`] if the graph cannot run.
+    /// Returns [`Error::Graph`] if the graph cannot run.
     pub fn inspect(&self, length: usize) -> Result<Inspection> {
         let mut found = aleatron_graph::inspect::inspect(&self.graph, length)?;
         for layer in self.layers.iter().filter(|layer| layer.mode == Mode::Binary) {
@@ -327,7 +329,7 @@ impl Network {
     /// can run.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`], [`Error::Feature`] and [`Error::PartialBatch`].
+    /// Returns [`Error::RaggedSamples`], [`Error::Feature`] and [`Error::PartialBatch`].
     pub fn check_samples(&self, features: &[f64]) -> Result<()> {
         let width = self.n_features();
         if !features.len().is_multiple_of(width) {
@@ -386,7 +388,7 @@ impl Network {
         layers
     }
 
-    /// Returns what a run with zeros showed: of one sample, or of as many as the graph fixes.
+    /// Returns the analysis of a run with zeros: of one sample, or of as many as the graph fixes.
     pub(crate) fn analysis(&self) -> &Arc<BatchAnalysis> {
         &self.analysis
     }
@@ -395,12 +397,12 @@ impl Network {
         Ok(Runner::new(Arc::clone(&self.graph), &Device::Cpu)?)
     }
 
-    /// Returns so many samples of zeros as the inputs of the graph.
+    /// Returns `n_samples` samples of zeros as the inputs of the graph.
     pub(crate) fn zeros(&self, n_samples: usize) -> Result<Vec<Tensor>> {
         input::zeros(&self.inputs, n_samples)
     }
 
-    /// Returns the samples that run together in floating point.
+    /// Returns the number of samples that run together in floating point.
     fn chunk(&self, n_samples: usize) -> usize {
         match (self.batching, self.batch) {
             (_, Some(batch)) => batch,
@@ -409,8 +411,8 @@ impl Network {
         }
     }
 
-    /// Runs samples in floating point. `take` gets the outputs of some samples, and how many there
-    /// are.
+    /// Runs samples in floating point. `take` receives the outputs of some samples, and their
+    /// number.
     pub(crate) fn run_float(
         &self,
         features: &[f64],
@@ -469,8 +471,8 @@ pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f64>> {
     Ok(values.map_err(GraphError::from)?.into_iter().map(f64::from).collect())
 }
 
-/// Returns the class that scores stand for: the index of the greatest, the first of equals; of a
-/// single score, 1 if it is positive.
+/// Returns the class of scores: the index of the greatest, the first of equals; for a single score,
+/// 1 if it is positive.
 #[must_use]
 pub fn top_class(scores: &[f64]) -> usize {
     if let [score] = scores {
@@ -496,7 +498,7 @@ impl Observer for Cancellation<'_> {
     }
 }
 
-/// Returns the error of a run, without the graph around an error of our own.
+/// Returns the error of a run, unwrapping errors of this crate.
 pub(crate) fn from_graph(error: GraphError) -> Error {
     match error {
         GraphError::Node { source, index, name, operator } => match *source {

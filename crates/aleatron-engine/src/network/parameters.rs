@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A constant of the graph that training may change: weights or biases of one layer, or of several
-/// that share them.
+/// layers that share them.
 #[derive(Debug, Clone)]
 pub struct Parameter {
     /// The constant.
@@ -22,11 +22,11 @@ pub struct Parameter {
 
 impl Network {
     /// Returns the weights and biases of all layers, in the order in which they run. A constant
-    /// that other nodes than layers read is excluded, unless those depend on the features:
-    /// values that are computed once from constants would not follow it.
+    /// that other nodes than layers read is excluded, unless those depend on the features: values
+    /// computed once from constants would not follow it.
     ///
     /// # Errors
-    /// [`crate::Error::Graph`] for a graph whose values are inconsistent.
+    /// Returns [`crate::Error::Graph`] for a graph whose values are inconsistent.
     pub fn parameters(&self) -> Result<Vec<Parameter>> {
         let nodes = self.graph.nodes();
         let mut found: BTreeMap<usize, Parameter> = BTreeMap::new();
@@ -56,14 +56,14 @@ impl Network {
         Ok(order.into_iter().filter_map(|id| found.remove(&id.index())).collect())
     }
 
-    /// Returns the network with other elements in some of its parameters. Scales of weights follow
-    /// the weights: one for all rows of a layer that had one, otherwise one for each. Scales of
-    /// inputs stay.
+    /// Returns the network with other elements in some of its parameters. Scales of weights are
+    /// recomputed: one for all rows of a layer that had a single one, otherwise one for each.
+    /// Scales of inputs do not change.
     ///
     /// # Errors
-    /// [`crate::Error::Graph`] for a value that is no constant, or a tensor of another shape or
-    /// type; [`crate::Error::Layer`] for elements that are not finite, and for negative weights
-    /// of unipolar streams.
+    /// Returns [`crate::Error::Graph`] for a value that is not a constant, or a tensor of another
+    /// shape or type; [`crate::Error::Layer`] for elements that are not finite, and for negative
+    /// weights of unipolar streams.
     pub fn with_parameters(&self, values: &HashMap<ValueId, Tensor>) -> Result<Self> {
         let mut graph = (*self.graph).clone();
         for (&id, tensor) in values {
@@ -84,19 +84,18 @@ impl Network {
     /// Returns samples as the inputs of the graph, samples along the first axis of each.
     ///
     /// # Errors
-    /// As [`Self::check_samples`], and [`crate::Error::NotWhole`] for a fraction where the graph
+    /// As for [`Self::check_samples`], and [`crate::Error::NotWhole`] for a fraction if the graph
     /// takes integers.
     pub fn input_tensors(&self, features: &[f64]) -> Result<Vec<Tensor>> {
         self.check_samples(features)?;
         input::tensors(&self.inputs, features, features.len() / self.n_features())
     }
 
-    /// Computes the values that the counts of a layer stand for, bias included and before any
-    /// activation.
+    /// Decodes the counts of a layer, including the bias and before any activation.
     ///
     /// # Errors
-    /// [`crate::Error::UnknownLayer`] for an index that is out of range, [`CoreError::Ragged`] for
-    /// counts that are not whole samples.
+    /// Returns [`crate::Error::UnknownLayer`] for an index that is out of range,
+    /// [`CoreError::Ragged`] for counts that are not whole samples.
     pub fn decode_layer(
         &self,
         index: usize,

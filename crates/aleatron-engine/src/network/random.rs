@@ -1,4 +1,4 @@
-//! Networks of known shapes with random weights, for benchmarks.
+//! Networks of known architectures with random weights, for benchmarks.
 
 use super::Network;
 use crate::{Error, Result};
@@ -8,20 +8,19 @@ use aleatron_tensor::{DType, Device, Tensor};
 use std::fmt;
 use std::str::FromStr;
 
-/// A shape of networks that many have built.
+/// A known architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkShape {
     /// Two convolutions of 5 x 5 and three dense layers, on images of 28 x 28 (LeCun et al., 1998).
     Lenet5,
     /// Nineteen convolutions of 3 x 3 in residual blocks and a dense layer, on images of 3 x 32 x
-    /// 32 (He et al., 2016). Where a block halves the image, its shortcut is a convolution of 1
-    /// x 1.
+    /// 32 (He et al., 2016). If a block halves the image, its shortcut is a convolution of 1 x 1.
     Resnet20,
 }
 
 impl NetworkShape {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 2] = [Self::Lenet5, Self::Resnet20];
 }
 
@@ -48,7 +47,7 @@ impl FromStr for NetworkShape {
 }
 
 impl Network {
-    /// A network of a known shape with normally distributed weights.
+    /// Creates a network of a known architecture with normally distributed weights.
     ///
     /// ```
     /// use aleatron_engine::network::{Network, NetworkShape};
@@ -59,7 +58,7 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// As [`Network::new`].
+    /// As for [`Network::new`].
     pub fn random(shape: NetworkShape, seed: u64) -> Result<Self> {
         let mut build = Build { graph: Graph::new(shape.to_string()), seed, n_layers: 0 };
         let scores = match shape {
@@ -72,9 +71,9 @@ impl Network {
     }
 }
 
-/// A value and its channels.
+/// A value and its number of channels.
 #[derive(Clone, Copy)]
-struct Made {
+struct ImageValue {
     id: ValueId,
     channels: usize,
 }
@@ -86,15 +85,15 @@ struct Build {
 }
 
 impl Build {
-    fn input(&mut self, sample: [usize; 3]) -> Made {
+    fn input(&mut self, sample: [usize; 3]) -> ImageValue {
         let mut shape = vec![Dim::Named("samples".to_owned())];
         shape.extend(sample.map(Dim::Fixed));
         let value =
             Value { name: "images".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
-        Made { id: self.graph.add_input(value), channels: sample[0] }
+        ImageValue { id: self.graph.add_input(value), channels: sample[0] }
     }
 
-    /// Weights whose products with numbers of variance 1 keep it behind a rectifier.
+    /// Adds weights whose products with numbers of variance 1 preserve it after a rectifier.
     fn weights(&mut self, shape: &[usize]) -> Result<ValueId> {
         self.n_layers += 1;
         let fan_in: usize = shape[1..].iter().product();
@@ -110,12 +109,12 @@ impl Build {
 
     fn conv(
         &mut self,
-        x: Made,
+        x: ImageValue,
         channels: usize,
         kernel: usize,
         stride: usize,
         padding: usize,
-    ) -> Result<Made> {
+    ) -> Result<ImageValue> {
         let weights = self.weights(&[channels, x.channels, kernel, kernel])?;
         let window = Window {
             kernel: vec![kernel as i64; 2],
@@ -124,7 +123,7 @@ impl Build {
             padding: Padding::Explicit(vec![padding as i64; 4]),
         };
         let name = format!("conv{}", self.n_layers);
-        Ok(Made {
+        Ok(ImageValue {
             id: self.graph.add_node(name, Op::Conv { window, groups: 1 }, &[x.id, weights]),
             channels,
         })
@@ -141,11 +140,11 @@ impl Build {
         self.graph.add_node(name, op, inputs)
     }
 
-    fn relu(&mut self, x: Made) -> Made {
-        Made { id: self.node("relu", Op::Unary(Unary::Relu), &[x.id]), ..x }
+    fn relu(&mut self, x: ImageValue) -> ImageValue {
+        ImageValue { id: self.node("relu", Op::Unary(Unary::Relu), &[x.id]), ..x }
     }
 
-    fn flatten(&mut self, x: Made) -> ValueId {
+    fn flatten(&mut self, x: ImageValue) -> ValueId {
         self.node("flatten", Op::Flatten { axis: 1 }, &[x.id])
     }
 }
@@ -167,8 +166,8 @@ fn lenet5(build: &mut Build) -> Result<ValueId> {
     }
     let mut x = build.flatten(x);
     for [n_inputs, n_neurons] in [[400, 120], [120, 84]] {
-        let made = build.dense(x, n_inputs, n_neurons)?;
-        x = build.node("relu", Op::Unary(Unary::Relu), &[made]);
+        let hidden = build.dense(x, n_inputs, n_neurons)?;
+        x = build.node("relu", Op::Unary(Unary::Relu), &[hidden]);
     }
     build.dense(x, 84, 10)
 }
@@ -186,13 +185,15 @@ fn resnet20(build: &mut Build) -> Result<ValueId> {
             if stride > 1 {
                 x = build.conv(x, channels, 1, stride, 0)?;
             }
-            let sum =
-                Made { id: build.node("add", Op::Binary(Binary::Add), &[x.id, y.id]), channels };
+            let sum = ImageValue {
+                id: build.node("add", Op::Binary(Binary::Add), &[x.id, y.id]),
+                channels,
+            };
             x = build.relu(sum);
         }
     }
     let pooled = Op::GlobalPool(Pooling::Average { count_padding: false });
-    let x = Made { id: build.node("pool", pooled, &[x.id]), ..x };
+    let x = ImageValue { id: build.node("pool", pooled, &[x.id]), ..x };
     let x = build.flatten(x);
     build.dense(x, 64, 10)
 }

@@ -1,4 +1,4 @@
-//! How inputs of layers lie in the interval of their streams.
+//! The use of the interval of streams by the inputs of layers.
 
 use super::{Mode, Network};
 use crate::Result;
@@ -8,18 +8,18 @@ use aleatron_tensor::{DType, Tensor};
 use std::fmt;
 
 /// The fraction of a layer's inputs that may saturate without a warning. Calibration with a
-/// percentile of 99 % lets one in a hundred of the samples it has seen saturate, and other samples
-/// may have some more.
+/// percentile of 99 % lets one in a hundred inputs of its samples saturate, and other samples may
+/// have some more.
 const SATURATED: f64 = 0.02;
 
-/// The part of its interval that a layer's largest input uses at least, without a warning.
+/// The least fraction of its interval that a layer's largest input uses without a warning.
 const USED: f64 = 0.125;
 
-/// The part of its interval that an input of a layer uses at least, over all samples. More than
-/// half of the inputs below it are a warning.
+/// The least fraction of its interval that an input of a layer uses, over all samples. If more than
+/// half of the inputs are below it, there is a warning.
 const USED_BY_INPUT: f64 = 0.03125;
 
-/// How the inputs of one layer lie in the interval of its streams, over some samples in floating
+/// The use of the interval of streams by the inputs of one layer, over some samples in floating
 /// point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputRange {
@@ -39,7 +39,7 @@ pub struct InputRange {
 }
 
 impl InputRange {
-    /// Returns what is wrong with it, if anything is.
+    /// Returns a warning, if any applies.
     #[must_use]
     pub fn warning(&self) -> Option<InputWarning> {
         let kind = if self.saturated > SATURATED {
@@ -58,13 +58,13 @@ impl InputRange {
 /// A layer whose inputs do not fit the interval of its streams.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputWarning {
-    /// What is wrong.
+    /// The kind of the warning.
     pub kind: InputWarningKind,
-    /// How the inputs lie.
+    /// The range of the inputs.
     pub range: InputRange,
 }
 
-/// What is wrong with the inputs of a layer.
+/// The kind of a warning about the inputs of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InputWarningKind {
     /// Too many of them are outside the interval.
@@ -100,9 +100,9 @@ impl fmt::Display for InputWarning {
     }
 }
 
-/// What was seen of one layer's inputs.
+/// The observed inputs of one layer.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct ObservedInputs {
     inputs: u64,
     saturated: u64,
     /// The largest magnitude of each input of a sample.
@@ -113,8 +113,8 @@ struct Seen {
 struct Ranges<'a> {
     network: &'a Network,
     layers: Vec<Option<usize>>,
-    seen: Vec<Seen>,
-    /// The samples of the run.
+    seen: Vec<ObservedInputs>,
+    /// The number of samples of the run.
     n_samples: usize,
     cancel: Cancel<'a>,
 }
@@ -161,18 +161,19 @@ impl Network {
             id.and_then(|id| Some((self.analysis.layout(id)?, self.analysis.shape(id)?.0)));
         match layout {
             Some((layout, one)) if self.analysis.n_samples() == 1 => layout.blocks(one),
-            // Samples that cannot run apart are taken in the order in which they lie.
+            // Samples that cannot run separately are taken in their order in memory.
             _ => [1, len],
         }
     }
 
-    /// Returns how the inputs of each layer that runs as streams lie in the interval of its
-    /// streams, for samples in floating point.
+    /// Returns the range of the inputs of each layer that runs as streams, for samples in floating
+    /// point.
     ///
     /// # Errors
-    /// As [`Self::forward_with`].
+    /// As for [`Self::forward_with`].
     pub fn input_ranges(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<InputRange>> {
-        let (layers, seen) = (self.layers_by_node(), vec![Seen::default(); self.layers.len()]);
+        let (layers, seen) =
+            (self.layers_by_node(), vec![ObservedInputs::default(); self.layers.len()]);
         let mut ranges = Ranges { network: self, layers, seen, n_samples: 0, cancel };
         let n_samples = features.len() / self.n_features();
         for chunk in features.chunks((self.chunk(n_samples) * self.n_features()).max(1)) {
@@ -215,7 +216,7 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::input_ranges`].
+    /// As for [`Self::input_ranges`].
     pub fn input_warnings(
         &self,
         features: &[f64],

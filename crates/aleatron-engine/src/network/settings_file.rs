@@ -1,4 +1,4 @@
-//! Settings of layers from a file.
+//! Settings of layers in a file.
 
 use super::LayerOverride;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The entries of a JSON object in the order of the file, repeated names included.
+/// The entries of a JSON object in the order of the file, including repeated names.
 struct Entries<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
@@ -32,9 +32,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
     }
 }
 
-/// The settings of layers by name, as JSON: `{"conv1": {"length": 64, "generator": "sobol"},
-/// "output": {"length": 256}}`. The keys and values are those of the text of a [`LayerOverride`];
-/// `name` is that of the file, for errors.
+/// Parses the settings of layers by name from JSON: `{"conv1": {"length": 64, "generator":
+/// "sobol"}, "output": {"length": 256}}`. The keys and values are those of the text of a
+/// [`LayerOverride`]; `name` is that of the file, for errors.
 ///
 /// ```
 /// let layers = aleatron_engine::network::layers_from_json(r#"{"output": {"length": 64, "width": 6}}"#, "layers.json")?;
@@ -43,7 +43,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Format`] with the file, the layer and the key at fault.
+/// Returns [`Error::Format`] with the file, the layer and the key at fault.
 pub fn layers_from_json(text: &str, name: &str) -> Result<BTreeMap<String, LayerOverride>> {
     let fault = |reason: String| Error::Format { file: name.to_owned(), reason };
     let read: Entries<Entries<serde_json::Value>> =
@@ -77,7 +77,7 @@ pub fn layers_from_json(text: &str, name: &str) -> Result<BTreeMap<String, Layer
 /// Reads a file of [`layers_from_json`].
 ///
 /// # Errors
-/// [`Error::File`] where it cannot be read, and as [`layers_from_json`].
+/// Returns [`Error::File`] if it cannot be read, and errors as for [`layers_from_json`].
 pub fn read_layers(path: impl AsRef<Path>) -> Result<BTreeMap<String, LayerOverride>> {
     let path = path.as_ref();
     let read = || -> std::io::Result<String> {
@@ -91,10 +91,10 @@ pub fn read_layers(path: impl AsRef<Path>) -> Result<BTreeMap<String, LayerOverr
     layers_from_json(&text, &path.display().to_string())
 }
 
-/// The text that [`layers_from_json`] reads.
+/// Returns the text that [`layers_from_json`] reads.
 ///
 /// # Errors
-/// What the writer of JSON says; not for settings that were read.
+/// Returns an error of the JSON writer; never for settings that were read.
 pub fn layers_to_json(layers: &BTreeMap<String, LayerOverride>) -> Result<String> {
     let entries: BTreeMap<&String, BTreeMap<&str, serde_json::Value>> = layers
         .iter()
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_file_and_the_key() {
+    fn errors_state_the_file_and_the_key() {
         for (text, part) in [
             ("", "layers are written as"),
             (

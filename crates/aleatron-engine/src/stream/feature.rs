@@ -1,4 +1,4 @@
-//! Values that a program refused, as the features they come from.
+//! Attribution of rejected values of a program to features.
 
 use super::StreamNetwork;
 use crate::Error;
@@ -7,7 +7,7 @@ use crate::network::{Network, StreamConfig};
 use aleatron_core::Error as CoreError;
 use aleatron_core::program::{ConstantOp, Program, SlotId, StepKind, ValueRange};
 
-/// An element of an input of a program, and what happens to it before it is quantized.
+/// An element of an input of a program, and the operations on it before it is quantized.
 #[derive(Debug, Clone)]
 struct Origin {
     input: SlotId,
@@ -17,7 +17,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// Follows an element back to an input; `None` if several elements make it.
+    /// Traces an element back to an input; `None` if it is computed from several elements.
     fn of(program: &Program, slot: SlotId, element: usize) -> Option<Self> {
         let (mut slot, mut element, mut ops) = (slot, element, Vec::new());
         while !program.inputs().contains(&slot) {
@@ -38,12 +38,12 @@ impl Origin {
         Some(Self { input: slot, element, ops })
     }
 
-    /// Returns the value that a feature becomes.
+    /// Returns the encoded value of a feature.
     fn encode(&self, feature: f64) -> f64 {
         self.ops.iter().rev().fold(feature, |value, (op, constant)| op.apply(value, *constant))
     }
 
-    /// Returns the feature that becomes a value.
+    /// Returns the feature of an encoded value.
     fn invert(&self, value: f64) -> f64 {
         self.ops.iter().fold(value, |value, &(op, constant)| match op {
             ConstantOp::Add => value - constant,
@@ -54,7 +54,7 @@ impl Origin {
         })
     }
 
-    /// Returns the features that become the ends of an interval, the lesser first.
+    /// Returns the features of the ends of an interval, the lesser first.
     fn interval(&self, interval: [f64; 2]) -> [f64; 2] {
         let [a, b] = interval.map(|end| self.invert(end));
         [a.min(b), a.max(b)]
@@ -62,7 +62,7 @@ impl Origin {
 }
 
 impl StreamNetwork {
-    /// Returns an error of a program in terms of features and layers.
+    /// Converts an error of a program to features and layers.
     pub(super) fn explained(
         &self,
         segment: &ProgramSegment,
@@ -116,8 +116,8 @@ struct CheckedFeature {
     interval: [f64; 2],
 }
 
-/// A check of features against the intervals that layers can encode, which takes no run of the
-/// network; see [`Network::feature_check`].
+/// A check of features against the intervals of layers, without running the network; see
+/// [`Network::feature_check`].
 #[derive(Debug)]
 pub struct FeatureCheck {
     width: usize,
@@ -128,7 +128,7 @@ impl FeatureCheck {
     /// Checks whole samples.
     ///
     /// # Errors
-    /// [`Error::Feature`] with the first one that a layer cannot encode.
+    /// Returns [`Error::Feature`] with the first feature that a layer cannot encode.
     pub fn check(&self, features: &[f64]) -> crate::Result<()> {
         for (sample, values) in features.chunks_exact(self.width.max(1)).enumerate() {
             for CheckedFeature { feature, origin, scale, interval } in &self.features {
@@ -147,11 +147,11 @@ impl FeatureCheck {
 }
 
 impl Network {
-    /// Returns the check of the features that reach layers one by one. Values that a layer computes
-    /// from several features are checked when the network runs.
+    /// Returns the check of the features that reach layers individually. Values that a layer
+    /// computes from several features are checked when the network runs.
     ///
     /// # Errors
-    /// As [`Network::check_config`].
+    /// As for [`Network::check_config`].
     pub fn feature_check(&self) -> crate::Result<FeatureCheck> {
         let (width, mut features) = (self.n_features(), Vec::new());
         self.each_checked(|segment, origin, scale, interval| {
@@ -164,11 +164,11 @@ impl Network {
         Ok(FeatureCheck { width, features })
     }
 
-    /// Returns the least and the greatest feature that the layers which read features can encode;
-    /// `None` if features do not reach a layer one by one.
+    /// Returns the least and the greatest feature that the layers reading features can encode;
+    /// `None` if features do not reach a layer individually.
     ///
     /// # Errors
-    /// As [`Network::check_config`].
+    /// As for [`Network::check_config`].
     pub fn feature_interval(&self) -> crate::Result<Option<[f64; 2]>> {
         let (mut interval, mut is_known): (Option<[f64; 2]>, bool) = (None, true);
         self.each_checked(|_, origin, scale, bounds| match origin {
@@ -199,7 +199,7 @@ impl Network {
                 };
                 let interval = program.layers()[*layer].spec.polarity().interval();
                 for element in 0..program.slot(step.input()).len {
-                    // Elements of several samples that run as one are not features of one sample.
+                    // Elements of several samples that run together are not features of one sample.
                     let origin = Origin::of(program, step.input(), element);
                     visit(segment, origin.filter(|_| compiled.n_samples() == 1), *scale, interval);
                 }

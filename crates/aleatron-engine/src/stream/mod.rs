@@ -1,4 +1,4 @@
-//! A network as streams: the circuit with given generators and lengths, bit for bit.
+//! A network as streams: the circuit with given generators and lengths, bit-exact.
 
 mod feature;
 mod nodes;
@@ -32,11 +32,11 @@ use aleatron_graph::Runner;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Compilations that are cached: those of whole batches of the last sizes.
+/// Number of cached compilations: those of the last sizes of whole batches.
 const CACHED: usize = 4;
 
 /// A network prepared to run as streams: its layers hold their encoded weights, so that a call
-/// encodes nothing but inputs.
+/// encodes only inputs.
 #[derive(Debug)]
 pub struct StreamNetwork {
     network: Arc<Network>,
@@ -45,7 +45,7 @@ pub struct StreamNetwork {
     backend: Arc<dyn Backend>,
     /// The layer that computes the scores, if it runs as streams.
     score_layer: Option<usize>,
-    /// By the samples that run as one, the last used one at the end.
+    /// By the number of samples that run together, most recently used last.
     cached: Mutex<VecDeque<Arc<Ready>>>,
 }
 
@@ -57,11 +57,11 @@ pub(crate) struct Ready {
     programs: Vec<Option<Slot>>,
 }
 
-/// A program on a backend; a lost device makes it prepare anew.
+/// A program on a backend; it is prepared again after the loss of its device.
 #[derive(Debug)]
 struct Slot(RwLock<Arc<dyn PreparedProgram>>);
 
-/// The integer arithmetic around a layer: what a circuit has before its comparators and behind its
+/// The integer arithmetic around a layer: between integers and its comparators, and after its
 /// counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IntegerLayer {
@@ -69,11 +69,12 @@ pub struct IntegerLayer {
     pub layer: usize,
     /// The width of the comparators of its inputs.
     pub comparator: Width,
-    /// From integers to the comparators, each different one once; none if the inputs are features.
+    /// The requantizers in front of the comparators, without repetitions; none if the inputs are
+    /// features.
     pub requantizers: Vec<Requantizer>,
     /// Adds the bias and applies the activation.
     pub accumulator: Accumulator,
-    /// The value that 1 in the accumulator of each row of weights stands for.
+    /// The value of 1 in the accumulator of each row of weights.
     pub units: Vec<f64>,
 }
 
@@ -81,10 +82,10 @@ impl Network {
     /// Prepares the network to run as streams.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that does not run
-    /// as streams, [`Error::NoIntegerForm`] with all nodes that integer arithmetic does not
-    /// support, [`Error::Layer`] with the layer that cannot be prepared and why: too few sequences,
-    /// too little memory, no such device.
+    /// Returns [`Error::UnknownLayer`] and [`Error::BinaryLayer`] for settings of a layer that does
+    /// not run as streams, [`Error::NoIntegerForm`] with all nodes that integer arithmetic does not
+    /// support, [`Error::Layer`] with the layer that cannot be prepared and the reason: too few
+    /// sequences, too little memory, a missing device.
     pub fn to_streams(&self, config: &StreamConfig) -> Result<StreamNetwork> {
         Arc::new(self.clone()).into_streams(config, Cancel::NEVER)
     }
@@ -92,7 +93,7 @@ impl Network {
     /// Prepares like [`Self::to_streams`], sharing the network, with cancellation.
     ///
     /// # Errors
-    /// As [`Self::to_streams`], and [`aleatron_core::Error::Cancelled`].
+    /// As for [`Self::to_streams`], and [`aleatron_core::Error::Cancelled`].
     pub fn into_streams(
         self: Arc<Self>,
         config: &StreamConfig,
@@ -128,7 +129,7 @@ impl Network {
     /// Checks that integer arithmetic supports everything between two layers that run as streams.
     ///
     /// # Errors
-    /// [`Error::NoIntegerForm`] with all nodes that it does not support.
+    /// Returns [`Error::NoIntegerForm`] with all nodes that it does not support.
     pub fn check_integers(&self) -> Result<()> {
         let config =
             StreamConfig::new(1).arithmetic(aleatron_core::arithmetic::Arithmetic::Integer);
@@ -138,24 +139,24 @@ impl Network {
     /// Checks a configuration without preparing anything.
     ///
     /// # Errors
-    /// As [`Self::to_streams`], except for devices and memory.
+    /// As for [`Self::to_streams`], except for devices and memory.
     pub fn check_config(&self, config: &StreamConfig) -> Result<()> {
         self.compiled(config).map(drop)
     }
 
-    /// Returns the layers that run as streams, as a configuration has them, with their indices in
-    /// the network.
+    /// Returns the layers that run as streams in a configuration, with their indices in the
+    /// network.
     ///
     /// # Errors
-    /// As [`Self::check_config`].
+    /// As for [`Self::check_config`].
     pub fn program_layers(&self, config: &StreamConfig) -> Result<Vec<(usize, ProgramLayer)>> {
         Ok(program_layers(&self.compiled(config)?))
     }
 
-    /// Returns the known problems of the generators that a configuration has, each once.
+    /// Returns the known problems of the generators of a configuration, without repetitions.
     ///
     /// # Errors
-    /// As [`Self::check_config`].
+    /// As for [`Self::check_config`].
     pub fn warnings(&self, config: &StreamConfig) -> Result<Vec<Warning>> {
         warnings(&self.compiled(config)?)
     }
@@ -218,7 +219,7 @@ impl StreamNetwork {
     /// network.
     ///
     /// # Errors
-    /// As [`Network::to_streams`].
+    /// As for [`Network::to_streams`].
     pub fn layers(&self) -> Result<Vec<(usize, ProgramLayer)>> {
         Ok(program_layers(&self.ready(self.group(1), Cancel::NEVER)?.compiled))
     }
@@ -227,7 +228,7 @@ impl StreamNetwork {
     /// point.
     ///
     /// # Errors
-    /// As [`Network::to_streams`].
+    /// As for [`Network::to_streams`].
     pub fn integer_layers(&self) -> Result<Vec<IntegerLayer>> {
         let ready = self.ready(self.group(1), Cancel::NEVER)?;
         let mut layers = Vec::new();
@@ -243,8 +244,8 @@ impl StreamNetwork {
                 continue;
             };
             let Some(Segment::Program(segment)) = ready.compiled.segments.get(*segment) else {
-                let place = "engine::StreamNetwork::integer_layers";
-                return Err(aleatron_core::Error::Internal { place }.into());
+                let location = "engine::StreamNetwork::integer_layers";
+                return Err(aleatron_core::Error::Internal { place: location }.into());
             };
             let program = &segment.program;
             let own = &self.network.layers()[index];
@@ -265,16 +266,15 @@ impl StreamNetwork {
         Ok(layers)
     }
 
-    /// Returns the known problems of the generators, each once.
+    /// Returns the known problems of the generators, without repetitions.
     ///
     /// # Errors
-    /// As [`Network::to_streams`].
+    /// As for [`Network::to_streams`].
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         warnings(&self.ready(self.group(1), Cancel::NEVER)?.compiled)
     }
 
-    /// Returns what a user should know about how the network runs, such as a device that could not
-    /// be used.
+    /// Returns notes for the user, such as a device that could not be used.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,8 +289,8 @@ impl StreamNetwork {
         notes
     }
 
-    /// Returns the names of the backends that `n_samples` samples run on; `None` if that has yet to
-    /// be measured.
+    /// Returns the names of the backends that run `n_samples` samples; `None` before they have been
+    /// measured.
     #[must_use]
     pub fn backend_for(&self, n_samples: usize) -> Option<String> {
         let ready = self.ready(self.group(n_samples), Cancel::NEVER).ok()?;
@@ -305,11 +305,11 @@ impl StreamNetwork {
         Some(names.join(","))
     }
 
-    /// Returns one layer on its own, with the first `length` bits of its streams: streams of one
-    /// length begin with those of a shorter one.
+    /// Returns a single layer with the first `length` bits of its streams: a shorter stream is a
+    /// prefix of a longer one.
     ///
     /// # Errors
-    /// [`Error::UnknownLayer`] for a layer that does not run as streams, and as
+    /// Returns [`Error::UnknownLayer`] for a layer that does not run as streams, and errors as for
     /// [`crate::LayerBuilder::build`].
     pub fn layer_at(&self, layer: usize, length: usize) -> Result<StreamLayer> {
         let layers = self.layers()?;
@@ -340,12 +340,12 @@ impl StreamNetwork {
         SampleSeed::new(self.config.seed).starting_at(first_sample)
     }
 
-    /// Returns the samples that run as one, of so many.
+    /// Returns how many of `n_samples` samples run together.
     fn group(&self, n_samples: usize) -> usize {
         compile::run_samples(&self.network, n_samples)
     }
 
-    /// Returns the compiled network for so many samples that run as one, on its backend.
+    /// Returns the compiled network for `group` samples that run together, on its backend.
     fn ready(&self, group: usize, cancel: Cancel<'_>) -> Result<Arc<Ready>> {
         let cached = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -391,8 +391,8 @@ impl StreamNetwork {
     ) -> Result<Arc<dyn PreparedProgram>> {
         backend::check_fork(&self.config.device)?;
         let options = PrepareOptions { cancel, ..PrepareOptions::default() };
-        // A backend that prepares a program as a whole does not say which of its layers is at
-        // fault, unless there is one only.
+        // A backend that prepares a program as a whole does not report the failing layer, unless
+        // there is only one.
         match (backend::prepare_program(&*self.backend, program, &options), layers) {
             (Ok(prepared), _) => Ok(prepared.into()),
             (Err(CoreError::InLayer { layer, source }), layers)

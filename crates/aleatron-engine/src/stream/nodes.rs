@@ -25,7 +25,7 @@ pub(super) fn view(
     nodes: &mut NodeValues,
 ) -> Result<()> {
     let missing = || CoreError::Internal { place: "engine::stream::view" };
-    // By the index of a slot: its elements, and how many a sample has.
+    // By the index of a slot: its elements, and their number per sample.
     let mut data: Vec<Option<(&SlotData, usize)>> = vec![None; segment.program.slots().len()];
     for (slot, found) in slots.iter().zip(&made.slots) {
         data[slot.index()] = Some((found, segment.program.slot(*slot).len));

@@ -1,15 +1,15 @@
-//! Sums of products in floating point, as a layer's topology has them.
+//! Sums of products in floating point, by the topology of a layer.
 
 use crate::Result;
 use aleatron_core::windows::Windows;
 use aleatron_core::{ConvShape, Quantity, Topology, memory};
 use std::ops::Range;
 
-/// The sum of each neuron's products for one sample. Inputs in the padding of a convolution add
-/// nothing.
+/// Returns the sum of each neuron's products for one sample. Inputs in the padding of a convolution
+/// add nothing.
 ///
 /// # Errors
-/// [`aleatron_core::Error::Memory`] where they would not fit.
+/// Returns [`aleatron_core::Error::Memory`] if they would not fit.
 pub(crate) fn sums(topology: &Topology, weights: &[f64], inputs: &[f64]) -> Result<Vec<f64>> {
     let dot = |row: &[f64], inputs: &[f64]| row.iter().zip(inputs).map(|(w, x)| w * x).sum();
     match topology {
@@ -28,7 +28,7 @@ pub(crate) fn sums(topology: &Topology, weights: &[f64], inputs: &[f64]) -> Resu
     }
 }
 
-/// Visits every product of a layer: its neuron, and the numbers of its weight and of its input.
+/// Visits every product of a layer: its neuron, and the indices of its weight and of its input.
 pub fn each_product(topology: &Topology, mut visit: impl FnMut(usize, usize, usize)) {
     match topology {
         Topology::Sparse(connections) => {
@@ -60,15 +60,15 @@ pub fn each_product(topology: &Topology, mut visit: impl FnMut(usize, usize, usi
     }
 }
 
-/// A convolution of one sample: each weight is added at all its positions at once, so that the
-/// inner loop is one over a row.
+/// Computes a convolution of one sample: each weight is added at all its positions at once, so that
+/// the inner loop runs over a row.
 fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Result<Vec<f64>> {
     let ([over_rows, over_columns], [_, rows, columns]) = (shape.windows(), shape.output());
     let [height, width] = shape.convolution().kernel;
     let [_, image_rows, image_columns] = shape.convolution().input;
     let stride = over_columns.axis().stride;
-    // The positions along a row at which a tap lies inside the image, and its place at the first of
-    // them.
+    // The positions along a row at which a tap is inside the image, and its input position at the
+    // first of them.
     let inside: Vec<(Range<usize>, usize)> =
         (0..width).map(|tap| positions(over_columns, tap)).collect();
     let mut sums: Vec<f64> = memory::zeros(shape.n_outputs() as u128, Quantity::Neurons)?;
@@ -98,14 +98,14 @@ fn convolve(shape: &ConvShape, weights: &[f64], image: &[f64]) -> Result<Vec<f64
     Ok(sums)
 }
 
-/// The windows in which a tap lies inside the image, and its place in the first of them.
+/// Returns the windows in which a tap is inside the image, and its position in the first of them.
 fn positions(windows: &Windows, tap: usize) -> (Range<usize>, usize) {
     let is_inside = |window: &usize| windows.at(*window, tap).is_some();
     let first = (0..windows.len()).find(is_inside).unwrap_or(windows.len());
     let last = (first..windows.len()).rev().find(is_inside).map_or(first, |last| last + 1);
-    // There is no window after the last, and no place for it.
-    let place = if first < last { windows.at(first, tap) } else { None };
-    (first..last, place.unwrap_or(0))
+    // There is no window after the last, and no position for it.
+    let position = if first < last { windows.at(first, tap) } else { None };
+    (first..last, position.unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
 
     /// Whole numbers, so that the order of the sums makes no difference.
     #[test]
-    fn convolutions_are_the_sums_of_their_products() {
+    fn convolutions_equal_sums_of_products() {
         let conv = Convolution::conv2d;
         for convolution in [
             conv([2, 4, 5], 3, [3, 2]).with_padding([1, 1]),
@@ -144,7 +144,7 @@ mod tests {
         }
     }
     #[test]
-    fn sparse_layers_have_the_products_that_are_there() {
+    fn sparse_layers_sum_existing_connections() {
         let mask = [true, false, true, false, true, true];
         let connections = aleatron_core::Connections::from_mask(&mask, 3).unwrap();
         let topology = Topology::Sparse(connections.into());

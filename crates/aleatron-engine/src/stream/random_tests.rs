@@ -1,5 +1,5 @@
 //! Random networks: every split of a batch, number of threads and backend gives the scores of the
-//! plain reference.
+//! reference.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
@@ -15,7 +15,7 @@ use aleatron_graph::op::{
 use aleatron_graph::{Binary, Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Tensor};
 
-/// The most elements of a value of a sample.
+/// The largest number of elements of a value of a sample.
 const MAX_ELEMENTS: usize = 96;
 
 const SEEDS: u64 = 60;
@@ -74,7 +74,7 @@ impl PreparedProgram for PlainProgram {
     }
 }
 
-/// Random numbers that are the same every time.
+/// A deterministic source of random numbers.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +98,7 @@ impl Random {
         all[self.below(all.len())].clone()
     }
 
-    /// A number in [-1, 1).
+    /// Draws a number in [-1, 1).
     fn number(&mut self) -> f32 {
         (self.word() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
@@ -108,7 +108,7 @@ impl Random {
     }
 }
 
-/// A graph that grows node by node.
+/// A graph that is extended node by node.
 struct RandomGraph {
     graph: Graph,
     random: Random,
@@ -134,8 +134,8 @@ impl RandomGraph {
 
     fn add(&mut self, op: Op, inputs: &[ValueId], shape: Vec<usize>) {
         let name = format!("{}{}", op.name(), self.values.len());
-        let made = self.graph.add_node(name, op, inputs);
-        self.values.push((made, shape));
+        let built = self.graph.add_node(name, op, inputs);
+        self.values.push((built, shape));
     }
 
     fn constant(&mut self, shape: &[usize], map: impl Fn(f32) -> f32) -> ValueId {
@@ -227,7 +227,7 @@ impl RandomGraph {
         self.add(op, &inputs, vec![out, sizes[0], sizes[1]]);
     }
 
-    /// A window with strides and padding, and the sizes behind it.
+    /// Draws a window with strides and padding. Returns it with the sizes after it.
     fn window(&mut self, kernel: [usize; 2], shape: &[usize]) -> (Window, [usize; 2]) {
         let strides = [(); 2].map(|()| self.random.within(1, 2));
         let pads = [(); 4].map(|()| self.random.below(2));
@@ -273,7 +273,7 @@ impl RandomGraph {
         self.add(Op::Binary(Binary::Sub), &[x, mean], shape);
     }
 
-    /// Ends with a dense layer of a few scores, and sometimes a softmax behind it.
+    /// Ends with a dense layer of a few scores, and sometimes a softmax after it.
     fn finish(mut self) -> (Network, Random) {
         let (x, shape) = self.last();
         let n = shape.iter().product();
@@ -295,7 +295,7 @@ impl RandomGraph {
     }
 }
 
-/// A calibrated network of up to ten random nodes.
+/// Returns a calibrated network of up to ten random nodes.
 fn network(seed: u64) -> (Network, Random) {
     let mut graph = RandomGraph::new(seed);
     (0..graph.random.within(2, 10)).for_each(|_| graph.grow());
@@ -305,7 +305,7 @@ fn network(seed: u64) -> (Network, Random) {
     (network.calibrated(&x, &Calibration::default()).unwrap(), random)
 }
 
-/// A configuration, with settings of their own for some layers; some others run in binary.
+/// Returns a configuration with overrides for some layers; some others run in binary.
 fn configured(mut network: Network, random: &mut Random) -> (Network, StreamConfig) {
     let generators =
         ["bernoulli", "sobol", "lfsr", "halton", "bernoulli+sobol:2", "sobol:1+bernoulli"];
@@ -327,7 +327,7 @@ fn configured(mut network: Network, random: &mut Random) -> (Network, StreamConf
     (network, config)
 }
 
-/// The network on the plain reference.
+/// Returns the network on the reference.
 fn on_plain(streams: &StreamNetwork) -> StreamNetwork {
     StreamNetwork {
         network: Arc::clone(&streams.network),
@@ -351,7 +351,7 @@ const EVERYTHING: Detail = Detail {
 };
 
 #[test]
-fn random_networks_equal_the_plain_reference_however_they_run() {
+fn random_networks_match_reference_for_any_split_threads_and_details() {
     let mut ran = [0_u64; 2];
     for seed in 0..SEEDS {
         let (network, mut random) = network(seed);
@@ -364,7 +364,7 @@ fn random_networks_equal_the_plain_reference_however_they_run() {
             let config = config.clone().arithmetic(arithmetic);
             let streams = match network.to_streams(&config) {
                 Err(Error::NoIntegerForm { .. }) if arithmetic == Arithmetic::Integer => continue,
-                made => made.unwrap_or_else(|error| panic!("{what}: {error}")),
+                built => built.unwrap_or_else(|error| panic!("{what}: {error}")),
             };
             ran[usize::from(arithmetic == Arithmetic::Integer)] += 1;
             let whole = bits(&streams.forward(&x, first).unwrap());
@@ -411,7 +411,7 @@ fn random_networks_equal_the_plain_reference_however_they_run() {
 }
 
 #[test]
-fn random_networks_that_mix_samples_equal_the_plain_reference() {
+fn random_networks_that_mix_samples_match_reference() {
     for seed in 0..SEEDS {
         let mut graph = RandomGraph::new(seed);
         (0..graph.random.within(0, 5)).for_each(|_| graph.grow());
@@ -425,8 +425,8 @@ fn random_networks_that_mix_samples_equal_the_plain_reference() {
         for arithmetic in Arithmetic::ALL {
             let streams = match network.to_streams(&config.clone().arithmetic(arithmetic)) {
                 Err(Error::NoIntegerForm { .. }) if arithmetic == Arithmetic::Integer => continue,
-                made => {
-                    made.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}"))
+                built => {
+                    built.unwrap_or_else(|error| panic!("network {seed}, {arithmetic}: {error}"))
                 }
             };
             let [scores, plain] = [&streams, &on_plain(&streams)]
@@ -440,9 +440,9 @@ fn random_networks_that_mix_samples_equal_the_plain_reference() {
     }
 }
 
-/// Elements in a wrong order would be off by as much as the scores themselves.
+/// Elements in a wrong order would cause errors as large as the scores.
 #[test]
-fn long_streams_of_random_networks_come_close_to_floating_point() {
+fn long_streams_of_random_networks_approach_floating_point() {
     for seed in 0..SEEDS {
         let (network, mut random) = network(seed);
         let x = random.features(6 * network.n_features());

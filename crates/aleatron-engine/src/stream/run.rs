@@ -1,4 +1,4 @@
-//! Running samples through the segments of a compiled network.
+//! Execution of samples through the segments of a compiled network.
 
 use super::statistics::Statistics;
 use super::trace::{Detail, LayerInputs, LayerOutput, StreamOutput};
@@ -15,11 +15,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-/// Samples that go through tensor nodes or instrumentation together; programs alone take any
-/// number.
+/// Number of samples that run through tensor nodes or instrumentation together; programs alone take
+/// any number.
 const CHUNK: usize = 256;
 
-/// A value between two segments, for the samples of a chunk.
+/// A value passed between two segments, for the samples of a chunk.
 enum Crossing<'a> {
     /// Elements by sample.
     Floats(Cow<'a, [f64]>),
@@ -29,20 +29,21 @@ enum Crossing<'a> {
 /// The values between segments.
 type Crossings<'a> = HashMap<ValueId, Crossing<'a>>;
 
-/// Some samples on their way through a network.
+/// Some samples during a run of a network.
 pub(super) struct Chunk<'a> {
     pub(super) features: &'a [f64],
     /// The samples.
     pub(super) n_samples: usize,
-    /// The runs of the programs: one for each sample, unless several samples run as one.
+    /// The number of runs of the programs: one for each sample, unless several samples run
+    /// together.
     pub(super) n_runs: usize,
     seed: SampleSeed,
 }
 
 /// The slots of a program that a run returns.
-struct Wanted {
+struct RequestedSlots {
     slots: Vec<SlotId>,
-    /// Whether these are the outputs of the segment, in their order.
+    /// Whether the slots are the outputs of the segment, in their order.
     are_outputs: bool,
 }
 
@@ -50,9 +51,9 @@ impl StreamNetwork {
     /// Computes the scores of samples, the first of which has index `first_sample` among all.
     ///
     /// # Errors
-    /// [`Error::RaggedSamples`] if `features` are not whole samples, [`Error::Feature`] with the
-    /// first one that a layer cannot encode, [`Error::Layer`] if a layer fails,
-    /// [`Error::Graph`] if another node does.
+    /// Returns [`Error::RaggedSamples`] unless `features` are whole samples, [`Error::Feature`]
+    /// with the first feature that a layer cannot encode, [`Error::Layer`] if a layer fails,
+    /// [`Error::Graph`] if another node fails.
     ///
     /// [`Error::RaggedSamples`]: crate::Error::RaggedSamples
     /// [`Error::Feature`]: crate::Error::Feature
@@ -65,16 +66,16 @@ impl StreamNetwork {
     /// Computes the class of each sample.
     ///
     /// # Errors
-    /// As [`Self::forward`].
+    /// As for [`Self::forward`].
     pub fn predict(&self, features: &[f64], first_sample: u32) -> Result<Vec<usize>> {
         let scores = self.forward(features, first_sample)?;
         Ok(scores.chunks_exact(self.network.n_outputs().max(1)).map(top_class).collect())
     }
 
-    /// Computes the scores of samples and the details that are asked for, with cancellation.
+    /// Computes the scores of samples and the requested details, with cancellation.
     ///
     /// # Errors
-    /// As [`Self::forward`], and [`CoreError::Cancelled`].
+    /// As for [`Self::forward`], and [`CoreError::Cancelled`].
     pub fn run(
         &self,
         features: &[f64],
@@ -87,7 +88,7 @@ impl StreamNetwork {
         let n_samples = features.len() / width;
         let group = self.group(n_samples);
         let ready = match detail.nodes.is_enabled() {
-            // The same programs, with a record of where each node's output is.
+            // The same programs, with recorded locations of each node's output.
             true => {
                 let compiled = compile::compile(
                     &self.network,
@@ -127,7 +128,7 @@ impl StreamNetwork {
     /// Runs samples and returns the time of each kernel of the backend, over all programs.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// As for [`Self::run`].
     pub fn profile(&self, features: &[f64], cancel: Cancel<'_>) -> Result<Vec<KernelTime>> {
         self.network.check_samples(features)?;
         let n_samples = features.len() / self.network.n_features();
@@ -143,13 +144,14 @@ impl StreamNetwork {
                     self.run_nodes(compiled, segment, &constants, &chunk, &mut values)?;
                 }
                 Segment::Program(segment) => {
-                    let wanted = wanted(compiled, segment, k, Detail::default(), self.score_layer);
-                    let mut made = self.run_program(
+                    let requested =
+                        requested(compiled, segment, k, Detail::default(), self.score_layer);
+                    let mut computed = self.run_program(
                         &ready,
                         k,
                         segment,
                         &chunk,
-                        &wanted.slots,
+                        &requested.slots,
                         &values,
                         cancel,
                     )?;
@@ -164,7 +166,7 @@ impl StreamNetwork {
                     };
                     let program = prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
                     times.extend(program.profile(&batch, segment.program.outputs(), cancel)?);
-                    leave(segment, &wanted, &mut made, &mut values)?;
+                    pass_outputs(segment, &requested, &mut computed, &mut values)?;
                 }
             }
         }
@@ -188,17 +190,25 @@ impl StreamNetwork {
         for (k, segment) in ready.compiled.segments.iter().enumerate() {
             match segment {
                 Segment::Program(segment) => {
-                    let wanted = wanted(&ready.compiled, segment, k, detail, self.score_layer);
-                    let mut made =
-                        self.run_program(ready, k, segment, chunk, &wanted.slots, &values, cancel)?;
-                    // Instrumentation is not the work of the network.
+                    let requested =
+                        requested(&ready.compiled, segment, k, detail, self.score_layer);
+                    let mut computed = self.run_program(
+                        ready,
+                        k,
+                        segment,
+                        chunk,
+                        &requested.slots,
+                        &values,
+                        cancel,
+                    )?;
+                    // The time of instrumentation is not part of the network's.
                     output.elapsed += start.elapsed();
                     self.observe(
                         &ready.compiled,
                         k,
                         segment,
-                        &wanted,
-                        &made,
+                        &requested,
+                        &computed,
                         detail,
                         output,
                         statistics,
@@ -208,23 +218,23 @@ impl StreamNetwork {
                             &ready.compiled,
                             k,
                             segment,
-                            &wanted.slots,
-                            &made,
+                            &requested.slots,
+                            &computed,
                             &mut nodes,
                         )?;
                     }
                     start = Instant::now();
-                    leave(segment, &wanted, &mut made, &mut values)?;
+                    pass_outputs(segment, &requested, &mut computed, &mut values)?;
                 }
                 Segment::Nodes(segment) => {
                     let constants = match &sized {
                         Some(constants) => constants,
                         None => sized.insert(self.sized(&ready.compiled, chunk.n_runs)?),
                     };
-                    let made =
+                    let computed =
                         self.run_nodes(&ready.compiled, segment, constants, chunk, &mut values)?;
                     if detail.nodes.is_enabled() {
-                        for (node, tensor) in made {
+                        for (node, tensor) in computed {
                             nodes.insert(node, self.by_sample(&ready.compiled, node, &tensor)?);
                         }
                     }
@@ -261,13 +271,13 @@ impl StreamNetwork {
                     )
                 }
                 _ => {
-                    let made = match &tensors {
-                        Some(made) => made,
+                    let computed = match &tensors {
+                        Some(computed) => computed,
                         None => {
                             tensors.insert(input::tensors(inputs, chunk.features, chunk.n_samples)?)
                         }
                     };
-                    Crossing::Tensor(made[k].clone())
+                    Crossing::Tensor(computed[k].clone())
                 }
             };
             values.insert(id, value);
@@ -294,19 +304,19 @@ impl StreamNetwork {
         let batch =
             ProgramBatch { inputs: &inputs, n_samples: chunk.n_runs, seed: chunk.seed, group };
         let run = || prepared.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let made = match run().run(&batch, slots, cancel) {
+        let computed = match run().run(&batch, slots, cancel) {
             Err(error) if error.backend_fault() == Some(BackendFault::Lost) => {
-                // The device was lost in this call or before it: the next one may live.
+                // The device was lost in this call or before it: the next one may work.
                 let again = self.prepare_program(&segment.program, &segment.layers, cancel)?;
                 *prepared.0.write().unwrap_or_else(PoisonError::into_inner) = again;
                 run().run(&batch, slots, cancel)
             }
-            made => made,
+            computed => computed,
         };
-        made.map_err(|error| self.explained(segment, chunk.features, error))
+        computed.map_err(|error| self.explained(segment, chunk.features, error))
     }
 
-    /// Computes values that depend on no feature, but on the number of samples, for so many runs.
+    /// Computes values that depend on no feature, but on the number of samples, for `n_runs` runs.
     fn sized(&self, compiled: &Compiled, n_runs: usize) -> Result<HashMap<ValueId, Tensor>> {
         let mut constants = HashMap::new();
         for &index in &compiled.sized {
@@ -315,7 +325,7 @@ impl StreamNetwork {
             for id in &node.inputs {
                 inputs.push(match (id, &node.op) {
                     (None, _) => None,
-                    // Of a value of features, only its shape is read.
+                    // Only the shape of a value of features is read.
                     (Some(id), Op::Shape { .. } | Op::Size)
                         if compiled.analysis.depends_on_features(*id) =>
                     {
@@ -334,9 +344,12 @@ impl StreamNetwork {
                     }
                 });
             }
-            let made = self.runner.compute_with(node, &inputs)?;
+            let computed = self.runner.compute_with(node, &inputs)?;
             constants.extend(
-                node.outputs.iter().zip(made).filter_map(|(id, made)| Some(((*id)?, made))),
+                node.outputs
+                    .iter()
+                    .zip(computed)
+                    .filter_map(|(id, computed)| Some(((*id)?, computed))),
             );
         }
         Ok(constants)
@@ -391,8 +404,8 @@ impl StreamNetwork {
             Some(Crossing::Tensor(tensor)) => {
                 Cow::Owned(self.network.scores(std::slice::from_ref(&tensor), chunk.n_samples)?)
             }
-            // An output that depends on no feature is refused, so all that is left is one for a
-            // fixed number of samples.
+            // An output that depends on no feature is rejected, so the only other case is an output
+            // for a fixed number of samples.
             None => match compiled.analysis.tensor(id) {
                 Some(tensor) => {
                     Cow::Owned(self.network.scores(std::slice::from_ref(tensor), chunk.n_samples)?)
@@ -406,29 +419,33 @@ impl StreamNetwork {
         }
     }
 
-    /// Adds what a program returned of its layers.
+    /// Adds the details of layers from the output of a program.
     #[expect(clippy::too_many_arguments, reason = "all of them belong to one run of a program")]
     fn observe(
         &self,
         compiled: &Compiled,
         index: usize,
         segment: &ProgramSegment,
-        wanted: &Wanted,
-        made: &ProgramOutput,
+        requested: &RequestedSlots,
+        computed: &ProgramOutput,
         detail: Detail,
         output: &mut StreamOutput,
         statistics: &mut Statistics,
     ) -> Result<()> {
         let internal = || CoreError::Internal { place: "engine::StreamNetwork::observe" };
         let of_slot = |slot: SlotId| {
-            wanted.slots.iter().position(|wanted| *wanted == slot).and_then(|k| made.slots.get(k))
+            requested
+                .slots
+                .iter()
+                .position(|requested| *requested == slot)
+                .and_then(|k| computed.slots.get(k))
         };
         let words = |slot: SlotId| match of_slot(slot) {
             Some(SlotData::Words(words)) => Ok(words),
             _ => Err(internal()),
         };
         for (own, &layer) in segment.layers.iter().enumerate() {
-            let saturated = made.saturated.get(own).ok_or_else(internal)?;
+            let saturated = computed.saturated.get(own).ok_or_else(internal)?;
             output.saturated[layer] += saturated;
             let Some(compiled) = compiled.layers[layer].as_ref().filter(|c| c.segment == index)
             else {
@@ -512,25 +529,26 @@ fn inputs<'a>(
     segment.inputs.iter().map(input).collect()
 }
 
-/// Hands the outputs of a program on to other segments.
-fn leave(
+/// Passes the outputs of a program to other segments.
+fn pass_outputs(
     segment: &ProgramSegment,
-    wanted: &Wanted,
-    made: &mut ProgramOutput,
+    requested: &RequestedSlots,
+    computed: &mut ProgramOutput,
     values: &mut Crossings<'_>,
 ) -> Result<()> {
     for (k, (id, slot)) in segment.outputs.iter().enumerate() {
-        let at = if wanted.are_outputs {
+        let at = if requested.are_outputs {
             Some(k)
         } else {
-            wanted.slots.iter().position(|own| own == slot)
+            requested.slots.iter().position(|own| own == slot)
         };
-        let data = at.and_then(|at| made.slots.get_mut(at));
+        let data = at.and_then(|at| computed.slots.get_mut(at));
         let Some(SlotData::Float(elements)) = data else {
-            return Err(CoreError::Internal { place: "engine::stream::leave" }.into());
+            return Err(CoreError::Internal { place: "engine::stream::pass_outputs" }.into());
         };
-        // Two values may share a slot, unless each has one of its own.
-        let elements = if wanted.are_outputs { std::mem::take(elements) } else { elements.clone() };
+        // Two values may share a slot, unless each has its own.
+        let elements =
+            if requested.are_outputs { std::mem::take(elements) } else { elements.clone() };
         values.insert(*id, Crossing::Floats(Cow::Owned(elements)));
     }
     Ok(())
@@ -567,16 +585,16 @@ pub(super) fn samples_first(elements: Vec<f64>, [before, after]: [usize; 2]) -> 
 }
 
 /// Returns the slots of a program that a run returns.
-fn wanted(
+fn requested(
     compiled: &Compiled,
     segment: &ProgramSegment,
     index: usize,
     detail: Detail,
     score_layer: Option<usize>,
-) -> Wanted {
+) -> RequestedSlots {
     let outputs = segment.outputs.iter().map(|(_, slot)| *slot);
     if detail == Detail::default() && segment.has_own_slots {
-        return Wanted { slots: outputs.collect(), are_outputs: true };
+        return RequestedSlots { slots: outputs.collect(), are_outputs: true };
     }
     let mut slots: Vec<SlotId> = outputs.collect();
     for &layer in &segment.layers {
@@ -603,5 +621,5 @@ fn wanted(
     }
     slots.sort_unstable();
     slots.dedup();
-    Wanted { slots, are_outputs: false }
+    RequestedSlots { slots, are_outputs: false }
 }

@@ -41,19 +41,19 @@ pub enum Stage {
 pub struct StageLayer {
     /// Its name.
     pub name: String,
-    /// Whether it is `dense`, `sparse` or a convolution, `conv`.
+    /// `dense`, `sparse` or `conv` for a convolution.
     pub kind: &'static str,
-    /// The bits of a stream.
+    /// The stream length in bits.
     pub length: usize,
     /// The generator.
     pub generator: String,
     /// The encoding.
     pub polarity: String,
-    /// The inputs of a row.
+    /// The number of inputs of a row.
     pub n_inputs: usize,
-    /// The outputs of a row.
+    /// The number of outputs of a row.
     pub n_outputs: usize,
-    /// The rows of inputs that one sample sends through the layer.
+    /// The number of rows of inputs that one sample sends through the layer.
     pub rows: usize,
 }
 
@@ -62,9 +62,9 @@ pub struct StageLayer {
 pub struct StageStep {
     /// The operation.
     pub operation: &'static str,
-    /// The layer that the step belongs to, if it belongs to one.
+    /// The layer that the step belongs to, if any.
     pub layer: Option<String>,
-    /// The elements of its output for one sample.
+    /// The number of elements of its output for one sample.
     pub elements: usize,
 }
 
@@ -99,7 +99,7 @@ impl Network {
     /// programs are those that run on a backend.
     ///
     /// # Errors
-    /// As [`Self::check_config`].
+    /// As for [`Self::check_config`].
     pub fn segments(&self, config: &StreamConfig) -> Result<Vec<NetworkSegment>> {
         let segments = self.compiled(config)?.segments.into_iter().map(|segment| match segment {
             Segment::Program(segment) => {
@@ -126,7 +126,7 @@ impl Network {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::check_config`].
+    /// As for [`Self::check_config`].
     pub fn stages(&self, config: &StreamConfig) -> Result<Stages> {
         let compiled = self.compiled(config)?;
         let stages = compiled.segments.iter().map(|segment| match segment {

@@ -9,21 +9,21 @@ use aleatron_cpu::threads;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How far the counts of a layer are from those of exact products of the same encoded inputs and
-/// weights.
+/// The distance of the counts of a layer from those of exact products of the same encoded inputs
+/// and weights.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LayerStats {
-    /// Counts compared: samples by neurons.
+    /// The number of compared counts: samples by neurons.
     pub counts: u64,
     /// The mean of |count - exact count|.
     pub mean_count: f64,
     /// The largest |count - exact count|.
     pub worst_count: f64,
-    /// The mean error of the sums that the counts stand for.
+    /// The mean error of the decoded sums.
     pub mean_value: f64,
-    /// The largest error of these sums.
+    /// The largest error of the decoded sums.
     pub worst_value: f64,
-    /// Inputs of the layer that lay outside the interval of its streams and saturated.
+    /// The number of inputs outside the interval of the layer's streams, which saturated.
     pub saturated: u64,
 }
 
@@ -60,8 +60,8 @@ impl Statistics {
         let values = LayerInputs { thresholds: thresholds.to_vec() }.values(spec);
         let gain = spec.integer_bits().map_or(1.0, |bits| bits.gain().powi(2));
         let n_rows = counts.len() / m.max(1);
-        // The errors of each row, added up in their order afterwards: threads change no bit of a
-        // mean.
+        // The errors of each row, summed in order afterwards, so that threads do not change a bit
+        // of the mean.
         memory::check(16 * n_rows as u128, Quantity::Samples)?;
         let mut rows = vec![[0.0_f64; 2]; n_rows];
         let failure = OnceLock::new();

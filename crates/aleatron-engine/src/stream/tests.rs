@@ -1,4 +1,4 @@
-//! Compilations that are cached, and devices that are lost.
+//! Caching of compilations, and loss of devices.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -9,7 +9,7 @@ use aleatron_graph::op::{Dims, NoAxes, Reduction};
 use aleatron_graph::{Dim, Value};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Two layers, the first of three inputs and two neurons, the second of one neuron.
+/// Returns two layers, the first of three inputs and two neurons, the second of one neuron.
 fn layers() -> Network {
     NetworkBuilder::new("n", &[3])
         .dense("a", 3, &[0.5, 0.25, 1.0, -0.5, 0.75, 0.5], &[])
@@ -18,7 +18,7 @@ fn layers() -> Network {
         .unwrap()
 }
 
-/// The network on a backend that answers as it is told.
+/// Returns the network on a mock backend.
 fn on(backend: FakeBackend) -> Result<StreamNetwork> {
     let network = Arc::new(layers());
     let runner = network.runner()?;
@@ -35,7 +35,7 @@ fn on(backend: FakeBackend) -> Result<StreamNetwork> {
     Ok(streams)
 }
 
-/// Counts of both neurons, and of the last one: sums of zero.
+/// Returns counts of both neurons, and of the last one: sums of zero.
 fn counts() -> [aleatron_core::Result<Vec<u64>>; 2] {
     [Ok(vec![192; 2]), Ok(vec![128])]
 }
@@ -57,7 +57,7 @@ fn lost_device_is_prepared_again_once() {
     assert_eq!(streams.forward(&[0.5; 3], 0).unwrap(), [0.0]);
     assert_eq!(streams.forward(&[0.5; 3], 0).unwrap(), [0.0]);
     assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 2);
-    // Lost twice in one call, and a device without room for the layers again, are errors.
+    // Two losses in one call, and a device without memory for the layers, are errors.
     let twice = FakeBackend::new([
         FakeLayer::new("a", first.clone()),
         FakeLayer::new("b", lost()),
@@ -103,7 +103,7 @@ fn notes_and_backends_are_those_of_the_layers() {
 }
 
 #[test]
-fn last_compilations_of_whole_batches_are_cached() {
+fn compilations_of_the_last_batch_sizes_are_cached() {
     let mut graph = Graph::new("whole");
     let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(3)]);
     let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });

@@ -1,4 +1,4 @@
-//! Instrumentation of a run: what it can return beside the scores.
+//! Instrumentation of a run: the details that it can return in addition to the scores.
 
 use super::LayerStats;
 use crate::backend::Batch;
@@ -6,7 +6,7 @@ use aleatron_core::threshold::{is_negative, magnitude};
 use aleatron_core::{LayerSpec, Polarity, SampleSeed};
 use std::time::Duration;
 
-/// The parts of a run that are returned beside the scores; none by default.
+/// The details of a run that are returned in addition to the scores; none by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Detail {
     /// The errors of each layer's counts. Measuring them computes exact products as well.
@@ -19,12 +19,12 @@ pub struct Detail {
     pub nodes: Measured,
 }
 
-/// Whether a part of a run is returned.
+/// Whether a detail of a run is measured and returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Measured {
-    /// It is.
+    /// The detail is measured.
     Enabled,
-    /// It is not.
+    /// The detail is not measured.
     #[default]
     Disabled,
 }
@@ -44,11 +44,11 @@ pub struct LayerOutput {
     pub layer: usize,
     /// Its counts, row-major of samples by neurons.
     pub counts: Vec<u64>,
-    /// Its outputs in the network's units, after the activation that alone follows it.
+    /// The outputs in the network's units, after the activation that is their only user.
     pub outputs: Vec<f64>,
 }
 
-/// The inputs of a layer as its comparators get them.
+/// The inputs of a layer's comparators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerInputs {
     /// Thresholds, as wide as the generator of the layer's inputs.
@@ -56,7 +56,7 @@ pub struct LayerInputs {
 }
 
 impl LayerInputs {
-    /// Returns the values that the streams stand for.
+    /// Returns the values of the streams.
     #[must_use]
     pub fn values(&self, spec: &LayerSpec) -> Vec<f64> {
         let (one, polarity) = (spec.encoding().input_width().one() as f64, spec.polarity());
@@ -79,7 +79,7 @@ impl LayerInputs {
 /// values in floating point.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeErrors {
-    /// By the index of the node; zeros for nodes whose output is not one of floats.
+    /// By the index of the node; zeros for nodes whose output is not floating-point.
     pub squares: Vec<[f64; 2]>,
 }
 
@@ -100,21 +100,22 @@ impl NodeErrors {
 pub struct StreamOutput {
     /// The scores, samples one after the other.
     pub scores: Vec<f64>,
-    /// The errors of the counts of each layer of the network, if asked for; without counts for
-    /// layers in binary.
+    /// The errors of the counts of each layer of the network, if requested; without counts for
+    /// binary layers.
     pub statistics: Vec<LayerStats>,
-    /// Counts and outputs of each layer that runs as streams, if asked for.
+    /// Counts and outputs of each layer that runs as streams, if requested.
     pub layers: Vec<LayerOutput>,
-    /// The inputs of the layer that computes the scores, if asked for and there is one.
+    /// The inputs of the layer that computes the scores, if requested and present.
     pub score_inputs: Option<LayerInputs>,
-    /// The outputs of the layer that computes the scores, if asked for and there is one.
+    /// The outputs of the layer that computes the scores, if requested and present.
     pub score_outputs: Vec<f64>,
-    /// The errors of nodes, if asked for.
+    /// The errors of nodes, if requested.
     pub nodes: NodeErrors,
-    /// For each layer of the network, the inputs that lay outside the interval of its streams and
-    /// saturated.
+    /// For each layer of the network, the number of inputs outside the interval of its streams,
+    /// which saturated.
     pub saturated: Vec<u64>,
-    /// Features among them: inputs of layers that depend on no other layer as streams.
+    /// The number of features among them: inputs of layers that depend on no other layer as
+    /// streams.
     pub clipped: u64,
     /// The time that the network took, without instrumentation.
     pub elapsed: Duration,

@@ -1,4 +1,4 @@
-//! Batches whose samples depend on each other, and graphs that fix the number of samples.
+//! Batches whose samples depend on each other, and graphs with a fixed number of samples.
 
 use crate::support::{config, constant, features, gemm, given, message, network};
 use aleatron_core::{Cancel, SampleSeed};
@@ -16,7 +16,7 @@ fn mean(axis: i64) -> Op {
     Op::Reduce { reduction: Reduction::Mean, axes, reduced: Dims::Keep, no_axes: NoAxes::All }
 }
 
-/// A layer, from whose outputs the mean over all samples is subtracted.
+/// Returns a layer from whose outputs the mean over all samples is subtracted.
 fn centered() -> Network {
     network(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[4, 6], 1), constant(graph, "b", &[4], 2));
@@ -27,7 +27,7 @@ fn centered() -> Network {
 }
 
 #[test]
-fn samples_that_depend_on_each_other_run_whole() {
+fn dependent_samples_run_as_a_whole_batch() {
     let network = centered();
     assert_eq!((network.batching(), network.batch()), (Batching::Whole, None));
     // More samples than a chunk has.
@@ -42,7 +42,7 @@ fn samples_that_depend_on_each_other_run_whole() {
             assert!((score - (exact - mean)).abs() < 1e-5, "{score} {exact} {mean}");
         }
     }
-    // As streams, the samples have the streams that they have apart.
+    // As streams, the samples have the same streams as when run separately.
     for arithmetic in Arithmetic::ALL {
         let config = config(64, "bernoulli").seed(5).arithmetic(arithmetic);
         let apart = alone.to_streams(&config).unwrap().forward(&x, 9).unwrap();
@@ -66,7 +66,7 @@ fn samples_that_depend_on_each_other_run_whole() {
         assert_eq!((shown.scores, &shown.layers), (whole, &other.layers), "{arithmetic}");
         assert_eq!(shown.statistics, other.statistics, "{arithmetic}");
     }
-    // A batch of none, and of one.
+    // Batches of no sample and of one.
     assert!(network.forward(&[]).unwrap().is_empty());
     let streams = network.to_streams(&StreamConfig::new(16)).unwrap();
     assert!(streams.forward(&[], 0).unwrap().is_empty());
@@ -75,7 +75,7 @@ fn samples_that_depend_on_each_other_run_whole() {
 
 /// Layers in the middle of a graph that mixes samples, with several rows for each.
 #[test]
-fn layers_of_whole_batches_have_the_streams_of_their_samples() {
+fn layers_of_whole_batches_use_the_streams_of_their_samples() {
     let network = network(&[3, 4], |graph, x| {
         let shares = Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(0) };
         let shares = graph.add_node("shares", shares, &[x]);
@@ -86,7 +86,7 @@ fn layers_of_whole_batches_have_the_streams_of_their_samples() {
     let x = features(5 * 12, 3);
     let streams = network.to_streams(&config(64, "bernoulli").seed(5)).unwrap();
     let whole = streams.forward(&x, 7).unwrap();
-    // The inputs of the layer by hand: a share of each element over all samples.
+    // The inputs of the layer by hand: the share of each element over all samples.
     let inputs: Vec<f64> = (0..60)
         .map(|k| {
             let sum: f64 = (0..5).map(|s| x[s * 12 + k % 12].exp()).sum();
@@ -107,7 +107,7 @@ fn layers_of_whole_batches_have_the_streams_of_their_samples() {
 }
 
 #[test]
-fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
+fn outputs_that_are_not_rows_of_samples_are_errors_with_their_name() {
     let with = |build: &dyn Fn(&mut Graph, ValueId) -> ValueId| {
         message(Network::new(crate::support::graph(&[2, 3], |graph, x| {
             let w = constant(graph, "w", &[3, 3], 1);
@@ -130,7 +130,7 @@ fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
         rows.starts_with("output \"rows_output\": its first size is 2 times the number of samples"),
         "{rows}"
     );
-    // Twelve elements of two samples fit three rows, which are no samples.
+    // Twelve elements of two samples fit three rows, which are not samples.
     let regrouped = with(&|graph, x| {
         let shape = given(graph, "shape", &[3_i64, -1], &[2]);
         graph.add_node("three", Op::Reshape { shape: None, allow_zero: false }, &[x, shape])
@@ -164,7 +164,7 @@ fn outputs_that_are_not_rows_of_samples_are_refused_by_name() {
     assert!(constant.contains("does not depend on the features"), "{constant}");
 }
 
-/// A graph whose input takes a fixed number of samples.
+/// Returns a graph whose input takes a fixed number of samples.
 fn fixed(n: Dim, sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Network {
     let mut graph = Graph::new("fixed");
     let shape = Some(std::iter::once(n).chain(sample.iter().copied().map(Dim::Fixed)).collect());
@@ -174,7 +174,7 @@ fn fixed(n: Dim, sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) -> Va
     Network::new(graph).unwrap()
 }
 
-/// Layers with the number of samples in a shape and in a constant.
+/// Returns layers with the number of samples in a shape and in a constant.
 fn reshaped(n: Dim) -> Network {
     let rows = match n {
         Dim::Fixed(n) => n as i64,
@@ -193,7 +193,7 @@ fn reshaped(n: Dim) -> Network {
 }
 
 #[test]
-fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
+fn graph_with_fixed_number_of_independent_samples_takes_any_number() {
     let free = reshaped(Dim::Unknown);
     for n in [1, 4, 32] {
         let network = reshaped(Dim::Fixed(n));
@@ -207,8 +207,8 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
         for n_samples in [0, 1, 3, 7, 300] {
             let x = features(n_samples * 6, 5);
             assert_eq!(network.forward(&x).unwrap(), free.forward(&x).unwrap(), "{n}: {n_samples}");
-            // Neither a padded sample nor a repeated one enters a scale: a percentile sees how many
-            // inputs there are.
+            // Neither a padded sample nor a repeated one affects a scale: a percentile depends on
+            // the number of inputs.
             for inputs in [InputScale::Maximum, InputScale::Percentile(0.6)] {
                 let calibration = Calibration { inputs, ..Calibration::default() };
                 let [a, b] =
@@ -240,9 +240,9 @@ fn graph_of_a_fixed_number_of_independent_samples_is_freed() {
     }
 }
 
-/// A constant for each sample, which are not the same: the position of a sample matters.
+/// A different constant for each sample: the position of a sample matters.
 #[test]
-fn graph_of_a_fixed_number_of_samples_that_differ_takes_multiples_of_it() {
+fn graph_with_fixed_number_of_dependent_samples_takes_multiples_of_it() {
     let network = fixed(Dim::Fixed(2), &[1], |graph, x| {
         let w = given(graph, "w", &[1.0_f32], &[1, 1]);
         let product = graph.add_node("product", gemm(), &[x, w]);
@@ -271,13 +271,13 @@ fn graph_of_a_fixed_number_of_samples_that_differ_takes_multiples_of_it() {
     }
     assert_eq!(
         message(network.to_streams(&StreamConfig::new(8)).unwrap().forward(&[1.0], 0)),
-        "the graph takes 2 samples at a time, which cannot run apart: give a multiple of 2 samples, not 1"
+        "the graph takes 2 samples at a time, which cannot run separately: give a multiple of 2 samples, not 1"
     );
 }
 
-/// One sample at a time, in a graph that cannot be freed.
+/// One sample at a time, in a graph that cannot be generalized.
 #[test]
-fn graph_of_one_sample_that_cannot_be_freed_runs_samples_one_by_one() {
+fn graph_fixed_to_one_sample_runs_samples_one_by_one() {
     let network = fixed(Dim::Fixed(1), &[2], |graph, x| {
         // The only sample by its index, and a mean over all samples, which is over one.
         let mean = graph.add_node("mean", mean(0), &[x]);
@@ -301,7 +301,7 @@ fn graph_of_one_sample_that_cannot_be_freed_runs_samples_one_by_one() {
 }
 
 #[test]
-fn inputs_of_different_fixed_numbers_of_samples_are_refused() {
+fn inputs_with_different_fixed_numbers_of_samples_are_errors() {
     let mut graph = Graph::new("two");
     let mut input = |name: &str, n: usize| {
         let shape = Some(vec![Dim::Fixed(n), Dim::Fixed(2)]);

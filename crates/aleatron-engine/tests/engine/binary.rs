@@ -1,4 +1,4 @@
-//! Networks that multiply integers instead of streams, beside symmetric quantization written out in
+//! Networks that multiply integers instead of streams, compared with symmetric quantization in
 //! integers.
 
 use crate::support::features;
@@ -12,7 +12,7 @@ fn config(bits: u32) -> StreamConfig {
     StreamConfig::new(64).generator(format!("int{bits}").parse().unwrap())
 }
 
-/// Three dense layers with biases and these input scales behind the first one.
+/// Returns three dense layers with biases and these input scales after the first one.
 fn scaled_network(scales: [f64; 2]) -> Network {
     let weights = features(7 * 6 + 6 * 5 + 5 * 4, 3);
     NetworkBuilder::new("n", &[7])
@@ -29,19 +29,19 @@ fn scaled_network(scales: [f64; 2]) -> Network {
         .unwrap()
 }
 
-/// The network with scales that some inputs exceed.
+/// Returns the network with scales that some inputs exceed.
 fn network() -> Network {
     scaled_network([2.5, 1.5])
 }
 
-/// The integer of a value: the greatest stands for the scale.
+/// Returns the integer of a value: the greatest integer represents the scale.
 fn quantized(value: f64, scale: f64, greatest: f64) -> i64 {
     let magnitude = (value.abs() / scale * greatest + 0.5).floor().min(greatest) as i64;
     if value < 0.0 { -magnitude } else { magnitude }
 }
 
-/// The outputs of a dense layer before its activation, in the specified order of floating-point
-/// operations.
+/// Returns the outputs of a dense layer before its activation, in the specified order of
+/// floating-point operations.
 fn dense(layer: &Layer, inputs: &[f64], greatest: f64) -> Vec<f64> {
     let n = layer.product.fan_in();
     let inputs: Vec<i64> =
@@ -57,7 +57,7 @@ fn dense(layer: &Layer, inputs: &[f64], greatest: f64) -> Vec<f64> {
 }
 
 #[test]
-fn integer_network_is_symmetric_quantization() {
+fn integer_network_equals_symmetric_quantization() {
     let (network, samples) = (network(), features(7 * 40, 9));
     for bits in [2, 3, 4, 6, 8, 9] {
         let greatest = f64::from((1 << (bits - 1)) - 1);
@@ -80,10 +80,10 @@ fn integer_network_is_symmetric_quantization() {
     }
 }
 
-/// With scales that no input exceeds, errors are those of rounding: two bits more make them about
+/// With scales that no input exceeds, errors are those of rounding: two more bits make them about
 /// four times smaller.
 #[test]
-fn errors_shrink_with_the_bits() {
+fn errors_decrease_with_the_bits() {
     // Sums of 7 and 6 products of at most 1 and of 8, and a bias of at most 1.
     let (network, samples) = (scaled_network([8.0, 49.0]), features(7 * 40, 9));
     let exact = network.forward(&samples).unwrap();
@@ -117,15 +117,15 @@ fn statistics_of_integer_layers_are_the_rounding_of_weights() {
     }
 }
 
-/// Layers on their own have no scales that integers could follow.
+/// Single layers have no scales for integers.
 #[test]
-fn layers_on_their_own_refuse_integers() {
+fn single_layers_with_integers_are_errors() {
     let layer = StreamLayer::dense(4, 2).length(49).signed().generator("int4".parse().unwrap());
     let error = layer.build().unwrap_err().to_string();
     assert!(error.contains("\"int4\"") && error.contains("use a generator of streams"), "{error}");
 }
 
-/// Layers may differ: one of integers among streams.
+/// One integer layer among stream layers.
 #[test]
 fn integers_and_streams_can_be_mixed() {
     let (network, samples) = (network(), features(7 * 5, 2));

@@ -1,4 +1,4 @@
-//! Networks of convolutions and pools: equal to the plain reference, and close to floating point.
+//! Networks of convolutions and pools: equal to the reference, and close to floating point.
 
 use crate::support::{features, message};
 use aleatron_core::arithmetic::{Activation, Border, Pool, PoolKind, PoolShape};
@@ -10,7 +10,7 @@ use aleatron_engine::backend::CountMethod;
 use aleatron_engine::network::{Arithmetic, Calibration, Network, NetworkBuilder, StreamConfig};
 use aleatron_engine::stream::{Detail, Measured, StreamNetwork, StreamOutput, each_product};
 
-/// Numbers in [-1, 1] that do not repeat soon, all of them exact in 32 bits.
+/// Returns numbers in [-1, 1] with a long period, all of them exact in 32 bits.
 fn numbers(n: usize, step: usize) -> Vec<f64> {
     (0..n).map(|k| ((k * step + 5) % 101) as f64 / 64.0 - 0.75).collect()
 }
@@ -63,7 +63,7 @@ fn sequence() -> Network {
         .unwrap()
 }
 
-/// The counts of every layer and the outputs, as the plain reference has them.
+/// Returns the counts of every layer and the outputs of the reference.
 fn expected(
     network: &Network,
     streams: &StreamNetwork,
@@ -109,7 +109,7 @@ fn expected(
 }
 
 #[test]
-fn network_of_convolutions_equals_the_reference() {
+fn network_of_convolutions_matches_reference() {
     for (polarity, generator, sharing) in [
         (Polarity::Signed, "bernoulli", Sharing::OneForAll),
         (Polarity::Signed, "sobol", Sharing::OneForAll),
@@ -131,23 +131,23 @@ fn network_of_convolutions_equals_the_reference() {
             let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
             let output = streams.run(&x, 7, detail, Cancel::NEVER).unwrap();
             let expected = expected(&network, &streams, &x, &config);
-            let (counts, held) = expected.split_at(expected.len() - 9);
+            let (counts, sums) = expected.split_at(expected.len() - 9);
             let found: Vec<u64> =
                 output.layers.iter().flat_map(|layer| layer.counts.clone()).collect();
             assert_eq!(found, counts, "{polarity} {generator} {arithmetic}");
             let unit = network.layers()[2].input_scale / 40.0 / 256.0;
             let scores: Vec<f64> = match arithmetic {
-                Arithmetic::Float => held.iter().map(|&bits| f64::from_bits(bits)).collect(),
-                _ => held.iter().map(|&value| value as i64 as f64 * unit).collect(),
+                Arithmetic::Float => sums.iter().map(|&bits| f64::from_bits(bits)).collect(),
+                _ => sums.iter().map(|&value| value as i64 as f64 * unit).collect(),
             };
             assert_eq!(output.scores, scores, "{polarity} {generator} {arithmetic}");
         }
     }
 }
 
-/// Signed streams that are long enough come near floating point, through every kind of node.
+/// Long signed streams approach floating point, through every kind of node.
 #[test]
-fn long_streams_of_convolutions_come_close_to_floating_point() {
+fn long_streams_of_convolutions_approach_floating_point() {
     for network in [images(Polarity::Signed), sequence()] {
         let x = numbers(2 * network.n_features(), 13);
         let network = network.calibrated(&x, &Calibration::default()).unwrap();
@@ -173,9 +173,9 @@ fn long_streams_of_convolutions_come_close_to_floating_point() {
     }
 }
 
-/// Floating point against sums of products, one by one, and the pools of the reference.
+/// Compares floating point with sums of single products, and the pools of the reference.
 #[test]
-fn builder_convolutions_and_pools_equal_a_plain_computation() {
+fn builder_convolutions_and_pools_match_direct_computation() {
     let image = Convolution::conv2d([4, 9, 7], 6, [3, 2])
         .with_stride([2, 1])
         .with_paddings([[1, 0], [2, 1]])
@@ -187,8 +187,8 @@ fn builder_convolutions_and_pools_equal_a_plain_computation() {
             .with_paddings([[1, 1], [0, 1]], Border::Zeros),
         Pool::new(PoolKind::Average, [2, 2])
             .with_stride([1, 2])
-            .with_paddings([[1, 0], [0, 1]], Border::LeftOut),
-        Pool::new(PoolKind::Max, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::LeftOut),
+            .with_paddings([[1, 0], [0, 1]], Border::Excluded),
+        Pool::new(PoolKind::Max, [2, 1]).with_paddings([[1, 0], [0, 0]], Border::Excluded),
     ];
     let line = Convolution::conv1d([3, 20], 4, 5).with_stride([1, 2]);
     for (convolution, pools) in [(image, &pools[..]), (image, &[]), (line, &[])] {
@@ -237,7 +237,7 @@ fn builder_convolutions_and_pools_equal_a_plain_computation() {
 }
 
 #[test]
-fn builder_refuses_convolutions_and_pools_that_do_not_fit() {
+fn builder_convolutions_and_pools_that_do_not_fit_are_errors() {
     let image = |input| Convolution::conv2d(input, 2, [2, 2]);
     let start =
         || NetworkBuilder::new("n", &[1, 4, 4]).convolution("a", image([1, 4, 4]), &[0.5; 8], &[]);
@@ -283,7 +283,7 @@ fn convolution_counts_by_bits_equal_those_by_tables() {
     assert!(tables.counts(&values, 0).is_err());
 }
 
-/// Inter-layer arithmetic runs on some samples at a time; which ones are together changes nothing.
+/// Inter-layer arithmetic runs on some samples at a time; the grouping changes nothing.
 #[test]
 fn samples_of_a_large_batch_equal_single_samples() {
     // Scales that are too small for some inputs.
@@ -292,7 +292,7 @@ fn samples_of_a_large_batch_equal_single_samples() {
     let x: Vec<f64> = numbers(n_samples * width, 43).iter().map(|x| 2.0 * x + 0.5).collect();
     for arithmetic in Arithmetic::ALL {
         let mut config = StreamConfig::new(32).arithmetic(arithmetic);
-        // Comparators of another width than those before and behind it.
+        // Comparators of another width than those before and after it.
         config.layers.insert("second".to_owned(), "length=64,generator=sobol".parse().unwrap());
         let streams = network.to_streams(&config).unwrap();
         let detail = Detail { statistics: Measured::Enabled, ..Detail::default() };
@@ -317,13 +317,13 @@ fn samples_of_a_large_batch_equal_single_samples() {
         if arithmetic == Arithmetic::Float {
             continue;
         }
-        // What the accumulators hold, in the network's units.
+        // The values of the accumulators in the network's units.
         for integer in streams.integer_layers().unwrap() {
             let layer = streams.layer_at(integer.layer, streams.lengths()[integer.layer]).unwrap();
             let shown = &shown.layers[integer.layer];
-            let held = integer.accumulator.values(layer.spec(), &shown.counts).unwrap();
+            let sums = integer.accumulator.values(layer.spec(), &shown.counts).unwrap();
             let outputs: Vec<f64> =
-                held.iter().map(|&value| value as f64 * integer.units[0]).collect();
+                sums.iter().map(|&value| value as f64 * integer.units[0]).collect();
             assert_eq!(shown.outputs, outputs, "layer {}", integer.layer);
         }
     }

@@ -1,4 +1,4 @@
-//! CUDA cards by name, and the error if there is none.
+//! CUDA GPUs by name, and the error if there is none.
 #![cfg(feature = "cuda")]
 
 use aleatron_core::{BackendFault, Error as CoreError};
@@ -6,7 +6,7 @@ use aleatron_engine::backend::{cuda_absence, devices};
 use aleatron_engine::{Device, Error, StreamLayer};
 
 #[test]
-fn cuda_device_names_are_parsed_and_displayed() {
+fn cuda_device_names_round_trip_through_text() {
     for (text, device) in
         [("cuda", Device::Cuda(0)), ("cuda:0", Device::Cuda(0)), ("cuda:12", Device::Cuda(12))]
     {
@@ -22,7 +22,7 @@ fn cuda_device_names_are_parsed_and_displayed() {
 }
 
 #[test]
-fn cuda_card_counts_or_its_absence_is_explained() {
+fn cuda_device_counts_or_its_absence_is_explained() {
     let layer = StreamLayer::dense(3, 2).length(100);
     let listed = devices().iter().any(|info| info.device == Device::Cuda(0));
     assert_eq!(cuda_absence().is_none(), listed);
@@ -39,7 +39,7 @@ fn cuda_card_counts_or_its_absence_is_explained() {
             assert_eq!((fault, message), (BackendFault::Unavailable, why));
         }
     }
-    // What no machine has.
+    // An index that no machine has.
     let error = layer.device(Device::Cuda(1 << 20)).build().unwrap_err();
     assert!(
         matches!(error, Error::Core(CoreError::Backend { fault: BackendFault::Unavailable, .. })),

@@ -11,7 +11,7 @@ use aleatron_graph::{Op, Unary};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Signed, Polarity::Bipolar];
 
-/// Two layers; the first has the weights of a dead neuron between two others.
+/// Returns two layers; the first has the weights of a dead neuron between two others.
 fn with_dead_neuron(dead: f64, bias: f64, polarity: Polarity) -> Network {
     let weights = [0.5, -0.25, 0.75, dead, -dead, dead, 0.25, 0.5, -0.5];
     NetworkBuilder::new("dead", &[3])
@@ -28,7 +28,7 @@ fn features() -> Vec<f64> {
     (0..24).map(|k| f64::from(k) / 24.0).collect()
 }
 
-/// The outputs of a calibrated network as long streams.
+/// Returns the outputs of a calibrated network as long streams.
 fn outputs(network: &Network, calibration: &Calibration, arithmetic: Arithmetic) -> Vec<f64> {
     let network = network.calibrated(&features(), calibration).unwrap();
     // A percentile leaves some features outside.
@@ -63,16 +63,19 @@ fn network_with_a_dead_neuron_runs_in_both_arithmetics() {
                     for arithmetic in Arithmetic::ALL {
                         let case =
                             format!("{polarity}, {dead}, {bias}, {calibration:?}, {arithmetic}");
-                        let made = outputs(&network, &calibration, arithmetic);
-                        assert!(made.iter().all(|y| y.is_finite()), "{case}: {made:?}");
+                        let scores = outputs(&network, &calibration, arithmetic);
+                        assert!(scores.iter().all(|y| y.is_finite()), "{case}: {scores:?}");
                         if calibration.inputs != InputScale::Maximum {
                             continue;
                         }
                         // Streams of 4096 bits are within a few hundredths of the largest value
                         // between the layers.
                         let bound = 0.05 * (1.0 + bias.abs());
-                        let largest =
-                            made.iter().zip(&exact).map(|(y, x)| (y - x).abs()).fold(0.0, f64::max);
+                        let largest = scores
+                            .iter()
+                            .zip(&exact)
+                            .map(|(y, x)| (y - x).abs())
+                            .fold(0.0, f64::max);
                         assert!(largest < bound, "{case}: {largest}");
                     }
                 }
@@ -105,7 +108,7 @@ fn dead_layer_runs_in_both_arithmetics() {
     }
 }
 
-/// Constant rows and equal rows are rows like others.
+/// Constant rows and equal rows are treated like others.
 #[test]
 fn constant_and_duplicate_rows_run_in_both_arithmetics() {
     let network = NetworkBuilder::new("equal", &[3])
@@ -115,16 +118,16 @@ fn constant_and_duplicate_rows_run_in_both_arithmetics() {
         .unwrap();
     let exact = network.forward(&features()).unwrap();
     for arithmetic in Arithmetic::ALL {
-        let made = outputs(&network, &Calibration::default(), arithmetic);
-        for (pair, x) in made.as_chunks::<2>().0.iter().zip(exact.as_chunks::<2>().0) {
+        let scores = outputs(&network, &Calibration::default(), arithmetic);
+        for (pair, x) in scores.as_chunks::<2>().0.iter().zip(exact.as_chunks::<2>().0) {
             assert_eq!(pair[0], pair[1], "{arithmetic}");
             assert!((pair[0] - x[0]).abs() < 0.05, "{arithmetic}: {pair:?} instead of {x:?}");
         }
     }
 }
 
-/// Biases and bounds that have no integers, because a unit is too small for them, are no obstacle
-/// in floating point.
+/// Biases and bounds without integer representation, because a unit is too small for them, work in
+/// floating point.
 #[test]
 fn floating_point_needs_no_integer_constants() {
     let network = |activation| {
@@ -143,8 +146,8 @@ fn floating_point_needs_no_integer_constants() {
             .unwrap();
         let float = config(1024, "sobol");
         network.check_config(&float).unwrap();
-        let made = network.to_streams(&float).unwrap().forward(&[0.5, 0.25], 0).unwrap();
-        assert!((made[0] - 0.5).abs() < 0.01, "{activation:?}: {made:?}");
+        let scores = network.to_streams(&float).unwrap().forward(&[0.5, 0.25], 0).unwrap();
+        assert!((scores[0] - 0.5).abs() < 0.01, "{activation:?}: {scores:?}");
         // In integer arithmetic, the error names the layer whose constants do not exist.
         let error =
             network.check_config(&float.arithmetic(Arithmetic::Integer)).unwrap_err().to_string();

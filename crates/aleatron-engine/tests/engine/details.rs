@@ -1,4 +1,4 @@
-//! What a run returns beside the scores, in every combination.
+//! The details of a run, in every combination.
 
 use crate::support::{cnn, config, constant, features, gemm, given, network, relu, small, window};
 use aleatron_core::{Cancel, Polarity, SampleSeed};
@@ -28,7 +28,7 @@ const EVERYTHING: Detail = Detail {
     nodes: Measured::Enabled,
 };
 
-/// Layers in programs of their own, with a tensor node between them.
+/// Returns layers in separate programs, with a tensor node between them.
 fn sandwich() -> Network {
     network(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[5, 6], 1), constant(graph, "b", &[5], 2));
@@ -40,7 +40,7 @@ fn sandwich() -> Network {
 }
 
 #[test]
-fn every_combination_of_details_has_equal_parts() {
+fn combinations_of_details_return_equal_parts() {
     for (network, arithmetic) in
         [(cnn(), Arithmetic::Float), (cnn(), Arithmetic::Integer), (sandwich(), Arithmetic::Float)]
     {
@@ -121,9 +121,9 @@ fn statistics_are_the_errors_against_exact_products() {
     assert!(stats.mean_value > 0.0);
 }
 
-/// Errors are in units of the products: each output channel has a scale of its own.
+/// Errors are in units of the products: each output channel has a separate scale.
 #[test]
-fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
+fn statistics_of_a_convolution_use_the_scales_of_its_rows() {
     for (groups, polarity, per_value) in [(1, Polarity::Signed, 32.0), (2, Polarity::Bipolar, 16.0)]
     {
         let network = network(&[2, 5, 4], |graph, x| {
@@ -168,7 +168,7 @@ fn statistics_of_a_convolution_are_over_the_scales_of_its_rows() {
     }
 }
 
-/// Thresholds of the score layer are those of its comparators, and give its counts again.
+/// Thresholds of the score layer are those of its comparators, and reproduce its counts.
 #[test]
 fn score_layer_inputs_reproduce_its_counts() {
     for (arithmetic, zeros) in [(Arithmetic::Float, 0), (Arithmetic::Integer, 16)] {
@@ -183,14 +183,14 @@ fn score_layer_inputs_reproduce_its_counts() {
         let last = streams.layer_at(1, 64).unwrap();
         let counts = last.count(&inputs.batch(streams.seed_at(7)), Cancel::NEVER).unwrap();
         assert_eq!(counts, output.layers[1].counts);
-        // The values that the streams stand for are the outputs of the layer before.
+        // The values of the streams are the outputs of the previous layer.
         let values = inputs.values(last.spec());
         for (value, output) in values.iter().zip(&output.layers[0].outputs) {
             assert!((value - output.clamp(-1.0, 1.0)).abs() <= 2f64.powi(-16), "{value} {output}");
         }
         assert_eq!(output.score_outputs, output.scores);
     }
-    // Without a layer that computes the scores, there are neither inputs nor outputs of it.
+    // Without a layer that computes the scores, there are no inputs or outputs of it.
     let binary = small().with_mode("b", Mode::Binary).unwrap();
     let output = binary.to_streams(&StreamConfig::new(8)).unwrap();
     let output = output.run(&[0.5, 0.5], 0, EVERYTHING, Cancel::NEVER).unwrap();
@@ -215,7 +215,7 @@ fn layer_outputs_in_integers_are_in_the_units_of_their_rows() {
     assert_eq!((output.scores.len(), &output.layers[0].outputs), (2 * 3 * 9, &output.scores));
 }
 
-/// The first output of every node in floating point.
+/// Returns the first output of every node in floating point.
 fn exact_nodes(network: &Network, x: &[f64]) -> Vec<Vec<f64>> {
     struct Outputs(Vec<Vec<f64>>);
     impl aleatron_graph::Observer for Outputs {
@@ -239,9 +239,9 @@ fn exact_nodes(network: &Network, x: &[f64]) -> Vec<Vec<f64>> {
     seen.0
 }
 
-/// A product, its bias, its activation, a pool and a product, each a node of its own.
+/// A product, its bias, its activation, a pool and a product, each as a separate node.
 #[test]
-fn node_errors_are_those_of_each_node_alone() {
+fn node_errors_are_separate_for_each_node() {
     let network = network(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[6, 5], 1), constant(graph, "b", &[5], 2));
         let product = graph.add_node("product", Op::MatMul, &[x, w]);
@@ -257,7 +257,7 @@ fn node_errors_are_those_of_each_node_alone() {
     for arithmetic in Arithmetic::ALL {
         let streams = network.to_streams(&config(64, "sobol").arithmetic(arithmetic)).unwrap();
         let output = streams.run(&x, 0, EVERYTHING, Cancel::NEVER).unwrap();
-        // The outputs of the first layer before its bias and its activation, by hand from its
+        // The outputs of the first layer before its bias and its activation, computed from its
         // counts.
         let layer = &network.layers()[0];
         let spec = streams.layer_at(0, 64).unwrap();
@@ -295,7 +295,8 @@ fn node_errors_follow_the_order_of_samples() {
         let back = graph.add_node("back", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[tanh]);
         graph.add_node("flat", Op::Flatten { axis: 1 }, &[back])
     });
-    // In binary, all errors are those of rounding; a wrong order would be as large as the values.
+    // In binary, all errors are those of rounding; a wrong order would give errors as large as the
+    // values.
     let binary = network.clone().with_mode("first", Mode::Binary).unwrap();
     let x = features(300 * 8, 3);
     let detail = Detail { nodes: Measured::Enabled, ..Detail::default() };
@@ -308,7 +309,7 @@ fn node_errors_follow_the_order_of_samples() {
     for (node, [error, exact]) in output.nodes.squares.iter().enumerate() {
         assert!(*exact > 0.0 && *error <= 1e-12 * exact, "node {node}: {error} {exact}");
     }
-    // As streams, a transpose hands its error on.
+    // As streams, a transpose has the error of its input.
     let output = network
         .to_streams(&StreamConfig::new(64))
         .unwrap()
@@ -322,7 +323,7 @@ fn node_errors_follow_the_order_of_samples() {
 }
 
 #[test]
-fn saturated_features_and_hidden_values_are_counted_apart() {
+fn saturated_features_and_hidden_values_are_counted_separately() {
     let network = NetworkBuilder::new("n", &[1])
         .dense("a", 1, &[1.0, -1.0], &[4.0, 0.0])
         .dense("b", 2, &[1.0, 1.0], &[])

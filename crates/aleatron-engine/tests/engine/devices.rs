@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[test]
-fn device_names_are_parsed_and_displayed() {
+fn device_names_round_trip_through_text() {
     for (text, device) in [
         ("auto", Device::Auto),
         ("cpu", Device::Cpu),
@@ -47,7 +47,7 @@ fn device_names_are_parsed_and_displayed() {
 fn child_is_on_the_cpu() {
     assert_eq!(Device::Auto.resolved().unwrap(), Device::Cpu);
     assert_eq!(backend::open(&Device::Auto).unwrap().name(), "cpu");
-    // What is said counts.
+    // An explicit device takes precedence.
     assert_eq!(Device::Gpu(Some(1)).resolved().unwrap(), Device::Gpu(Some(1)));
 }
 
@@ -77,10 +77,10 @@ fn device_variable_decides_for_auto_only() {
     }
 }
 
-/// Arrays in the memory of a card are nothing that a CPU could count.
+/// The CPU cannot count arrays in device memory.
 #[test]
 fn device_arrays_on_the_cpu_are_unsupported() {
-    // SAFETY: the CPU refuses arrays of any address.
+    // SAFETY: the CPU rejects arrays of any address.
     let (inputs, outputs) = unsafe {
         (
             DeviceArray::from_raw(0, 3, DeviceElement::F64),
@@ -95,7 +95,7 @@ fn device_arrays_on_the_cpu_are_unsupported() {
     assert_eq!(fault, Some(BackendFault::Unsupported), "{error}");
 }
 
-/// A backend that counts plainly on the CPU and keeps a list of what it was asked.
+/// A backend that counts on the CPU and records its calls.
 #[derive(Debug, Default)]
 struct Listening {
     neurons: Mutex<Vec<[usize; 2]>>,
@@ -132,7 +132,7 @@ impl Backend for Listening {
 impl PreparedLayer for ListeningLayer {
     fn counts(&self, batch: &Batch<'_>, cancel: Cancel<'_>) -> Result<Vec<u64>> {
         self.samples.lock().unwrap().push((batch.seed.first_sample, batch.n_samples(&self.spec)?));
-        // Until somebody stops it, where anybody can.
+        // Runs until cancelled, if it can be cancelled.
         while !cancel.is_never() && cancel.check().is_ok() {
             std::thread::yield_now();
         }
@@ -178,8 +178,8 @@ impl Pooled {
     }
 }
 
-/// From 64 neurons for each backend on, they are spread; fewer are on each of them, and samples are
-/// spread.
+/// From 64 neurons for each backend on, neurons are distributed; fewer are on each backend, and
+/// samples are distributed.
 #[test]
 fn pool_splits_neurons_if_there_are_enough_and_samples_otherwise() {
     let values: Vec<f64> = (0..14).map(|k| f64::from(k) / 14.0).collect();
@@ -213,7 +213,7 @@ fn pool_splits_neurons_if_there_are_enough_and_samples_otherwise() {
     );
 }
 
-/// Sixteen channels on three backends: no part begins or ends within a channel.
+/// Sixteen channels on three backends: no share begins or ends within a channel.
 #[test]
 fn pool_splits_convolutions_at_output_channels() {
     let conv = |n_channels, groups| {
@@ -223,7 +223,7 @@ fn pool_splits_convolutions_at_output_channels() {
     };
     let values: Vec<f64> = (0..80).map(|k| f64::from(k) / 80.0).collect();
     let seed = SampleSeed::new(5).starting_at(100);
-    // Nine positions each; the first channel and the neurons of each part, or all neurons on each
+    // Nine positions each; the first channel and the neurons of each share, or all neurons on each
     // backend.
     for (n_channels, groups, split, expected) in [
         (16, 1, Split::Neurons, vec![[0, 45], [5, 45], [10, 54]]),
@@ -251,7 +251,7 @@ fn pool_is_lost_if_one_backend_is() {
     assert!(pooled.layer.is_lost());
 }
 
-/// Whoever can be stopped is asked on the caller's thread, and stops all parts.
+/// The token is polled on the caller's thread, and stops all shares.
 #[test]
 fn pool_cancellation_is_checked_on_the_calling_thread() {
     let pooled = pooled(5, 3, Split::Samples);
@@ -268,7 +268,7 @@ fn pool_cancellation_is_checked_on_the_calling_thread() {
     assert!(asked.load(Ordering::Relaxed) >= 3);
 }
 
-/// The suite on a device: layers, networks and programs are answered, nothing else is.
+/// Conformance cases on a device: only layers, networks and programs are answered.
 #[test]
 fn conformance_subject_of_a_device_answers_layers_and_programs() {
     use aleatron_core::conformance::{Case, Reference, suite};
@@ -289,8 +289,8 @@ fn conformance_subject_of_a_device_answers_layers_and_programs() {
     assert!(answered >= 40);
 }
 
-/// The device that users ask for is what they get, and `auto` stays on the CPU where there is
-/// nothing else to measure.
+/// The reported device is the requested one, and `auto` stays on the CPU if there is no other
+/// device to measure.
 #[test]
 fn layer_reports_its_device_and_backend() {
     let layer = StreamLayer::dense(3, 2).device(Device::Cpu).build().unwrap();
@@ -326,7 +326,7 @@ fn build_without_cuda_explains_its_absence() {
     assert!(backend::devices().iter().all(|info| !matches!(info.device, Device::Cuda(_))));
 }
 
-/// Names of cards are read in every build; whether there is one is a matter of opening it.
+/// Names of GPUs are parsed in every build; whether one exists is checked when it is opened.
 #[test]
 fn cuda_names_are_parsed_in_every_build() {
     assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));

@@ -1,5 +1,5 @@
-//! Faults on the fast path: equal to the plain definition, as many as their rates say, and nothing
-//! at a rate of 0.
+//! Faults on the fast path: equal to the reference, as many as their rates predict, and none at a
+//! rate of 0.
 
 use crate::support::features;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
@@ -20,7 +20,7 @@ use aleatron_engine::stream::{Detail, Measured};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// The counts of a case on a backend with faults, cut into batches of `chunk` samples.
+/// Counts a case on a backend with faults, in batches of `chunk` samples.
 fn counts(backend: CpuBackend, faults: &Faults, case: &LayerCase, chunk: usize) -> Vec<u64> {
     let options = PrepareOptions { method: case.method, ..PrepareOptions::default() };
     let backend = FaultBackend::wrap(Arc::new(backend), faults);
@@ -43,7 +43,7 @@ fn check(faults: &Faults, case: &LayerCase) {
     }
 }
 
-/// One or several faults of sites that layers have.
+/// Generates one or several faults of sites that layers have.
 fn any_faults() -> impl Strategy<Value = Faults> {
     let kind = prop_oneof![
         2 => Just(FaultKind::Transient),
@@ -64,7 +64,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
         })
 }
 
-/// Whether the generators of a layer have states if these have faults.
+/// Returns whether the generators of a layer have states if they have faults.
 fn has_sites(spec: &LayerSpec, faults: &Faults) -> bool {
     !faults.has(FaultSite::Generators) || check_generators(spec).is_ok()
 }
@@ -81,13 +81,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn faulty_layers_match_plain(faults in any_faults(), case in small_layer()) {
+    fn faulty_layers_match_reference(faults in any_faults(), case in small_layer()) {
         prop_assume!(has_sites(&case.spec, &faults));
         check(&faults, &case);
     }
 
     #[test]
-    fn part_of_a_faulty_layer_matches_whole(
+    fn shard_of_a_faulty_layer_matches_whole(
         faults in any_faults(),
         case in small_layer(),
         cut in any::<prop::sample::Index>(),
@@ -96,7 +96,8 @@ proptest! {
         prop_assume!(has_sites(spec, &faults));
         let (rows, per_row, m) = (spec.n_rows(), spec.neurons_per_row(), spec.n_neurons());
         let neurons = cut.index(rows) * per_row..m;
-        // Counters are as wide as the greatest count of their own layer, which may be greater in the whole.
+        // Counters are as wide as the greatest count of their own layer, which may be greater in
+        // the whole.
         let part = spec.neurons(neurons.clone()).unwrap();
         prop_assume!(part.max_count() == spec.max_count());
         let weights = case.weight_values().unwrap().neurons(spec, neurons.clone());
@@ -164,9 +165,9 @@ fn number_of_flips_is_within_its_binomial_interval() {
     }
 }
 
-/// Permanent flips of few words take a path of their own.
+/// Permanent flips of few words take a separate path.
 #[test]
-fn few_permanent_flips_match_plain() {
+fn few_permanent_flips_match_reference() {
     let (mut seen, length) = (0, Length::new(300).unwrap());
     for polarity in Polarity::ALL {
         let spec =
@@ -188,9 +189,9 @@ fn few_permanent_flips_match_plain() {
     assert!(seen > 9, "{seen} of 18 differ");
 }
 
-/// Streams of so many bits that the samples of a batch are encoded in two parts.
+/// Streams of so many bits that the samples of a batch are encoded in two chunks.
 #[test]
-fn samples_of_a_large_batch_keep_their_faults() {
+fn chunked_batch_has_the_faults_of_the_whole() {
     let length = Length::new(1 << 19).unwrap();
     let encoding = Encoding::Bernoulli { seed: 4 };
     let spec = LayerSpec::dense(16, 1, length, Polarity::Unipolar, encoding).unwrap();
@@ -204,7 +205,7 @@ fn samples_of_a_large_batch_keep_their_faults() {
 }
 
 #[test]
-fn rate_of_zero_is_the_backend_itself() {
+fn rate_of_zero_returns_the_backend_itself() {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::CURRENT);
     let faults =
         Faults::new(1, vec!["inputs:0".parse().unwrap(), "counters:0".parse().unwrap()]).unwrap();
@@ -212,7 +213,7 @@ fn rate_of_zero_is_the_backend_itself() {
 }
 
 #[test]
-fn tables_of_faulty_streams_are_refused() {
+fn tables_of_faulty_streams_are_errors() {
     let (_, answer) = golden::fault_layers().unwrap().swap_remove(15);
     let faults = Faults::new(1, vec!["inputs:0.1".parse().unwrap()]).unwrap();
     let backend = FaultBackend::wrap(Arc::new(CpuBackend::CURRENT), &faults);
@@ -232,7 +233,7 @@ fn streams(arithmetic: Arithmetic, faults: &[&str]) -> StreamConfig {
     config.arithmetic(arithmetic).faults(faults)
 }
 
-/// Runs a network step by step on plain counts and accumulators with faults.
+/// Runs a network step by step on reference counts and accumulators with faults.
 fn plain_scores(
     network: &Network,
     config: &StreamConfig,
@@ -265,7 +266,7 @@ fn plain_scores(
             };
             let weights = spec.weight_thresholds(&layer.weights).unwrap();
             let counts = plain::counts(spec, &faults, &weights, &inputs, seed).unwrap();
-            let held = counts.iter().enumerate().map(|(neuron, &count)| {
+            let sums = counts.iter().enumerate().map(|(neuron, &count)| {
                 plain::accumulate(
                     &integer.accumulator,
                     spec,
@@ -276,7 +277,7 @@ fn plain_scores(
                 )
                 .unwrap()
             });
-            values = held.collect();
+            values = sums.collect();
         }
         let units = &integers.last().unwrap().units;
         scores.extend(values.iter().zip(units).map(|(&value, unit)| value as f64 * unit));
@@ -285,7 +286,7 @@ fn plain_scores(
 }
 
 #[test]
-fn faulty_networks_match_plain() {
+fn faulty_networks_match_reference() {
     for polarity in [Polarity::Bipolar, Polarity::Signed] {
         let weights: Vec<f64> = features(45, 8);
         let network = NetworkBuilder::new("n", &[6])
@@ -320,7 +321,7 @@ fn faulty_networks_match_plain() {
             let expected = plain_scores(&network, &config, &features, 3);
             assert_eq!(scores(&config, &features, 3), expected, "{polarity} {faults:?}");
             assert_eq!(expected == without, faults.is_empty(), "{polarity} {faults:?}");
-            // Samples keep their faults in another batch.
+            // The faults of samples do not depend on the batch.
             assert_eq!(scores(&config, &features[6..], 4), expected[3..], "{polarity} {faults:?}");
         }
         let integers = |faults: &[&str]| {
@@ -347,7 +348,7 @@ fn faulty_networks_match_plain() {
 }
 
 #[test]
-fn faults_of_some_layers_leave_the_others_alone() {
+fn faults_of_some_layers_do_not_affect_others() {
     let (network, features) = (Network::digits_noise_aware().unwrap(), digits(4));
     let outputs = |config: &StreamConfig| {
         let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
@@ -371,7 +372,7 @@ fn faults_of_some_layers_leave_the_others_alone() {
 }
 
 #[test]
-fn faults_that_a_network_cannot_have_are_refused() {
+fn unsupported_faults_of_a_network_are_errors() {
     let network = Network::digits_noise_aware().unwrap();
     let error = |config: &StreamConfig| network.check_config(config).unwrap_err().to_string();
     let text = error(&streams(Arithmetic::Float, &["accumulators:0.1"]));

@@ -1,4 +1,4 @@
-//! Networks as ONNX files: what survives, names of files, metadata, and choices at loading.
+//! Networks as ONNX files: round trips, file names, metadata, and options for loading.
 
 use crate::support::{
     cnn, config, constant, dense, features, gemm, graph, message, small, temporary,
@@ -15,7 +15,7 @@ use aleatron_graph::op::{Dims, NoAxes, Reduction};
 use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Every setting of a layer, activations, pools and a map of features.
+/// Returns a network with every setting of a layer, activations, pools and a map of features.
 fn varied() -> Network {
     let image = Convolution::conv2d([1, 4, 4], 2, [3, 3]).with_padding([1, 1]);
     NetworkBuilder::new("varied", &[1, 4, 4])
@@ -35,7 +35,7 @@ fn varied() -> Network {
 }
 
 #[test]
-fn saved_network_is_read_as_it_was() {
+fn saved_network_round_trips() {
     let folder = temporary("saved");
     for network in
         [varied(), small(), cnn(), Network::digits_plain().unwrap(), Network::digits_cnn().unwrap()]
@@ -43,7 +43,7 @@ fn saved_network_is_read_as_it_was() {
         let path = folder.join("net.onnx");
         network.save(&path).unwrap();
         let read = Network::load(&path).unwrap();
-        // A network is called by its file.
+        // A network has the name of its file.
         assert_eq!((read.name(), read.layers()), ("net", network.layers()));
         assert!(read.clone().with_name(network.name()) == network, "{}", network.name());
         assert!(
@@ -60,7 +60,7 @@ fn saved_network_is_read_as_it_was() {
 }
 
 #[test]
-fn saved_network_keeps_how_its_layers_run() {
+fn saved_network_preserves_layer_settings() {
     let digits = Dataset::digits_train();
     let percentile =
         Calibration { inputs: InputScale::Percentile(0.9), weights: WeightScale::PerRow };
@@ -72,8 +72,8 @@ fn saved_network_keeps_how_its_layers_run() {
     assert!(read == network && read != network.with_mode("conv1", Mode::Streams).unwrap());
 }
 
-/// The path is the name of the file, with every dot; a folder in its place is an error that leaves
-/// nothing behind.
+/// The path is the name of the file, including every dot; a folder at the path is an error that
+/// leaves no file behind.
 #[test]
 fn file_is_written_under_exactly_its_name() {
     let folder = temporary("names");
@@ -153,7 +153,7 @@ fn metadata_of_layers_is_checked() {
     }
 }
 
-/// Two inputs, a symbolic size, and two outputs.
+/// Returns a graph with two inputs, a symbolic size, and two outputs.
 fn with_choices() -> Vec<u8> {
     let mut graph = Graph::new("choices");
     let mut input = |name: &str, dtype: DType, sizes: &[&str]| {
@@ -190,7 +190,7 @@ fn with_choices() -> Vec<u8> {
 }
 
 #[test]
-fn inputs_sizes_and_outputs_are_chosen_at_loading() {
+fn inputs_sizes_and_outputs_are_selected_at_loading() {
     let bytes = with_choices();
     let width = |bindings: &mut Bindings| bindings.sizes.extend([("width".to_owned(), 4)]);
     let load = |change: &dyn Fn(&mut Bindings)| {
@@ -198,7 +198,7 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
         change(&mut bindings);
         Network::from_onnx_with(&bytes, &bindings)
     };
-    // Without a size, the error says how to give one.
+    // Without a size, the error states the option for it.
     let error = message(load(&|_| ()));
     assert!(
         error.contains(
@@ -238,7 +238,7 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
     let mut zeroed = x.clone();
     zeroed.iter_mut().skip(1).step_by(2).for_each(|x| *x = 0.0);
     assert_eq!(partly.forward(&x).unwrap(), partly.forward(&zeroed).unwrap());
-    // A network with choices is saved with them.
+    // A network with selected options is saved with them.
     let read = Network::from_onnx(&partly.to_onnx().unwrap()).unwrap();
     assert_eq!((read.n_features(), read.layers()), (4, partly.layers()));
     for (change, part) in [
@@ -258,18 +258,19 @@ fn inputs_sizes_and_outputs_are_chosen_at_loading() {
     }
 }
 
-/// The first output is that of the network; others, and inputs that only they need, are left out.
+/// The network has the first output of the graph; other outputs, and inputs that only they need,
+/// are excluded.
 #[test]
 fn network_has_the_first_output_of_a_graph() {
-    let mut made = graph(&[3], |graph, x| {
+    let mut built = graph(&[3], |graph, x| {
         let w = constant(graph, "w", &[2, 3], 1);
         graph.add_node("fc", gemm(), &[x, w])
     });
     let shape = Some(vec![Dim::Named("n".to_owned()), Dim::Fixed(2)]);
-    let other = made.add_input(Value { name: "other".to_owned(), dtype: Some(DType::F32), shape });
-    let second = made.add_node("second", Op::Unary(Unary::Relu), &[other]);
-    made.add_output(second);
-    let network = Network::new(made).unwrap();
+    let other = built.add_input(Value { name: "other".to_owned(), dtype: Some(DType::F32), shape });
+    let second = built.add_node("second", Op::Unary(Unary::Relu), &[other]);
+    built.add_output(second);
+    let network = Network::new(built).unwrap();
     assert_eq!(
         (network.n_features(), network.n_outputs(), network.graph().nodes().len()),
         (3, 2, 1)
@@ -277,7 +278,7 @@ fn network_has_the_first_output_of_a_graph() {
 }
 
 #[test]
-fn graphs_without_inputs_outputs_or_samples_are_refused() {
+fn graphs_without_inputs_outputs_or_samples_are_errors() {
     let with = |shape: Option<Vec<Dim>>, output: bool| {
         let mut graph = Graph::new("g");
         let x = graph.add_input(Value { name: "x".to_owned(), dtype: Some(DType::F32), shape });
@@ -305,7 +306,7 @@ fn graphs_without_inputs_outputs_or_samples_are_refused() {
 }
 
 #[test]
-fn bytes_that_are_no_network_are_refused() {
+fn bytes_that_are_not_a_network_are_errors() {
     let bytes = small().to_onnx().unwrap();
     assert!(Network::from_onnx(&bytes).is_ok());
     for cut in [0, 10, bytes.len() / 2, bytes.len() - 1] {

@@ -1,5 +1,5 @@
-//! Layers on a GPU: the same counts as on the CPU, always. A missing adapter is a failure; these
-//! tests must run.
+//! Layers on a GPU, with the same counts as on the CPU. A missing adapter is a failure; these tests
+//! must run.
 #![cfg(feature = "gpu")]
 
 use aleatron_core::generator::Width;
@@ -14,7 +14,7 @@ use aleatron_engine::{Device, Error, LayerBuilder, StreamLayer, encode_inputs};
 use aleatron_gpu::{AdapterChoice, adapter};
 use std::sync::Arc;
 
-/// The adapter that the environment names, else Mesa's software one.
+/// Returns the adapter selected by the environment, otherwise Mesa's software adapter.
 fn gpu() -> Device {
     let choice = match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -34,7 +34,7 @@ fn signed(n: usize) -> Vec<f64> {
     values(n).iter().map(|x| 2.0 * x - 1.0).collect()
 }
 
-/// A layer on the GPU, and the same on the CPU.
+/// Returns a layer on the GPU, and the same on the CPU.
 fn both(builder: LayerBuilder) -> [StreamLayer; 2] {
     let cpu = builder.clone().device(Device::Cpu).build().unwrap();
     let gpu = builder.device(gpu()).max_batch(4).build().unwrap();
@@ -54,7 +54,7 @@ fn dense_layer_on_a_gpu_equals_the_cpu() {
         let x = values(n_inputs);
         assert_eq!(gpu.counts(&x, 5).unwrap(), cpu.counts(&x, 5).unwrap());
         assert_eq!(gpu.forward(&x, 5).unwrap(), cpu.forward(&x, 5).unwrap());
-        // Past `max_batch`, so that it runs in pieces; and from a later sample on.
+        // Larger than `max_batch`, so that it runs in chunks; and from a later sample on.
         let (x, seed) = (values(n_inputs * 11), SampleSeed::new(8).starting_at(1000));
         assert_eq!(gpu.forward_batch(&x, seed).unwrap(), cpu.forward_batch(&x, seed).unwrap());
         let streams =
@@ -66,7 +66,7 @@ fn dense_layer_on_a_gpu_equals_the_cpu() {
 
 /// Every topology with every encoding, by tables and by bits.
 #[test]
-fn layer_of_every_kind_on_a_gpu_equals_the_cpu() {
+fn layers_of_every_kind_on_a_gpu_equal_the_cpu() {
     let mask: Vec<bool> = (0..11 * 30).map(|k| k % 3 != 1).collect();
     let connections = Arc::new(Connections::from_mask(&mask, 30).unwrap());
     let topologies = [StreamLayer::dense(30, 11), StreamLayer::sparse(connections)];
@@ -136,7 +136,7 @@ fn cancelled_pool_is_an_error_and_stays_usable() {
     assert_eq!(pool.count(&batch, Cancel::NEVER).unwrap().len(), 64 * 150);
 }
 
-/// The list of devices is that of the adapters; one that computes on the CPU says so.
+/// The list of devices matches that of the adapters; software adapters are marked.
 #[test]
 fn devices_list_the_adapters_and_their_kinds() {
     let (listed, adapters) = (backend::devices(), adapter::adapters());
@@ -163,7 +163,7 @@ fn set_weights_on_a_gpu_equals_the_cpu() {
 }
 
 #[test]
-fn bad_input_on_a_gpu_is_an_error_with_its_index() {
+fn invalid_input_on_a_gpu_is_an_error_with_its_index() {
     let [layer, _] = both(dense(3, 2, 64, 1));
     let nan = layer.counts(&[0.1, f64::NAN, 0.2], 1);
     assert!(matches!(nan, Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))), "{nan:?}");
@@ -192,7 +192,7 @@ fn unknown_adapter_is_an_error_that_lists_the_adapters() {
 }
 
 #[test]
-fn auto_device_has_equal_counts_and_takes_no_software_adapter() {
+fn auto_device_has_equal_counts_and_excludes_software_adapters() {
     let x = values(40 * 2);
     let cpu = dense(40, 20, 256, 6).device(Device::Cpu).build().unwrap();
     let layer = dense(40, 20, 256, 6).device(Device::Auto).build().unwrap();

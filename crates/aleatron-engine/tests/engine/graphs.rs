@@ -1,5 +1,5 @@
-//! Graphs as streams beside plain computations in f64, added biases, calibration, and faults by
-//! name.
+//! Graphs as streams compared with direct computations in f64, added biases, calibration, and
+//! faults by name.
 
 use crate::support::{
     cnn, config, constant, dense, features, gemm, given, graph, message, network, numbers, relu,
@@ -20,7 +20,7 @@ use aleatron_graph::op::{Dims, NoAxes, Pooling, Reduction, Rounding};
 use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::DType;
 
-/// A layer of a network on its own, as builder.
+/// Returns the builder of a single layer of a network.
 fn alone(
     network: &Network,
     layer: usize,
@@ -39,7 +39,7 @@ fn alone(
         .unwrap()
 }
 
-/// The outputs of a layer in the units of the network, from inputs in them.
+/// Returns the outputs of a layer in the units of the network, from inputs in these units.
 fn outputs(layer: &Layer, stream: &StreamLayer, inputs: &[f64], seed: SampleSeed) -> Vec<f64> {
     let [low, high] = layer.polarity.interval();
     let encoded: Vec<f64> =
@@ -69,10 +69,10 @@ fn dense_node_counts_equal_a_layer() {
     }
 }
 
-/// A residual network: convolutions with padding, a maximum, a sum, bounds, a transpose and a
-/// factor.
+/// Returns a residual network: convolutions with padding, a maximum, a sum, bounds, a transpose and
+/// a factor.
 fn residual() -> Network {
-    let made = network(&[2, 6, 5], |graph, x| {
+    let built = network(&[2, 6, 5], |graph, x| {
         let (k1, b1) = (constant(graph, "k1", &[4, 2, 3, 3], 1), constant(graph, "b1", &[4], 2));
         let same = || Op::Conv { window: window(&[1, 1], &[1, 1, 1, 1]), groups: 1 };
         let conv1 = graph.add_node("conv1", same(), &[x, k1, b1]);
@@ -99,10 +99,10 @@ fn residual() -> Network {
         let term = constant(graph, "term", &[5], 6);
         graph.add_node("out", Op::Binary(Binary::Sub), &[term, fc])
     });
-    made.calibrated(&features(20 * 60, 3), &Calibration::default()).unwrap()
+    built.calibrated(&features(20 * 60, 3), &Calibration::default()).unwrap()
 }
 
-/// Everything between layers is done in f64, without rounding to 32 bits.
+/// All inter-layer arithmetic is done in f64, without rounding to 32 bits.
 #[test]
 fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
     let conv = |channels: usize, image: [usize; 2]| {
@@ -130,7 +130,7 @@ fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
                 let conv1 = outputs(&layers[0], &streams[0], x, seed);
                 let relu: Vec<f64> = conv1.iter().map(|v| v.max(0.0)).collect();
                 let pool = Pool::new(PoolKind::Max, [2, 2])
-                    .with_paddings([[0, 0], [0, 1]], aleatron_core::arithmetic::Border::LeftOut);
+                    .with_paddings([[0, 0], [0, 1]], aleatron_core::arithmetic::Border::Excluded);
                 let max = reference::pool_floats(&PoolShape::new(pool, [4, 6, 5]).unwrap(), &relu);
                 let conv2 = outputs(&layers[1], &streams[1], &max, seed);
                 let clip: Vec<f64> = conv2
@@ -150,7 +150,7 @@ fn residual_network_in_floating_point_equals_a_plain_computation_in_f64() {
 }
 
 #[test]
-fn long_streams_come_close_to_floating_point() {
+fn long_streams_approach_floating_point() {
     let network = dense();
     let x = features(50 * 6, 4);
     let length = 4096;
@@ -165,7 +165,7 @@ fn long_streams_come_close_to_floating_point() {
     assert_ne!(scores, exact);
 }
 
-/// A sample with several rows takes as many rows of the streams, one after the other.
+/// A sample with several rows uses consecutive rows of the streams.
 #[test]
 fn rows_of_a_sample_are_rows_of_the_product() {
     let network = network(&[3, 6], |graph, x| {
@@ -195,7 +195,8 @@ fn rows_of_a_sample_are_rows_of_the_product() {
     }
 }
 
-/// A product with something added behind it, which is its bias if it has one number for each row.
+/// Returns a product with an addition after it, which is its bias if it has one number for each
+/// row.
 fn added(sample: &[usize], term: &[usize], add: Binary, term_first: bool) -> Network {
     network(sample, |graph, x| {
         let product = match sample.len() {
@@ -240,7 +241,7 @@ fn constant_added_to_a_product_becomes_its_bias() {
             "{sample:?} {term:?}"
         );
         assert_eq!((layer.name.as_str(), layer.node, layer.output_node()), ("product", 0, 1));
-        // The same bits as a product with that bias: a node of its own would round integers twice.
+        // The same bits as a product with that bias: a separate node would round integers twice.
         let n = network.n_features();
         let x = features(4 * n, 3);
         for arithmetic in Arithmetic::ALL {
@@ -266,7 +267,7 @@ fn constant_added_to_a_product_becomes_its_bias() {
 
 #[test]
 fn other_additions_to_a_product_stay_nodes() {
-    // A number for each position or row, another shape, the product subtracted, or a second use.
+    // A number for each position or row, another shape, a subtracted product, or a second use.
     for (sample, term, add, term_first) in [
         (&[3, 6][..], &[3, 1][..], Binary::Add, false),
         (&[3, 6], &[3, 4], Binary::Add, false),
@@ -286,7 +287,7 @@ fn other_additions_to_a_product_stay_nodes() {
         graph.add_node("twice", Op::Binary(Binary::Add), &[sum, product])
     });
     assert_eq!(used.layers()[0].bias_node, None);
-    // A product that has a bias keeps it.
+    // A product with a bias keeps it.
     let biased = network(&[6], |graph, x| {
         let (w, b, c) = (
             constant(graph, "w", &[4, 6], 1),
@@ -303,7 +304,7 @@ fn other_additions_to_a_product_stay_nodes() {
 }
 
 #[test]
-fn score_layer_is_found_behind_an_added_bias() {
+fn score_layer_is_found_before_an_added_bias() {
     let score = added(&[6], &[4], Binary::Add, false).score_layer().unwrap();
     assert_eq!((score.layer, score.is_direct), (0, true));
     assert!(added(&[6], &[4], Binary::Mul, false).score_layer().is_none());
@@ -311,7 +312,7 @@ fn score_layer_is_found_behind_an_added_bias() {
 }
 
 #[test]
-fn input_scales_come_from_samples() {
+fn input_scales_are_computed_from_samples() {
     let x: Vec<f64> = features(20 * 6, 4).iter().map(|value| 3.0 * value).collect();
     let largest = x.iter().fold(0.0_f64, |all, value| all.max(value.abs()));
     let calibration = Calibration { inputs: InputScale::Maximum, weights: WeightScale::Tensor };
@@ -330,10 +331,10 @@ fn input_scales_come_from_samples() {
         (-0.5, false),
         (f64::NAN, false),
     ] {
-        let made = dense()
+        let built = dense()
             .calibrated(&x, &Calibration { inputs: InputScale::Percentile(share), ..calibration });
-        assert_eq!(made.is_ok(), is_possible, "{share}");
-        assert!(is_possible || matches!(made, Err(Error::Setting { .. })), "{share}");
+        assert_eq!(built.is_ok(), is_possible, "{share}");
+        assert!(is_possible || matches!(built, Err(Error::Setting { .. })), "{share}");
     }
     // Zeros need no scale, and a number that does not fit into 32 bits cannot have one.
     assert_eq!(dense().calibrated(&[0.0; 12], &calibration).unwrap().layers()[0].input_scale, 1.0);
@@ -360,7 +361,7 @@ fn weight_scales_are_the_largest_of_each_row_or_of_all() {
     assert_eq!(rows.calibrated(&[0.0; 6], &whole).unwrap().layers()[0].weight_scales, [largest]);
 }
 
-/// A product whose second row has these weights beside rows of ordinary ones.
+/// Returns a product whose second row has these weights next to ordinary rows.
 fn with_row(row: [f32; 2]) -> Network {
     network(&[2], |graph, x| {
         let weights = [0.5, -0.25, row[0], row[1], 0.125, 1.0];
@@ -391,7 +392,7 @@ fn rows_without_signal_have_scale_one_and_run_in_integers() {
             }
         }
     }
-    // A row of small weights that are not lost beside the others keeps its scale.
+    // A row of small weights that are not lost relative to the others keeps its scale.
     assert_eq!(with_row([1e-6, 0.0]).layers()[0].weight_scales[1], f64::from(1e-6_f32));
 }
 
@@ -432,7 +433,7 @@ fn lenet_with_dead_neurons_runs_in_integer_arithmetic() {
     );
 }
 
-/// Scales that have no integer constants run in floating point.
+/// Scales without integer constants run in floating point.
 #[test]
 fn floating_point_arithmetic_needs_no_integer_constants() {
     let network = network(&[2], |graph, x| {
@@ -451,9 +452,9 @@ fn floating_point_arithmetic_needs_no_integer_constants() {
 }
 
 #[test]
-fn weights_and_biases_that_are_not_finite_are_refused() {
+fn weights_and_biases_that_are_not_finite_are_errors() {
     for (what, index, value) in [("weight", 7, f32::NAN), ("bias", 2, f32::INFINITY)] {
-        let made = graph(&[6], |graph, x| {
+        let built = graph(&[6], |graph, x| {
             let (mut w, mut b) = (numbers(24, 1), numbers(4, 2));
             if what == "weight" {
                 w[index] = value;
@@ -463,7 +464,7 @@ fn weights_and_biases_that_are_not_finite_are_refused() {
             let (w, b) = (given(graph, "w", &w, &[4, 6]), given(graph, "b", &b, &[4]));
             graph.add_node("fc", gemm(), &[x, w, b])
         });
-        let error = message(Network::new(made));
+        let error = message(Network::new(built));
         assert!(
             error.contains(&format!("{what} {index} of layer \"fc\" is {value}, not finite")),
             "{error}"
@@ -471,13 +472,13 @@ fn weights_and_biases_that_are_not_finite_are_refused() {
     }
 }
 
-/// A tensor node may compute a value that is not a number: the layer that gets it names its index.
+/// A tensor node may compute NaN: the layer that reads it reports its index.
 #[test]
-fn layer_inputs_that_are_not_numbers_are_named() {
+fn nan_inputs_of_layers_are_errors_with_their_index() {
     let network = network(&[100], |graph, x| {
-        let made = graph.add_node("log", Op::Unary(Unary::Log), &[x]);
+        let built = graph.add_node("log", Op::Unary(Unary::Log), &[x]);
         let w = constant(graph, "w", &[2, 100], 1);
-        graph.add_node("fc", gemm(), &[made, w])
+        graph.add_node("fc", gemm(), &[built, w])
     });
     let streams = network.to_streams(&StreamConfig::new(8)).unwrap();
     let mut x = vec![1.5; 200 * 100];
@@ -492,7 +493,7 @@ fn layer_inputs_that_are_not_numbers_are_named() {
 }
 
 #[test]
-fn unipolar_streams_refuse_the_first_negative_weight_of_a_row() {
+fn unipolar_streams_report_the_first_negative_weight_of_a_row() {
     let rows = network(&[2], |graph, x| {
         let w = given(graph, "w", &[0.25_f32, 0.5, -0.75, 2.0, 4.0, 1.0], &[3, 2]);
         graph.add_node("fc", gemm(), &[x, w])
@@ -538,7 +539,7 @@ fn scores_must_be_floats() {
 #[test]
 fn topology_of_a_layer_follows_from_the_shape_of_its_input() {
     let conv = |sample: &[usize], kernel: &[usize], window: [&[i64]; 3], groups: i64| {
-        let made = network(sample, |graph, x| {
+        let built = network(sample, |graph, x| {
             let weights = vec![0.5_f32; kernel.iter().product()];
             let k = given(graph, "k", &weights, kernel);
             let [strides, dilations, pads] = window.map(<[i64]>::to_vec);
@@ -550,7 +551,7 @@ fn topology_of_a_layer_follows_from_the_shape_of_its_input() {
             };
             graph.add_node("conv", Op::Conv { window, groups }, &[x, k])
         });
-        made.layers()[0].clone()
+        built.layers()[0].clone()
     };
     // A sequence is an image of one row: 1 + 9 + 3 positions for windows of 5, at every second of
     // them.
@@ -586,13 +587,13 @@ fn topology_of_a_layer_follows_from_the_shape_of_its_input() {
 /// A product of the second output of a node.
 #[test]
 fn product_of_a_second_output_runs_as_streams() {
-    let made = graph(&[6], |graph, x| {
+    let built = graph(&[6], |graph, x| {
         let split = Op::Split { axis: 1, sizes: None, parts: Some(2) };
         let second = graph.add_node_with_outputs("halves", split, &[x], 2)[1];
         let w = given(graph, "w", &[0.5_f32, -0.5, 0.25, 1.0, 0.75, -1.0], &[3, 2]);
         graph.add_node("fc", Op::MatMul, &[second, w])
     });
-    let split = Network::new(made).unwrap();
+    let split = Network::new(built).unwrap();
     let plain = network(&[3], |graph, x| {
         let w = given(graph, "w", &[0.5_f32, -0.5, 0.25, 1.0, 0.75, -1.0], &[3, 2]);
         graph.add_node("fc", Op::MatMul, &[x, w])
@@ -607,7 +608,7 @@ fn product_of_a_second_output_runs_as_streams() {
     }
 }
 
-/// A file of a few bytes may declare samples of any size: that is an error before there is memory
+/// A file of a few bytes may declare samples of any size: an error before any memory is allocated
 /// for them.
 #[test]
 fn samples_larger_than_memory_are_errors() {

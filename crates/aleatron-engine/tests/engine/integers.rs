@@ -1,5 +1,5 @@
-//! Integer arithmetic, beside a plain model of the specification that shares no arithmetic with it.
-//! Its counts are those of the reference.
+//! Integer arithmetic, compared with an independent model of the specification. Its counts are
+//! those of the reference.
 
 use crate::support::{constant, features, gemm, given, input, window};
 use aleatron_core::backend::CountMethod;
@@ -35,8 +35,8 @@ fn pool(pooling: Pooling, kernel: [i64; 2], strides: [i64; 2], pads: [i64; 4]) -
     Op::Pool { pooling, window, rounding: Rounding::Down }
 }
 
-/// Convolutions with padding, pools of both kinds, a residual sum, bounds, moves, constants, and a
-/// dense layer.
+/// Returns convolutions with padding, pools of both kinds, a residual sum, bounds, moves,
+/// constants, and a dense layer.
 fn residual(last: Option<Op>) -> Network {
     let mut graph = Graph::new("residual");
     let x = input(&mut graph, &[2, 6, 5]);
@@ -70,13 +70,13 @@ fn residual(last: Option<Op>) -> Network {
     Network::new(graph).unwrap().calibrated(&features(20 * 60, 3), &Calibration::default()).unwrap()
 }
 
-/// Integers of one sample: channels by rows by columns, with what 1 stands for.
-struct Held {
+/// Integers of one sample: channels by rows by columns, with the unit of each.
+struct IntegerImage {
     values: Vec<i64>,
     units: Vec<f64>,
 }
 
-/// The multiplier and the shift of a ratio, found by doubling.
+/// Returns the multiplier and the shift of a ratio, found by doubling.
 fn factor(ratio: f64) -> (i128, u32) {
     let mut e = -200;
     while 2f64.powi(e) <= ratio {
@@ -106,7 +106,7 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    fn spec(&self, layer: &Layer, place: usize, image: [usize; 3]) -> LayerSpec {
+    fn spec(&self, layer: &Layer, layer_index: usize, image: [usize; 3]) -> LayerSpec {
         let topology = match &layer.product.kind {
             ProductKind::Dense { n_inputs, n_neurons } => {
                 Topology::Dense { n_inputs: *n_inputs, n_neurons: *n_neurons }
@@ -123,19 +123,19 @@ impl Model<'_> {
         let encoding = generator.encoding(SEED, width, Sharing::OneForAll).unwrap();
         LayerSpec::new(topology, length, layer.polarity, encoding)
             .unwrap()
-            .at(LayerIndex::new(place).unwrap())
+            .at(LayerIndex::new(layer_index).unwrap())
     }
 
-    /// What inputs as levels of comparators become: 2^v stands for the input scale, or half of it
-    /// in bipolar layers, negative ones below 0.
+    /// Computes a layer from inputs as levels of comparators: 2^v represents the input scale, or
+    /// half of it in bipolar layers; negative ones are below 0.
     fn stream(
         &self,
-        place: usize,
+        layer_index: usize,
         image: [usize; 3],
         level: impl Fn(&Layer, f64) -> Vec<i64>,
-    ) -> Held {
-        let layer = &self.network.layers()[place];
-        let spec = self.spec(layer, place, image);
+    ) -> IntegerImage {
+        let layer = &self.network.layers()[layer_index];
+        let spec = self.spec(layer, layer_index, image);
         let wide = spec.encoding().input_width().bits();
         let v = if matches!(spec.encoding(), Encoding::Bernoulli { .. }) { 16 } else { wide };
         let one = 1i64 << v;
@@ -161,9 +161,9 @@ impl Model<'_> {
         }));
         let positions = counts.len() / n_rows;
         let [channels, rows, columns] = image;
-        let mut held = Held { values: Vec::new(), units: Vec::new() };
+        let mut result = IntegerImage { values: Vec::new(), units: Vec::new() };
         for (k, &count) in counts.iter().enumerate() {
-            // The taps that are inside of the image.
+            // The taps inside the image.
             let n = match layer.product.kind {
                 ProductKind::Dense { n_inputs, .. } => n_inputs,
                 ProductKind::Conv { .. } => {
@@ -182,15 +182,20 @@ impl Model<'_> {
             let bias = layer.product.bias.get(row).map_or(0.0, |&b| f64::from(b));
             // Eight fraction bits.
             let bias = (bias * (self.length as f64 / scale) * 256.0 + 0.5).floor() as i64;
-            held.values.push(256 * sum + bias);
-            held.units.push(scale / self.length as f64 / 256.0);
+            result.values.push(256 * sum + bias);
+            result.units.push(scale / self.length as f64 / 256.0);
         }
-        held
+        result
     }
 
-    /// As [`Self::stream`], of integers.
-    fn stream_of(&self, place: usize, image: [usize; 3], from: &Held) -> Held {
-        self.stream(place, image, |layer, one| {
+    /// Computes [`Self::stream`] of integers.
+    fn stream_of(
+        &self,
+        layer_index: usize,
+        image: [usize; 3],
+        from: &IntegerImage,
+    ) -> IntegerImage {
+        self.stream(layer_index, image, |layer, one| {
             let levels = if layer.polarity == Polarity::Bipolar { one / 2.0 } else { one };
             let each = from.values.iter().zip(&from.units);
             each.map(|(&value, unit)| multiply(value, factor(unit / layer.input_scale * levels)))
@@ -198,7 +203,7 @@ impl Model<'_> {
         })
     }
 
-    /// The scores of one sample of the residual network.
+    /// Returns the scores of one sample of the residual network.
     fn residual(&self, x: &[f64]) -> Vec<f64> {
         let conv1 = self.stream(0, [2, 6, 5], |layer, one| {
             let each =
@@ -217,15 +222,15 @@ impl Model<'_> {
             }
         });
         let relu: Vec<i64> = conv1.values.iter().map(|&v| if v < 0 { 0 } else { v }).collect();
-        let mut max = Held { values: Vec::new(), units: Vec::new() };
-        for (c, r, k) in places([4, 3, 3]) {
+        let mut max = IntegerImage { values: Vec::new(), units: Vec::new() };
+        for (c, r, k) in positions([4, 3, 3]) {
             let inside =
                 (2 * r..2 * r + 2).flat_map(|r| (2 * k..(2 * k + 2).min(5)).map(move |k| (r, k)));
             max.values.push(inside.map(|(r, k)| relu[(c * 6 + r) * 5 + k]).max().unwrap());
             max.units.push(conv1.units[c * 30]);
         }
         let conv2 = self.stream_of(1, [4, 3, 3], &max);
-        let mut clip = Held { values: Vec::new(), units: Vec::new() };
+        let mut clip = IntegerImage { values: Vec::new(), units: Vec::new() };
         for k in 0..36 {
             let (a, b) = (conv2.values[k], max.values[k]);
             let (u, w) = (conv2.units[k], max.units[k]);
@@ -239,10 +244,10 @@ impl Model<'_> {
             clip.values.push(sum.max(low).min(high));
             clip.units.push(unit);
         }
-        // Rows of padding before the first are left out; what is made is turned to rows, columns,
+        // Rows of padding before the first are skipped; the result is transposed to rows, columns,
         // channels.
-        let mut scaled = Held { values: vec![0; 24], units: vec![0.0; 24] };
-        for (c, r, k) in places([4, 3, 2]) {
+        let mut scaled = IntegerImage { values: vec![0; 24], units: vec![0.0; 24] };
+        for (c, r, k) in positions([4, 3, 2]) {
             let inside = (r.saturating_sub(1)..=r).flat_map(|r| (k..k + 2).map(move |k| (r, k)));
             let inside: Vec<i64> = inside.map(|(r, k)| clip.values[(c * 3 + r) * 3 + k]).collect();
             let (sum, n) = (inside.iter().sum::<i64>(), inside.len() as i64);
@@ -260,13 +265,13 @@ impl Model<'_> {
     }
 }
 
-fn places([channels, rows, columns]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
+fn positions([channels, rows, columns]: [usize; 3]) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..channels)
         .flat_map(move |c| (0..rows).flat_map(move |r| (0..columns).map(move |k| (c, r, k))))
 }
 
 #[test]
-fn residual_network_equals_a_plain_model_of_the_specification() {
+fn residual_network_matches_model_of_the_specification() {
     for polarity in [Polarity::Signed, Polarity::Bipolar] {
         let network = residual(None).with_polarity(polarity).unwrap();
         let x = features(3 * 60, 11);
@@ -292,7 +297,7 @@ fn residual_network_equals_a_plain_model_of_the_specification() {
 }
 
 #[test]
-fn softmax_behind_the_last_layer_runs_on_tensors() {
+fn softmax_after_the_last_layer_runs_on_tensors() {
     let softmax = Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(1) };
     let (plain, with) = (residual(None), residual(Some(softmax)));
     let x = features(4 * 60, 12);
@@ -301,13 +306,13 @@ fn softmax_behind_the_last_layer_runs_on_tensors() {
     for (scores, shares) in scores.chunks(5).zip(shares.chunks(5)) {
         let sum: f64 = scores.iter().map(|score| score.exp()).sum();
         for (score, share) in scores.iter().zip(shares) {
-            // Scores below 2^4 in 32 bits, and a few roundings of what comes of them.
+            // Scores below 2^4 in 32 bits, and a few roundings of the values computed from them.
             assert!((score.exp() / sum - share).abs() < 2f64.powi(-18), "{score} {share}");
         }
     }
 }
 
-/// A graph of dense layers of 6, with something between the first two.
+/// Returns a graph of dense layers of 6, with additional nodes between the first two.
 fn between(add: impl Fn(&mut Graph, ValueId) -> ValueId) -> Network {
     let mut graph = Graph::new("between");
     let x = input(&mut graph, &[6]);
@@ -328,7 +333,7 @@ fn scores(network: &Network) -> Result<Vec<f64>, Error> {
 fn moved_scaled_and_summed_integers_keep_their_values() {
     let plain = scores(&between(|_, x| x)).unwrap();
     let halves = between(|graph, x| {
-        // Cut in two parts and put together again, with a shape that is computed on the way.
+        // Split into two parts and concatenated again, with a shape computed at run time.
         let shape = graph.add_node("shape", Op::Shape { start: 0, end: None }, &[x]);
         let one = given(graph, "cuts", &[0_i64], &[1]);
         let (two, four, ends) = (
@@ -344,7 +349,7 @@ fn moved_scaled_and_summed_integers_keep_their_values() {
         graph.add_node("back", Op::Reshape { shape: None, allow_zero: false }, &[deep, shape])
     });
     assert_eq!(scores(&halves).unwrap(), plain);
-    // A factor is a matter of units: the products behind it are the same with another scale.
+    // A factor changes only the unit: the products after it are the same with another scale.
     let doubled = between(|graph, x| {
         let two = given(graph, "two", &[2.0_f32], &[]);
         let four = given(graph, "four", &[4.0_f32], &[1, 1]);
@@ -353,7 +358,7 @@ fn moved_scaled_and_summed_integers_keep_their_values() {
     });
     let halved: Vec<f64> = plain.iter().map(|score| score / 2.0).collect();
     assert_eq!(scores(&doubled).unwrap(), halved);
-    // A sum with itself is twice the value, and a difference nothing.
+    // A sum with itself is twice the value, and a difference is zero.
     let sum = between(|graph, x| graph.add_node("sum", Op::Binary(Binary::Add), &[x, x]));
     assert_eq!(scores(&sum).unwrap(), plain.iter().map(|score| score * 2.0).collect::<Vec<_>>());
     let none = between(|graph, x| graph.add_node("none", Op::Binary(Binary::Sub), &[x, x]));
@@ -409,7 +414,7 @@ fn unsupported_nodes_are_listed_with_reasons() {
         let x = graph.add_node("sigmoid", Op::Unary(Unary::Sigmoid), &[x]);
         graph.add_node("tanh", Op::Unary(Unary::Tanh), &[x])
     });
-    // The second takes floats, which only the first makes.
+    // The second node takes floats, which only the first produces.
     assert_eq!(refused(&two), [named("sigmoid", "Sigmoid")]);
     let apart = between(|graph, x| {
         let left = graph.add_node("sigmoid", Op::Unary(Unary::Sigmoid), &[x]);
@@ -422,7 +427,7 @@ fn unsupported_nodes_are_listed_with_reasons() {
         text,
         "integer arithmetic does not support node \"sigmoid\" (Sigmoid); node \"tanh\" (Tanh)"
     );
-    // Features beside integers, products of two values, constants that are not positive or have
+    // Features next to integers, products of two values, constants that are not positive or have
     // several rows.
     let input = between(|graph, x| {
         let features = graph.inputs()[0];
@@ -455,14 +460,14 @@ fn unsupported_nodes_are_listed_with_reasons() {
 }
 
 #[test]
-fn binary_layer_between_streams_is_refused() {
+fn binary_layer_between_streams_is_an_error() {
     let network = residual(None);
     for name in ["conv1", "fc"] {
         let network = network.clone().with_mode(name, Mode::Binary).unwrap();
         let streams = network.to_streams(&config(256, "sobol"));
         match name {
             "fc" => assert!(streams.unwrap().forward(&features(60, 1), 0).is_ok()),
-            // The residual sum would meet what is not made of streams.
+            // The residual sum would have an operand that is not computed from streams.
             _ => assert!(matches!(streams, Err(Error::NoIntegerForm { .. }))),
         }
     }
@@ -474,7 +479,7 @@ fn binary_layer_between_streams_is_refused() {
 }
 
 #[test]
-fn integer_layers_show_comparators_and_accumulators() {
+fn integer_layers_report_comparators_and_accumulators() {
     let network = residual(None);
     let streams = network.to_streams(&config(64, "bernoulli")).unwrap();
     let layers = streams.integer_layers().unwrap();
@@ -491,8 +496,8 @@ fn integer_layers_show_comparators_and_accumulators() {
     assert!(float.integer_layers().unwrap().is_empty());
 }
 
-/// One input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one product bit,
-/// which is 256 units, and the bias.
+/// Returns one input that is 1 or -1 times a weight of 1, in streams of one bit: a sum of one
+/// product bit, which is 256 units, and the bias.
 fn one_product(bias: f32, add: impl Fn(&mut Graph, ValueId) -> ValueId) -> Network {
     let mut graph = Graph::new("one");
     let x = input(&mut graph, &[1]);
@@ -510,7 +515,7 @@ fn score(network: &Network, x: f64) -> Result<f64, Error> {
 
 #[test]
 fn clip_bounds_at_the_ends_of_a_width_are_exact() {
-    // A product of 256 units and a bias of 255 are 511, the most of ten bits; a weight of 1024
+    // A product of 256 units and a bias of 255 are 511, the maximum of ten bits; a weight of 1024
     // makes the units larger than 1.
     for weight in [1.0, 1024.0] {
         let unit = weight / 256.0;
@@ -535,10 +540,10 @@ fn clip_bounds_at_the_ends_of_a_width_are_exact() {
             let expected = f64::from(high).min(511.0);
             assert_eq!(clipped(1.0, 255.0, -1e30, high), expected, "{weight}: {high}");
         }
-        // A bound may lie above all that there is.
+        // A bound may exceed all values.
         assert_eq!(clipped(1.0, 255.0, 4096.0, 1e30), 4096.0);
     }
-    // All become -1024, the least of eleven bits, and then one more.
+    // All become -1024, the minimum of eleven bits, plus one.
     let twice = one_product(0.0, |graph, value| {
         let clip = |low, high| Op::Clip { low, high };
         let down = graph.add_node("down", clip(None, Some(-4.0)), &[value]);
@@ -564,9 +569,9 @@ fn constant_may_be_either_operand_of_a_sum() {
     assert_eq!(with(Binary::Sub, true), 3.75);
 }
 
-/// Widths add up as those of two's complement do, and 63 bits are the most.
+/// Widths add up as those of two's complement do, up to 63 bits.
 #[test]
-fn integers_wider_than_63_bits_are_refused_between_layers() {
+fn integers_wider_than_63_bits_between_layers_are_errors() {
     type Add<'a> = &'a dyn Fn(&mut Graph, ValueId) -> ValueId;
     // Units are 2^-8, so 2^e has 2^(e + 8) of them, which takes e + 10 bits; a sum has one more.
     let large = |graph: &mut Graph, value: ValueId, exponent: i32, add: Add<'_>| {
@@ -580,9 +585,9 @@ fn integers_wider_than_63_bits_are_refused_between_layers() {
     };
     let refused = |exponent: i32, add: Add<'_>| {
         let network = one_product(0.0, |graph, value| {
-            let made = large(graph, value, exponent, add);
+            let built = large(graph, value, exponent, add);
             let v = given(graph, "v", &[1.0_f32], &[1, 1]);
-            graph.add_node("behind", gemm(), &[made, v])
+            graph.add_node("behind", gemm(), &[built, v])
         });
         match score(&network, 1.0) {
             Err(Error::NoIntegerForm { nodes }) => (nodes[0].name.clone(), nodes[0].reason.clone()),
@@ -596,7 +601,7 @@ fn integers_wider_than_63_bits_are_refused_between_layers() {
     let units = |exponent: i32| ((1_i64 << (exponent + 8)) + 256) as f64 / 256.0;
     assert_eq!(of(52, &nothing), units(52));
     assert_eq!(refused(53, &nothing), needs("large", 64));
-    // Behind the last layer, a node without a form runs on tensors of 32 bits.
+    // After the last layer, a node without an integer form runs on tensors of 32 bits.
     assert_eq!(of(53, &nothing), 2f64.powi(53));
     let twice = |graph: &mut Graph, value: ValueId| {
         graph.add_node("twice", Op::Binary(Binary::Add), &[value, value])
@@ -615,18 +620,18 @@ fn integers_wider_than_63_bits_are_refused_between_layers() {
     assert_eq!(refused(48, &nine), needs("nine", 59 + 4 + 1));
 }
 
-/// A factor that is not positive, and a mean of different units, have no form; behind the last
-/// layer they run on tensors.
+/// A factor that is not positive, and a mean of different units, have no integer form; after the
+/// last layer they run on tensors.
 #[test]
-fn nodes_without_a_form_behind_the_last_layer_run_on_tensors() {
+fn nodes_without_integer_form_after_the_last_layer_run_on_tensors() {
     let with = |add: &dyn Fn(&mut Graph, ValueId) -> ValueId| {
-        let made = crate::support::network(&[6], |graph, x| {
+        let built = crate::support::network(&[6], |graph, x| {
             let (w, b) = (constant(graph, "w", &[6, 6], 1), constant(graph, "b", &[6], 2));
             let first = graph.add_node("first", gemm(), &[x, w, b]);
             add(graph, first)
         });
-        let made = made.calibrated(&features(60, 4), &Calibration::default()).unwrap();
-        made.to_streams(&config(64, "sobol")).unwrap().forward(&features(30, 5), 0).unwrap()
+        let built = built.calibrated(&features(60, 4), &Calibration::default()).unwrap();
+        built.to_streams(&config(64, "sobol")).unwrap().forward(&features(30, 5), 0).unwrap()
     };
     let plain = with(&|_, x| x);
     let negated = with(&|graph, x| {
@@ -665,8 +670,7 @@ fn terms_of_a_fixed_batch_may_differ_between_samples() {
     assert_eq!(streams.forward(&[1.0, -1.0], 0).unwrap(), [1.5, -3.0]);
 }
 
-/// Axes that are an input: of means in integers, and of what is computed of floats behind the last
-/// streams.
+/// Axes given as an input: of means in integers, and of nodes on floats after the last streams.
 #[test]
 fn reduced_axes_may_be_an_input() {
     let with = |reduction: Reduction, axes: Option<Vec<i64>>| {
@@ -692,10 +696,10 @@ fn reduced_axes_may_be_an_input() {
     }
 }
 
-/// Neurons of weights 1 and 1/4, of which the fewer, of weight 1, are above the scale that half of
-/// the inputs do not exceed.
+/// Neurons of weights 1 and 1/4; the fewer of weight 1 exceed the scale that half of the inputs do
+/// not exceed.
 #[test]
-fn inputs_beyond_the_scale_are_counted() {
+fn inputs_beyond_the_scale_are_counted_as_saturated() {
     // With few equal units, integers become thresholds one by one, with many of them together.
     for (n_large, n_small) in [(3, 5), (9, 12)] {
         let n = n_large + n_small;

@@ -1,5 +1,5 @@
-//! Every way to call layers wrongly is an error with the quantity, the index and the value; none of
-//! them panics, and none takes memory that it cannot have.
+//! Every invalid call of layers is an error with the quantity, the index and the value; none panics
+//! or allocates memory that it cannot have.
 
 use aleatron_core::generator::{Pairing, Ramp, Sequence, Sharing, Sobol, Width};
 use aleatron_core::{
@@ -13,7 +13,7 @@ fn length(bits: usize) -> Length {
     Length::new(bits).unwrap()
 }
 
-/// The core's error behind a result.
+/// Returns the core's error of a result.
 fn core<T: Debug>(result: Result<T, Error>) -> CoreError {
     match result {
         Err(Error::Core(error)) => error,
@@ -39,9 +39,9 @@ fn sparse() -> StreamLayer {
     sparse_of(100).build().unwrap()
 }
 
-/// Nothing, and no error.
+/// Returns whether a result is empty and not an error.
 fn is_empty<T, E>(result: Result<Vec<T>, E>) -> bool {
-    result.is_ok_and(|made| made.is_empty())
+    result.is_ok_and(|values| values.is_empty())
 }
 
 fn sobol(dimension: u32) -> Sequence {
@@ -52,8 +52,8 @@ fn mismatch(what: Quantity, expected: usize, actual: usize) -> CoreError {
     CoreError::Mismatch { what, expected, actual }
 }
 
-/// Whether an error is of a number out of range, of this name at this index and with this value,
-/// NaN included.
+/// Returns whether an error is of a number out of range, with this name, index and value, where NaN
+/// equals NaN.
 fn is_out_of_range(error: &CoreError, expected: (Quantity, usize, f64)) -> bool {
     match error {
         CoreError::OutOfRange { what, index, value, .. } => {
@@ -67,7 +67,7 @@ const BAD_UNIPOLAR: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1
 const BAD_BIPOLAR: [f64; 4] = [f64::NAN, f64::INFINITY, -1.1, 1.1];
 
 #[test]
-fn dense_layer_of_impossible_size_is_an_error() {
+fn dense_layer_of_invalid_size_is_an_error() {
     assert_eq!(core(dense_of(0, 2, 64).build()), CoreError::Zero(Quantity::Inputs));
     assert_eq!(core(dense_of(3, 0, 64).build()), CoreError::Zero(Quantity::Neurons));
     assert_eq!(core(dense_of(3, 2, 0).build()), CoreError::Zero(Quantity::Length));
@@ -80,9 +80,9 @@ fn dense_layer_of_impossible_size_is_an_error() {
     too_large(dense_of(1, 1, usize::MAX).build(), Quantity::Length);
 }
 
-/// Refused by their sizes alone: one that overflows an address, and some that would only overflow
-/// the machine. The first allocation of the last one would succeed on a system that promises more
-/// memory than it has.
+/// Rejected by their sizes alone: one that overflows an address, and some that would only exceed
+/// the machine. The first allocation of the last one would succeed on a system that overcommits
+/// memory.
 #[test]
 fn layer_larger_than_memory_is_an_error_before_allocation() {
     let bytes_of = |n, m, bits| match core(dense_of(n, m, bits).build()) {
@@ -133,7 +133,7 @@ fn counts_larger_than_memory_are_an_error_before_allocation() {
 }
 
 #[test]
-fn wrong_weights_of_a_dense_layer_are_errors() {
+fn invalid_weights_of_a_dense_layer_are_errors() {
     for actual in [0, 5, 7] {
         let result = dense_of(3, 2, 100).weights(&vec![0.5; actual]).build();
         assert_eq!(core(result), mismatch(Quantity::Weights, 6, actual));
@@ -154,7 +154,7 @@ fn wrong_weights_of_a_dense_layer_are_errors() {
 }
 
 #[test]
-fn failing_set_weights_leaves_the_old_weights() {
+fn failing_set_weights_keeps_the_old_weights() {
     let x = [0.1, 0.5, 0.9];
     let mut layer = dense();
     let (weights, streams) = (layer.weights().to_vec(), layer.weight_streams().unwrap());
@@ -182,7 +182,7 @@ fn failing_set_weights_leaves_the_old_weights() {
 }
 
 #[test]
-fn wrong_weights_of_a_sparse_layer_are_errors() {
+fn invalid_weights_of_a_sparse_layer_are_errors() {
     for actual in [0, 2, 6] {
         let result = sparse_of(64).weights(&vec![0.5; actual]).build();
         assert_eq!(core(result), mismatch(Quantity::Weights, 3, actual));
@@ -198,7 +198,7 @@ fn wrong_weights_of_a_sparse_layer_are_errors() {
 }
 
 #[test]
-fn wrong_inputs_of_a_sample_are_errors() {
+fn invalid_inputs_of_a_sample_are_errors() {
     for actual in [0, 2, 4, 6] {
         let values = vec![0.5; actual];
         let expected = mismatch(Quantity::Inputs, 3, actual);
@@ -215,7 +215,7 @@ fn wrong_inputs_of_a_sample_are_errors() {
 }
 
 #[test]
-fn wrong_inputs_of_a_batch_are_errors_with_their_index() {
+fn invalid_inputs_of_a_batch_are_errors_with_their_index() {
     for actual in [1, 4, 8] {
         let values = vec![0.5; actual];
         let expected = CoreError::Ragged { what: Quantity::Inputs, actual, divisor: 3 };
@@ -237,16 +237,16 @@ fn wrong_inputs_of_a_batch_are_errors_with_their_index() {
     assert!(is_empty(dense().forward_batch(&[], 7)));
 }
 
-/// A layer may have more inputs than a sample of it would fit; no samples of it do.
+/// A layer may have more inputs than fit for one sample, but a batch without samples fits.
 #[test]
-fn batch_without_samples_takes_no_memory() {
+fn batch_without_samples_needs_no_memory() {
     let connections = Connections::from_rows([[0]], 1 << 32).unwrap();
     let layer = StreamLayer::sparse(connections).length(1 << 20).build().unwrap();
     assert!(is_empty(layer.counts_batch(&[], 7)));
 }
 
 #[test]
-fn samples_past_the_last_row_are_an_error() {
+fn samples_beyond_the_last_row_are_an_error() {
     let last = SampleSeed::new(7).starting_at(u32::MAX);
     let x = [0.1, 0.5, 0.9, 0.2, 0.4, 0.6];
     assert_eq!(dense().counts_batch(&x[..3], last).unwrap().len(), 2);
@@ -259,7 +259,7 @@ fn samples_past_the_last_row_are_an_error() {
 }
 
 #[test]
-fn wrong_encoded_inputs_are_errors() {
+fn invalid_encoded_inputs_are_errors() {
     let encode =
         |values: &[f64], n, bits| encode_inputs(values, n, length(bits), Polarity::Unipolar, 7);
     assert_eq!(core(encode(&[], 0, 64)), CoreError::Zero(Quantity::Inputs));
@@ -290,7 +290,7 @@ fn wrong_encoded_inputs_are_errors() {
 }
 
 #[test]
-fn wrong_calls_of_layers_with_sequences_are_errors() {
+fn invalid_calls_of_layers_with_sequences_are_errors() {
     let pairing = Pairing { inputs: sobol(1), weights: sobol(2), sharing: Sharing::OneForAll };
     let layer = |pairing, method| dense_of(2, 3, 16).sequences(pairing).method(method);
     for method in [CountMethod::Tables, CountMethod::Bits] {

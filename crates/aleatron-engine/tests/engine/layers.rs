@@ -17,12 +17,12 @@ use std::sync::{Arc, Barrier};
 
 const POLARITIES: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
-/// A dense layer of Bernoulli streams.
+/// Returns a dense layer of Bernoulli streams.
 fn dense(n: usize, m: usize, bits: usize, polarity: Polarity) -> LayerBuilder {
     StreamLayer::dense(n, m).length(bits).polarity(polarity)
 }
 
-/// The sparse layer with the connections of a mask.
+/// Returns the sparse layer with the connections of a mask.
 fn sparse(n: usize, mask: &[bool], bits: usize, polarity: Polarity) -> LayerBuilder {
     StreamLayer::sparse(Connections::from_mask(mask, n).unwrap()).length(bits).polarity(polarity)
 }
@@ -31,13 +31,13 @@ fn streams(layer: &StreamLayer) -> Vec<u64> {
     layer.weight_streams().unwrap().into_words()
 }
 
-/// Numbers all over the interval of a polarity, its ends among them.
+/// Returns numbers over the whole interval of a polarity, including its ends.
 fn values(n: usize, polarity: Polarity) -> Vec<f64> {
     (0..n).map(|k| polarity.value_of((k * 7919 % 1009) as f64 / 1008.0)).collect()
 }
 
 #[test]
-fn dense_layer_has_the_known_counts() {
+fn dense_layer_has_known_counts() {
     let mut checked = 0;
     for answer in answers().unwrap() {
         let Answer::Dense { n_inputs, n_neurons, length, weight_seed, input_seed, sample, counts } =
@@ -64,7 +64,7 @@ fn dense_layer_has_the_known_counts() {
 }
 
 #[test]
-fn random_weights_have_the_known_values() {
+fn random_weights_have_known_values() {
     let mut checked = 0;
     for answer in answers().unwrap() {
         let Answer::Weight { seed, neuron, input, value } = answer else { continue };
@@ -78,7 +78,7 @@ fn random_weights_have_the_known_values() {
     assert!(checked >= 4);
 }
 
-/// A sample's row decides its streams, so the samples of a batch are single calls, and equal
+/// A sample's row determines its streams, so the samples of a batch are single calls, and equal
 /// samples have other bits.
 #[test]
 fn sample_of_a_batch_equals_the_single_call_of_its_row() {
@@ -97,8 +97,8 @@ fn sample_of_a_batch_equals_the_single_call_of_its_row() {
     }
 }
 
-/// Past the scratch memory of a call, a batch is cut into pieces: 2^20 words, here four samples and
-/// a bit.
+/// A batch larger than the scratch memory of a call is divided into chunks: 2^20 words, here four
+/// samples and a bit.
 #[test]
 fn batch_larger_than_scratch_memory_equals_single_samples() {
     let (n, samples) = (4, 9);
@@ -120,8 +120,8 @@ fn layer_index_changes_every_stream() {
     let x = values(6, Polarity::Unipolar);
     let weights = layers.each_ref().map(|layer| layer.weights().to_vec());
     assert!(weights[0] != weights[1] && weights[1] != weights[2], "random weights differ");
-    // Also with the same weights, the streams of weights differ, and so do those of inputs: a layer
-    // of ones counts them.
+    // Also with equal weights, the streams of weights differ, and so do those of inputs: a layer of
+    // ones counts them.
     let ones = [0, 1, 2].map(|index| {
         let mut layer = make(index).weights(&weights[0]).build().unwrap();
         let streams = streams(&layer);
@@ -135,7 +135,7 @@ fn layer_index_changes_every_stream() {
 }
 
 #[test]
-fn layer_without_settings_is_unipolar_random_and_alone() {
+fn layer_without_settings_is_unipolar_bernoulli_and_single() {
     let layer = StreamLayer::dense(9, 4).seed(5).build().unwrap();
     assert_eq!((layer.spec().polarity(), layer.spec().length().bits()), (Polarity::Unipolar, 1024));
     assert_eq!(layer.spec().index(), LayerIndex::ALONE);
@@ -165,7 +165,7 @@ fn counts_of_extreme_values_are_exact() {
     }
 }
 
-/// A layer and a batch: inputs, neurons, samples, length and polarity.
+/// Returns a layer and a batch: inputs, neurons, samples, length and polarity.
 fn shapes() -> impl Strategy<Value = (usize, usize, usize, usize, Polarity)> {
     let bits = prop_oneof![prop::sample::select(vec![1, 63, 64, 65, 128, 512]), 1..300usize];
     (1..12usize, 1..10usize, 1..12usize, bits, prop::sample::select(POLARITIES.to_vec()))
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn dense_counts_equal_the_reference((n, m, samples, bits, polarity) in shapes(), seed: u64) {
+    fn dense_counts_match_reference((n, m, samples, bits, polarity) in shapes(), seed: u64) {
         let layer = dense(n, m, bits, polarity).build().unwrap();
         let x = values(n * samples, polarity);
         let streams = encode_inputs(&x, n, layer.spec().length(), polarity, seed).unwrap();
@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(&layer.decode(&counts), &decoded);
     }
 
-    /// However a batch is cut, and wherever it starts.
+    /// The batch is split at any index, and starts at any sample.
     #[test]
     fn split_batch_equals_whole_batch(
         (n, m, samples, bits, polarity) in shapes(), cuts in vec(1..5usize, 1..12), first in 0..u32::MAX - 20, seed: u64,
@@ -220,7 +220,7 @@ proptest! {
         prop_assert_eq!(streams(&changed), streams(&fresh));
         let x = values(n, polarity);
         prop_assert_eq!(changed.counts(&x, 7).unwrap(), fresh.counts(&x, 7).unwrap());
-        // And back: the random weights given as numbers are the random layer.
+        // Back to the random weights, given as numbers: equal to the random layer.
         let random = dense(n, m, bits, polarity).build().unwrap();
         changed.set_weights(random.weights()).unwrap();
         prop_assert_eq!(streams(&changed), streams(&random));
@@ -239,7 +239,8 @@ proptest! {
         prop_assert_eq!(sparse.forward_batch(&x, 7).unwrap(), dense.forward_batch(&x, 7).unwrap());
     }
 
-    /// A weight of 0 is a stream of zeros, whose products have no ones: leaving it out leaves the counts.
+    /// A weight of 0 is a stream of zeros, whose products have no ones: omitting it does not change
+    /// the counts.
     #[test]
     fn unipolar_sparse_layer_equals_dense_with_zeros(
         (n, m, samples, bits, _) in shapes(), mask in vec(any::<bool>(), 120), seed: u64,
@@ -248,7 +249,7 @@ proptest! {
         let sparse = sparse(n, mask, bits, Polarity::Unipolar).seed(seed).build().unwrap();
         let mut dense = dense(n, m, bits, Polarity::Unipolar).seed(seed).build().unwrap();
         let zeroed: Vec<f64> =
-            dense.weights().iter().zip(mask).map(|(&w, &kept)| if kept { w } else { 0.0 }).collect();
+            dense.weights().iter().zip(mask).map(|(&w, &sequenced)| if sequenced { w } else { 0.0 }).collect();
         dense.set_weights(&zeroed).unwrap();
         let x = values(n * samples, Polarity::Unipolar);
         prop_assert_eq!(sparse.counts_batch(&x, 7).unwrap(), dense.counts_batch(&x, 7).unwrap());
@@ -256,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn sparse_counts_equal_the_reference(
+    fn sparse_counts_match_reference(
         (n, m, samples, bits, polarity) in shapes(), mask in vec(any::<bool>(), 120), seed: u64,
     ) {
         let make = || sparse(n, &mask[..n * m], bits, polarity);
@@ -276,7 +277,7 @@ proptest! {
         prop_assert_eq!(layer.forward_encoded(&inputs).unwrap(), layer.decode(&expected));
     }
 
-    /// Several backends as one: neurons or samples are spread, and nothing changes.
+    /// Several backends as a pool: neurons or samples are distributed, with equal counts.
     #[test]
     fn pool_counts_equal_one_backend(
         (n, m, samples, bits, polarity) in shapes(), mask in vec(any::<bool>(), 120), by_neurons: bool, parts in 1..5usize,
@@ -296,9 +297,9 @@ proptest! {
     }
 }
 
-/// The errors of a part speak of the whole batch.
+/// Errors of a share have the indices of the whole batch.
 #[test]
-fn pool_error_names_the_index_in_the_whole_batch() {
+fn pool_error_has_the_index_in_the_whole_batch() {
     let backends = (0..3).map(|_| Arc::new(CpuBackend::CURRENT) as Arc<dyn Backend>).collect();
     let pool = PoolBackend::new(backends, Split::Samples).unwrap();
     let layer = dense(2, 3, 64, Polarity::Unipolar).build().unwrap();
@@ -329,15 +330,14 @@ fn cancelled_count_is_an_error_and_the_layer_stays_usable() {
         layer.count(&Batch::values(few, SampleSeed::default()), Cancel::when(&never)).unwrap();
     assert_eq!(counts, layer.counts_batch(few, SampleSeed::default()).unwrap());
     let at_once = || true;
-    let error = dense(2000, 1000, 4096, Polarity::Unipolar)
-        .build_unless(Cancel::when(&at_once))
-        .unwrap_err();
+    let error =
+        dense(2000, 1000, 4096, Polarity::Unipolar).build_with(Cancel::when(&at_once)).unwrap_err();
     assert!(matches!(error, Error::Core(CoreError::Cancelled)), "{error}");
 }
 
-/// The number of threads may be set at any time, by anyone, also while layers are made and counted.
+/// The number of threads may change at any time, also while layers are created and counted.
 #[test]
-fn thread_count_changes_no_bit() {
+fn thread_count_does_not_change_bits() {
     let make = || {
         let layer = dense(120, 80, 1024, Polarity::Bipolar).build().unwrap();
         let counts = layer.counts_batch(&values(120 * 7, Polarity::Bipolar), 7).unwrap();
@@ -373,7 +373,7 @@ fn thread_count_changes_no_bit() {
     set_num_threads(0).unwrap();
 }
 
-/// Layers that count from tables count streams that are encoded all the same.
+/// Layers that count from tables also count encoded streams.
 #[test]
 fn layer_with_tables_counts_encoded_streams() {
     let (x, length) = (values(30, Polarity::Unipolar), Length::new(100).unwrap());
@@ -385,7 +385,7 @@ fn layer_with_tables_counts_encoded_streams() {
     let streams =
         Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
-    // New weights are those of both.
+    // New weights apply to both.
     let weights: Vec<f64> = layer.weights().iter().map(|w| 1.0 - w).collect();
     let before = layer.counts_encoded(&streams).unwrap();
     layer.set_weights(&weights).unwrap();
@@ -393,8 +393,8 @@ fn layer_with_tables_counts_encoded_streams() {
     assert_eq!(layer.counts_encoded(&streams).unwrap(), layer.counts_batch(&x, 1).unwrap());
 }
 
-/// An operand of a mixed layer has the streams of a layer of its own kind, so that layers of either
-/// kind count them, too.
+/// An operand of a mixed layer has the streams of a layer of its own kind, which therefore counts
+/// them.
 #[test]
 fn mixed_operands_have_the_streams_of_their_kind() {
     let length = Length::new(100).unwrap();
@@ -405,7 +405,7 @@ fn mixed_operands_have_the_streams_of_their_kind() {
             let builder = dense(10, 7, 100, polarity).generator(generator.parse().unwrap());
             builder.sharing(sharing).seed(5).weights(&weights)
         };
-        let [drawn, kept] =
+        let [drawn, sequenced] =
             ["bernoulli+lfsr:3", "sobol:1+bernoulli"].map(|name| layer(name).build().unwrap());
         let [random, shared] =
             ["bernoulli", "sobol:1+lfsr:3"].map(|name| layer(name).build().unwrap());
@@ -414,23 +414,23 @@ fn mixed_operands_have_the_streams_of_their_kind() {
         let counts = drawn.counts_batch(&x, seed).unwrap();
         assert_eq!(counts, shared.counts_encoded(&streams).unwrap());
         assert_ne!(counts, drawn.counts_batch(&x, 10).unwrap());
-        let inputs = match kept.spec().encoding().input_source() {
+        let inputs = match sequenced.spec().encoding().input_source() {
             InputSource::Sequences(inputs) => inputs,
             other => panic!("{other:?}"),
         };
-        let thresholds = kept.spec().input_thresholds(&x).unwrap();
+        let thresholds = sequenced.spec().input_thresholds(&x).unwrap();
         let streams =
             Cpu::current().unwrap().encode_shared_inputs(&inputs, &thresholds, 10, length).unwrap();
-        let counts = kept.counts_batch(&x, seed).unwrap();
+        let counts = sequenced.counts_batch(&x, seed).unwrap();
         assert_eq!(counts, random.counts_encoded(&streams).unwrap());
-        // The seed of a call draws inputs alone, that of a layer weights alone.
-        assert_eq!(counts, kept.counts_batch(&x, 10).unwrap());
+        // The seed of a call only draws inputs, that of a layer only weights.
+        assert_eq!(counts, sequenced.counts_batch(&x, 10).unwrap());
         assert_ne!(
             counts,
             layer("sobol:1+bernoulli").seed(6).build().unwrap().counts_batch(&x, 0).unwrap()
         );
         assert_ne!(counts, shared.counts_batch(&x, 0).unwrap());
-        // A part has the weights of the whole.
+        // A shard has the weights of the whole.
         for name in ["bernoulli+lfsr:3", "sobol:1+bernoulli"] {
             let whole =
                 dense(10, 7, 100, polarity).generator(name.parse().unwrap()).sharing(sharing);
@@ -443,10 +443,10 @@ fn mixed_operands_have_the_streams_of_their_kind() {
     }
 }
 
-/// In a convolution any input may meet any weight: sequences that are apart in the products of a
-/// dense layer come together in it.
+/// In a convolution any input may meet any weight: sequences that never meet in a dense layer meet
+/// in it.
 #[test]
-fn convolution_warns_of_equal_sequences_of_any_input_and_weight() {
+fn convolution_reports_equal_sequences_of_any_input_and_weight() {
     let convolution = Convolution::conv2d([1, 4, 4], 2, [2, 2]);
     let layer = StreamLayer::convolution(convolution)
         .generator("sobol:1+sobol:5".parse().unwrap())
@@ -461,9 +461,9 @@ fn convolution_warns_of_equal_sequences_of_any_input_and_weight() {
     assert!(matches!(layer.warnings(), [Warning::SameSequence { .. }]), "{:?}", layer.warnings());
 }
 
-/// Streams with signs count up where both signs are equal, and down where they are not.
+/// Signed streams count up if both signs are equal, and down if they differ.
 #[test]
-fn encoded_streams_with_signs_equal_values() {
+fn signed_encoded_streams_equal_values() {
     let x = [0.25, -0.5, 0.75];
     let layer = StreamLayer::dense(3, 4).signed().length(128).build().unwrap();
     let encode = |bits: usize| {
@@ -472,7 +472,8 @@ fn encoded_streams_with_signs_equal_values() {
     let found = layer.counts_encoded_signed(&encode(128), &[false, true, false]).unwrap();
     assert_eq!(found, layer.counts(&x, 9).unwrap());
     let turned = layer.counts_encoded_signed(&encode(128), &[true, false, true]).unwrap();
-    // A signed count is the number of products plus those that count up less those that count down.
+    // A signed count is the number of products plus those that count up minus those that count
+    // down.
     let middle: Vec<u64> = found.iter().zip(&turned).map(|(a, b)| a + b).collect();
     assert!(middle.iter().all(|sum| *sum == middle[0]) && found != turned, "{found:?} {turned:?}");
     let error = layer.counts_encoded_signed(&encode(64), &[false; 3]).unwrap_err();
@@ -482,9 +483,9 @@ fn encoded_streams_with_signs_equal_values() {
     );
 }
 
-/// Each kind of sharing has other bits, and every method counts those of its kind.
+/// Each sharing has other bits, and every method counts them equally.
 #[test]
-fn sharing_changes_streams_and_every_method_counts_the_same() {
+fn sharings_have_different_streams_and_methods_equal_counts() {
     let weights: Vec<f64> = (0..15).map(|k| f64::from(k) / 7.0 - 1.0).collect();
     let inputs: Vec<f64> = (0..20).map(|k| 1.0 - f64::from(k) / 10.0).collect();
     let layer = |generator: &str| {

@@ -1,4 +1,4 @@
-//! The engine: layers, networks, files, devices, and where calls run.
+//! The engine: layers, networks, files, devices, and placement.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod batches;

@@ -1,4 +1,4 @@
-//! Networks of layers: their numbers by hand, their settings, and faults by name.
+//! Networks of layers: direct computations, settings, and errors with names.
 
 use crate::support::{cnn, config, dense, features, message, network, small};
 use aleatron_core::arithmetic::Activation;
@@ -14,7 +14,7 @@ use aleatron_engine::stream::{Detail, Measured};
 use aleatron_engine::{Device, Error, StreamLayer};
 use aleatron_graph::{Op, Unary};
 
-/// The fraction of samples whose top class is their label.
+/// Returns the fraction of samples whose top class is their label.
 fn accuracy(scores: &[f64], data: &Dataset) -> f64 {
     let classes = scores.chunks_exact(10).map(top_class);
     let right = classes.zip(data.labels()).filter(|(class, label)| class == *label).count();
@@ -26,7 +26,7 @@ fn stream_accuracy(network: &Network, config: &StreamConfig) -> f64 {
     accuracy(&network.to_streams(config).unwrap().forward(data.features(), 0).unwrap(), &data)
 }
 
-/// One dense layer without a name of its own.
+/// Returns one dense layer without a given name.
 fn one_layer(polarity: Polarity, n_inputs: usize, weights: &[f64]) -> Network {
     let builder = NetworkBuilder::new("n", &[n_inputs]).dense("a", n_inputs, weights, &[]);
     builder.polarity(polarity).build().unwrap()
@@ -51,7 +51,7 @@ fn noise_aware_training_improves_short_streams() {
     assert!(aware > plain + 0.2, "{aware} against {plain}");
 }
 
-/// The network by hand: each layer alone, scaled and limited here.
+/// Computes the network layer by layer, scaling and limiting values here.
 #[test]
 fn bernoulli_network_equals_its_layers() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
@@ -84,8 +84,7 @@ fn bernoulli_network_equals_its_layers() {
     assert!(output.statistics.is_empty());
 }
 
-/// The network by hand in integers: each layer alone, and the arithmetic of the reference in
-/// between.
+/// Computes the network in integers layer by layer, with the arithmetic of the reference.
 #[test]
 fn integer_network_equals_its_layers() {
     let (network, data) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
@@ -102,7 +101,7 @@ fn integer_network_equals_its_layers() {
             ((((pixel - 8.0) / 8.0 + 1.0) / 2.0 * one + 0.5).floor() as u64) << unused
         };
         let mut thresholds: Vec<u64> = samples.iter().map(threshold).collect();
-        let mut held = Vec::new();
+        let mut sums = Vec::new();
         for (k, integer_layer) in integer.iter().enumerate() {
             let layer = streams.layer_at(k, 64).unwrap();
             let spec = layer.spec();
@@ -111,14 +110,14 @@ fn integer_network_equals_its_layers() {
                 .unwrap();
             let neurons = counts.iter().zip((0..spec.n_neurons()).cycle());
             let accumulator = &integer_layer.accumulator;
-            held = neurons.map(|(&c, j)| reference::accumulate(accumulator, spec, j, c)).collect();
+            sums = neurons.map(|(&c, j)| reference::accumulate(accumulator, spec, j, c)).collect();
             if let Some(next) = integer.get(k + 1) {
                 let [requantizer] = next.requantizers[..] else {
                     panic!("{:?}", next.requantizers)
                 };
                 let unused = layers[k + 1].1.spec.encoding().input_width().bits()
                     - requantizer.comparator().bits();
-                thresholds = held
+                thresholds = sums
                     .iter()
                     .map(|&v| reference::requantize(&requantizer, v) << unused)
                     .collect();
@@ -129,7 +128,7 @@ fn integer_network_equals_its_layers() {
         let unit = last.input_scale * last.weight_scale(0) / 64.0 / 256.0;
         assert!(integer.iter().all(|layer| layer.accumulator.fraction() == 8));
         assert_eq!(integer[1].units, vec![unit; 10]);
-        let scores: Vec<f64> = held.iter().map(|&value| value as f64 * unit).collect();
+        let scores: Vec<f64> = sums.iter().map(|&value| value as f64 * unit).collect();
         assert_eq!(streams.forward(samples, 0).unwrap(), scores, "{generator}");
         let detail = Detail { layers: Measured::Enabled, ..Detail::default() };
         let output = streams.run(samples, 0, detail, Cancel::NEVER).unwrap();
@@ -141,7 +140,7 @@ fn integer_network_equals_its_layers() {
     }
 }
 
-/// Integer arithmetic between layers costs at most 0.3 points at equal length.
+/// Integer inter-layer arithmetic costs at most 0.3 points at equal length.
 #[test]
 fn integer_arithmetic_costs_little_accuracy() {
     for network in [Network::digits_noise_aware(), Network::digits_plain(), Network::digits_cnn()] {
@@ -199,7 +198,7 @@ fn layer_settings_override_those_of_the_network() {
 }
 
 #[test]
-fn layer_settings_are_parsed_and_displayed() {
+fn layer_settings_round_trip_through_text() {
     let all = "length=64,generator=sobol,width=6,sharing=input";
     let layer: LayerOverride = all.parse().unwrap();
     assert_eq!(layer.to_string(), all);
@@ -255,7 +254,7 @@ fn warnings_of_generators_are_reported_once() {
     assert!(matches!(cut[..], [Warning::CutOff { length: 16, .. }]), "{cut:?}");
     assert!(warnings(config(16, "lfsr")).is_empty());
     assert!(warnings(config(255, "lfsr").width(Width::EIGHT)).is_empty());
-    // Random bits are correlated with nothing, but the other operand may be cut off.
+    // Random bits are uncorrelated with everything, but the other operand may be cut off.
     for generator in ["bernoulli+lfsr:1", "lfsr:1+bernoulli"] {
         assert!(warnings(config(255, generator).width(Width::EIGHT)).is_empty());
         let cut = warnings(config(16, generator).width(Width::EIGHT));
@@ -263,7 +262,7 @@ fn warnings_of_generators_are_reported_once() {
     }
 }
 
-/// The width that fits the length is what makes registers good at short lengths.
+/// A width that fits the length makes registers accurate at short lengths.
 #[test]
 fn fitted_widths_improve_short_lfsr_streams() {
     let network = Network::digits_noise_aware().unwrap();
@@ -275,7 +274,7 @@ fn fitted_widths_improve_short_lfsr_streams() {
     assert!(fitted > cut_off + 0.1, "{fitted} against {cut_off}");
 }
 
-/// A counter has small numbers only at the beginning of its period.
+/// A counter has only small numbers at the beginning of its period.
 #[test]
 fn partial_period_of_a_ramp_is_reported_once() {
     let network = Network::digits_noise_aware().unwrap();
@@ -293,7 +292,7 @@ fn partial_period_of_a_ramp_is_reported_once() {
     }
 }
 
-/// A unipolar layer, and a bipolar one behind it.
+/// Returns a unipolar layer with a bipolar one after it.
 fn both_polarities() -> Network {
     NetworkBuilder::new("both", &[2])
         .features(&[1.0], &[2.0])
@@ -309,7 +308,7 @@ fn both_polarities() -> Network {
 }
 
 #[test]
-fn network_of_both_polarities_comes_close_to_floating_point() {
+fn network_of_both_polarities_approaches_floating_point() {
     let network = both_polarities();
     // x = (0.5, 1): hidden = relu(0.625, 0.75, 0.125), scores = clamp(0.25, 0.09375).
     let scores = network.forward(&[2.0, 3.0]).unwrap();
@@ -379,9 +378,9 @@ fn features_outside_the_interval_are_errors_or_saturate() {
     assert_eq!(calibrated.feature_interval().unwrap(), Some([-3.0, 3.0]));
 }
 
-/// A rounding error of six digits is permitted, anything more is not.
+/// A rounding error of six digits is permitted, larger ones are not.
 #[test]
-fn features_may_be_outside_by_a_rounding_error() {
+fn features_within_the_rounding_error_are_accepted() {
     let streams = small().to_streams(&StreamConfig::new(8)).unwrap();
     // 1e-5 of the interval's length of 2.
     assert!(streams.forward(&[1.0 + 1.9e-5, -1.0 - 1.9e-5], 0).is_ok());
@@ -409,7 +408,7 @@ fn feature_interval_is_that_of_the_first_layers() {
     // -1 to 1 times 2 plus 3, and 0 to 4 times 2 plus 3.
     assert_eq!(with(Polarity::Signed, 1.0), Some([1.0, 5.0]));
     assert_eq!(with(Polarity::Unipolar, 4.0), Some([3.0, 11.0]));
-    // Features that meet before a layer have no interval of their own.
+    // Features that are combined before a layer have no individual interval.
     let mixed = network(&[2], |graph, x| {
         let sum = graph.add_node("sum", Op::Binary(aleatron_graph::Binary::Add), &[x, x]);
         let w = crate::support::constant(graph, "w", &[2, 2], 1);
@@ -452,7 +451,7 @@ fn class_is_the_first_of_the_greatest_scores() {
 }
 
 #[test]
-fn floating_point_equals_a_computation_by_hand() {
+fn floating_point_matches_direct_computation() {
     let network = NetworkBuilder::new("n", &[2])
         .features(&[1.0], &[2.0])
         .dense("a", 2, &[1.0, 2.0, -1.0, 0.5], &[0.5, -1.0])
@@ -475,7 +474,7 @@ fn floating_point_equals_a_computation_by_hand() {
     assert!(matches!(stopped, Error::Core(aleatron_core::Error::Cancelled)), "{stopped}");
 }
 
-/// Streams of a shorter layer begin those of the full one.
+/// Shorter streams of a layer are prefixes of the full ones.
 #[test]
 fn layer_at_a_shorter_length_has_a_prefix_of_the_streams() {
     for generator in ["bernoulli", "sobol", "lfsr"] {
@@ -540,10 +539,10 @@ fn state_dict_becomes_dense_layers_in_order() {
     // The activation is between layers only, and a bias may be missing.
     let dict =
         [tensor("0.weight", &[3, 2], 6), tensor("0.bias", &[3], 3), tensor("2.weight", &[1, 3], 3)];
-    let made = make(&dict).unwrap();
+    let built = make(&dict).unwrap();
     let relus =
-        made.graph().nodes().iter().filter(|node| node.op == Op::Unary(Unary::Relu)).count();
-    assert_eq!((relus, made.layers()[1].biases()), (1, vec![0.0]));
+        built.graph().nodes().iter().filter(|node| node.op == Op::Unary(Unary::Relu)).count();
+    assert_eq!((relus, built.layers()[1].biases()), (1, vec![0.0]));
     // Wrong shapes of weights and biases.
     for (bad, expected) in [
         (
@@ -564,7 +563,7 @@ fn state_dict_becomes_dense_layers_in_order() {
 }
 
 #[test]
-fn builder_errors_name_the_layer_and_the_value() {
+fn builder_errors_state_the_layer_and_the_value() {
     let build = |builder: NetworkBuilder| message(builder.build());
     let start = || NetworkBuilder::new("n", &[2]);
     let ok = || start().dense("a", 2, &[0.5, -0.5], &[]);
@@ -624,11 +623,11 @@ fn builder_errors_name_the_layer_and_the_value() {
 }
 
 #[test]
-fn configurations_that_cannot_run_are_errors_before_a_run() {
+fn unsupported_configurations_are_errors_before_a_run() {
     let network = Network::digits_noise_aware().unwrap();
     assert_eq!(
         message(network.to_streams(&config(8, "sobol").sharing(Sharing::OnePerStream))),
-        "layer 0 (hidden): Sobol dimension is 8192, the most is 1111"
+        "layer 0 (hidden): Sobol dimension is 8192, the maximum is 1111"
     );
     assert!(matches!(
         dense().to_streams(&StreamConfig::new(0)),
@@ -637,7 +636,7 @@ fn configurations_that_cannot_run_are_errors_before_a_run() {
     let bernoulli = network.to_streams(&StreamConfig::new(8)).unwrap();
     assert!(bernoulli.forward(&[0.0; 64], u32::MAX).is_ok());
     let late = message(bernoulli.forward(&[0.0; 128], u32::MAX));
-    assert!(late.contains("4294967296") && late.contains("the most is 4294967295"), "{late}");
+    assert!(late.contains("4294967296") && late.contains("the maximum is 4294967295"), "{late}");
     assert!(matches!(dense().with_mode("nope", Mode::Binary), Err(Error::UnknownLayer { .. })));
     assert!(dense().with_polarity(Polarity::Unipolar).is_err());
 }
@@ -671,10 +670,10 @@ fn random_networks_have_their_shapes_and_different_weights() {
     assert!("vgg".parse::<NetworkShape>().unwrap_err().to_string().contains("lenet5, resnet20"));
 }
 
-/// Random weights have a variance of two over the fan-in, which the variance of what a rectifier
-/// lets through makes up for, and no two layers have the same.
+/// Random weights have a variance of two over the fan-in, which compensates for the variance lost
+/// in a rectifier, and no two layers are equal.
 #[test]
-fn random_weights_keep_the_variance_of_values() {
+fn random_weights_preserve_the_variance_of_values() {
     let network = Network::random(NetworkShape::Resnet20, 3).unwrap();
     let mut seen: Vec<&[f32]> = Vec::new();
     for layer in network.layers() {
@@ -697,23 +696,23 @@ fn random_weights_keep_the_variance_of_values() {
 }
 
 #[test]
-fn every_node_of_a_random_network_is_used() {
+fn nodes_of_random_networks_are_all_used() {
     let network = Network::random(NetworkShape::Lenet5, 3).unwrap();
     let graph = network.graph();
     for node in graph.nodes() {
-        let made = node.outputs[0].unwrap();
-        let is_used = graph.nodes().iter().any(|other| other.inputs.contains(&Some(made)));
-        assert!(is_used || graph.outputs() == [made], "{}", node.name);
+        let built = node.outputs[0].unwrap();
+        let is_used = graph.nodes().iter().any(|other| other.inputs.contains(&Some(built)));
+        assert!(is_used || graph.outputs() == [built], "{}", node.name);
         if matches!(node.op, Op::Conv { .. }) {
             let next =
-                graph.nodes().iter().find(|other| other.inputs.contains(&Some(made))).unwrap();
+                graph.nodes().iter().find(|other| other.inputs.contains(&Some(built))).unwrap();
             assert!(matches!(next.op, Op::Unary(Unary::Relu)), "{}", node.name);
         }
     }
 }
 
 #[test]
-fn layers_in_binary_equal_floating_point() {
+fn binary_layers_equal_floating_point() {
     let network =
         cnn().with_mode("conv", Mode::Binary).unwrap().with_mode("fc", Mode::Binary).unwrap();
     let x = features(4 * 40, 3);

@@ -1,4 +1,4 @@
-//! Placement: names of kinds of layers, measurements, and their cache on disk.
+//! Placement: kinds of calls, measurements, and their cache on disk.
 
 use aleatron_core::generator::{GeneratorName, Width, WidthChoice};
 use aleatron_core::{Encoding, LayerSpec, Length, Polarity};
@@ -15,7 +15,7 @@ fn spec(encoding: Encoding) -> LayerSpec {
 }
 
 #[test]
-fn kind_names_everything_that_decides_speed() {
+fn kind_includes_everything_that_affects_speed() {
     let backends = ["cpu".to_owned(), "x".to_owned()];
     let name = |spec: &LayerSpec, samples| kind(spec, samples, &backends, "avx2", 4);
     let bernoulli = spec(Encoding::Bernoulli { seed: 1 });
@@ -55,14 +55,14 @@ fn fastest_backend_has_the_least_time() {
     assert_eq!(fastest(&Measurement::new()), None);
 }
 
-/// One run to warm up and three that count, the best of them; fewer where they take long.
+/// One warm-up run and three timed ones, of which the best counts; fewer if they take long.
 #[test]
 fn measured_time_is_the_best_of_a_few_runs() {
     let runs = Cell::new(0);
     let sleep = |milliseconds| std::thread::sleep(Duration::from_millis(milliseconds));
     let best = time(|| {
         runs.set(runs.get() + 1);
-        // The second of those that count is the quickest.
+        // The second of the timed runs is the fastest.
         sleep([30, 30, 5, 30][runs.get() - 1]);
         Ok::<(), ()>(())
     })
@@ -86,8 +86,7 @@ fn measured_time_is_the_best_of_a_few_runs() {
     }
 }
 
-/// Runs a test in a process of its own, which has the given folders for its cache, or other
-/// variables.
+/// Runs a test in a separate process with the given folders for its cache, or other variables.
 pub(crate) fn in_child(test: &str, variables: &[(&str, &std::path::Path)]) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--ignored", "--nocapture"]);
@@ -122,7 +121,7 @@ fn child_knows() {
 fn measurements_are_cached_on_disk() {
     let folder = std::env::temp_dir().join(format!("aleatron-placement-{}", std::process::id()));
     let [remembers, knows] = ["placement::child_remembers", "placement::child_knows"];
-    // The variable itself, and the folders of users: each is where the next process looks.
+    // The variable itself, and the user's folders: each is read by the next process.
     for (variable, inside) in [
         (CACHE_VARIABLE, ""),
         ("XDG_CACHE_HOME", "aleatron"),
@@ -134,17 +133,17 @@ fn measurements_are_cached_on_disk() {
         let file = own.join(inside).join("placement.json");
         assert!(file.is_file(), "{variable}: {} is missing", file.display());
         in_child(knows, &[(variable, &own)]);
-        // A file that is not ours is as good as none.
+        // An invalid file is equivalent to none.
         std::fs::write(&file, "[]").unwrap();
         in_child(remembers, &[(variable, &own)]);
     }
-    // The first that is set counts, and one that is empty is not set.
+    // The first set variable is used, and an empty one counts as unset.
     let (first, second) = (folder.join("first"), folder.join("second"));
     in_child(remembers, &[(CACHE_VARIABLE, &first), ("HOME", &second)]);
     assert!(first.exists() && !second.exists());
     in_child(remembers, &[(CACHE_VARIABLE, std::path::Path::new("")), ("HOME", &second)]);
     assert!(second.join(".cache/aleatron/placement.json").is_file());
-    // Without a place to write, it lasts as long as the process.
+    // If it cannot be written, it lasts as long as the process.
     in_child(remembers, &[]);
     std::fs::remove_dir_all(&folder).unwrap();
 }

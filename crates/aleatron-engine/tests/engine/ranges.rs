@@ -9,7 +9,7 @@ use aleatron_engine::network::{
     Calibration, InputRange, InputScale, InputWarningKind, Mode, Network, NetworkBuilder, Op,
 };
 
-/// A layer of four inputs and one behind it.
+/// Returns a layer of four inputs with another one after it.
 fn two() -> Network {
     NetworkBuilder::new("two", &[4])
         .dense("first", 4, &features(12, 1), &[])
@@ -46,7 +46,7 @@ fn calibrated_networks_have_no_warnings() {
 }
 
 #[test]
-fn saturating_inputs_are_a_warning() {
+fn saturating_inputs_are_reported() {
     // Of 20 inputs, one saturates: 5 %. Of 100 inputs it is 1 %, which is permitted.
     let x = |n: usize| -> Vec<f64> { (0..4 * n).map(|k| if k == 7 { 1.5 } else { 0.5 }).collect() };
     let network = two()
@@ -65,26 +65,26 @@ fn saturating_inputs_are_a_warning() {
         .polarity(Polarity::Unipolar);
     let unipolar = unipolar.build().unwrap();
     assert_eq!(kinds(&unipolar, &[-0.5, 0.5]), [("fc".to_owned(), InputWarningKind::Saturated)]);
-    // A layer in binary has no interval.
+    // A binary layer has no interval.
     let binary = network.with_mode("first", Mode::Binary).unwrap();
     assert_eq!(kinds(&binary, &x(5)), []);
 }
 
 #[test]
-fn inputs_that_use_a_small_part_of_the_interval_are_a_warning() {
+fn inputs_that_use_a_small_part_of_the_interval_are_reported() {
     let network = two();
     let x: Vec<f64> = features(40, 5).iter().map(|x| 0.1 * x).collect();
     let found = kinds(&network, &x);
     assert_eq!(found[0], ("first".to_owned(), InputWarningKind::Unused));
     let text = network.input_warnings(&x, Cancel::NEVER).unwrap()[0].to_string();
     assert!(text.contains("its inputs use ") && text.contains(" % of the interval"), "{text}");
-    // Inputs that are all zero say nothing.
+    // Inputs that are all zero are ignored.
     assert_eq!(kinds(&network, &[0.0; 8]), []);
 }
 
-/// Features of very different ranges, as those of a table without a scaler before the network.
+/// Features of very different ranges, such as those of an unscaled table.
 #[test]
-fn inputs_of_uneven_ranges_are_a_warning() {
+fn inputs_of_uneven_ranges_are_reported() {
     let x: Vec<f64> = features(40, 5)
         .iter()
         .enumerate()
@@ -107,13 +107,13 @@ fn inputs_of_uneven_ranges_are_a_warning() {
 }
 
 #[test]
-fn ranges_are_those_of_each_input_over_all_samples() {
+fn ranges_are_computed_for_each_input_over_all_samples() {
     // More samples than one run takes, and steps before samples in the input of the layer.
     let network = network(&[2, 3], |graph, x| {
         let turned = graph.add_node("turned", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[x]);
         let w = constant(graph, "w", &[3, 2], 1);
-        let made = graph.add_node("fc", Op::MatMul, &[turned, w]);
-        graph.add_node("back", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[made])
+        let product = graph.add_node("fc", Op::MatMul, &[turned, w]);
+        graph.add_node("back", Op::Transpose { order: Some(vec![1, 0, 2]) }, &[product])
     });
     let x: Vec<f64> = (0..300).flat_map(|_| [1.0, 0.01, 0.01, 0.5, 0.01, 0.0]).collect();
     let ranges = network.input_ranges(&x, Cancel::NEVER).unwrap();

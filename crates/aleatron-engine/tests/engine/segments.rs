@@ -1,4 +1,4 @@
-//! Networks of programs and tensor nodes: what crosses between them, for any number of samples and
+//! Networks of programs and tensor nodes: the values between them, for any number of samples and
 //! any order of axes.
 
 use crate::support::{config, constant, features, gemm, given, message, network, relu};
@@ -21,7 +21,7 @@ fn assert_chunk_invariant(network: &Network, config: &StreamConfig, n: usize, wh
     let streams = network.to_streams(config).unwrap();
     let whole = streams.forward(&x, 3).unwrap();
     assert_eq!(whole.len(), n * scores, "{what}");
-    // Every sample of few; of many, those at the ends of runs.
+    // Every sample of small batches; in large ones, those at the ends of runs.
     for k in (0..n).filter(|k| n < 20 || [0, 1, 255, 256, n - 1].contains(k)) {
         let one = streams.forward(&x[k * width..(k + 1) * width], 3 + k as u32).unwrap();
         assert_eq!(one, whole[k * scores..(k + 1) * scores], "{what}: sample {k}");
@@ -38,7 +38,7 @@ fn softmax(axis: i64) -> Op {
     Op::Softmax { function: Softmax::Softmax, axes: SoftmaxAxes::One(axis) }
 }
 
-/// Streams, a sigmoid on tensors, streams again, and a softmax on tensors.
+/// Returns streams, a sigmoid on tensors, streams again, and a softmax on tensors.
 fn sandwich() -> Network {
     network(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[5, 6], 1), constant(graph, "b", &[5], 2));
@@ -50,9 +50,9 @@ fn sandwich() -> Network {
     })
 }
 
-/// The same by hand: layers alone, and tensors in 32 bits between them.
+/// Computes the same directly: single layers, and tensors in 32 bits between them.
 #[test]
-fn tensor_nodes_between_layers_equal_a_computation_by_hand() {
+fn tensor_nodes_between_layers_match_direct_computation() {
     let network = sandwich();
     let config = config(64, "bernoulli").seed(5);
     let x = features(7 * 6, 8);
@@ -90,8 +90,8 @@ fn tensor_nodes_between_layers_equal_a_computation_by_hand() {
 fn networks_of_several_segments_are_chunk_invariant() {
     for arithmetic in [Arithmetic::Float, Arithmetic::Integer] {
         let config = config(32, "bernoulli").arithmetic(arithmetic);
-        // Integer arithmetic has no sigmoid between layers, but may have tensor nodes before and
-        // behind them.
+        // Integer arithmetic supports no sigmoid between layers, but tensor nodes before and after
+        // them.
         let network = match arithmetic {
             Arithmetic::Float => sandwich(),
             _ => sandwich().with_mode("second", Mode::Binary).unwrap(),
@@ -113,9 +113,9 @@ fn lstm() -> Op {
     })
 }
 
-/// Layers before, behind and between nodes whose samples lie along the second axis.
+/// Layers before, after and between nodes whose samples are along the second axis.
 #[test]
-fn values_with_steps_before_samples_cross_segments_in_order() {
+fn values_with_steps_before_samples_keep_their_order() {
     let turn = |graph: &mut Graph, name: &str, x: ValueId| {
         graph.add_node(name, Op::Transpose { order: Some(vec![1, 0, 2]) }, &[x])
     };
@@ -140,8 +140,7 @@ fn values_with_steps_before_samples_cross_segments_in_order() {
     assert_eq!(network.batching(), Batching::Independent);
     assert_chunk_invariant(&network, &config(32, "bernoulli"), 6, "lstm");
     assert_chunk_invariant(&network, &config(32, "sobol"), 300, "lstm of two chunks");
-    // Long streams come close to floating point, so the order is right and not merely the same
-    // everywhere.
+    // Long streams approach floating point, so the order is right and not merely consistent.
     let x = features(5 * 8, 3);
     let long = network
         .to_streams(&config(8192, "sobol").width(aleatron_core::generator::Width::new(13).unwrap()))
@@ -152,10 +151,10 @@ fn values_with_steps_before_samples_cross_segments_in_order() {
     }
 }
 
-/// Shapes that name the number of samples, in tensor nodes and in programs, and a row for each
+/// Shapes that depend on the number of samples, in tensor nodes and in programs, and a row for each
 /// sample.
 #[test]
-fn sizes_that_hold_the_number_of_samples_are_those_of_each_run() {
+fn sizes_with_the_number_of_samples_follow_each_run() {
     let sizes = |graph: &mut Graph, name: &str, x: ValueId, rest: &[i64]| {
         let n = graph.add_node(format!("{name}_n"), Op::Shape { start: 0, end: Some(1) }, &[x]);
         let rest = given(graph, &format!("{name}_rest"), rest, &[rest.len()]);
@@ -169,7 +168,7 @@ fn sizes_that_hold_the_number_of_samples_are_those_of_each_run() {
         let all = graph.add_node("all", Op::Concat { axis: 1 }, &[tokens, x]);
         let w = constant(graph, "w", &[4, 4], 2);
         let first = graph.add_node("first", Op::MatMul, &[all, w]);
-        // In the program of the first layer, and behind it on tensors.
+        // In the program of the first layer, and on tensors after it.
         let shape = sizes(graph, "rows", first, &[16]);
         let flat = graph.add_node("flat", reshape(), &[first, shape]);
         let relu = relu(graph, "relu", flat);
@@ -254,10 +253,9 @@ fn grouped_convolutions_are_chunk_invariant() {
     }
 }
 
-/// Constants that are computed, large terms by element, and an output that is read by other nodes
-/// as well.
+/// Computed constants, large terms by element, and an output that other nodes also read.
 #[test]
-fn values_that_several_nodes_read_are_shared() {
+fn values_read_by_several_nodes_are_shared() {
     let network = network(&[6], |graph, x| {
         let w = constant(graph, "w", &[6, 6], 1);
         let first = graph.add_node("first", Op::MatMul, &[x, w]);
@@ -288,7 +286,7 @@ fn values_that_several_nodes_read_are_shared() {
     }
 }
 
-/// Inputs of integers, and several inputs, as features one after the other.
+/// Integer inputs, and several inputs, as consecutive features.
 #[test]
 fn several_inputs_and_ids_are_features_in_order() {
     let mut graph = Graph::new("inputs");
@@ -332,7 +330,7 @@ fn several_inputs_and_ids_are_features_in_order() {
         sums.iter().enumerate().map(|(k, v)| v * own.weight_scale(k % 4)).collect();
     assert_eq!(network.to_streams(&config).unwrap().forward(&samples, 2).unwrap(), scores);
     assert_eq!(network.forward(&samples).unwrap().len(), 8);
-    // Ids that are not whole numbers, or that the table does not have.
+    // Ids that are not whole numbers, or out of range for the table.
     let mut bad = samples;
     bad[9] = 1.5;
     for error in [
@@ -349,7 +347,7 @@ fn several_inputs_and_ids_are_features_in_order() {
 }
 
 #[test]
-fn cancellation_stops_between_chunks_and_leaves_the_network_usable() {
+fn cancellation_stops_between_chunks_and_keeps_the_network_usable() {
     let network = sandwich();
     let streams = network.to_streams(&config(16, "bernoulli")).unwrap();
     let x = features(600 * 6, 2);
@@ -366,8 +364,7 @@ fn cancellation_stops_between_chunks_and_leaves_the_network_usable() {
         );
         asked.load(std::sync::atomic::Ordering::Relaxed)
     };
-    // Three chunks of samples ask at least once each; whichever question is answered with yes ends
-    // the run.
+    // Three chunks of samples poll at least once each; the first positive poll ends the run.
     assert!(total >= 3, "{total}");
     for k in 0..total {
         let asked = std::sync::atomic::AtomicUsize::new(0);
@@ -384,9 +381,9 @@ fn cancellation_stops_between_chunks_and_leaves_the_network_usable() {
     assert!(matches!(prepared, Err(Error::Core(CoreError::Cancelled))), "{prepared:?}");
 }
 
-/// Reductions that only tensors have, between layers: refused in integers, by name.
+/// Nodes that only run on tensors between layers are rejected in integers, with their name.
 #[test]
-fn integer_arithmetic_refuses_tensor_nodes_between_layers_by_name() {
+fn tensor_nodes_between_layers_are_errors_in_integer_arithmetic() {
     let error =
         sandwich().to_streams(&config(8, "sobol").arithmetic(Arithmetic::Integer)).unwrap_err();
     assert_eq!(error.to_string(), "integer arithmetic does not support node \"gate\" (Sigmoid)");

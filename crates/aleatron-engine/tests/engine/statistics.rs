@@ -1,10 +1,10 @@
 //! The statistics of streams and layers against those of independent coin tosses.
 //!
-//! Every check turns what was measured into a z-score: its distance from the expectation in
-//! standard deviations, both derived from the binomial distribution where the check is made. For a
-//! perfect source a score passes [`BOUND`] with probability 7e-6. About 200 scores are taken, so a
-//! perfect source would fail this file with probability 0.0015; and since all seeds are fixed, that
-//! was decided once: a test that passes today passes forever unless a bit changes.
+//! Every check converts a measurement to a z-score: its distance from the expectation in standard
+//! deviations, both derived from the binomial distribution where the check is made. For a perfect
+//! source a score passes [`BOUND`] with probability 7e-6. About 200 scores are taken, so a perfect
+//! source would fail this file with probability 0.0015; and since all seeds are fixed, the outcome
+//! is fixed: a passing test passes until a bit changes.
 
 use aleatron_core::{
     BitStream, Domain, LayerIndex, Length, Overlap, Polarity, StreamAddress, Threshold, gates,
@@ -13,17 +13,17 @@ use aleatron_core::{
 use aleatron_cpu::Cpu;
 use aleatron_engine::StreamLayer;
 
-/// The most standard deviations anything may be off.
+/// The largest accepted deviation in standard deviations.
 const BOUND: f64 = 4.5;
 
-/// Bits of every stream looked at by itself.
+/// Number of bits of every single stream.
 const BITS: usize = 100_000;
 
 fn check(z: f64, what: impl std::fmt::Debug) {
     assert!(z.abs() < BOUND, "{z:.2} standard deviations off: {what:?}");
 }
 
-/// The probability a stream really has: that of its threshold.
+/// Returns the actual probability of a stream: that of its threshold.
 fn probability(threshold: Threshold) -> f64 {
     threshold.get() as f64 / 4_294_967_296.0
 }
@@ -75,9 +75,9 @@ fn ones_have_binomial_mean_and_variance() {
     }
 }
 
-/// The z-score of the covariance of two streams with known probabilities: the sum over bits of (a -
-/// p)(b - q), which is ones(a AND b) - q ones(a) - p ones(b) + N p q, has for independent streams
-/// mean 0 and variance N p (1-p) q (1-q).
+/// Returns the z-score of the covariance of two streams with known probabilities: the sum over bits
+/// of (a - p)(b - q), which is ones(a AND b) - q ones(a) - p ones(b) + N p q, has for independent
+/// streams mean 0 and variance N p (1-p) q (1-q).
 fn covariance(a: &BitStream, b: &BitStream, p: f64, q: f64) -> f64 {
     let n = a.length().bits() as f64;
     let both = gates::and(a, b).unwrap().ones() as f64;
@@ -86,16 +86,15 @@ fn covariance(a: &BitStream, b: &BitStream, p: f64, q: f64) -> f64 {
 }
 
 /// Checks many covariances together: the sum of M squared z-scores has mean M and variance 2 M, so
-/// that a correlation too weak for a single pair to show is found where all pairs have a little of
-/// it.
+/// that a correlation too weak to show in a single pair is found if all pairs have it.
 fn check_together(scores: &[f64], what: &str) {
     let m = scores.len() as f64;
     let squares: f64 = scores.iter().map(|z| z * z).sum();
     check((squares - m) / (2.0 * m).sqrt(), what);
 }
 
-/// Addresses next to `a` in every sense there is, and some that a careless mapping to counters
-/// would take for it.
+/// Returns addresses that differ from `a` in one component, and some that a wrong mapping to
+/// counters would confuse with it.
 fn neighbours(a: StreamAddress) -> Vec<(&'static str, StreamAddress)> {
     let layer = |n| LayerIndex::new(n).unwrap();
     let mut all = vec![
@@ -168,8 +167,9 @@ fn bits_of_a_stream_are_independent() {
     check_together(&scores, "all lags");
 }
 
-/// Streams that share an address but not a threshold share their uniform integers: the smaller is
-/// part of the larger, as in hardware that compares one number with two thresholds.
+/// Streams that share an address but not a threshold share their uniform integers: the ones of the
+/// smaller are a subset of the larger's, as in hardware that compares one number with two
+/// thresholds.
 #[test]
 fn streams_of_one_address_share_their_random_numbers() {
     let address = StreamAddress::input(9, 1, 2);
@@ -178,7 +178,7 @@ fn streams_of_one_address_share_their_random_numbers() {
     assert_eq!(Overlap::of(&small, &large).unwrap().scc(), 1.0);
 }
 
-/// What the errors of many layers add up to.
+/// The aggregated errors of many layers.
 struct Errors {
     /// The root mean square error over that of independent streams.
     ratio: f64,
@@ -188,8 +188,8 @@ struct Errors {
     bias: f64,
 }
 
-/// The errors of dense layers of 16 inputs, 32 neurons and 32 samples with uniformly random weights
-/// and inputs.
+/// Measures the errors of dense layers of 16 inputs, 32 neurons and 32 samples with uniformly
+/// random weights and inputs.
 ///
 /// The ones (or matches) of a product with probability q are binomial, so a neuron's value, which
 /// adds n of them, has the variance sum q (1 - q) / L, or four times that for a bipolar layer,
@@ -237,7 +237,7 @@ fn errors(polarity: Polarity, bits: usize, layers: u64) -> Errors {
     Errors { ratio: mean.sqrt(), deviation: deviation / 2.0, bias: bias / bias_deviation }
 }
 
-/// The mean of independent numbers and its standard error.
+/// Returns the mean of independent numbers and its standard error.
 fn mean_and_error(numbers: &[f64]) -> (f64, f64) {
     let n = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / n;
@@ -246,7 +246,7 @@ fn mean_and_error(numbers: &[f64]) -> (f64, f64) {
 }
 
 /// The error may be 2 % from the ideal, and enough layers are counted that this is [`BOUND`]
-/// standard errors: a perfect source passes, and an imperfect one does not pass by luck.
+/// standard errors: a perfect source passes, and an imperfect one does not pass by chance.
 #[test]
 fn layer_errors_are_those_of_independent_streams() {
     for (polarity, layers) in
@@ -262,9 +262,9 @@ fn layer_errors_are_those_of_independent_streams() {
     }
 }
 
-/// At 64 times the length the error is an eighth: nothing but the length limits it. Thresholds of 8
-/// bits, for one, would round each factor by about 0.001, where a product has noise of 0.0015, and
-/// make this error 18 % larger.
+/// At 64 times the length the error is an eighth: only the length limits it. Thresholds of 8 bits,
+/// for example, would round each factor by about 0.001, while a product has noise of 0.0015, and
+/// increase this error by 18 %.
 #[test]
 fn layer_errors_fall_up_to_65536_bits() {
     for polarity in [Polarity::Unipolar, Polarity::Bipolar] {

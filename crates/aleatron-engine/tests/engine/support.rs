@@ -1,11 +1,11 @@
-//! Networks and numbers that several files use.
+//! Shared networks and numbers.
 
 use aleatron_engine::network::{Graph, Network, NetworkBuilder, Op, StreamConfig};
 use aleatron_graph::op::{Padding, Window};
 use aleatron_graph::{Dim, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Numbers in [-1, 1) that look random and are the same every time.
+/// Returns deterministic pseudo-random numbers in [-1, 1).
 pub(crate) fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
@@ -35,7 +35,7 @@ pub(crate) fn given<T: aleatron_tensor::Element>(
     graph.add_constant(name, Tensor::from_slice(values, shape, &Device::Cpu).unwrap())
 }
 
-/// An input of samples of a shape, as many as there are.
+/// Adds an input of any number of samples of a shape.
 pub(crate) fn input(graph: &mut Graph, sample: &[usize]) -> ValueId {
     let mut shape = vec![Dim::Named("n".to_owned())];
     shape.extend(sample.iter().map(|&n| Dim::Fixed(n)));
@@ -59,7 +59,7 @@ pub(crate) fn window(strides: &[i64], pads: &[i64]) -> Window {
     }
 }
 
-/// A graph with one output over samples of a shape.
+/// Returns a graph with one output over samples of a shape.
 pub(crate) fn graph(sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Graph {
     let mut graph = Graph::new("test");
     let x = input(&mut graph, sample);
@@ -68,7 +68,7 @@ pub(crate) fn graph(sample: &[usize], build: impl FnOnce(&mut Graph, ValueId) ->
     graph
 }
 
-/// A network over samples of a shape.
+/// Returns a network over samples of a shape.
 pub(crate) fn network(
     sample: &[usize],
     build: impl FnOnce(&mut Graph, ValueId) -> ValueId,
@@ -76,7 +76,7 @@ pub(crate) fn network(
     Network::new(graph(sample, build)).unwrap()
 }
 
-/// A dense layer alone, of six inputs and four neurons.
+/// Returns a single dense layer of six inputs and four neurons.
 pub(crate) fn dense() -> Network {
     network(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[4, 6], 1), constant(graph, "b", &[4], 2));
@@ -84,7 +84,7 @@ pub(crate) fn dense() -> Network {
     })
 }
 
-/// A convolution, relu and a dense layer, on images of 2 x 5 x 4.
+/// Returns a convolution, relu and a dense layer, on images of 2 x 5 x 4.
 pub(crate) fn cnn() -> Network {
     network(&[2, 5, 4], |graph, x| {
         let (k, b) = (constant(graph, "k", &[3, 2, 3, 3], 1), constant(graph, "kb", &[3], 2));
@@ -97,7 +97,7 @@ pub(crate) fn cnn() -> Network {
     })
 }
 
-/// Two bipolar layers of a few weights that run in no time.
+/// Returns two small bipolar layers.
 pub(crate) fn small() -> Network {
     use aleatron_core::Polarity::Bipolar;
     NetworkBuilder::new("n", &[2])
@@ -115,12 +115,12 @@ pub(crate) fn config(length: usize, generator: &str) -> StreamConfig {
     StreamConfig::new(length).generator(generator.parse().unwrap())
 }
 
-/// The text of an error.
+/// Returns the text of an error.
 pub(crate) fn message<T: std::fmt::Debug>(result: Result<T, aleatron_engine::Error>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// A folder of its own for a test.
+/// Returns a separate folder for a test.
 pub(crate) fn temporary(name: &str) -> std::path::PathBuf {
     let folder =
         std::env::temp_dir().join(format!("aleatron-engine-{name}-{}", std::process::id()));

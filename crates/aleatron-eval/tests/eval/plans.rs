@@ -70,16 +70,19 @@ fn impossible_plans_are_errors_with_reasons() {
     );
     assert_eq!(
         message(default_plan(&["sobol"], &[8, 99_999_999_999]), &data),
-        "layer 0 (hidden): stream length is 99999999999, the most is 17179869184"
+        "layer 0 (hidden): stream length is 99999999999, the maximum is 17179869184"
     );
     for margin in [f64::NAN, f64::INFINITY, -1.0] {
         let error = message(Plan { margins: vec![margin], ..Plan::default() }, &data);
         assert_eq!(error, format!("the margin is {margin}, not a finite number from 0 on"));
     }
     let far = message(default_plan(&["bernoulli", "sobol:1+sobol:5000"], &[8]), &data);
-    assert_eq!(far, "layer 0 (hidden): Sobol dimension is 5000, the most is 1111");
+    assert_eq!(far, "layer 0 (hidden): Sobol dimension is 5000, the maximum is 1111");
     let many = Plan { sharing: Sharing::OnePerStream, ..default_plan(&["sobol"], &[8]) };
-    assert_eq!(message(many, &data), "layer 0 (hidden): Sobol dimension is 8192, the most is 1111");
+    assert_eq!(
+        message(many, &data),
+        "layer 0 (hidden): Sobol dimension is 8192, the maximum is 1111"
+    );
     let mut layers = default_plan(&["sobol"], &[8]);
     layers.layers.insert("last".into(), "length=4".parse().unwrap());
     assert_eq!(message(layers, &data), "there is no layer \"last\"; the layers are hidden, output");

@@ -9,7 +9,7 @@ use aleatron_core::{
     Weights, Width,
 };
 
-/// Integers of an image, of which 1 stands for `unit`.
+/// Integers of an image in units of `unit`.
 #[derive(Clone, Copy)]
 struct Image {
     slot: SlotId,
@@ -30,7 +30,7 @@ enum Sums {
     Signed,
 }
 
-/// Returns a network for images of 3 channels: three stages of `blocks` blocks of two convolutions
+/// Creates a network for images of 3 channels: three stages of `blocks` blocks of two convolutions
 /// each, of 16, 32 and 64 channels.
 pub(crate) fn network(size: usize, blocks: usize, bits: usize) -> Result<Program> {
     let mut network =
@@ -89,7 +89,7 @@ impl Network {
         Ok(Image { slot, shape, unit })
     }
 
-    /// The thresholds of a layer behind a rectifier.
+    /// Adds the thresholds of a layer after a rectifier.
     fn thresholds(&mut self, layer: usize, image: Image) -> Result<SlotId> {
         self.program.set_non_negative(layer)?;
         let requantizer =
@@ -115,8 +115,7 @@ impl Network {
         self.counted(layer, thresholds, shape.output(), sums)
     }
 
-    /// Two convolutions beside what goes around them, which is a convolution itself if the shape
-    /// changes.
+    /// Adds two convolutions with a shortcut, which is a convolution itself if the shape changes.
     fn block(&mut self, image: Image, channels: usize, stride: usize) -> Result<Image> {
         let inner = self.conv(image, channels, 3, stride, Sums::Rectified)?;
         let outer = self.conv(inner, channels, 3, 1, Sums::Signed)?;

@@ -1,4 +1,4 @@
-//! Which kernel counts, and how its work is cut into workgroups.
+//! The choice of the counting kernel, and the division of its work into workgroups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use crate::error::Result;
 use crate::kernels::{AccumulateParams, StreamKernel, TileParams};
 use crate::partition::{Block, VECTOR};
 
-/// The shape of `tile.wgsl`: threads along samples and neurons, fours of neurons and samples each
-/// counts, and the 16-byte vectors staged at a time. Only shapes the kernel can have exist.
+/// The shape of `tile.wgsl`: threads along samples and neurons, the number of four-neuron and
+/// four-sample groups that each counts, and the number of 16-byte vectors staged at a time. Only
+/// shapes that the kernel supports exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileShape {
     threads_x: u32,
@@ -55,33 +56,34 @@ impl TileShape {
         Self { threads_x: 16, threads_y: 16, row_fours: 2, column_fours: 2, depth: 2 },
     ];
 
-    /// The neurons of a tile.
+    /// Returns the number of neurons of a tile.
     #[must_use]
     pub const fn rows(self) -> u32 {
         4 * self.row_fours * self.threads_y
     }
 
-    /// The samples of a tile.
+    /// Returns the number of samples of a tile.
     #[must_use]
     pub const fn columns(self) -> u32 {
         4 * self.column_fours * self.threads_x
     }
 
-    /// The bytes of memory its workgroup shares.
+    /// Returns the shared memory of its workgroup in bytes.
     #[must_use]
     pub const fn workgroup_bytes(self) -> u32 {
         16 * self.depth * (self.rows() + 1 + self.columns() + 1)
     }
 }
 
-/// The neurons one workgroup counts for a sample: they share each load of its inputs.
+/// The number of neurons that one workgroup counts for a sample: they share each load of its
+/// inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowGroup {
-    /// One: a small layer needs all its neurons to fill a device.
+    /// One neuron: a small layer needs all its neurons to fill a device.
     One,
-    /// Two.
+    /// Two neurons.
     Two,
-    /// Four.
+    /// Four neurons.
     Four,
 }
 
@@ -89,7 +91,7 @@ impl RowGroup {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::One, Self::Two, Self::Four];
 
-    /// The number of neurons.
+    /// Returns the number of neurons.
     #[must_use]
     pub const fn rows(self) -> u32 {
         match self {
@@ -100,33 +102,35 @@ impl RowGroup {
     }
 }
 
-/// Which kernel counts.
+/// The counting kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KernelChoice {
-    /// As fits the batch.
+    /// Chosen by the size of the batch.
     #[default]
     Auto,
-    /// One sample at a time, some neurons per workgroup.
+    /// One sample at a time, with some neurons per workgroup.
     Rows(RowGroup),
-    /// Tiles of neurons by samples, with enough parts of rows to make this many workgroups.
+    /// Tiles of neurons by samples, with rows split into enough parts for this many workgroups.
     Tiles(TileShape, u32),
 }
 
-/// Samples up to which reading the weights for each of them beats tiles that are mostly empty.
+/// The largest number of samples for which reading the weights for each of them is faster than
+/// mostly empty tiles.
 const FEW_SAMPLES: usize = 8;
 
-/// Workgroups a dispatch should have: several for each processor of the largest device.
+/// The number of workgroups of a dispatch: several for each processor of the largest device.
 const WORKGROUPS: u32 = 8192;
 
-/// Steps one workgroup takes along a row at most: some software devices silently stop at 65,535
-/// turns of all loops.
+/// The largest number of steps of one workgroup along a row: some software devices silently stop at
+/// 65,535 turns of all loops.
 const STEPS: u64 = 2048;
 
-/// Steps one workgroup takes along a row at least: fewer are not worth their atomic additions.
+/// The least number of steps of one workgroup along a row: fewer are not worth their atomic
+/// additions.
 const LEAST_STEPS: u64 = 8;
 
 impl KernelChoice {
-    /// The choice for a batch.
+    /// Returns the choice for a batch.
     pub(crate) fn resolve(self, n_neurons: usize, n_samples: usize) -> Self {
         match self {
             Self::Auto if n_samples > FEW_SAMPLES => {
@@ -146,7 +150,7 @@ impl KernelChoice {
         }
     }
 
-    /// Whether counts are added to what is there, so that it must be zero before.
+    /// Returns whether counts are added to existing ones, which must be zeroed before.
     pub(crate) fn count_mode(self, n_cuts: usize) -> CountMode {
         if n_cuts > 1 || matches!(self, Self::Tiles(..)) {
             CountMode::Add
@@ -156,17 +160,17 @@ impl KernelChoice {
     }
 }
 
-/// Where counts go.
+/// The destination of counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) counts: BufferView<'a>,
-    /// Neurons of the whole layer.
+    /// Number of neurons of the whole layer.
     pub(crate) n_neurons: usize,
     pub(crate) n_samples: usize,
     pub(crate) polarity: Polarity,
     /// Whether counts have a high word.
     pub(crate) wide: bool,
-    /// Whether counts are added to what is there.
+    /// Whether counts are added to existing ones.
     pub(crate) mode: CountMode,
 }
 
@@ -184,7 +188,7 @@ pub(crate) fn record(
     if block.n_rows == 0 || n_samples == 0 {
         return Ok(());
     }
-    // What the kernels index; they do not check themselves.
+    // Sizes that the kernels index; they do not check themselves.
     check_words_of(&weights, block.words() as u64)?;
     check_words_of(&inputs, block.cut.stride as u64 * n_samples as u64)?;
     check_words_of(&counts, n_neurons as u64 * n_samples as u64 * if wide { 2 } else { 1 })?;
@@ -268,7 +272,7 @@ pub(crate) fn record(
     }
 }
 
-/// The vectors of a row one workgroup sums over.
+/// Returns the number of vectors of a row that one workgroup sums.
 fn split(row_vectors: u32, depth: u32, tiles: u64, workgroups: u32) -> Result<u32> {
     let steps = u64::from(row_vectors.div_ceil(depth));
     let wanted = u64::from(workgroups).div_ceil(tiles.max(1));
@@ -286,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_keep_to_their_bounds() {
+    fn splits_stay_within_bounds() {
         for row_vectors in [1u32, 3, 4, 100, 8000, 1 << 23] {
             for tiles in [1u64, 32, 512, 100_000] {
                 let depth = 4;
@@ -297,12 +301,12 @@ mod tests {
         }
         // 1000 inputs of 1024 bits in 32 tiles: 32 parts of 8000 vectors.
         assert_eq!(8000u32.div_ceil(split(8000, 4, 32, 1024).unwrap()), 32);
-        // However many workgroups are wanted, each has steps enough to be worth its additions.
+        // However many workgroups are requested, each has enough steps to be worth its additions.
         assert_eq!(u64::from(split(8000, 4, 1, 1 << 20).unwrap()), 4 * LEAST_STEPS);
     }
 
     #[test]
-    fn the_default_shapes_fit_the_least_shared_memory() {
+    fn default_shapes_fit_the_least_shared_memory() {
         for shape in [TileShape::SQUARE, TileShape::TALL, TileShape::TALLEST] {
             assert!(shape.workgroup_bytes() <= 16_384, "{shape:?}: {}", shape.workgroup_bytes());
             assert!(shape.threads_x * shape.threads_y <= 256, "{shape:?}");

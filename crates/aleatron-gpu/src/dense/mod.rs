@@ -1,9 +1,10 @@
-//! Dense layers on a device: weights stay there, thresholds go in, integer counts come out.
+//! Dense layers on a device: weights are resident, thresholds are uploaded, integer counts are
+//! returned.
 //!
 //! A chunk of a call is one submission: thresholds written where the kernel reads them, `encode`,
-//! then `accumulate` (few samples) or `tile` (many), counts read back. Which kernel and how many
-//! workgroups is in `launch.rs`, the buffers of a call in `buffers.rs`, the cutting of what no
-//! binding can hold in `partition.rs`.
+//! then `accumulate` (few samples) or `tile` (many), counts read back. `launch.rs` chooses the
+//! kernel and the number of workgroups, `buffers.rs` has the buffers of a call, `partition.rs`
+//! splits matrices that exceed a binding.
 
 mod launch;
 
@@ -44,7 +45,7 @@ pub struct GpuDense {
     shape: DenseShape,
     choice: KernelChoice,
     max_batch: usize,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
     cuts: Vec<Cut>,
     weights: Vec<(Block, GpuBuffer<u32>)>,
@@ -52,11 +53,11 @@ pub struct GpuDense {
 }
 
 impl GpuDense {
-    /// A layer of packed weight streams, `[neuron][input][word]`.
+    /// Creates a layer of packed weight streams, `[neuron][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] for words that are not those of the shape, [`Error::TooLarge`] for
-    /// what no device can take, or what the device reports.
+    /// Returns [`aleatron_core::Error`] for words that do not match the shape, [`Error::TooLarge`]
+    /// for sizes above the limits of the device, and errors of the device.
     pub fn from_words(
         context: &Arc<GpuContext>,
         shape: DenseShape,
@@ -68,11 +69,11 @@ impl GpuDense {
         Ok(layer)
     }
 
-    /// A layer whose weight streams the device draws: weight (j, i) at row `first.row + j`, unit
-    /// `first.unit + i`.
+    /// Creates a layer whose weight streams the device draws: weight (j, i) at row `first.row + j`,
+    /// unit `first.unit + i`.
     ///
     /// # Errors
-    /// As [`Self::from_words`].
+    /// As for [`Self::from_words`].
     pub fn from_thresholds(
         context: &Arc<GpuContext>,
         shape: DenseShape,
@@ -83,7 +84,7 @@ impl GpuDense {
         Self::drawn(context, shape, max_batch, weights, first, Cancel::NEVER)
     }
 
-    /// As [`Self::from_thresholds`], unless cancelled on the way.
+    /// Creates a layer as [`Self::from_thresholds`], with cancellation.
     pub(crate) fn drawn(
         context: &Arc<GpuContext>,
         shape: DenseShape,
@@ -117,9 +118,13 @@ impl GpuDense {
     }
 
     fn new_set(&self) -> Result<BufferSet> {
-        let place = "dense::GpuDense::new_set, rows without words";
-        let stride =
-            self.cuts.iter().map(|cut| cut.stride).max().ok_or(Error::Internal { place })?;
+        let location = "dense::GpuDense::new_set, rows without words";
+        let stride = self
+            .cuts
+            .iter()
+            .map(|cut| cut.stride)
+            .max()
+            .ok_or(Error::Internal { place: location })?;
         BufferSet::new(
             &self.context,
             SetSizes {
@@ -130,51 +135,50 @@ impl GpuDense {
         )
     }
 
-    /// The same layer with another choice of kernel. Counts do not depend on it.
+    /// Returns the same layer with another choice of kernel. Counts do not depend on it.
     #[must_use]
     pub fn with_kernel(mut self, choice: KernelChoice) -> Self {
         self.choice = choice;
         self
     }
 
-    /// The shape.
+    /// Returns the shape.
     #[must_use]
     pub fn shape(&self) -> &DenseShape {
         &self.shape
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
     }
 
-    /// Whether the device is gone: the layer is then of no use, and another has to be made on a new
-    /// one.
+    /// Returns whether the device is lost: the layer must then be created again on a new one.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
 
-    /// The largest batch buffers are kept for; larger ones run in more chunks, with the same
-    /// counts.
+    /// Returns the largest batch that buffers are allocated for; larger ones run in more chunks,
+    /// with the same counts.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
     }
 
-    /// The samples of one submission.
+    /// Returns the number of samples of one submission.
     #[must_use]
     pub fn chunk(&self) -> usize {
         self.chunk
     }
 
-    /// Whether one cut holds the streams of a sample.
+    /// Returns whether one cut holds the streams of a sample.
     pub(crate) fn has_one_cut(&self) -> bool {
         self.cuts.len() == 1
     }
 
-    /// The buffers the weights lie in.
+    /// Returns the number of buffers of the weights.
     #[must_use]
     pub fn n_blocks(&self) -> usize {
         self.weights.len()
@@ -183,7 +187,7 @@ impl GpuDense {
     /// Replaces the weights by packed streams, `[neuron][input][word]`.
     ///
     /// # Errors
-    /// As [`Self::from_words`]; the weights are then as they were, or unknown where the device
+    /// As for [`Self::from_words`]; the weights are then unchanged, or unspecified if the device
     /// failed midway.
     pub fn set_words(&mut self, words: &[u64]) -> Result<()> {
         check_words(words, self.shape.n_weights(), self.shape.length())?;
@@ -202,11 +206,11 @@ impl GpuDense {
         Ok(())
     }
 
-    /// Replaces the weights by streams the device draws: weight (j, i) at row `first.row + j`, unit
-    /// `first.unit + i`.
+    /// Replaces the weights by streams that the device draws: weight (j, i) at row `first.row + j`,
+    /// unit `first.unit + i`.
     ///
     /// # Errors
-    /// As [`Self::set_words`].
+    /// As for [`Self::set_words`].
     pub fn set_thresholds(&mut self, weights: &[Threshold], first: StreamAddress) -> Result<()> {
         self.draw(weights, first, Cancel::NEVER)
     }
@@ -235,10 +239,10 @@ impl GpuDense {
         Ok(())
     }
 
-    /// The packed weight streams, `[neuron][input][word]`, read back.
+    /// Returns the packed weight streams, `[neuron][input][word]`, read back.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns errors of the device.
     pub fn words(&self) -> Result<Vec<u64>> {
         let mut words: Vec<u64> =
             memory::zeros(self.shape.weight_words() as u128, Quantity::Weights)?;
@@ -249,23 +253,22 @@ impl GpuDense {
         Ok(words)
     }
 
-    /// The counts of a batch, `[sample][neuron]`. `inputs` holds a threshold per sample and input;
-    /// the stream of input i of sample s is drawn at row `first.row + s`, unit `first.unit +
-    /// i`.
+    /// Counts a batch, `[sample][neuron]`. `inputs` holds a threshold per sample and input; the
+    /// stream of input i of sample s is drawn at row `first.row + s`, unit `first.unit + i`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Ragged`] where the inputs are not whole samples, [`Error::TooLarge`]
-    /// where a counter cannot name a row, or what the device reports.
+    /// Returns [`aleatron_core::Error::Ragged`] unless the inputs are whole samples,
+    /// [`Error::TooLarge`] if a counter cannot address a row, and errors of the device.
     pub fn counts(&self, inputs: &[Threshold], first: StreamAddress) -> Result<Vec<u64>> {
         let source = ThresholdSource::Slice(inputs);
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// The counts of `n_samples` samples whose thresholds `fill` appends when they are wanted, some
-    /// samples at a time and in order, while the device counts those before.
+    /// Counts `n_samples` samples whose thresholds `fill` appends on demand, some samples at a time
+    /// and in order, while the device counts the previous ones.
     ///
     /// # Errors
-    /// As [`Self::counts`], and what `fill` reports.
+    /// As for [`Self::counts`], and errors of `fill`.
     pub fn counts_filled(
         &self,
         n_samples: usize,
@@ -276,19 +279,20 @@ impl GpuDense {
         self.counts_with(Inputs::Thresholds { source, first }, CountOptions::default())
     }
 
-    /// The counts of a batch of packed input streams, `[sample][input][word]`.
+    /// Counts a batch of packed input streams, `[sample][input][word]`.
     ///
     /// # Errors
-    /// [`aleatron_core::Error`] where the words are not whole samples or have ones past the length,
-    /// or what the device reports.
+    /// Returns [`aleatron_core::Error`] if the words are not whole samples or have ones beyond the
+    /// length, and errors of the device.
     pub fn counts_of_streams(&self, words: &[u64]) -> Result<Vec<u64>> {
         self.counts_with(Inputs::Streams(words), CountOptions::default())
     }
 
-    /// The counts of a batch, `[sample][neuron]`, with kernels timed or a check between chunks.
+    /// Counts a batch, `[sample][neuron]`, optionally with timed kernels or cancellation between
+    /// chunks.
     ///
     /// # Errors
-    /// As [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
+    /// As for [`Self::counts`], [`Self::counts_filled`] and [`Self::counts_of_streams`], and
     /// [`aleatron_core::Error::Cancelled`].
     pub fn counts_with(&self, inputs: Inputs<'_>, options: CountOptions<'_>) -> Result<Vec<u64>> {
         let shape = &self.shape;
@@ -300,7 +304,7 @@ impl GpuDense {
         Ok(run.counts)
     }
 
-    /// Whether counts pass 32 bits.
+    /// Returns whether counts exceed 32 bits.
     pub(crate) fn is_wide(&self) -> bool {
         buffers::is_wide(self.shape.n_inputs(), self.shape.length())
     }
@@ -309,8 +313,8 @@ impl GpuDense {
         n_samples * self.shape.n_neurons() * if self.is_wide() { 2 } else { 1 }
     }
 
-    /// Adds what the device counted to the layer's counts: ones of AND as they are, of XOR taken
-    /// from all bits.
+    /// Adds the device's counts to the layer's counts: ones of AND as they are, ones of XOR
+    /// subtracted from all bits.
     fn decode(&self, words: &[u32], counts: &mut Vec<u64>) {
         let whole = buffers::widen(words, self.is_wide());
         match self.shape.polarity() {
@@ -341,7 +345,7 @@ impl GpuDense {
         self.sets.clear();
     }
 
-    /// Returns the words that the streams of `n_samples` samples take, a cut at a time.
+    /// Returns the number of words of the streams of `n_samples` samples, a cut at a time.
     pub(crate) fn stream_words(&self, n_samples: usize) -> usize {
         n_samples * self.cuts.iter().map(|cut| cut.stride).max().unwrap_or(0)
     }
@@ -372,7 +376,7 @@ impl GpuDense {
     }
 }
 
-/// A call under way.
+/// State of one in-flight call.
 struct DenseRun<'l, 'i> {
     layer: &'l GpuDense,
     inputs: Inputs<'i>,
@@ -415,8 +419,8 @@ impl ChunkRun for DenseRun<'_, '_> {
                 encode::record(&mut recorder, &part, thresholds, buffers.work.view(), None)?;
             }
             if let Inputs::Streams(words) = self.inputs {
-                // A write to a buffer comes before all commands of the next submission: one
-                // submission per cut.
+                // A write to a buffer precedes all commands of the next submission: one submission
+                // per cut.
                 recorder.submit()?;
                 let block = Block { cut, first_row: samples.start, n_rows };
                 let mut packed = Vec::new();
@@ -436,7 +440,7 @@ impl ChunkRun for DenseRun<'_, '_> {
     }
 }
 
-/// The samples whose thresholds, streams and counts each fit a binding.
+/// Returns the largest number of samples whose thresholds, streams and counts each fit a binding.
 fn largest_chunk(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> {
     let threshold_bytes = 4 * threshold_words(shape.n_inputs()) as u64;
     if threshold_bytes > limit {
@@ -450,8 +454,11 @@ fn largest_chunk(shape: &DenseShape, cuts: &[Cut], limit: u64) -> Result<usize> 
     if count_bytes > limit {
         return Err(Error::TooLarge { what: Limit::CountBytes, actual: count_bytes.into(), limit });
     }
-    let place = "dense::largest_chunk, rows without words";
-    let stream_bytes =
-        cuts.iter().map(|cut| 4 * cut.stride as u64).max().ok_or(Error::Internal { place })?;
+    let location = "dense::largest_chunk, rows without words";
+    let stream_bytes = cuts
+        .iter()
+        .map(|cut| 4 * cut.stride as u64)
+        .max()
+        .ok_or(Error::Internal { place: location })?;
     Ok(host_size(limit / stream_bytes.max(threshold_bytes).max(count_bytes)))
 }

@@ -1,5 +1,5 @@
-//! Every shader is valid, with and without optional abilities, before any device sees it; and the
-//! tests that launch kernels by hand.
+//! Validates every shader, with and without optional capabilities, without a device; and tests that
+//! launch kernels directly.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use naga::valid::{Capabilities as Allowed, ValidationFlags, Validator};
 
 use super::StreamKernel;
 
-/// A device as it is, one that checks every kernel, and one without optional abilities.
+/// Returns a device as it is, one that checks every kernel, and one without optional capabilities.
 fn contexts() -> [Arc<GpuContext>; 3] {
     let choice = match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -46,7 +46,7 @@ fn validate(kernel: StreamKernel, capabilities: Capabilities) -> Result<(), Stri
 }
 
 #[test]
-fn shaders_are_valid_with_and_without_optional_abilities() {
+fn shaders_are_valid_with_and_without_optional_capabilities() {
     let some = Capabilities { int64: true, ..Capabilities::NONE };
     for capabilities in [Capabilities::ALL, Capabilities::NONE, some] {
         for kernel in StreamKernel::ALL {
@@ -58,8 +58,8 @@ fn shaders_are_valid_with_and_without_optional_abilities() {
 }
 
 #[test]
-fn shaders_without_an_ability_do_not_use_it() {
-    // Parsed as if the device had nothing, so the validator itself says so.
+fn shaders_without_a_capability_do_not_use_it() {
+    // Parsed as for a device without capabilities, so the validator itself rejects their use.
     for kernel in [StreamKernel::Encode, StreamKernel::Accumulate] {
         let source = kernel.source(Capabilities::ALL);
         let module = naga::front::wgsl::parse_str(&source).unwrap();
@@ -69,7 +69,7 @@ fn shaders_without_an_ability_do_not_use_it() {
 }
 
 #[test]
-fn kernels_declare_the_bindings_their_shaders_have() {
+fn kernel_declarations_match_shader_bindings() {
     for kernel in StreamKernel::ALL {
         let source = kernel.source(Capabilities::ALL);
         let module = naga::front::wgsl::parse_str(&source).unwrap();
@@ -89,9 +89,9 @@ fn kernels_declare_the_bindings_their_shaders_have() {
     }
 }
 
-/// Every file is part of a kernel, so that none goes unvalidated.
+/// Every file is part of a kernel, so that each is validated.
 #[test]
-fn every_file_belongs_to_a_kernel() {
+fn shader_files_all_belong_to_a_kernel() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/shaders");
     let all = [Capabilities::ALL, Capabilities::NONE];
     let sources: Vec<_> =
@@ -118,7 +118,7 @@ fn hot_kernels_are_compiled_without_checks() {
     }
 }
 
-/// Adds what a kernel counts over streams of ones to counts that are about to pass 32 bits.
+/// Adds the counts of a kernel over streams of ones to counts that are about to exceed 32 bits.
 fn carry<const N: usize>(
     context: &Arc<GpuContext>,
     kernel: StreamKernel,
@@ -161,7 +161,7 @@ fn sums_carry_into_the_high_word() {
 }
 
 #[test]
-fn philox_words_are_the_published_ones() {
+fn philox_words_match_published_values() {
     let mut seen = 0;
     for context in contexts() {
         for answer in answers().unwrap() {

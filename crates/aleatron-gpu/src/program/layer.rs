@@ -1,5 +1,5 @@
-//! The layers of a program on a device: thresholds are read where a step left them, and counts stay
-//! there.
+//! The layers of a program on a device: thresholds are read from the slot of a step, and counts
+//! stay on the device.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::partition::{Cut, StreamWords};
 use crate::sequence::InputSequences;
 use crate::sparse::GpuSparse;
 
-/// The words of the buffers that a layer needs.
+/// The number of words of the buffers that a layer needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LayerWords {
     pub(super) packed: usize,
@@ -45,7 +45,7 @@ impl LayerWords {
     }
 }
 
-/// The buffers that the layers of a program share.
+/// The buffers shared by the layers of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayerViews<'a> {
     pub(super) packed: BufferView<'a>,
@@ -54,7 +54,7 @@ pub(super) struct LayerViews<'a> {
     pub(super) counts: [BufferView<'a>; 2],
 }
 
-/// Which thresholds of a layer's inputs are encoded; the others are streams of zeros.
+/// The thresholds of a layer's inputs that are encoded; the others are streams of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     All,
@@ -68,15 +68,15 @@ pub(super) struct ResidentLayer {
     spec: LayerSpec,
     input_sign: InputSign,
     prepared: Prepared,
-    /// The integers that thresholds are compared with, if they are not random.
+    /// The integers of the sequences that thresholds are compared with, if they are not random.
     sequences: Option<InputSequences>,
-    /// Rows of one call at most.
+    /// The largest number of rows of one call.
     rows: usize,
 }
 
 impl ResidentLayer {
-    /// Prepares a layer for calls of up to `rows` rows, or of as many as bindings can hold; `None`
-    /// if its inputs cannot be encoded without the host.
+    /// Prepares a layer for calls of up to `rows` rows, or as many as bindings can hold; `None` if
+    /// its inputs cannot be encoded without the host.
     pub(super) fn new(
         backend: &GpuBackend,
         context: &Arc<GpuContext>,
@@ -84,7 +84,7 @@ impl ResidentLayer {
         rows: usize,
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Self>> {
-        // Layers cut batches into chunks of a quarter at least.
+        // Layers split batches into chunks of a quarter at least.
         let options = PrepareOptions { max_batch: rows.saturating_mul(4), ..*options };
         let spec = &layer.spec;
         let prepared = backend.prepare_weights(spec, &layer.weights, layer.input_sign, &options)?;
@@ -129,7 +129,7 @@ impl ResidentLayer {
         Ok(Some(Self { spec, input_sign, prepared, sequences, rows: chunk.min(rows) }))
     }
 
-    /// Returns the rows of one call at most.
+    /// Returns the largest number of rows of one call.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -165,7 +165,7 @@ impl ResidentLayer {
         }
     }
 
-    /// Returns how what is counted lies in memory.
+    /// Returns the memory layout of the kernels' counts.
     pub(super) fn raw_form(&self) -> RawForm {
         match (&self.prepared, self.is_wide()) {
             (Prepared::Tabled(_), _) => RawForm::Pairs,
@@ -174,7 +174,7 @@ impl ResidentLayer {
         }
     }
 
-    /// Returns what counts are made of.
+    /// Returns how counts are derived from them.
     pub(super) fn raw_sign(&self) -> RawSign {
         match (&self.prepared, self.spec.polarity()) {
             (Prepared::SignedSparse { .. }, _) => RawSign::Difference,
@@ -185,7 +185,7 @@ impl ResidentLayer {
         }
     }
 
-    /// Returns what is added to what is counted, modulo 2^64, neuron by neuron; it repeats.
+    /// Returns the constants added to them, modulo 2^64, neuron by neuron; they repeat.
     pub(super) fn bases(&self) -> Vec<u64> {
         let bits = self.spec.length().bits() as u64;
         let products =
@@ -198,7 +198,7 @@ impl ResidentLayer {
     }
 
     /// Records the counts of `n` rows, whose thresholds have 64 bits each, into the first buffer of
-    /// counts, and into the second one where counts are differences.
+    /// counts, and into the second one if counts are differences.
     pub(super) fn record(
         &self,
         recorder: &mut Recorder<'_>,
@@ -256,7 +256,7 @@ impl ResidentLayer {
                     self.pack(recorder, thresholds, views, n, kept)?;
                     let Some(any) = positive.as_ref().or(negative.as_ref()) else { continue };
                     self.encode(recorder, views, n, any.stream_cut(), seed)?;
-                    // Operands of one sign count up, those of two count down.
+                    // Operands of one sign count up, operands of different signs count down.
                     let [up, down] = match kept {
                         Kept::Negative => [negative, positive],
                         Kept::All | Kept::NotNegative => [positive, negative],
@@ -272,7 +272,7 @@ impl ResidentLayer {
         }
     }
 
-    /// Records the thresholds in the form that the layer's kernels take.
+    /// Records the conversion of thresholds to the form of the layer's kernels.
     fn pack(
         &self,
         recorder: &mut Recorder<'_>,
@@ -344,7 +344,7 @@ impl ResidentLayer {
     }
 }
 
-/// Returns the memory of a layer's own calls.
+/// Frees the memory of a layer's own calls.
 fn release(prepared: &Prepared) {
     match prepared {
         Prepared::Dense(layer) => layer.release(),

@@ -1,9 +1,9 @@
-//! Compiled networks on a device: thresholds go up, integers come down, and nothing in between
-//! leaves the device.
+//! Compiled networks on a device: thresholds are uploaded, integers are downloaded, and no
+//! intermediate slot leaves the device.
 //!
-//! WGSL has no f64, so that floats are the host's: it quantizes inputs before a chunk is submitted,
-//! and restores outputs after it has come back. Programs with floats between two layers do not run
-//! here.
+//! WGSL has no f64, so floats are computed on the host: it quantizes inputs before a chunk is
+//! submitted, and restores outputs after it has returned. Programs with floats between two layers
+//! are not supported.
 
 mod layer;
 mod place;
@@ -29,32 +29,32 @@ use place::{Buffers, Layout, Place};
 use step::{CountStage, LIMIT, RawSign, StageStep};
 use workspace::{Chunk, Workspace};
 
-/// Samples of a chunk at most.
+/// The largest number of samples of a chunk.
 const MAX_CHUNK: usize = 256;
 
-/// Bytes that a chunk may take on the device.
+/// The largest size of a chunk on the device in bytes.
 const CHUNK_BYTES: u64 = 1 << 30;
 
-/// Workspaces that are kept idle at most.
+/// The largest number of idle workspaces.
 const MAX_IDLE: usize = 8;
 
 /// A step of a program.
 #[derive(Debug)]
 enum DeviceStep {
-    /// It runs on the host.
+    /// A step on the host.
     Host,
     /// The counts of a layer.
     Product {
         layer: usize,
         counts: CountStage,
-        /// The step behind it, which can run with it if nothing else needs the counts.
+        /// The next step, which can run with it if nothing else needs the counts.
         fused: Option<Fused>,
     },
     /// A step of the inter-layer arithmetic.
     Stage(StageStep),
 }
 
-/// The accumulators directly behind a layer.
+/// The accumulators directly after a layer.
 #[derive(Debug)]
 struct Fused {
     stage: CountStage,
@@ -76,12 +76,12 @@ pub(crate) struct GpuProgram {
     requantized: Vec<usize>,
     /// Whether the counts of a layer are differences.
     has_differences: bool,
-    /// Samples per submission.
+    /// Number of samples per submission.
     chunk: usize,
-    /// Workspaces whose buffers slots share as far as their uses allow.
+    /// Workspaces whose slots share buffers as far as their uses allow.
     shared: Mutex<Vec<Workspace>>,
-    /// Workspaces in which every slot has memory of its own, for runs that return others than the
-    /// outputs.
+    /// Workspaces in which every slot has a separate buffer, for runs that return slots other than
+    /// the outputs.
     separate: Mutex<Vec<Workspace>>,
 }
 
@@ -108,8 +108,8 @@ impl GpuProgram {
             return Ok(None);
         }
         for layer in program.layers() {
-            // Streams and thresholds of a sample, and its counts: what layers allocate when they
-            // are prepared.
+            // Streams and thresholds of a sample, and its counts: the allocation of layers when
+            // they are prepared.
             let (spec, rows) = (&layer.spec, layer.rows as u64);
             let streams =
                 (spec.n_inputs() as u64).saturating_mul(8 * spec.length().words() as u64 + 12);
@@ -189,7 +189,7 @@ impl GpuProgram {
 
     /// Returns the buffers of slots.
     fn buffers(&self, layout: Layout) -> Buffers {
-        // Counts that accumulators are computed from at once are nowhere.
+        // Counts that are accumulated immediately need no buffer.
         let fused =
             self.steps.iter().zip(self.program.steps()).filter_map(|(device, step)| match device {
                 DeviceStep::Product { fused: Some(_), .. } if layout == Layout::Shared => {
@@ -205,12 +205,12 @@ impl GpuProgram {
             Layout::Shared => &self.shared,
             Layout::Separate => &self.separate,
         };
-        // The list is whole between any two statements.
+        // The list is consistent between any two statements.
         idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns which slots the host must compute from slots of the device: those asked for, those
-    /// they depend on, and thresholds, since it counts the values that saturate.
+    /// Returns which slots the host must compute from slots of the device: the requested ones,
+    /// their dependencies, and thresholds, since it counts saturated values.
     fn needed_after(&self, slots: &[SlotId]) -> Vec<bool> {
         let mut needed = vec![false; self.program.slots().len()];
         slots.iter().for_each(|id| needed[id.index()] = true);
@@ -282,7 +282,7 @@ impl GpuProgram {
         Ok(output)
     }
 
-    /// Returns the error of a chunk as one of the batch.
+    /// Shifts the indices of an error of a chunk to those of the batch.
     fn shifted(&self, error: crate::Error, first: usize) -> crate::Error {
         match error {
             crate::Error::Core(error) => self.program.shifted(error, first).into(),
@@ -291,7 +291,7 @@ impl GpuProgram {
     }
 }
 
-/// Returns the accumulators directly behind a product, if nothing else uses its counts.
+/// Returns the accumulators directly after a product, if nothing else uses its counts.
 fn fused(
     context: &Arc<GpuContext>,
     program: &Program,

@@ -1,19 +1,19 @@
-//! Where the steps of a program run, and which slots share memory.
+//! Assignment of the steps of a program to host and device, and of slots to buffers.
 
 use aleatron_core::program::{Bounds, Program, SlotId, SlotKind, StepKind};
 
-/// Where a slot is computed.
+/// The processor that computes a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On the host, from inputs alone.
+    /// The host, from inputs alone.
     Before,
-    /// On the device.
+    /// The device.
     Device,
-    /// On the host, from slots of the device.
+    /// The host, from slots of the device.
     After,
 }
 
-/// Returns where each slot is computed; `None` if floats between two layers would have to go
+/// Returns where each slot is computed; `None` if floats between two layers would have to pass
 /// through the host.
 pub(super) fn places(program: &Program) -> Option<Vec<Place>> {
     let mut places = vec![Place::Before; program.slots().len()];
@@ -67,9 +67,9 @@ pub(super) enum Layout {
 /// The buffers of slots.
 #[derive(Debug, Clone)]
 pub(super) struct Buffers {
-    /// The buffer of each slot that the device has.
+    /// The buffer of each slot on the device.
     pub(super) of_slot: Vec<Option<usize>>,
-    /// Elements of each buffer per sample.
+    /// The number of elements of each buffer per sample.
     pub(super) lens: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Buffers {
         for id in program.outputs() {
             last_uses[id.index()] = Some(end);
         }
-        // What the host computes from is copied at the end.
+        // Slots that the host reads are copied at the end.
         for step in
             program.steps().iter().filter(|step| places[step.output().index()] == Place::After)
         {
@@ -94,7 +94,7 @@ impl Buffers {
         }
         let mut made = Self { of_slot: vec![None; program.slots().len()], lens: Vec::new() };
         let mut busy_until: Vec<usize> = Vec::new();
-        // Step k runs at time k + 1; what is uploaded is there before.
+        // Step k runs at time k + 1; uploads are complete before.
         let uploads = uploaded(program, places).into_iter().map(|id| (id, 0));
         let steps = program.steps().iter().enumerate().map(|(k, step)| (step.output(), k + 1));
         let on_device = steps.filter(|(id, _)| places[id.index()] == Place::Device);
@@ -119,7 +119,7 @@ impl Buffers {
         made
     }
 
-    /// Returns the elements of all buffers per sample.
+    /// Returns the number of elements of all buffers per sample.
     pub(super) fn elements(&self) -> u64 {
         self.lens.iter().fold(0, |sum, &len| sum.saturating_add(len as u64))
     }

@@ -1,4 +1,4 @@
-//! The steps of a program on a device: constants that stay there, and dispatches.
+//! The steps of a program on a device: resident constants, and dispatches.
 
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ pub(super) const LIMIT: u128 = 1 << 62;
 /// The longest right shift: rounding constants are then below [`LIMIT`].
 const MAX_SHIFT: u32 = 61;
 
-/// Positions of a window of a pool: some software devices silently stop loops at 65,535 turns.
+/// The largest number of positions of a window of a pool: some software devices silently stop loops
+/// at 65,535 turns.
 const MAX_WINDOW: usize = 1 << 15;
 
-/// Threads of a workgroup of all kernels here.
+/// Number of threads of a workgroup of all kernels here.
 const THREADS: u64 = 256;
 
-/// The two words of an integer as kernels take them.
+/// Returns the two words of an integer for kernels.
 pub(super) fn words_of(value: u64) -> [u32; 2] {
     bytemuck::cast(value)
 }
@@ -65,9 +66,9 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct StageStep {
     op: Op,
-    /// Elements of the output per sample.
+    /// The number of elements of the output per sample.
     len: usize,
-    /// Elements of each input per sample.
+    /// The number of elements of each input per sample.
     input_lens: Vec<usize>,
 }
 
@@ -86,11 +87,11 @@ enum Op {
 struct Selection {
     /// The index among the inputs of the step.
     input: usize,
-    /// Element of the result and of the source, for each of them.
+    /// The element of the result and of the source, for each of them.
     pairs: GpuBuffer<u32>,
 }
 
-/// Where the dispatches of a step read and write.
+/// The memory that the dispatches of a step read and write.
 pub(super) struct StepViews<'a> {
     pub(super) inputs: Vec<BufferView<'a>>,
     pub(super) output: BufferView<'a>,
@@ -179,7 +180,7 @@ impl StageStep {
         Ok(Some(Self { op, len: program.slot(step.output()).len, input_lens }))
     }
 
-    /// Returns the bytes of the largest constant.
+    /// Returns the size of the largest constant in bytes.
     pub(super) fn constant_bytes(&self) -> u64 {
         match &self.op {
             Op::Accumulate(stage) => stage.constants.view().bytes(),
@@ -353,7 +354,8 @@ pub(super) fn launch<P: bytemuck::Pod>(
     Ok(recorder.dispatch(&bound, params, workgroups, bytes * n)?)
 }
 
-/// Returns the requantizers of a layer's inputs; `None` if an integer on the way may be too large.
+/// Returns the requantizers of a layer's inputs; `None` if an intermediate integer may be too
+/// large.
 fn requantize_table(
     context: &Arc<GpuContext>,
     spec: &LayerSpec,
@@ -372,7 +374,7 @@ fn requantize_table(
     let words = |requantizer: &Requantizer| {
         let one = requantizer.comparator().one();
         let zero = if spec.polarity() == Polarity::Bipolar { one / 2 } else { 0 };
-        // A reach is below 2^62; there is one, as was checked.
+        // A reach is below 2^62; it exists, as was checked.
         let reach = requantizer
             .reach(largest, LIMIT)
             .and_then(|reach| u64::try_from(reach).ok())
@@ -385,7 +387,7 @@ fn requantize_table(
     Table::new(context, requantizers, words).map(Some)
 }
 
-/// How what kernels counted lies in memory.
+/// The memory layout of the kernels' counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawForm {
     /// A word for each count.
@@ -396,27 +398,27 @@ pub(super) enum RawForm {
     Pairs,
 }
 
-/// What counts are made of.
+/// How results are derived from counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawSign {
-    /// What was counted.
+    /// The counts.
     Plus,
-    /// A constant less what was counted.
+    /// A constant minus the counts.
     Minus,
-    /// The first less the second.
+    /// The first minus the second.
     Difference,
 }
 
-/// What kernels counted.
+/// The counts of kernels.
 pub(super) struct RawCounts<'a> {
     pub(super) first: BufferView<'a>,
-    /// The same as the first if there is one only.
+    /// The same as the first if there is only one.
     pub(super) second: BufferView<'a>,
     pub(super) form: RawForm,
     pub(super) sign: RawSign,
 }
 
-/// What becomes of what kernels counted: shifted left, plus a constant of the neuron, limited.
+/// The conversion of counts: shifted left, plus a constant of the neuron, limited.
 #[derive(Debug)]
 pub(super) struct CountStage {
     /// By neuron.
@@ -452,7 +454,7 @@ impl CountStage {
             Polarity::Bipolar => (1, 1),
             Polarity::Signed => (0, 1),
         };
-        // Modulo 2^64: results are below 2^62, whatever is on the way to them.
+        // Modulo 2^64: results are below 2^62, whatever the intermediate values.
         let shift = accumulator.fraction() + doubles;
         let fan_ins = spec.topology().fan_ins();
         let neurons = (0..spec.n_neurons()).zip(fan_ins.iter().cycle()).zip(bases.iter().cycle());

@@ -1,4 +1,4 @@
-//! The memory of a chunk of a program's samples on a device, and what is recorded for it.
+//! The memory of a chunk of a program's samples on a device, and the recording of its commands.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::step::{RawCounts, RawSign, StepViews};
 use super::{DeviceStep, GpuProgram};
 use crate::error::{Error, Result};
 
-/// Words that a buffer has at least: a binding is never empty.
+/// The least number of words of a buffer: a binding is never empty.
 const LEAST_WORDS: usize = 4;
 
 /// The memory of a chunk.
@@ -27,17 +27,17 @@ pub(super) struct Workspace {
     /// The saturated elements of each step that requantizes.
     saturated: GpuBuffer<u32>,
     upload: HostBuffer<u32>,
-    /// The saturated elements, and then the slots that the host wants.
+    /// The saturated elements, and then the slots that the host needs.
     download: HostBuffer<u32>,
 }
 
-/// What the host knows of a chunk in flight.
+/// The host's state of a chunk in flight.
 #[derive(Debug)]
 pub(super) struct Chunk {
     n_samples: usize,
     /// The slots that the host has computed.
     data: Vec<Option<SlotData>>,
-    /// Inputs of each layer that saturated on the host.
+    /// The number of saturated inputs of each layer on the host.
     saturated: Vec<u64>,
 }
 
@@ -74,8 +74,8 @@ impl Workspace {
         Ok(buffer.ok_or(Error::Internal { place })?.view())
     }
 
-    /// Computes what the host computes first, and submits the rest. `fetched` are the slots of the
-    /// device that come back.
+    /// Computes the first steps on the host, and submits the others. `fetched` are the slots of the
+    /// device that are downloaded.
     pub(super) fn submit(
         &mut self,
         owner: &GpuProgram,
@@ -188,8 +188,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits for a chunk, computes what the host computes last, and adds the slots asked for to
-    /// those before.
+    /// Waits for a chunk, computes the last steps on the host, and appends the requested slots to
+    /// the previous ones.
     pub(super) fn receive(
         &mut self,
         owner: &GpuProgram,
@@ -235,8 +235,8 @@ const NO_THRESHOLDS: Error =
     Error::Internal { place: "program::Workspace::submit, slot without thresholds" };
 
 impl GpuProgram {
-    /// Runs the steps of the host at a place, in their order, as far as they compute what
-    /// `is_needed`.
+    /// Runs the steps of the host before or after the device, in their order, if they compute slots
+    /// that `is_needed`.
     fn run_on_host(
         &self,
         place: Place,

@@ -5,12 +5,13 @@ override ROWS: u32 = 1u;
 const THREADS = 256u;
 
 struct Params {
-    // Rows of weights here, 16-byte vectors in a row, samples, and groups of ROWS neurons.
+    // Number of rows of weights here, of 16-byte vectors in a row, of samples, and of groups of
+    // ROWS neurons.
     n_rows: u32,
     row_vectors: u32,
     n_samples: u32,
     n_groups: u32,
-    // Where the first neuron's counts go, and the counts from one sample to the next.
+    // The index of the first neuron's counts, and the distance between the counts of samples.
     first: u32,
     stride: u32,
     high: u32,
@@ -31,8 +32,8 @@ fn ones(w: vec4<u32>, x: vec4<u32>) -> u32 {
     return (n.x + n.y) + (n.z + n.w);
 }
 
-// What one thread counts for up to four rows. Four loads of weights are under way at a time, from four places of one
-// row, two of two rows or one of four.
+// The counts of one thread for up to four rows. Four loads of weights are in flight at a time, from
+// four positions of one row, two of two rows or one of four.
 fn partial_counts(group: u32, sample: u32, local: u32) -> vec4<u32> {
     let n = params.row_vectors;
     let x = sample * n;

@@ -1,64 +1,70 @@
 // Counts of a tile of output channels by positions per workgroup: a matrix product of bits whose columns are gathered, a tile at a
 // time, from the streams of an image. Streams are of pairs of words, so that a pair has one tap. After counts.
 //
-// A thread loads for the same channel and the same column in every turn: where they are is found once, before the loop. More than four
-// by four counts a thread are three to four times slower on a current card.
+// A thread loads for the same channel and the same column in every turn: their addresses are
+// computed once, before the loop. More than four by four counts a thread are three to four times
+// slower on a current GPU.
 //
-// Signed products are complemented where they are negative: ones of p ^ m are 64 of a pair less the ones of p. The host takes
-// these 64 away again. Without signs of inputs their number is that of the negative weights; with them, pairs that are not negative
-// get 64 here as well, so that no count is below 0.
+// Signed products are complemented if they are negative: ones of p ^ m are 64 of a pair minus the
+// ones of p. The host subtracts these 64 again. Without signs of inputs their number is that of the
+// negative weights; with them, pairs that are not negative also get 64 here, so that no count is
+// below 0.
 
 // Whether weights have signs, and whether inputs do.
 override SIGNED: bool = false;
 override INPUT_SIGNS: bool = false;
 // Whether four words always have one tap.
 override FOURS: bool = false;
-// Threads along channels and columns, 256 in all; each counts for four by four of them.
+// Number of threads along channels and columns, 256 in all; each counts for four by four of them.
 override SIDE_Y: u32 = 16u;
 override SIDE_X: u32 = 16u;
-// Fours of words that are in shared memory at a time: two pairs each.
+// Number of four-word groups in shared memory at a time: two pairs each.
 override DEPTH: u32 = 4u;
-// Fours of a channel and of a column that a thread loads at a time.
+// Number of four-word groups of a channel and of a column that a thread loads at a time.
 override ROW_LOADS: u32 = 1u;
 override COLUMN_LOADS: u32 = 1u;
 
 const THREADS = 256u;
-// Channels and columns of a tile; one more in memory, so that threads which store neighbours along k hit different banks.
+// Number of channels and columns of a tile; one more in memory, so that threads that store
+// neighbours along k use different banks.
 override ROWS = 4u * SIDE_Y;
 override COLUMNS = 4u * SIDE_X;
 override ROW_PITCH = ROWS + 1u;
 override COLUMN_PITCH = COLUMNS + 1u;
 override ROW_SPACE = DEPTH * ROW_PITCH;
 override COLUMN_SPACE = DEPTH * COLUMN_PITCH;
-// Threads that load for a channel and for a column.
+// Number of threads that load for a channel and for a column.
 override ROW_THREADS = DEPTH / ROW_LOADS;
 override COLUMN_THREADS = DEPTH / COLUMN_LOADS;
 
 struct Params {
-    // Channels of this group, the first of them among all, tiles of them, columns, which are the positions of all samples, and tiles of these.
+    // Number of channels of this group, the first of them among all, their tiles, number of
+    // columns, which are the positions of all samples, and their tiles.
     n_rows: u32,
     first_row: u32,
     row_tiles: u32,
     n_columns: u32,
     column_tiles: u32,
-    // Words of a kernel, of a stream and of a sample.
+    // Number of words of a kernel, of a stream and of a sample.
     row_words: u32,
     stream_words: u32,
     sample_words: u32,
-    // Words of a kernel that one workgroup counts, whole turns of the loop, and how often they fit a kernel.
+    // Number of words of a kernel that one workgroup counts, whole turns of the loop, and of such
+    // parts of a kernel.
     split_words: u32,
     n_splits: u32,
-    // Positions of a channel, those of a row, and the rows and columns from one to the next.
+    // Number of positions of a channel, of a row, and the distance of rows and columns.
     n_positions: u32,
     row_positions: u32,
     row_step: u32,
     column_step: u32,
-    // Rows and columns of an image, inputs of a sample, and the first that this group sees.
+    // Number of rows and columns of an image, of inputs of a sample, and the first input of this
+    // group.
     height: u32,
     width: u32,
     n_inputs: u32,
     first_input: u32,
-    // Counts of a sample, and from a low word to its high one.
+    // Number of counts of a sample, and distance from a low word to its high one.
     stride: u32,
     high: u32,
 }
@@ -66,7 +72,8 @@ var<immediate> params: Params;
 
 @group(0) @binding(0) var<storage, read> weights: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read> inputs: array<vec2<u32>>;
-// Of each tap: where the plane of its channel begins in the group, and its row and column from that of the position.
+// For each tap: the offset of the plane of its channel in the group, and its row and column
+// relative to the position.
 @group(0) @binding(2) var<storage, read> taps: array<vec4<i32>>;
 // 1 for each negative weight, and for each negative input.
 @group(0) @binding(3) var<storage, read> weight_signs: array<u32>;
@@ -75,12 +82,13 @@ var<immediate> params: Params;
 
 var<workgroup> row_tile: array<vec4<u32>, ROW_SPACE>;
 var<workgroup> column_tile: array<vec4<u32>, COLUMN_SPACE>;
-// For each pair: of rows, all ones where the weight is negative; of columns, all ones where the input is negative, or inside the image.
+// For each pair: of rows, all ones if the weight is negative; of columns, all ones if the input is
+// negative, or inside the image.
 var<workgroup> row_mask: array<vec2<u32>, ROW_SPACE>;
 var<workgroup> column_mask: array<vec2<u32>, COLUMN_SPACE>;
 
-// The sums of one channel and four columns: bits worth one, the count of those worth two, and of pairs that are negative, or of fours
-// where these have one tap.
+// The sums of one channel and four columns: bits worth one, the count of those worth two, and of
+// negative pairs, or of groups of four if these have one tap.
 struct Sum {
     ones: vec4<u32>,
     twos: vec4<u32>,
@@ -97,7 +105,8 @@ struct Columns {
     second: vec4<u32>,
 }
 
-// Adds a pair of words of a weight to those of four columns. `mask` is all ones where the product is negative, or inside the image.
+// Adds a pair of words of a weight to those of four columns. `mask` is all ones if the product is
+// negative, or inside the image.
 fn add_pair(sum: Sum, w: vec2<u32>, x: vec4<u32>, y: vec4<u32>, mask: vec4<u32>) -> Sum {
     var p = vec4<u32>(w.x);
     var q = vec4<u32>(w.y);
@@ -174,7 +183,7 @@ fn store_count(row: u32, column: u32, total: u32) {
     store(sample * params.stride + (params.first_row + row) * params.n_positions + position, total);
 }
 
-// `n_pairs` are those that this workgroup counted.
+// `n_pairs` are those counted by this workgroup.
 fn store_row(row: u32, column: u32, sum: Sum, n_pairs: u32) {
     if (row >= params.n_rows) {
         return;
@@ -205,7 +214,7 @@ struct Four {
     masks: vec2<u32>,
 }
 
-// Where the stream of an input begins, in pairs, and its mask; no stream where the kernel reaches over the image.
+// The first pair of an input's stream, and its mask; no stream outside the image.
 struct Source {
     first: u32,
     mask: u32,
@@ -228,7 +237,7 @@ fn source_of(line: Line, tap: u32, stream_pairs: u32) -> Source {
     return source;
 }
 
-// Pairs `at` and `at + 1` of what lies under the kernel, as far as they are before pair `end`.
+// Pairs `at` and `at + 1` under the kernel, if they are before pair `end`.
 fn load_inputs(line: Line, at: u32, end: u32) -> Four {
     var four = Four();
     if (at >= end) {
@@ -263,7 +272,7 @@ fn load_inputs(line: Line, at: u32, end: u32) -> Four {
     return four;
 }
 
-// Pairs `at` and `at + 1` of the kernel of a channel, as far as they are before pair `end`.
+// Pairs `at` and `at + 1` of the kernel of a channel, if they are before pair `end`.
 fn load_weights(channel: u32, at: u32, end: u32) -> Four {
     var four = Four();
     if (at >= end) {
@@ -308,7 +317,8 @@ fn main(
     let begin = split * params.split_words / 2u;
     let end = min(begin + params.split_words / 2u, params.row_words / 2u);
 
-    // Threads load fours of one channel and of one column. Past the end, the last one is repeated and nothing is stored.
+    // Threads load four-word groups of one channel and of one column. Past the end, the last one is
+    // repeated and nothing is stored.
     let loaded_row = local / ROW_THREADS;
     let row_d = (local - loaded_row * ROW_THREADS) * ROW_LOADS;
     let channel = params.first_row + min(first_row + loaded_row, params.n_rows - 1u);

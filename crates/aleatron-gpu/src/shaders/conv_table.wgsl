@@ -1,22 +1,25 @@
-// Counts of a convolution as sums of table entries: one output per thread. Taps outside the image are left out.
+// Counts of a convolution as sums of table entries: one output per thread. Taps outside the image
+// are skipped.
 
 struct Params {
-    // Channels of this group, the first of them among all, and positions of all samples.
+    // Number of channels of this group, the first of them among all, and number of positions of all
+    // samples.
     n_rows: u32,
     first_row: u32,
     n_columns: u32,
     n_taps: u32,
-    // Positions of a channel, those of a row, and the rows and columns from one to the next.
+    // Number of positions of a channel, of a row, and the distance of rows and columns.
     n_positions: u32,
     row_positions: u32,
     row_step: u32,
     column_step: u32,
-    // Rows and columns of an image, inputs of a sample, and the first that this group sees.
+    // Number of rows and columns of an image, of inputs of a sample, and the first input of this
+    // group.
     height: u32,
     width: u32,
     n_inputs: u32,
     first_input: u32,
-    // Entries of a row of the table, and counts of a sample.
+    // Number of entries of a row of the table, and of counts of a sample.
     row_len: u32,
     stride: u32,
 }
@@ -24,7 +27,8 @@ var<immediate> params: Params;
 
 // By weight, then by input.
 @group(0) @binding(0) var<storage, read> entries: array<u32>;
-// Which row of the table a weight has, by channel and tap, and which column an input has, by sample and input.
+// The row of the table of each weight, by channel and tap, and the column of each input, by sample
+// and input.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(2) var<storage, read> inputs: array<u32>;
 // As in conv.wgsl.

@@ -1,8 +1,8 @@
-// How products are counted: ones of AND, or of XOR, whose complement the host takes for XNOR (bits past a
-// stream's length are zero on both sides, so they never count).
+// The counting of products: ones of AND, or of XOR, whose complement the host computes for XNOR
+// (bits beyond a stream's length are zero on both sides, so they never count).
 
 override XOR: bool = false;
-// Whether counts are added to what is there, rather than written over it.
+// Whether counts are added to existing ones, rather than replacing them.
 override ADD: bool = true;
 // Whether counts have a high word, `params.high` after the low one.
 override WIDE: bool = false;

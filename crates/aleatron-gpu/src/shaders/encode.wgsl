@@ -1,8 +1,8 @@
-// Thresholds to Bernoulli streams. After mulhilo, philox and address files.
+// Encoding of thresholds to Bernoulli streams. After mulhilo, philox and address files.
 //
-// A thread makes WORDS 32-bit stream words, one after the other, a draw of four bit planes at a time, and goes on
-// to its next word as soon as one is settled. So the lanes of a subgroup wait for the longest sum of draws, not
-// for the longest draw of each word.
+// A thread computes WORDS 32-bit stream words, one after the other, a draw of four bit planes at a
+// time, and continues with its next word as soon as one is settled. So the lanes of a subgroup wait
+// for the longest sum of draws, not for the longest draw of each word.
 
 override WORDS: u32 = 1u;
 
@@ -14,28 +14,30 @@ struct Params {
     first_unit: u32,
     // Streams per row.
     n_units: u32,
-    // 32-bit words stored per stream, those of them wholly inside its length, and the bits of the one partly inside.
+    // Number of stored 32-bit words per stream, of those entirely inside its length, and the mask
+    // of the one partly inside.
     stream_words: u32,
     full_words: u32,
     tail_mask: u32,
-    // The part of a row made here: its first word, its words, and the words it occupies.
+    // The part of a row computed here: its first word, the number of its words, and of occupied
+    // words.
     row_begin: u32,
     row_words: u32,
     row_stride: u32,
-    // The first word written, and how many.
+    // The first written word, and their number.
     out_base: u32,
     n_words: u32,
-    // Where the flags of the thresholds begin.
+    // The offset of the flags of the thresholds.
     n_thresholds: u32,
     padding: u32,
 }
 var<immediate> params: Params;
 
-// Thresholds modulo 2^32, then one bit for each that is set where it is 2^32 and not 0.
+// Thresholds modulo 2^32, then one bit for each that is set if it is 2^32 and not 0.
 @group(0) @binding(0) var<storage, read> thresholds: array<u32>;
 @group(0) @binding(1) var<storage, read_write> streams: array<u32>;
 
-// A stream word on its way: the bits that are 1, those not yet decided, the threshold bits to come.
+// A stream word in progress: the bits that are 1, the undecided ones, the remaining threshold bits.
 struct Word {
     counter: vec4<u32>,
     ones: u32,
@@ -47,7 +49,7 @@ fn begin(index: u32) -> Word {
     let row = index / params.row_stride;
     let place = index - row * params.row_stride;
     let k = params.row_begin + place;
-    // What pads a row after its last stream is no unit; its bits are zero whatever is compared.
+    // The padding of a row is not a unit; its bits are zero whatever is compared.
     let unit = min(k / params.stream_words, params.n_units - 1u);
     let word = k - unit * params.stream_words;
     var bits = select(0u, params.tail_mask, word == params.full_words);
@@ -65,7 +67,8 @@ fn begin(index: u32) -> Word {
     return made;
 }
 
-// One plane: where the threshold has a 1, a 0 of U settles the bit as 1; where it has a 0, a 1 of U settles it as 0.
+// One plane: if the threshold has a 1, a 0 of U settles the bit as 1; if it has a 0, a 1 of U
+// settles it as 0.
 fn compare(word: Word, plane: u32) -> Word {
     var next = word;
     let bit = 0u - (word.rest >> 31u);
@@ -88,7 +91,7 @@ fn main(
     let end = min(index + 256u * WORDS, params.n_words);
     var word = begin(index);
     loop {
-        // Without undecided bits or ones in the rest of the threshold nothing can become 1 any more.
+        // Without undecided bits or ones in the rest of the threshold no bit can become 1.
         if (word.undecided == 0u || word.rest == 0u) {
             streams[params.out_base + index] = word.ones;
             index += 256u;

@@ -1,19 +1,20 @@
-// Thresholds to streams over shared sequences: bit k is 1 when the sequence's integer k is below the threshold. A thread makes
-// one word.
+// Encoding of thresholds with shared sequences: bit k is 1 if the sequence's integer k is below the
+// threshold. A thread computes one word.
 
 struct Params {
-    // Words made, and words from one row to the next.
+    // Number of computed words, and of words between rows.
     n_words: u32,
     row_stride: u32,
-    // The word of a stream each row begins at, the words wholly inside the length, and the bits of the one after those.
+    // The word of a stream at which each row begins, the number of words entirely inside the
+    // length, and the mask of the one after those.
     row_begin: u32,
     full_words: u32,
     tail_mask: u32,
     // Row r has sequence r % n_sequences.
     n_sequences: u32,
-    // Where the flags of the thresholds begin.
+    // The offset of the flags of the thresholds.
     n_thresholds: u32,
-    // Rows of a sample, and words from one sample to the next.
+    // Number of rows of a sample, and of words between samples.
     n_units: u32,
     sample_stride: u32,
 }
@@ -21,7 +22,7 @@ var<immediate> params: Params;
 
 // The integers of the part of each sequence that a row covers: 32 for each of its words.
 @group(0) @binding(0) var<storage, read> values: array<u32>;
-// Thresholds modulo 2^32, then one bit for each that is set where it is 2^32 and not 0.
+// Thresholds modulo 2^32, then one bit for each that is set if it is 2^32 and not 0.
 @group(0) @binding(1) var<storage, read> thresholds: array<u32>;
 @group(0) @binding(2) var<storage, read_write> streams: array<u32>;
 

@@ -1,13 +1,14 @@
-// Gates on each bit of packed streams; bits past a stream's length stay zero.
+// Gates on each bit of packed streams; bits beyond a stream's length stay zero.
 
 // 0 AND, 1 OR, 2 XOR, 3 XNOR, 4 NOT a, 5 MUX: a where select is 1 and b where it is 0.
 override GATE: u32 = 0u;
 
 struct Params {
-    // Words made, and words from one row to the next.
+    // Number of computed words, and of words between rows.
     n_words: u32,
     row_stride: u32,
-    // The word of a stream each row begins at, the words wholly inside the length, and the bits of the one after those.
+    // The word of a stream at which each row begins, the number of words entirely inside the
+    // length, and the mask of the one after those.
     row_begin: u32,
     full_words: u32,
     tail_mask: u32,

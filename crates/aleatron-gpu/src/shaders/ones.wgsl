@@ -1,22 +1,23 @@
-// The ones of each row of words, of the AND of two rows or of their XOR: a segment of a row per workgroup.
+// Counts the ones of each row of words, of the AND of two rows or of their XOR: a segment of a row
+// per workgroup.
 
 // 0 the ones of a, 1 of a AND b, 2 of a XOR b.
 override PAIR: u32 = 0u;
 const THREADS = 128u;
-// Words of a segment.
+// Number of words of a segment.
 const SEGMENT = 8192u;
 
 struct Params {
     n_rows: u32,
     row_words: u32,
-    // Segments of a row.
+    // Number of segments of a row.
     n_segments: u32,
 }
 var<immediate> params: Params;
 
 @group(0) @binding(0) var<storage, read> a: array<u32>;
 @group(0) @binding(1) var<storage, read> b: array<u32>;
-// Zero at first.
+// Initially zero.
 @group(0) @binding(2) var<storage, read_write> counts: array<atomic<u32>>;
 
 var<workgroup> partial: array<u32, THREADS>;

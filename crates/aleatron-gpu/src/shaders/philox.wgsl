@@ -1,4 +1,4 @@
-// Philox 4x32-10 as Random123 publishes it. `mulhilo` comes from the file before this one.
+// Philox 4x32-10 as published with Random123. `mulhilo` comes from the previous file.
 
 const PHILOX_STEP = vec2<u32>(0x9E3779B9u, 0xBB67AE85u);
 

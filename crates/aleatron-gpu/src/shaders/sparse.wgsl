@@ -1,7 +1,7 @@
 // Counts of one segment of a neuron's connections for one sample per workgroup. After counts.
 //
-// Elements are the 64-bit words of the connections' weight streams, numbered through. A neuron with many has several
-// segments; a segment may begin and end inside a stream.
+// Elements are the 64-bit words of the connections' weight streams, numbered consecutively. A
+// neuron with many has several segments; a segment may begin and end inside a stream.
 
 const THREADS = 128u;
 

@@ -1,4 +1,5 @@
-// Sums or differences of integers, each brought to one unit first. One element per thread. After int64.
+// Sums or differences of integers, each converted to one unit first. One element per thread. After
+// int64.
 
 override SUBTRACT: bool = false;
 
@@ -12,7 +13,7 @@ var<immediate> params: Params;
 
 @group(0) @binding(0) var<storage, read> left: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read> right: array<vec2<u32>>;
-// Which two entries an element has.
+// The two entries of an element.
 @group(0) @binding(2) var<storage, read> keys: array<u32>;
 // Multiplier and shift of the left operand, then of the right one.
 @group(0) @binding(3) var<storage, read> entries: array<vec4<u32>>;

@@ -1,8 +1,9 @@
-// What kernels counted, as counts or as integers: shifted left, plus a constant of the neuron, limited. One element per thread. After int64.
+// The kernels' counts, as counts or as integers: shifted left, plus a constant of the neuron,
+// limited. One element per thread. After int64.
 
 // 0 one word for each count, 1 low words and high words `high` after them, 2 low and high word of each count in turn.
 override FORM: u32 = 0u;
-// 0 the first, 1 less the first, 2 the first less the second.
+// 0 the first, 1 minus the first, 2 the first minus the second.
 override SIGN: u32 = 0u;
 
 struct Params {

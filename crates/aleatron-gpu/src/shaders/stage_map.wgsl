@@ -1,6 +1,6 @@
 // Integers and constants: sums, differences, or limits. One element per thread. After int64.
 
-// 0 constant plus value, 1 constant less value, 2 value between two constants.
+// 0 constant plus value, 1 constant minus value, 2 value between two constants.
 override KIND: u32 = 0u;
 
 struct Params {
@@ -12,7 +12,7 @@ struct Params {
 var<immediate> params: Params;
 
 @group(0) @binding(0) var<storage, read> values: array<vec2<u32>>;
-// Which entry an element has.
+// The entry of an element.
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read> entries: array<vec2<u32>>;
 @group(0) @binding(3) var<storage, read_write> made: array<vec2<u32>>;

@@ -1,15 +1,16 @@
-// Thresholds of 64 bits in the form that the kernels of a layer take. One element per thread.
+// Thresholds of 64 bits in the form of a layer's kernels. One element per thread.
 
-// 0 thresholds modulo 2^32, then one bit for each that is set where it is 2^32 and not 0; 1 rows of a table.
+// 0 thresholds modulo 2^32, then one bit for each that is set if it is 2^32 and not 0; 1 rows of a
+// table.
 override FORM: u32 = 0u;
-// 0 all thresholds, 1 those that are not negative, 2 those that are; others become 0.
+// 0 all thresholds, 1 non-negative ones, 2 negative ones; others become 0.
 override KEEP: u32 = 0u;
-// Whether a word for each sign is written as well.
+// Whether a word for each sign is also written.
 override SIGNS: bool = false;
 
 struct Params {
     n: u32,
-    // The row of a table that the negative thresholds begin with.
+    // The first row of a table with negative thresholds.
     first_negative: u32,
 }
 var<immediate> params: Params;

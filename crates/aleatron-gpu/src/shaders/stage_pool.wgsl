@@ -1,4 +1,5 @@
-// Windows of images of integers, reduced to their greatest value or to their mean. One window per thread. After int64.
+// Windows of images of integers, reduced to their maximum or to their mean. One window per thread.
+// After int64.
 
 override AVERAGE: bool = false;
 // Whether a mean counts the positions in the padding.
@@ -11,7 +12,7 @@ struct Params {
     window: vec2<u32>,
     stride: vec2<u32>,
     padding: vec2<u32>,
-    // Windows of all samples.
+    // Number of windows of all samples.
     n: u32,
     rest: u32,
 }
@@ -20,7 +21,7 @@ var<immediate> params: Params;
 @group(0) @binding(0) var<storage, read> values: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read_write> made: array<vec2<u32>>;
 
-// The nearest integer to sum / n, and of two the greater: (2 sum + n) / (2 n), rounded down.
+// The nearest integer to sum / n, and the greater one of two: (2 sum + n) / (2 n), rounded down.
 fn mean(sum: vec2<u32>, n: u32) -> vec2<u32> {
     let above = add64(add64(sum, sum), vec2<u32>(n, 0u));
     let below = 2u * n;
@@ -44,13 +45,13 @@ fn main(
     let column = index - rest * params.windows.y;
     let image = rest / params.windows.x;
     let row = rest - image * params.windows.x;
-    // Images follow each other over channels and samples.
+    // Images are consecutive over channels and samples.
     let first = image * params.image.x * params.image.y;
     var sum = vec2<u32>();
     var best = vec2<u32>();
     var n = 0u;
     for (var r = 0u; r < params.window.x; r++) {
-        // Positions before the image wrap around and are past its end as well.
+        // Positions before the image wrap around and exceed its end as well.
         let y = row * params.stride.x + r - params.padding.x;
         if (y >= params.image.x) {
             continue;

@@ -1,4 +1,5 @@
-// Integers to thresholds: limited to where they saturate, multiplied, shifted right, saturated. One element per thread. After int64.
+// Integers to thresholds: limited to their saturation points, multiplied, shifted right, saturated.
+// One element per thread. After int64.
 
 // Whether thresholds have signs.
 override SIGNED: bool = false;
@@ -8,7 +9,7 @@ struct Params {
     n: u32,
     len: u32,
     period: u32,
-    // Where the elements that saturate are counted.
+    // The index of the counter of saturated elements.
     counter: u32,
 }
 var<immediate> params: Params;
@@ -21,12 +22,12 @@ struct Requantizer {
     zero: vec2<u32>,
     one: vec2<u32>,
     shift: u32,
-    // The bits that the generator has beyond the comparator.
+    // Number of bits of the generator beyond the comparator.
     unused: u32,
 }
 
 @group(0) @binding(0) var<storage, read> values: array<vec2<u32>>;
-// Which entry an element has.
+// The entry of an element.
 @group(0) @binding(1) var<storage, read> keys: array<u32>;
 @group(0) @binding(2) var<storage, read> entries: array<Requantizer>;
 @group(0) @binding(3) var<storage, read_write> made: array<vec2<u32>>;

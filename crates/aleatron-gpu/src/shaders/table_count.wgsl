@@ -1,11 +1,13 @@
-// Counts of a layer as sums of table entries: 32 neurons of one sample per workgroup, eight threads to a neuron.
+// Counts of a layer as sums of table entries: 32 neurons of one sample per workgroup, eight threads
+// per neuron.
 
 const NEURONS = 32u;
 const PARTS = 8u;
 
-// Whether every sample and input has a row of its own; else rows are by the threshold of the input.
+// Whether every sample and input has a separate row; otherwise rows are by the threshold of the
+// input.
 override OWN_ROWS: bool = false;
-// Whether counts are added to what is there, rather than written over it.
+// Whether counts are added to existing ones, rather than replacing them.
 override ADD: bool = false;
 
 struct Params {
@@ -13,12 +15,12 @@ struct Params {
     // The inputs of this dispatch.
     begin: u32,
     end: u32,
-    // Neurons of this block, and workgroups they take for one sample.
+    // Number of neurons of this block, and of their workgroups for one sample.
     n_neurons: u32,
     n_groups: u32,
     n_samples: u32,
     row_len: u32,
-    // The first neuron of this block, and the neurons of the layer.
+    // The first neuron of this block, and the number of neurons of the layer.
     first: u32,
     stride: u32,
 }

@@ -6,7 +6,7 @@
 const THREADS = 64u;
 
 override XNOR: bool = false;
-// Whether this dispatch counts the last positions, and sums what was counted.
+// Whether this dispatch counts the last positions, and computes the sums.
 override FINISH: bool = true;
 
 struct Params {
@@ -27,7 +27,7 @@ var<immediate> params: Params;
 @group(0) @binding(2) var<storage, read> weight_ones: array<u32>;
 // Thresholds of the inputs, by sample and input.
 @group(0) @binding(3) var<storage, read> inputs: array<u32>;
-// Zero at first.
+// Initially zero.
 @group(0) @binding(4) var<storage, read_write> rows: array<atomic<u32>>;
 
 var<workgroup> sums: array<u32, THREADS>;
@@ -56,7 +56,8 @@ fn main(
     }
     storageBarrier();
 
-    // Each thread sums a stretch of the row, then goes through it again from where the threads before it end.
+    // Each thread sums a range of the row, then processes it again from the sum of the previous
+    // threads.
     let stretch = (params.row_len + THREADS - 1u) / THREADS;
     let begin = min(local * stretch, params.row_len);
     let end = min(begin + stretch, params.row_len);

@@ -1,12 +1,13 @@
 // Counts of a tile of neurons by samples per workgroup: a matrix product of bits. After counts.
 //
-// Weights and inputs come through shared memory DEPTH vectors at a time. A thread counts for four or eight neurons
-// and four or eight samples. Counting bits issues at a quarter of the rate of logic on common hardware, so two
-// products are added to a running sum by a carry-save adder, and only the carries, worth two, are counted.
+// Weights and inputs pass through shared memory DEPTH vectors at a time. A thread counts for four
+// or eight neurons and four or eight samples. Counting bits issues at a quarter of the rate of
+// logic on common hardware, so two products are added to a running sum by a carry-save adder, and
+// only the carries, worth two, are counted.
 
 override THREADS_X: u32 = 16u;
 override THREADS_Y: u32 = 8u;
-// Fours of neurons and of samples per thread: 1 or 2.
+// Number of four-neuron and four-sample groups per thread: 1 or 2.
 override ROW_FOURS: u32 = 2u;
 override COLUMN_FOURS: u32 = 1u;
 override DEPTH: u32 = 4u;
@@ -14,7 +15,8 @@ override DEPTH: u32 = 4u;
 override THREADS = THREADS_X * THREADS_Y;
 override ROWS = 4u * ROW_FOURS * THREADS_Y;
 override COLUMNS = 4u * COLUMN_FOURS * THREADS_X;
-// One more than a row of the tile, so that threads which store neighbours along k hit different banks.
+// One more than a row of the tile, so that threads that store neighbours along k use different
+// banks.
 override ROW_PITCH = ROWS + 1u;
 override COLUMN_PITCH = COLUMNS + 1u;
 override ROW_SPACE = DEPTH * ROW_PITCH;
@@ -23,10 +25,10 @@ override COLUMN_SPACE = DEPTH * COLUMN_PITCH;
 struct Params {
     n_rows: u32,
     n_samples: u32,
-    // Vectors in a row, and in the part of it a workgroup sums over: whole DEPTHs.
+    // Number of vectors in a row, and in the part of it that a workgroup sums: whole DEPTHs.
     row_vectors: u32,
     split_vectors: u32,
-    // Tiles of neurons and of samples, and parts.
+    // Number of tiles of neurons and of samples, and of parts.
     row_tiles: u32,
     sample_tiles: u32,
     n_splits: u32,

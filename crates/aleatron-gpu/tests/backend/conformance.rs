@@ -1,4 +1,4 @@
-//! The one suite of every backend, on the device, and random cases like those of it.
+//! The conformance suite on the device, and random cases of the same kind.
 
 use crate::common::{both_contexts, choice, context, every_context, own_context};
 use aleatron_core::backend::PrepareOptions;
@@ -13,7 +13,7 @@ use aleatron_gpu::{GpuBackend, adapter};
 use proptest::prelude::*;
 
 #[test]
-fn the_fixed_suite_passes() {
+fn fixed_suite_passes() {
     for context in every_context() {
         let backend = GpuBackend::on(context);
         let mut ran = Vec::new();
@@ -23,7 +23,7 @@ fn the_fixed_suite_passes() {
                 ran.push(case.operation());
             }
         }
-        // Packing, unpacking and neurons are left to the CPU.
+        // Packing, unpacking and neurons are only supported on the CPU.
         let missing = [Operation::Pack, Operation::Unpack, Operation::Lif];
         for operation in Operation::ALL {
             assert_ne!(ran.contains(&operation), missing.contains(&operation), "{operation:?}");
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_layers_equal_the_reference(case in layer(SIZES)) {
+    fn random_layers_match_reference(case in layer(SIZES)) {
         let case = Case::Layer(case);
         let expected = Reference.answer(&case);
         for context in both_contexts() {
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn random_gates_equal_the_reference([a, b, select] in streams()) {
+    fn random_gates_match_reference([a, b, select] in streams()) {
         let pair = || (a.clone(), b.clone());
         let mut cases: Vec<Case> =
             Gate::ALL.into_iter().map(|gate| Case::Gate { gate, a: pair().0, b: pair().1 }).collect();
@@ -74,7 +74,7 @@ fn small() -> (LayerSpec, Weights) {
 }
 
 #[test]
-fn a_backend_is_named_by_its_place() {
+fn backend_name_has_the_adapter_index() {
     let info = adapter::find(&choice()).unwrap();
     let name = format!("gpu:{}", info.index);
     assert_eq!(GpuBackend::open(&choice()).unwrap().name(), name);
@@ -86,7 +86,7 @@ fn a_backend_is_named_by_its_place() {
 }
 
 #[test]
-fn a_lost_device_is_a_fault_of_the_backend() {
+fn lost_device_is_a_backend_error() {
     let context = own_context(&aleatron_gpu::ContextOptions::default());
     let backend = GpuBackend::on(context.clone());
     let (spec, weights) = small();
@@ -101,7 +101,7 @@ fn a_lost_device_is_a_fault_of_the_backend() {
 }
 
 #[test]
-fn a_batch_is_cancelled_between_chunks() {
+fn batch_is_cancelled_between_chunks() {
     let (spec, weights) = small();
     let options = PrepareOptions { max_batch: 1, ..PrepareOptions::default() };
     let layer = GpuBackend::on(context()).prepare(&spec, &weights, &options).unwrap();
@@ -110,6 +110,6 @@ fn a_batch_is_cancelled_between_chunks() {
     let values = vec![0.5; 3 * 1000];
     let batch = aleatron_core::backend::Batch::values(&values, SampleSeed::new(1));
     assert_eq!(layer.counts(&batch, Cancel::when(&cancelled)), Err(Error::Cancelled));
-    // The layer is as good as before.
+    // The layer still works.
     assert_eq!(layer.counts(&batch, Cancel::NEVER).map(|counts| counts.len()), Ok(2000));
 }

@@ -1,4 +1,4 @@
-//! Convolutions and signed dense layers of sizes that every shape of workgroup counts.
+//! Convolutions and signed dense layers of sizes that use every shape of workgroup.
 
 use crate::common::both_contexts;
 use aleatron_core::backend::CountMethod;
@@ -31,7 +31,7 @@ fn check(spec: &LayerSpec, n_samples: usize) {
 
 /// Few channels and many columns, and the other way round; lengths of one, two and four words.
 #[test]
-fn convolution_of_every_tile_shape_equals_the_reference() {
+fn convolution_of_every_tile_shape_matches_reference() {
     let encoding = Encoding::Bernoulli { seed: 2 };
     for (k, (channels, size, n_samples)) in
         [(5, 7, 3), (16, 9, 1), (30, 9, 1), (64, 4, 5), (70, 4, 1), (70, 5, 1)]
@@ -50,7 +50,7 @@ fn convolution_of_every_tile_shape_equals_the_reference() {
 
 /// Kernels so long that several workgroups count one of them.
 #[test]
-fn split_kernels_of_signed_dense_layers_equal_the_reference() {
+fn split_kernels_of_signed_dense_layers_match_reference() {
     let encoding = Encoding::Bernoulli { seed: 2 };
     for (n_neurons, n_samples, bits) in [(3, 1, 1024), (70, 2, 70), (70, 20, 128), (70, 70, 40)] {
         let length = Length::new(bits).unwrap();

@@ -64,7 +64,7 @@ impl Case {
 }
 
 #[test]
-fn counts_equal_the_reference_for_odd_sizes() {
+fn counts_of_odd_sizes_match_reference() {
     let mut draw = Draw::new(11);
     let sizes = [
         (1, 1, 1),
@@ -86,7 +86,7 @@ fn counts_equal_the_reference_for_odd_sizes() {
 }
 
 #[test]
-fn every_kernel_gives_the_same_counts() {
+fn all_kernels_give_equal_counts() {
     let mut draw = Draw::new(12);
     let shapes = [TileShape::TALL, TileShape::TALLEST].into_iter().chain(TileShape::CANDIDATES);
     let shapes: Vec<_> =
@@ -112,7 +112,7 @@ fn every_kernel_gives_the_same_counts() {
 }
 
 #[test]
-fn batches_in_chunks_give_the_same_counts() {
+fn chunked_batches_give_equal_counts() {
     let mut draw = Draw::new(13);
     for polarity in POLARITIES {
         let case = Case::new(&mut draw, 6, 5, 23, 130, polarity);
@@ -130,7 +130,7 @@ fn batches_in_chunks_give_the_same_counts() {
 }
 
 #[test]
-fn weights_past_the_binding_limit_are_split() {
+fn weights_above_the_binding_limit_are_split() {
     let mut draw = Draw::new(14);
     for polarity in POLARITIES {
         let case = Case::new(&mut draw, 9, 11, 12, 200, polarity);
@@ -153,7 +153,7 @@ fn weights_past_the_binding_limit_are_split() {
 }
 
 #[test]
-fn streams_as_inputs_give_the_same_counts() {
+fn counts_of_streams_equal_counts_of_thresholds() {
     let mut draw = Draw::new(15);
     for polarity in POLARITIES {
         for bytes in [1 << 27, 300] {
@@ -172,7 +172,7 @@ fn streams_as_inputs_give_the_same_counts() {
 }
 
 #[test]
-fn weights_drawn_on_the_device_are_those_of_the_reference() {
+fn weights_drawn_on_the_device_match_reference() {
     let mut draw = Draw::new(16);
     for bytes in [1 << 27, 100] {
         let shape = DenseShape::new(5, 7, length(77), Polarity::Unipolar).unwrap();
@@ -203,7 +203,7 @@ fn set_weights_takes_effect() {
 }
 
 #[test]
-fn the_known_answers_hold() {
+fn known_answers_match() {
     let mut seen = 0;
     for answer in answers().unwrap() {
         let Answer::Dense {
@@ -245,7 +245,7 @@ fn the_known_answers_hold() {
 }
 
 #[test]
-fn the_second_call_creates_nothing() {
+fn second_call_creates_no_objects() {
     let context = crate::common::own_context(&aleatron_gpu::ContextOptions::default());
     let mut draw = Draw::new(18);
     let case = Case::new(&mut draw, 12, 20, 40, 100, Polarity::Unipolar);
@@ -269,7 +269,7 @@ fn the_second_call_creates_nothing() {
 }
 
 #[test]
-fn bad_requests_are_errors() {
+fn invalid_requests_are_errors() {
     let context = context();
     let shape = DenseShape::new(3, 2, length(10), Polarity::Unipolar).unwrap();
     let core = |error: Error| match error {
@@ -301,8 +301,8 @@ fn bad_requests_are_errors() {
     assert_eq!(core(lazy), "number of inputs: expected 3, got 0");
     let past = layer.counts(&[Threshold::ONE; 6], first.at_row(u32::MAX));
     assert!(matches!(past, Err(Error::TooLarge { .. })), "{past:?}");
-    // More samples than rows, or than memory for their counts; nothing is asked for before that is
-    // known.
+    // More samples than rows, or than memory for their counts; no thresholds are requested before
+    // that is known.
     for n_samples in [1 << 32, usize::MAX] {
         let filled = layer.counts_filled(n_samples, first.at_row(1), |_, _| panic!("too early"));
         assert!(matches!(filled, Err(Error::TooLarge { .. })), "{filled:?}");
@@ -312,7 +312,7 @@ fn bad_requests_are_errors() {
 }
 
 #[test]
-fn a_call_can_be_cancelled_between_chunks() {
+fn call_can_be_cancelled_between_chunks() {
     let mut draw = Draw::new(20);
     let case = Case::new(&mut draw, 6, 5, 50, 130, Polarity::Unipolar);
     let layer = GpuDense::from_words(&context(), case.shape, 4, &case.weights).unwrap();
@@ -336,13 +336,13 @@ fn a_call_can_be_cancelled_between_chunks() {
         } else {
             assert_eq!(counts.unwrap(), case.counts);
         }
-        // What was under way disturbs nobody.
+        // Chunks in flight do not disturb later calls.
         assert_eq!(layer.counts(&case.inputs, case.first).unwrap(), case.counts);
     }
 }
 
 #[test]
-fn several_threads_share_a_layer() {
+fn layer_can_be_shared_by_threads() {
     let mut draw = Draw::new(19);
     let case = Case::new(&mut draw, 9, 8, 20, 100, Polarity::Unipolar);
     let layer = GpuDense::from_words(&context(), case.shape, 8, &case.weights).unwrap();

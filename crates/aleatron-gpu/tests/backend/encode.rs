@@ -33,16 +33,16 @@ fn check(context: &Arc<GpuContext>, draw: &mut Draw, n_rows: usize, n_units: usi
         unit: draw.word() % 1000,
     };
     let thresholds = draw.thresholds(n_rows * n_units);
-    let made = encode(context, &thresholds, n_units, length(bits), first).unwrap();
+    let encoded = encode(context, &thresholds, n_units, length(bits), first).unwrap();
     assert_eq!(
-        made.words(),
+        encoded.words(),
         expected(&thresholds, n_units, bits, first),
         "{n_rows} x {n_units} x {bits}"
     );
 }
 
 #[test]
-fn streams_equal_the_reference() {
+fn streams_match_reference() {
     let mut draw = Draw::new(1);
     for bits in [1, 31, 32, 33, 63, 64, 65, 100, 1000, 1024, 4097] {
         for (n_rows, n_units) in [(1, 1), (1, 7), (3, 5), (2, 17)] {
@@ -54,7 +54,7 @@ fn streams_equal_the_reference() {
 }
 
 #[test]
-fn streams_are_the_same_without_optional_abilities_and_in_small_bindings() {
+fn streams_are_equal_without_capabilities_and_in_small_bindings() {
     let mut draw = Draw::new(2);
     let only_int64 = ContextOptions {
         capabilities: Capabilities { int64: true, ..Capabilities::NONE },
@@ -70,8 +70,8 @@ fn streams_are_the_same_without_optional_abilities_and_in_small_bindings() {
 }
 
 #[test]
-fn several_words_per_thread_give_the_same_streams() {
-    // 2^20 words and more: the kernel takes several per thread. Checked against other cuts of the
+fn several_words_per_thread_give_equal_streams() {
+    // 2^20 words and more: the kernel computes several per thread. Compared with other cuts of the
     // same streams.
     let mut draw = Draw::new(3);
     let thresholds = draw.thresholds(1100);
@@ -88,15 +88,15 @@ fn several_words_per_thread_give_the_same_streams() {
 }
 
 #[test]
-fn the_known_answers_hold() {
+fn known_answers_match() {
     let mut seen = 0;
     for context in every_context() {
         for answer in answers().unwrap() {
             match answer {
                 Answer::Encode { p, length: bits, address, words } => {
                     let threshold = Threshold::from_probability(p).unwrap();
-                    let made = encode(&context, &[threshold], 1, length(bits), address).unwrap();
-                    assert_eq!(made.words(), words, "{p} {bits}");
+                    let encoded = encode(&context, &[threshold], 1, length(bits), address).unwrap();
+                    assert_eq!(encoded.words(), words, "{p} {bits}");
                 }
                 Answer::Philox { .. } | Answer::Weight { .. } | Answer::Dense { .. } => continue,
             }
@@ -107,7 +107,7 @@ fn the_known_answers_hold() {
 }
 
 #[test]
-fn bad_requests_are_errors() {
+fn invalid_requests_are_errors() {
     let context = context();
     let half = Threshold::from_probability(0.5).unwrap();
     let address = StreamAddress::input(1, 0, 0);

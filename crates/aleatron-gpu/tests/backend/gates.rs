@@ -14,29 +14,29 @@ fn each(rows: usize, stream: impl Fn(usize) -> BitStream) -> Vec<u64> {
 }
 
 #[test]
-fn gates_and_counts_equal_the_reference() {
+fn gates_and_counts_match_reference() {
     let mut draw = Draw::new(61);
-    // Bindings so small that a stream is cut, and such that several streams make a block.
+    // Bindings so small that a stream is cut, and others in which several streams form a block.
     let contexts = every_context().into_iter().chain([plain_context(16), plain_context(200)]);
     for context in contexts {
         for (rows, bits) in [(1, 1), (3, 31), (2, 64), (5, 65), (4, 127), (7, 1000), (1, 4097)] {
             let [a, b, select] = [0, 1, 2].map(|_| matrix(&mut draw, rows, bits));
             let stream = |matrix: &StreamMatrix, row| matrix.stream(row).unwrap();
             for gate in Gate::ALL {
-                let made = gates::gate(&context, gate, &a, &b).unwrap();
+                let result = gates::gate(&context, gate, &a, &b).unwrap();
                 let expected =
                     each(rows, |r| reference::gate(gate, &stream(&a, r), &stream(&b, r)));
-                assert_eq!(made.words(), expected, "{gate:?} {rows} x {bits}");
+                assert_eq!(result.words(), expected, "{gate:?} {rows} x {bits}");
             }
-            let made = gates::not(&context, &a).unwrap();
+            let result = gates::not(&context, &a).unwrap();
             assert_eq!(
-                made.words(),
+                result.words(),
                 each(rows, |r| reference::not(&stream(&a, r))),
                 "{rows} x {bits}"
             );
-            let made = gates::mux(&context, &select, &a, &b).unwrap();
+            let result = gates::mux(&context, &select, &a, &b).unwrap();
             let mux = |r| reference::mux(&stream(&select, r), &stream(&a, r), &stream(&b, r));
-            assert_eq!(made.words(), each(rows, mux), "{rows} x {bits}");
+            assert_eq!(result.words(), each(rows, mux), "{rows} x {bits}");
 
             let ones: Vec<_> = (0..rows).map(|r| reference::popcount(&stream(&a, r))).collect();
             assert_eq!(gates::popcount(&context, &a).unwrap(), ones, "{rows} x {bits}");
@@ -71,7 +71,7 @@ fn long_streams_are_counted_in_segments() {
 }
 
 #[test]
-fn streams_that_do_not_match_are_errors() {
+fn streams_of_different_sizes_are_errors() {
     let context = context();
     let mut draw = Draw::new(63);
     let a = matrix(&mut draw, 2, 100);

@@ -1,5 +1,5 @@
-//! Every kernel against the reference. Tests that lose a device or run into its limits are programs
-//! of their own.
+//! Every kernel against the reference. Tests that lose a device or reach its limits are separate
+//! programs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

@@ -1,11 +1,11 @@
-//! Layers are timed kernel by kernel.
+//! Profiles of layers, kernel by kernel.
 
 use crate::common::{Draw, context, length};
 use aleatron_core::{DenseShape, Polarity, StreamAddress};
 use aleatron_gpu::{Bandwidth, CountOptions, GpuDense, Inputs, Profiler, ThresholdSource};
 
 #[test]
-fn a_layer_is_timed_kernel_by_kernel() {
+fn layer_profile_has_a_row_per_kernel() {
     let context = context();
     let mut draw = Draw::new(51);
     let shape = DenseShape::new(20, 10, length(256), Polarity::Unipolar).unwrap();

@@ -1,4 +1,4 @@
-//! Whole programs on the device against the plain steps.
+//! Whole programs on the device against the reference steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn resident(
     GpuBackend::on(context.clone()).prepare_program(program, &options).unwrap().unwrap()
 }
 
-/// Compares every slot, and the outputs alone, with the plain answer.
+/// Compares every slot, and the outputs alone, with the reference.
 fn check(contexts: &[Arc<GpuContext>], program: Program, inputs: Vec<f64>, seed: SampleSeed) {
     let slots = program.steps().iter().map(|step| step.output()).collect();
     let program = Arc::new(program);
@@ -68,7 +68,7 @@ fn encoding(kind: usize) -> Encoding {
     name.encoding(5, Width::new(width).unwrap(), sharing).unwrap()
 }
 
-/// A layer of 18 inputs, which are an image of 2x3x3 to convolutions.
+/// Returns a layer of 18 inputs, which are an image of 2x3x3 for convolutions.
 fn spec(kind: usize, bits: usize, polarity: Polarity, encoding: Encoding) -> LayerSpec {
     let length = Length::new(bits).unwrap();
     match kind {
@@ -93,7 +93,7 @@ fn weights(spec: &LayerSpec, seed: u64) -> Weights {
     Weights::new(spec, values(spec.n_weights(), low, seed)).unwrap()
 }
 
-/// A program that begins with a layer of `rows` rows; the slot of its counts.
+/// Creates a program that begins with a layer of `rows` rows, and returns the slot of its counts.
 fn counted(spec: &LayerSpec, rows: usize, non_negative: bool) -> (ProgramBuilder, usize, SlotId) {
     let mut program = ProgramBuilder::default();
     let layer = program.layer(spec.clone(), weights(spec, 99), rows).unwrap();
@@ -106,7 +106,7 @@ fn counted(spec: &LayerSpec, rows: usize, non_negative: bool) -> (ProgramBuilder
     (program, layer, counts)
 }
 
-/// Ends a program with a second layer behind integers: its scores.
+/// Ends a program with a second layer of integers, and returns its scores.
 fn finished(
     mut program: ProgramBuilder,
     value: SlotId,
@@ -118,8 +118,8 @@ fn finished(
     let layer = program.layer(spec.clone(), weights(&spec, 7), 1).unwrap();
     let thresholds = program.requantize(layer, value, requantizers).unwrap();
     let counts = program.product(layer, thresholds).unwrap();
-    let held = Accumulator::new(30, vec![5, -7, 0], IntegerActivation::Identity).unwrap();
-    let sums = program.accumulate(layer, counts, held).unwrap();
+    let accumulator = Accumulator::new(30, vec![5, -7, 0], IntegerActivation::Identity).unwrap();
+    let sums = program.accumulate(layer, counts, accumulator).unwrap();
     let scores = program.restore(sums, Pattern::uniform(0.125)).unwrap();
     program.finish(vec![scores]).unwrap()
 }
@@ -131,18 +131,18 @@ fn polarities() -> impl Strategy<Value = Polarity> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Every kind of layer and of encoding, inputs with signs and without.
+    /// Every kind of layer and of encoding, inputs with and without signs.
     #[test]
-    fn layers_of_random_programs_equal_plain_steps(
+    fn layers_of_random_programs_match_reference_steps(
         kind in 0_usize..3, from in 0_usize..6, bits in prop::sample::select(vec![32_usize, 65, 128, 200]), polarity in polarities(),
         next in polarities(), samples in 0_usize..5, rows in 1_usize..3, non_negative: bool, first in 0_u32..1000, seed: u64,
     ) {
         let spec = spec(kind, bits, polarity, encoding(from));
         let (mut program, layer, counts) = counted(&spec, rows, non_negative);
         let stage = FloatStage { scales: vec![1.5], bias: vec![0.25; spec.n_rows()], activation: Activation::Relu };
-        let held = Accumulator::calibrated(&spec, &stage, 6).unwrap();
-        let unit = held.unit(spec.length(), 1.5);
-        let value = program.accumulate(layer, counts, held).unwrap();
+        let accumulator = Accumulator::calibrated(&spec, &stage, 6).unwrap();
+        let unit = accumulator.unit(spec.length(), 1.5);
+        let value = program.accumulate(layer, counts, accumulator).unwrap();
         let requantizer = Requantizer::of_unit(unit, 3.0, 12, Width::new(9).unwrap(), next).unwrap();
         let program = finished(program, value, Pattern::uniform(requantizer));
         let low = if non_negative { 0.0 } else { -1.2 };
@@ -152,7 +152,7 @@ proptest! {
 
     /// Integers of up to 61 bits through sums in different units, constants and bounds.
     #[test]
-    fn wide_integers_equal_plain_steps(
+    fn wide_integers_match_reference_steps(
         polarity in polarities(), next in polarities(), bits: u64, width in 8_u32..=56, other in 8_u32..=40, fraction in 0_u32..=32,
         ratio in 1.0_f64..300.0, minus: bool, term in -(1_i64 << 56)..1 << 56, low in -(1_i64 << 57)..1 << 56, is_open: bool,
         multiplier_bits in 1_u32..=20, shift in 0_u32..=61, v in 1_u32..=32, activation in 0_usize..3, average: bool, zeros: bool,
@@ -182,7 +182,7 @@ proptest! {
         let value = program.clip(value, Bounds::Integer(Pattern::per_row(&[[low, high], [i64::MIN, 1 << 58]], len / 2).unwrap())).unwrap();
         let value = program.combine([value, value], Sign::Plus, None).unwrap();
         let [channels, rows, columns] = [2, len / 2 / 3, 3];
-        let (kind, border) = (if average { PoolKind::Average } else { PoolKind::Max }, if zeros { Border::Zeros } else { Border::LeftOut });
+        let (kind, border) = (if average { PoolKind::Average } else { PoolKind::Max }, if zeros { Border::Zeros } else { Border::Excluded });
         let pool = Pool::new(kind, [2, 2]).with_stride([1, 2]).with_paddings([[1, 0], [0, 1]], border);
         let value = program.pool(value, PoolShape::new(pool, [channels, rows, columns]).unwrap()).unwrap();
         let len = program.slot(value).unwrap().len;
@@ -194,7 +194,7 @@ proptest! {
         };
         let requantizers: Vec<_> = (0..len as u32 * 2).map(|k| requantizer(k % 4)).collect();
         let program = finished(program, value, Pattern::from_elements(&requantizers).unwrap());
-        // Products past 2^62 are left to the host.
+        // Products above 2^62 run on the host.
         prop_assume!(program.magnitudes(1 << 62).is_some());
         let program = Arc::new(program);
         let backend = GpuBackend::on(context());
@@ -204,7 +204,7 @@ proptest! {
     }
 }
 
-/// Programs of the suite in integer arithmetic stay on the device; those with floats between layers
+/// Programs of the suite in integer arithmetic run on the device; those with floats between layers
 /// do not.
 #[test]
 fn integer_programs_of_the_suite_are_resident() {
@@ -220,12 +220,12 @@ fn integer_programs_of_the_suite_are_resident() {
     assert!(on_device >= 9 && on_host >= 9, "{on_device} on the device, {on_host} on the host");
 }
 
-/// Two layers with a few steps between them.
+/// Returns two layers with a few steps between them.
 fn example(rows: usize) -> (LayerSpec, Program) {
     let spec = spec(2, 100, Polarity::Signed, Encoding::Bernoulli { seed: 9 });
     let (mut program, layer, counts) = counted(&spec, rows, false);
-    let held = Accumulator::new(20, vec![3, -4], IntegerActivation::Relu).unwrap();
-    let value = program.accumulate(layer, counts, held).unwrap();
+    let accumulator = Accumulator::new(20, vec![3, -4], IntegerActivation::Relu).unwrap();
+    let value = program.accumulate(layer, counts, accumulator).unwrap();
     let value = program.offset(value, Sign::Plus, Pattern::uniform(5)).unwrap();
     let requantizer = Requantizer::new(3, 4, 1, Width::new(8).unwrap(), Polarity::Signed).unwrap();
     (spec, finished(program, value, Pattern::uniform(requantizer)))
@@ -245,24 +245,24 @@ fn chunked_batch_equals_whole_batch() {
             let whole =
                 resident(&context(), &program, 256).run(&batch, slots, Cancel::NEVER).unwrap();
             assert!(whole.saturated[1] > 0);
-            // By the batch, and by what a binding holds.
+            // Limited by the batch, and by a binding.
             for (context, max_batch) in
                 [(context(), 3), (context(), 16), (plain_context(4096), 256)]
             {
-                let made = resident(&context, &program, max_batch)
+                let output = resident(&context, &program, max_batch)
                     .run(&batch, slots, Cancel::NEVER)
                     .unwrap();
-                assert_eq!(made, whole, "{rows} rows, {max_batch}");
+                assert_eq!(output, whole, "{rows} rows, {max_batch}");
             }
         }
     }
 }
 
 #[test]
-fn second_run_creates_nothing() {
+fn second_run_creates_no_objects() {
     let (spec, program) = example(1);
     let program = Arc::new(program);
-    // The first context is shared with tests that run beside this one.
+    // The first context is shared with concurrent tests.
     for context in every_context().into_iter().skip(1) {
         let prepared = resident(&context, &program, 8);
         let inputs = values(10 * spec.n_inputs(), -1.0, 8);
@@ -294,17 +294,17 @@ fn values_outside_their_interval_are_errors_with_their_index() {
         panic!("{error}")
     };
     assert_eq!((index, value), (18 * 7 + 5, 1.5));
-    // The program is as good as before.
+    // The program still works.
     inputs[18 * 7 + 5] = 1.0;
     let batch =
         ProgramBatch { inputs: &[&inputs], n_samples: 9, seed: SampleSeed::new(1), group: 1 };
-    let made = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap();
-    let SlotData::Words(counts) = &made.slots[0] else { panic!("{made:?}") };
+    let output = prepared.run(&batch, program.outputs(), Cancel::NEVER).unwrap();
+    let SlotData::Words(counts) = &output.slots[0] else { panic!("{output:?}") };
     assert_eq!(counts.len(), 9 * 12);
 }
 
 #[test]
-fn floats_between_layers_are_left_to_the_host() {
+fn program_with_floats_between_layers_is_unsupported() {
     let spec = spec(0, 64, Polarity::Bipolar, Encoding::Bernoulli { seed: 0 });
     let (mut program, layer, counts) = counted(&spec, 1, false);
     let stage = FloatStage { scales: vec![1.0], bias: vec![0.0; 12], activation: Activation::Relu };
@@ -320,9 +320,9 @@ fn floats_between_layers_are_left_to_the_host() {
     assert!(backend.prepare_program(&program, &PrepareOptions::default()).unwrap().is_none());
 }
 
-/// Floats that nothing on the device depends on are computed from what comes down.
+/// Floats that nothing on the device depends on are computed from downloaded slots.
 #[test]
-fn floats_behind_the_last_layer_are_computed_on_the_host() {
+fn floats_after_the_last_layer_are_computed_on_the_host() {
     let spec = spec(0, 64, Polarity::Bipolar, Encoding::Bernoulli { seed: 0 });
     let (mut program, layer, counts) = counted(&spec, 1, false);
     let stage =
@@ -354,7 +354,7 @@ fn program_is_cancelled_between_chunks_and_lost_with_its_device() {
 }
 
 #[test]
-fn program_is_timed_kernel_by_kernel() {
+fn program_profile_has_a_row_per_kernel() {
     let (spec, program) = example(1);
     let program = Arc::new(program);
     let prepared = resident(&context(), &program, 8);

@@ -16,7 +16,7 @@ fn sequences(bits: u32) -> [Sequence; 3] {
 }
 
 #[test]
-fn streams_equal_those_of_the_core() {
+fn sequence_streams_match_core() {
     let mut draw = Draw::new(71);
     // Bindings that hold everything, or one sequence, or a few words of one.
     let contexts: Vec<_> =
@@ -35,11 +35,11 @@ fn streams_equal_those_of_the_core() {
                 |(r, &t): (usize, &u64)| used[r % period].encode(t, length(bits)).into_words();
             let expected: Vec<u64> = thresholds.iter().enumerate().flat_map(stream).collect();
             for context in &contexts {
-                let made =
+                let encoded =
                     encode_sequences(context, &values, &thresholds, period, length(bits)).unwrap();
                 let bytes = context.max_binding_bytes();
                 assert_eq!(
-                    made, expected,
+                    encoded, expected,
                     "{width} bits, {n} of {period} x {bits}, bindings of {bytes}"
                 );
             }
@@ -48,7 +48,7 @@ fn streams_equal_those_of_the_core() {
 }
 
 #[test]
-fn bad_requests_are_errors() {
+fn invalid_requests_are_errors() {
     let context = context();
     let core = |result: Result<Vec<u64>, Error>| match result {
         Err(Error::Core(error)) => error,

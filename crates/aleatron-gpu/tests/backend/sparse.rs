@@ -15,7 +15,7 @@ fn connections(draw: &mut Draw, n_inputs: usize, n_neurons: usize, one_in: u32) 
 }
 
 #[test]
-fn counts_equal_the_reference() {
+fn counts_match_reference() {
     let mut draw = Draw::new(21);
     let sizes = [(1, 1, 1), (5, 3, 2), (20, 9, 3), (33, 17, 5), (70, 4, 11)];
     for (n, bits) in [1, 31, 64, 65, 100, 1000, 4097].into_iter().enumerate() {
@@ -58,7 +58,7 @@ fn counts_equal_the_reference() {
 }
 
 #[test]
-fn a_full_sparse_layer_is_the_dense_layer() {
+fn fully_connected_sparse_layer_equals_dense() {
     let mut draw = Draw::new(22);
     for polarity in POLARITIES {
         let connections = connections(&mut draw, 12, 7, 1);
@@ -95,7 +95,7 @@ fn memory_is_proportional_to_connections() {
 }
 
 #[test]
-fn long_neurons_and_long_streams_have_several_segments() {
+fn long_neurons_and_streams_have_several_segments() {
     let mut draw = Draw::new(24);
     for (n_inputs, bits) in [(1100, 1000), (2, 64 * 20_000)] {
         let connections =
@@ -125,7 +125,7 @@ fn long_neurons_and_long_streams_have_several_segments() {
 }
 
 #[test]
-fn the_second_call_creates_nothing() {
+fn second_call_creates_no_objects() {
     let context = own_context(&ContextOptions::default());
     let mut draw = Draw::new(25);
     let connections = connections(&mut draw, 30, 10, 3);
@@ -152,7 +152,7 @@ fn the_second_call_creates_nothing() {
 }
 
 #[test]
-fn bad_requests_and_no_connections() {
+fn invalid_requests_are_errors_and_no_connections_are_valid() {
     let none = Connections::from_rows([vec![], vec![]], 3).unwrap();
     for polarity in POLARITIES {
         let layer =
@@ -185,7 +185,7 @@ fn bad_requests_and_no_connections() {
 }
 
 #[test]
-fn a_call_can_be_timed_and_cancelled() {
+fn call_can_be_timed_and_cancelled() {
     let mut draw = Draw::new(26);
     let connections = connections(&mut draw, 30, 10, 3);
     let words = draw.streams(connections.len(), length(100));

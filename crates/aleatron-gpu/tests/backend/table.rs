@@ -49,7 +49,7 @@ fn check(gpu: &Arc<GpuContext>, shape: DenseShape, pairing: &Pairing, n_samples:
 }
 
 #[test]
-fn tables_equal_bits() {
+fn tables_equal_bit_by_bit_counts() {
     let contexts = both_contexts();
     let mut seed = 0;
     for bits in [3, 8, 12] {
@@ -71,9 +71,9 @@ fn tables_equal_bits() {
     }
 }
 
-/// Bindings so small that neurons come in blocks and samples in chunks.
+/// Bindings so small that neurons are divided into blocks and samples into chunks.
 #[test]
-fn what_passes_a_binding_is_split() {
+fn layer_above_the_binding_limit_is_split() {
     // 300 words: rows of 9 entries, 10 inputs, so blocks of 30 neurons and chunks of 3 samples.
     let gpu = plain_context(1280);
     for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
@@ -87,9 +87,9 @@ fn what_passes_a_binding_is_split() {
     assert!(matches!(wide, Err(Error::TooLarge { .. })), "{wide:?}");
 }
 
-/// Sums past 32 bits carry.
+/// Sums above 32 bits carry.
 #[test]
-fn counts_pass_32_bits() {
+fn counts_above_32_bits_carry() {
     let gpu = context();
     let bits = 1 << 24;
     let shape = DenseShape::new(300, 1, length(bits), Polarity::Unipolar).unwrap();
@@ -98,7 +98,7 @@ fn counts_pass_32_bits() {
 }
 
 #[test]
-fn bad_input_is_an_error() {
+fn invalid_input_is_an_error() {
     let gpu = context();
     let shape = DenseShape::new(2, 2, length(16), Polarity::Unipolar).unwrap();
     let pairing = pairings(8)[0];
@@ -122,7 +122,7 @@ fn bad_input_is_an_error() {
         Err(Error::Core(CoreError::OutOfRange { index: 1, .. }))
     ));
     assert!(layer.counts(&[]).unwrap().is_empty());
-    // The index is that in the batch, also where thresholds come chunk by chunk.
+    // The index is that in the batch, also if thresholds are requested chunk by chunk.
     let filled = layer.counts_filled(20, |samples, out| {
         out.extend(samples.flat_map(|sample| [1, if sample == 17 { 300 } else { 2 }]));
         Ok(())
@@ -134,10 +134,10 @@ fn bad_input_is_an_error() {
     assert!(matches!(GpuTabled::new(&gpu, shape, 0, &pairing, &[0; 4]), Err(Error::Core(_))));
 }
 
-/// Some software devices silently end loops after 65,535 turns: what would take more comes in
-/// several dispatches.
+/// Some software devices silently end loops after 65,535 turns: longer loops need several
+/// dispatches.
 #[test]
-fn long_streams_and_wide_layers_take_several_dispatches() {
+fn long_streams_and_wide_layers_use_several_dispatches() {
     let gpu = context();
     // 64 threads go through 2^22 + 100 positions: 65,538 turns.
     let shape = DenseShape::new(1, 2, length((1 << 22) + 100), Polarity::Bipolar).unwrap();
@@ -163,7 +163,7 @@ fn long_streams_and_wide_layers_take_several_dispatches() {
 }
 
 #[test]
-fn the_second_call_creates_nothing() {
+fn second_call_creates_no_objects() {
     let gpu = own_context(&ContextOptions::default());
     for sharing in [Sharing::OneForAll, Sharing::OnePerInput] {
         let shape = DenseShape::new(10, 7, length(64), Polarity::Unipolar).unwrap();
@@ -185,7 +185,7 @@ fn the_second_call_creates_nothing() {
 }
 
 #[test]
-fn a_call_can_be_timed_and_cancelled() {
+fn call_can_be_timed_and_cancelled() {
     let gpu = context();
     let shape = DenseShape::new(10, 7, length(64), Polarity::Unipolar).unwrap();
     let pairing = Pairing { sharing: Sharing::OnePerInput, ..pairings(3)[0] };

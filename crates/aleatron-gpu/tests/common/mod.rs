@@ -1,4 +1,4 @@
-//! What the GPU tests share: the adapter under test and random things.
+//! Shared test utilities: the adapter under test and random values.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -11,8 +11,8 @@ use aleatron_core::{
 };
 use aleatron_gpu::{AdapterChoice, Capabilities, Checks, ContextOptions, GpuContext};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
-/// tests must run.
+/// Returns the adapter selected by the environment, otherwise Mesa's software adapter. A missing
+/// adapter is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -30,7 +30,7 @@ pub fn own_context(options: &ContextOptions) -> Arc<GpuContext> {
     GpuContext::open(&choice(), options).unwrap()
 }
 
-/// A device without optional abilities whose bindings hold `bytes`.
+/// Returns a device without optional capabilities whose bindings hold `bytes`.
 pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
     own_context(&ContextOptions {
         capabilities: Capabilities::NONE,
@@ -39,14 +39,15 @@ pub fn plain_context(bytes: u64) -> Arc<GpuContext> {
     })
 }
 
-/// The shared device, and one that checks every kernel at run time: kernels without checks must
-/// give the same on both.
+/// Returns the shared device, and one that checks every kernel at run time: kernels without checks
+/// must give equal results on both.
 pub fn both_contexts() -> [Arc<GpuContext>; 2] {
     let checked = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
     [context(), own_context(&checked)]
 }
 
-/// Every kind of device: as it is, checking every kernel, and without optional abilities.
+/// Returns every kind of device: as it is, checking every kernel, and without optional
+/// capabilities.
 pub fn every_context() -> Vec<Arc<GpuContext>> {
     both_contexts().into_iter().chain([plain_context(1 << 27)]).collect()
 }
@@ -68,7 +69,7 @@ impl Draw {
         word
     }
 
-    /// Thresholds, some at the ends and some next to them.
+    /// Draws thresholds, some at the ends and some next to them.
     pub fn thresholds(&mut self, n: usize) -> Vec<Threshold> {
         let p = |word: u32| match word % 8 {
             0 => f64::from(word >> 3 & 1),
@@ -96,13 +97,13 @@ pub fn length(bits: usize) -> Length {
     Length::new(bits).unwrap()
 }
 
-/// The reference's counts of a dense layer.
+/// Returns the reference's counts of a dense layer.
 pub fn dense_counts(shape: &DenseShape, weights: &StreamMatrix, inputs: &StreamMatrix) -> Vec<u64> {
     let topology = Topology::Dense { n_inputs: shape.n_inputs(), n_neurons: shape.n_neurons() };
     layer_counts(topology, shape.length(), shape.polarity(), weights, inputs)
 }
 
-/// The reference's counts of a sparse layer.
+/// Returns the reference's counts of a sparse layer.
 pub fn sparse_counts(
     connections: &Connections,
     polarity: Polarity,

@@ -1,4 +1,4 @@
-//! Designs that the cost model is fitted to, and others that it is checked with.
+//! Designs for fitting the cost model, and held-out designs for checking it.
 
 use aleatron_core::arithmetic::{Pool, PoolKind};
 use aleatron_core::generator::Sharing;
@@ -79,7 +79,7 @@ fn dense(sizes: &[usize], polarity: Polarity) -> Result<Network, Box<dyn Error>>
 
 /// Returns a convolution of 3 by 3, a pool of 2 by 2 and a dense layer. The side of the image must
 /// be even: the simulation ends with the last result, so that windows that no pool reads would
-/// count in all samples but the last one.
+/// count in all samples except the last one.
 fn conv(
     channels: usize,
     size: usize,

@@ -1,7 +1,7 @@
-//! Least squares with coefficients that are not negative.
+//! Non-negative least squares.
 
-/// One measurement: the amounts of the terms, the measured value, and the value that errors are
-/// relative to.
+/// One measurement: the amounts of the terms, the measured value, and the reference of relative
+/// errors.
 pub(crate) struct Observation {
     pub(crate) amounts: Vec<f64>,
     pub(crate) value: f64,

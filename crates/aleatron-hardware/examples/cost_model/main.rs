@@ -1,12 +1,12 @@
 //! Fits the cost model to synthesized designs, and checks it with others.
 //!
 //! `cargo run -p aleatron-hardware --example cost_model -- FOLDER generic` synthesizes every design
-//! that FOLDER has no measurement of, shows the errors of the model as it is, and writes newly
-//! fitted coefficients to FOLDER. With `sky130 LIBERTY` in place of `generic`, the cells are those
-//! of a Liberty file. Designs that the model is only checked with are left out unless `--held-out`
-//! is given. With `--leave-one-out`, each design is compared with coefficients that were fitted to
-//! all others; terms are chosen by these errors. With `--integers`, the designs are binary
-//! circuits, and only the coefficients of their own terms are fitted. Needs Yosys.
+//! without a measurement in FOLDER, shows the errors of the current model, and writes newly fitted
+//! coefficients to FOLDER. With `sky130 LIBERTY` instead of `generic`, the cells are those of a
+//! Liberty file. Held-out designs are excluded unless `--held-out` is given. With
+//! `--leave-one-out`, each design is compared with coefficients that were fitted to all others;
+//! terms are chosen by these errors. With `--integers`, the designs are binary circuits, and only
+//! the coefficients of their own terms are fitted. Needs Yosys.
 
 mod designs;
 mod fit;
@@ -28,7 +28,7 @@ const SAMPLES: usize = 2;
 struct Measured {
     case: Case,
     structure: Structure,
-    /// The area and the energy by the model.
+    /// The area and the energy of the model.
     model: [f64; 2],
     measurement: Value,
 }
@@ -156,7 +156,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the shipped coefficient of a term; `None` for the terms of binary circuits alone.
+    /// Returns the shipped coefficient of a term; `None` for terms of binary circuits.
     fn shipped(self, technology: Technology, term: usize) -> Option<f64> {
         match self {
             Self::Area => {
@@ -178,8 +178,8 @@ impl Quantity {
         }
     }
 
-    /// Fits the coefficients of all terms that are not fixed, part by part, to the designs for it
-    /// but for one.
+    /// Fits the coefficients of all terms that are not fixed, part by part, to the designs of the
+    /// set, excluding one.
     fn fit(
         self,
         all: &[Measured],
@@ -218,7 +218,7 @@ impl Quantity {
     }
 }
 
-/// Returns a design's area and energy by coefficients.
+/// Returns a design's area and energy from coefficients.
 fn by(coefficients: &[Vec<f64>; 2], measured: &Measured) -> [f64; 2] {
     let product = |k: usize| {
         let amounts = Quantity::ALL[k].amounts(measured);

@@ -20,7 +20,7 @@ impl Bench {
     /// samples, `units_tb` checks every generated constant.
     ///
     /// # Errors
-    /// [`crate::Error::Core`] for a trace of another circuit.
+    /// Returns [`crate::Error::Core`] for a trace of another circuit.
     pub fn new(circuit: &Circuit, options: &Options, trace: &Trace) -> Result<Self> {
         let mut files = network::files(circuit, options, trace)?;
         files.extend(units::files(circuit, options)?);
@@ -36,13 +36,13 @@ impl Bench {
     /// Writes the files below the folder of the design.
     ///
     /// # Errors
-    /// [`crate::Error::File`] for the first file that cannot be written.
+    /// Returns [`crate::Error::File`] for the first file that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         write_files(folder, &self.files)
     }
 }
 
-/// Returns a file of `$readmemh` with one word in each line.
+/// Returns a `$readmemh` file with one word in each line.
 fn hex(path: &str, values: impl Iterator<Item = i128>, bits: u32) -> File {
     let digits = bits.div_ceil(4) as usize;
     let mut text = String::new();
@@ -52,7 +52,7 @@ fn hex(path: &str, values: impl Iterator<Item = i128>, bits: u32) -> File {
     File { path: path.to_owned(), text }
 }
 
-/// Returns the elements of samples in the order in which they arrive.
+/// Returns the elements of samples in their order of arrival.
 pub(crate) fn arriving<'a, T: Copy>(
     link: &'a Link,
     values: &'a [T],
@@ -62,7 +62,7 @@ pub(crate) fn arriving<'a, T: Copy>(
     })
 }
 
-/// Returns what leaves the circuit for the samples of a trace.
+/// Returns the outputs of the circuit for the samples of a trace.
 pub(crate) fn results(circuit: &Circuit, options: &Options, trace: &Trace) -> Vec<i64> {
     let classes = |classes: &[usize]| classes.iter().map(|&class| class as i64).collect();
     match (options.output, &trace.early, circuit.output) {
@@ -75,7 +75,7 @@ pub(crate) fn results(circuit: &Circuit, options: &Options, trace: &Trace) -> Ve
     }
 }
 
-/// Returns what the counters of a layer hold, in the order in which they are read, after the cycles
+/// Returns the values of a layer's counters, in the order in which they are read, after the cycles
 /// of each read.
 fn counters(circuit: &Circuit, stage: usize, counts: &[u64], cycles: &[usize]) -> Vec<i128> {
     let Some(found) = circuit.stages.get(stage) else { return Vec::new() };

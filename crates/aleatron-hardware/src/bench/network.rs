@@ -14,7 +14,8 @@ struct Monitor {
     signal: String,
     bits: u32,
     per_sample: usize,
-    /// The elements of all samples; with early termination, samples are read several times.
+    /// The number of elements of all samples; with early termination, samples are read several
+    /// times.
     total: usize,
     what: &'static str,
 }

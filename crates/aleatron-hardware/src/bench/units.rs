@@ -1,5 +1,5 @@
-//! The test bench of every generated constant: sequences, weights, accumulators and the arithmetic
-//! between layers.
+//! The test bench of every generated constant: sequences, weights, accumulators and the inter-layer
+//! arithmetic.
 
 use super::hex;
 use crate::circuit::{Circuit, LayerCircuit, Operation, Products, Source, Stage, Word};
@@ -10,13 +10,13 @@ use aleatron_core::program::{Bounds, Sign, StepKind};
 use aleatron_core::{Length, Polarity, reference};
 use std::fmt::Write as _;
 
-/// Counts that are checked in a layer, at most; beyond, they are evenly spread.
+/// The largest number of checked counts of a layer; larger sets are sampled evenly.
 const MOST_COUNTS: usize = 1 << 18;
 
-/// Values that are checked of each class of constants, at most.
+/// The largest number of checked values of each class of constants.
 const MOST_VALUES: usize = 1 << 12;
 
-/// Integers that weight thresholds are compared with, at most.
+/// The largest number of integers that weight thresholds are compared with.
 const MOST_INTEGERS: u64 = 1 << 10;
 
 /// The parts of the bench.
@@ -96,7 +96,7 @@ impl Units {
         let _ = writeln!(self.body, "        $readmemh(\"{path}\", {name});");
     }
 
-    /// Every integer of every sequence, as the engine has them.
+    /// Adds every integer of every sequence, as computed by the engine.
     fn sequences(&mut self, name: &str, layer: &LayerCircuit, text: &LayerText<'_>) {
         let cycle = layer.cycle_bits();
         for (list, letter, width) in [
@@ -143,7 +143,7 @@ impl Units {
         );
     }
 
-    /// Every weight against every integer of its comparator.
+    /// Adds every weight against every integer of its comparator.
     fn weights(
         &mut self,
         name: &str,
@@ -167,7 +167,7 @@ impl Units {
         let mut integers: Vec<u64> = if 1 << w <= MOST_INTEGERS {
             (0..1 << w).collect()
         } else {
-            // Both sides of thresholds: no other integer tells two thresholds apart.
+            // Both sides of thresholds: no other integer distinguishes two thresholds.
             let all = layer
                 .rows
                 .iter()
@@ -214,7 +214,7 @@ impl Units {
         );
     }
 
-    /// Every weight of a layer of integers.
+    /// Adds every weight of a layer of integers.
     fn integers(&mut self, name: &str, layer: &LayerCircuit, text: &LayerText<'_>) {
         let (n, rows, w) = (layer.fan_in(), layer.rows.len(), layer.weight_comparator);
         let words = layer.rows.iter().flat_map(|row| {
@@ -249,7 +249,7 @@ impl Units {
         );
     }
 
-    /// Every count of every neuron.
+    /// Adds every count of every neuron.
     fn accumulate(
         &mut self,
         circuit: &Circuit,
@@ -270,18 +270,19 @@ impl Units {
         let a = stage.output.word.bits();
         let mut entries = Vec::new();
         let read_bits = if layer.checks.is_empty() { 0 } else { text.read_bits() };
-        let mut push_read = |read: usize, row: usize, at: usize, value: i64, held: i128| {
-            let parts = [
-                (masked(value.into(), a), a),
-                (masked(held, layer.count_bits), layer.count_bits),
-                (row as u128, neuron),
-                (at as u128, position),
-                (read as u128, read_bits),
-            ];
-            entries.push(
-                parts.iter().rev().fold(0_u128, |all, (part, bits)| all << bits | part) as i128
-            );
-        };
+        let mut push_read =
+            |read: usize, row: usize, at: usize, value: i64, counter_value: i128| {
+                let parts = [
+                    (masked(value.into(), a), a),
+                    (masked(counter_value, layer.count_bits), layer.count_bits),
+                    (row as u128, neuron),
+                    (at as u128, position),
+                    (read as u128, read_bits),
+                ];
+                entries
+                    .push(parts.iter().rev().fold(0_u128, |all, (part, bits)| all << bits | part)
+                        as i128);
+            };
         for (read, check) in layer.checks.iter().enumerate() {
             let part = spec.with_length(Length::new(check.cycles)?)?;
             for row in 0..layer.rows.len() {
@@ -303,12 +304,12 @@ impl Units {
         let mut push = |row: usize, at: usize, count: u64| {
             let fan_in = spec.fan_in(row * per_row + at);
             let value = reference::accumulate(accumulator, spec, row * per_row + at, count);
-            let held = layer.counter(row, count, fan_in, layer.length);
-            push_read(layer.checks.len(), row, at, value, held);
+            let counter_value = layer.counter(row, count, fan_in, layer.length);
+            push_read(layer.checks.len(), row, at, value, counter_value);
         };
         for (row, weights) in layer.rows.iter().enumerate() {
             let negative = weights.negative.iter().filter(|negative| **negative).count() as u64;
-            // Positions of one row differ in their products alone.
+            // Positions of one row differ only in their products.
             let at = (0..per_row).max_by_key(|&at| spec.fan_in(row * per_row + at)).unwrap_or(0);
             let n = spec.fan_in(row * per_row + at) as u64;
             let counts = match (layer.polarity, layer.inputs) {
@@ -377,8 +378,8 @@ impl Units {
         );
     }
 
-    /// The arithmetic of elements with every constant, on both sides of every step if there are not
-    /// too many.
+    /// Adds the arithmetic of elements with every constant, on both sides of every step if there
+    /// are not too many.
     fn function(&mut self, circuit: &Circuit, stage: &Stage, text: &StageText<'_>) -> Result<()> {
         let missing = || internal("hardware::bench::function");
         let step = circuit
@@ -445,8 +446,8 @@ impl Units {
     }
 }
 
-/// Returns values of one or two intervals: all of a small one, otherwise both ends, zeros and
-/// values between.
+/// Returns values of one or two intervals: all of a small one, otherwise both ends, zeros and some
+/// in between.
 fn samples(intervals: &[[i64; 2]], most: usize) -> Vec<Vec<i64>> {
     let spread = |[low, high]: [i64; 2], most: usize| -> Vec<i64> {
         let span = (i128::from(high) - i128::from(low)) as u128;
@@ -470,7 +471,7 @@ fn samples(intervals: &[[i64; 2]], most: usize) -> Vec<Vec<i64>> {
     }
 }
 
-/// Returns what the engine's reference computes for an element.
+/// Returns the result of the engine's reference for an element.
 fn expected(step: &StepKind, element: usize, values: &[i64], stage: &Stage) -> Option<i128> {
     let value = *values.first()?;
     let signed = |sign: &Sign, value: i64| if *sign == Sign::Minus { -value } else { value };

@@ -1,4 +1,4 @@
-//! From the program of a network to its circuit.
+//! Conversion of a network's program to its circuit.
 
 use super::layer::{BuiltLayer, LayerParts};
 use super::{
@@ -27,9 +27,9 @@ impl Circuit {
     /// ```
     ///
     /// # Errors
-    /// [`Error::FloatArithmetic`], [`Error::Bernoulli`], [`Error::TensorNodes`] and
-    /// [`Error::Unsupported`] for what has no hardware, [`Error::Engine`] for a network that
-    /// cannot run with the configuration.
+    /// Returns [`Error::FloatArithmetic`], [`Error::Bernoulli`], [`Error::TensorNodes`] and
+    /// [`Error::Unsupported`] for networks without hardware support, [`Error::Engine`] for a
+    /// network that cannot run with the configuration.
     pub fn new(network: &Network, config: &StreamConfig, options: &Options) -> Result<Self> {
         if config.arithmetic != Arithmetic::Integer {
             return Err(Error::FloatArithmetic);
@@ -101,7 +101,7 @@ fn fnv1a(bytes: &[u8]) -> u128 {
     bytes.iter().fold(BASIS, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
-/// A slot of the program on the way to a circuit.
+/// A slot of the program during the conversion.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     /// Computed before the circuit, from features.
@@ -116,7 +116,7 @@ pub(super) enum Value {
     Scores,
 }
 
-/// The elements of a slot as they arrive from a source.
+/// The elements of a slot in their order of arrival from a source.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) source: Source,
@@ -263,8 +263,7 @@ impl<'a> Builder<'a> {
         let addresses: Vec<u32> =
             order.iter().map(|&element| positions[element as usize]).collect();
         let link = self.link(view.source)?;
-        // The memory hands on the elements of the slot before it, which a view may have numbered
-        // anew.
+        // The memory passes on the elements of the previous slot, which a view may have renumbered.
         let order_before = addresses.iter().map(|&k| link.order[k as usize]).collect();
         let output = Link { order: order_before, ..link.clone() };
         let name = self.unique("reorder");
@@ -296,7 +295,7 @@ impl<'a> Builder<'a> {
         self.names.get(layer).cloned().unwrap_or_default()
     }
 
-    /// Returns an identifier of Verilog that no other stage has.
+    /// Returns an identifier of Verilog that is unique among stages.
     pub(super) fn unique(&mut self, name: &str) -> String {
         let base = identifier("n", name);
         let mut found = base.clone();
@@ -309,8 +308,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns a name as an identifier of Verilog, in lower case, behind a prefix that keeps it from
-/// being a keyword or beginning with a digit.
+/// Returns a name as an identifier of Verilog, in lower case, with a prefix that prevents keywords
+/// and leading digits.
 pub(crate) fn identifier(prefix: &str, name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let plain: String = name.chars().map(plain).collect();

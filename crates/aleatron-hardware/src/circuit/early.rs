@@ -1,9 +1,9 @@
 //! Early termination: the last layer of a circuit stops as soon as its scores are far enough apart.
 //!
 //! After 8 cycles, and each time the cycles have doubled, the streams of the last layer pause and
-//! the circuit reads its scores, each with the part of its bias that belongs to the cycles so far.
-//! If the best score leads the second by the decision margin, its class leaves the
-//! circuit; otherwise the streams go on.
+//! the circuit reads its scores, each with the share of its bias for the cycles so far. If the best
+//! score leads the second by the decision margin, its class is the output; otherwise the streams
+//! continue.
 
 use super::interval::Interval;
 use super::{Circuit, InputInterval, LayerCircuit, Operation, Products, Source, Word};
@@ -17,7 +17,7 @@ use serde::Serialize;
 /// The cycles before the first check. Later ones follow each time the cycles have doubled.
 pub(crate) const FIRST_CHECK: usize = 8;
 
-/// A decision margin: the lead of the best score over the second, in standard deviations of the
+/// A decision margin: the margin of the best score over the second, in standard deviations of the
 /// counting noise.
 ///
 /// ```
@@ -32,10 +32,10 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// Makes a margin, which is rounded to thousandths.
+    /// Creates a margin, which is rounded to thousandths.
     ///
     /// # Errors
-    /// [`Error::Margin`] unless it is at least 0.001 and at most 1000.
+    /// Returns [`Error::Margin`] unless it is at least 0.001 and at most 1000.
     pub fn new(deviations: f64) -> Result<Self> {
         let thousandths = (deviations * 1000.0).round();
         match (1.0..=1e6).contains(&thousandths) {
@@ -54,7 +54,7 @@ impl Margin {
 /// A check of the scores before the streams end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// The cycles before it.
+    /// The number of cycles before the check.
     pub cycles: usize,
     /// The bias of each row after these cycles.
     pub biases: Vec<i64>,
@@ -152,7 +152,7 @@ impl Circuit {
 }
 
 impl Check {
-    /// Returns the score of a row for the sum of its products, as the accumulator limits it.
+    /// Returns the score of a row for the sum of its products, limited as by the accumulator.
     pub(crate) fn value(&self, accumulator: &Accumulator, row: usize, sum: i128) -> Option<i64> {
         let [low, high] = accumulator.interval().map(i128::from);
         let biased = (sum << accumulator.fraction()) + i128::from(*self.biases.get(row)?);
@@ -165,7 +165,7 @@ impl LayerCircuit {
         let (now, all) = (cycles as i128, self.length as i128);
         // Rounded to the nearest, halves up.
         let part = |bias: i64| ((2 * i128::from(bias) * now + all).div_euclid(2 * all)) as i64;
-        // Two scores of independent products, as `aleatron eval` has it.
+        // Two scores of independent products, as in `aleatron eval`.
         let noise = (2.0 * self.fan_in() as f64 * self.polarity.product_variance()).sqrt();
         let lead = margin.deviations() * noise * (cycles as f64).sqrt();
         Check {
@@ -176,7 +176,7 @@ impl LayerCircuit {
     }
 
     /// Returns the least and the greatest sum of the products of a row after some cycles, for
-    /// inputs that are not negative.
+    /// non-negative inputs.
     fn reachable(&self, row: usize, cycles: usize) -> Interval {
         let (n, cycles) = (self.fan_in() as i128, cycles as i128);
         let negative = self.negative(row) as i128;
@@ -187,7 +187,7 @@ impl LayerCircuit {
         }
     }
 
-    /// Returns what is added to the shifted count of a row at a check.
+    /// Returns the term added to the shifted count of a row at a check.
     pub(crate) fn check_offset(&self, check: &Check, row: usize) -> i128 {
         let cycles = check.cycles as i128;
         let excess = match self.polarity {

@@ -2,13 +2,13 @@
 
 use crate::{Error, Result};
 
-/// Returns the bits in two's complement of all integers from `low` to `high`.
+/// Returns the number of bits in two's complement of all integers from `low` to `high`.
 pub(crate) fn signed_bits(low: i128, high: i128) -> u32 {
     let bits = |value: i128| 128 - if value < 0 { !value } else { value }.leading_zeros();
     1 + bits(low).max(bits(high))
 }
 
-/// An interval of integers on the way through a circuit.
+/// An interval of integers in a circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) low: i128,
@@ -25,12 +25,12 @@ impl Interval {
         Self { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Returns the interval of a function that never falls.
+    /// Returns the interval of a monotonic function.
     pub(crate) fn map(self, f: impl Fn(i128) -> i128) -> Self {
         Self { low: f(self.low), high: f(self.high) }
     }
 
-    /// Returns the ends as 64-bit integers, which the engine computes with.
+    /// Returns the ends as 64-bit integers, which the engine uses.
     pub(crate) fn ends(self, part: &str) -> Result<[i64; 2]> {
         match (i64::try_from(self.low), i64::try_from(self.high)) {
             (Ok(low), Ok(high)) => Ok([low, high]),

@@ -38,8 +38,8 @@ pub enum Products {
     Integers,
 }
 
-/// Windows that slide over an image whose pixels arrive one by one, all channels of a pixel in a
-/// row.
+/// Windows that slide over an image whose pixels arrive one by one, all channels of a pixel
+/// consecutively.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// The channels of a pixel.
@@ -59,19 +59,19 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the rows and columns that a window covers.
+    /// Returns the number of rows and columns that a window covers.
     #[must_use]
     pub fn reach(&self) -> [usize; 2] {
         [0, 1].map(|k| (self.kernel[k] - 1) * self.dilation[k] + 1)
     }
 
-    /// Returns the columns of the padded image.
+    /// Returns the number of columns of the padded image.
     #[must_use]
     pub fn padded_columns(&self) -> usize {
         self.size[1] + self.padding[1][0] + self.padding[1][1]
     }
 
-    /// Returns the words of the line buffer.
+    /// Returns the number of words of the line buffer.
     #[must_use]
     pub fn depth(&self) -> usize {
         let [rows, columns] = self.reach();
@@ -84,8 +84,8 @@ impl Window {
         self.padding != [[0, 0]; 2]
     }
 
-    /// Returns the word of the line buffer, 0 for the last one that arrived, that holds a channel
-    /// under a tap.
+    /// Returns the word of the line buffer, 0 for the most recent one, that holds a channel under a
+    /// tap.
     #[must_use]
     pub fn word(&self, channel: usize, row: usize, column: usize) -> usize {
         let rows = (self.kernel[0] - 1 - row) * self.dilation[0];
@@ -107,7 +107,7 @@ pub struct WeightRow {
     pub sequences: Vec<u32>,
     /// The integer bias.
     pub bias: i64,
-    /// The integer that is added to the shifted count: the bias, less the excess of the count over
+    /// The integer that is added to the shifted count: the bias, minus the excess of the count over
     /// the sum.
     pub offset: i64,
 }
@@ -120,7 +120,7 @@ pub struct LayerCircuit {
     pub polarity: Polarity,
     /// How its products are computed.
     pub products: Products,
-    /// The bits of a stream, or the greatest product of two integers.
+    /// The stream length in bits, or the greatest product of two integers.
     pub length: usize,
     /// Whether its inputs may be negative.
     pub inputs: InputInterval,
@@ -138,7 +138,7 @@ pub struct LayerCircuit {
     pub sequence_of_tap: Vec<u32>,
     /// The different sequences of the weights.
     pub weight_sequences: Vec<SequenceCircuit>,
-    /// The taps that rows of weights see: those of a group of a convolution.
+    /// The taps of rows of weights: those of a group of a convolution.
     pub input_groups: Vec<Vec<u32>>,
     /// The rows of weights.
     pub rows: Vec<WeightRow>,
@@ -146,12 +146,12 @@ pub struct LayerCircuit {
     pub count_bits: u32,
     /// The left shift of a count: fraction bits, and one more for bipolar streams.
     pub count_shift: u32,
-    /// What is added at each position of a bipolar convolution with padding, for the taps outside
+    /// The term added at each position of a bipolar convolution with padding, for the taps outside
     /// the image.
     pub padding_offsets: Vec<i64>,
     /// The bits of the sum of a shifted count and its offset.
     pub sum_bits: u32,
-    /// The least and the greatest value behind the activation.
+    /// The least and the greatest value after the activation.
     pub bounds: [i64; 2],
     /// The checks of early termination; empty if all cycles run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -162,7 +162,7 @@ pub struct LayerCircuit {
 }
 
 impl LayerCircuit {
-    /// Returns the cycles in which the products of a group of neurons are added up.
+    /// Returns the number of cycles in which the products of a group of neurons are summed.
     #[must_use]
     pub fn cycles(&self) -> usize {
         match self.products {
@@ -171,7 +171,7 @@ impl LayerCircuit {
         }
     }
 
-    /// Returns the bits of the index of a cycle.
+    /// Returns the number of bits of the index of a cycle.
     #[must_use]
     pub fn cycle_bits(&self) -> u32 {
         bits(self.cycles())
@@ -190,7 +190,7 @@ impl LayerCircuit {
         self.has_signs() || self.products == Products::Integers
     }
 
-    /// Returns the bits of a stored input word.
+    /// Returns the number of bits of a stored input word.
     pub(crate) fn word_bits(&self) -> u32 {
         let magnitude = match self.products {
             Products::Streams => self.comparator + 1,
@@ -199,7 +199,7 @@ impl LayerCircuit {
         magnitude + u32::from(self.has_signs()) + u32::from(self.has_marks())
     }
 
-    /// Returns the products of a row.
+    /// Returns the number of products of a row.
     #[must_use]
     pub fn fan_in(&self) -> usize {
         self.input_groups.first().map_or(0, Vec::len)
@@ -210,20 +210,20 @@ impl LayerCircuit {
         self.inputs == InputInterval::Signed
     }
 
-    /// Returns whether words have a bit that tells pixels from padding.
+    /// Returns whether words have a bit that distinguishes pixels from padding.
     pub(crate) fn has_marks(&self) -> bool {
         !self.padding_offsets.is_empty()
     }
 
-    /// Returns the negative weights of a row.
+    /// Returns the number of negative weights of a row.
     pub(crate) fn negative(&self, row: usize) -> usize {
         self.rows
             .get(row)
             .map_or(0, |row| row.negative.iter().filter(|negative| **negative).count())
     }
 
-    /// Returns what the counter of a row holds after some cycles, given the count of the engine and
-    /// the products inside the image.
+    /// Returns the value of the counter of a row after some cycles, given the count of the engine
+    /// and the number of products inside the image.
     pub(crate) fn counter(&self, row: usize, count: u64, fan_in: usize, cycles: usize) -> i128 {
         let length = cycles as i128;
         let sum = i128::from(count) - fan_in as i128 * length;
@@ -240,7 +240,7 @@ impl LayerCircuit {
     }
 }
 
-/// Returns the distance from one window to the next; that of a single window is past the end.
+/// Returns the distance between windows; for a single window it is past the end.
 pub(super) fn stride(windows: &Windows) -> usize {
     let axis = windows.axis();
     match windows.len() {
@@ -249,12 +249,12 @@ pub(super) fn stride(windows: &Windows) -> usize {
     }
 }
 
-/// Returns the bits of the numbers from 0 to `n - 1`, at least one.
+/// Returns the number of bits of the numbers from 0 to `n - 1`, at least one.
 pub(crate) fn bits(n: usize) -> u32 {
     n.saturating_sub(1).checked_ilog2().unwrap_or(0) + 1
 }
 
-/// A layer of a program and what a circuit needs to know around it.
+/// A layer of a program with its neighbouring steps.
 pub(super) struct LayerParts<'a> {
     pub(super) name: &'a str,
     pub(super) index: usize,
@@ -263,7 +263,7 @@ pub(super) struct LayerParts<'a> {
     pub(super) input_sign: InputSign,
 }
 
-/// The circuit of a layer, the order of its inputs, that of its outputs, and the interval of these.
+/// The circuit of a layer, the order of its inputs and outputs, and the interval of the outputs.
 pub(super) struct BuiltLayer {
     pub(super) circuit: LayerCircuit,
     pub(super) output_order: Vec<u32>,
@@ -289,7 +289,7 @@ impl LayerParts<'_> {
         }
     }
 
-    /// Returns the word of inputs that may be negative or not.
+    /// Returns the sign of the words of inputs.
     pub(super) fn interval(&self) -> InputInterval {
         match (self.layer.spec.polarity(), self.input_sign) {
             (Polarity::Signed, InputSign::Any) => InputInterval::Signed,
@@ -422,8 +422,8 @@ impl LayerParts<'_> {
         }
     }
 
-    /// Returns the word of each tap. A dense layer takes its inputs in any order, which costs
-    /// nothing but wires.
+    /// Returns the word of each tap. A dense layer takes its inputs in any order, at no cost except
+    /// wires.
     fn taps(
         &self,
         window: &Window,
@@ -475,7 +475,7 @@ impl LayerParts<'_> {
             rows.push(WeightRow {
                 group: row / per_group,
                 thresholds: thresholds.iter().map(|&t| magnitude(t)).collect(),
-                // A weight of magnitude 0 has no products, so that its sign does not count.
+                // A weight of magnitude 0 has no products, so its sign does not count.
                 negative: thresholds.iter().map(|&t| is_negative(t) && magnitude(t) > 0).collect(),
                 sequences,
                 bias,
@@ -485,7 +485,7 @@ impl LayerParts<'_> {
         Ok(rows)
     }
 
-    /// Finds offsets, widths and bounds.
+    /// Computes offsets, widths and bounds.
     fn finish(&self, circuit: &mut LayerCircuit, conv: Option<&ConvShape>) -> Result<Interval> {
         let (n, length) = (circuit.fan_in() as i128, circuit.length as i128);
         let (fraction, most) = (self.accumulator.fraction(), n * length);
@@ -530,15 +530,15 @@ impl LayerParts<'_> {
             };
             let offset = i128::from(row.bias) - (excess << fraction);
             row.offset = Interval::new(offset, offset).ends(self.name)?[0];
-            // What the adder may see, whether or not streams can reach it.
+            // The possible operands of the adder, whether or not streams can reach them.
             let seen = counts.map(|count| (count << circuit.count_shift) + offset);
             let seen = seen.union(Interval::new(seen.low, seen.high + i128::from(extra)));
             sums = Some(sums.map_or(seen, |sums| sums.union(seen)));
-            let held = reachable.map(|sum| {
-                let held = ((sum << fraction) + i128::from(row.bias)).clamp(low, high);
-                i128::from(activation.apply(held as i64))
+            let accumulated = reachable.map(|sum| {
+                let accumulated = ((sum << fraction) + i128::from(row.bias)).clamp(low, high);
+                i128::from(activation.apply(accumulated as i64))
             });
-            values = Some(values.map_or(held, |values| values.union(held)));
+            values = Some(values.map_or(accumulated, |values| values.union(accumulated)));
         }
         let (Some(sums), Some(values)) = (sums, values) else {
             return Err(internal("hardware::LayerParts::finish"));
@@ -553,7 +553,7 @@ impl LayerParts<'_> {
     }
 }
 
-/// Different sequences, each once.
+/// Different sequences, without repetitions.
 #[derive(Default)]
 struct SequencePool {
     list: Vec<Sequence>,

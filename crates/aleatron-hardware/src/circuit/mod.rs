@@ -1,9 +1,8 @@
 //! The description of a circuit: a network in integers, stage by stage.
 //!
-//! A [`Circuit`] is made from the [`Program`] that backends run. Its stages exchange elements one
-//! by one; a [`Link`] says in which order and in which words. Everything in it is an integer:
-//! weight thresholds and signs, the sequences behind the comparators, biases, multipliers, shifts
-//! and bounds.
+//! A [`Circuit`] is created from the [`Program`] that backends run. Its stages exchange elements
+//! one by one; a [`Link`] defines their order and words. All its numbers are integers: weight
+//! thresholds and signs, the sequences of the comparators, biases, multipliers, shifts and bounds.
 
 mod build;
 mod early;
@@ -39,11 +38,11 @@ pub struct Circuit {
     pub settings: String,
     /// The thresholds that enter the circuit, in their order.
     pub input: Link,
-    /// The stages, each behind those it reads.
+    /// The stages, each after those it reads.
     pub stages: Vec<Stage>,
     /// The stage whose output holds the scores.
     pub output: Source,
-    /// The value that 1 stands for in each score.
+    /// The value of 1 in each score.
     pub units: Vec<f64>,
     /// The factors of the scores, in units of 2^-15, that give them one unit before they are
     /// compared; empty if they have one.
@@ -78,7 +77,7 @@ pub enum Source {
     Stage(usize),
 }
 
-/// The elements that one stage hands to others, one by one.
+/// The elements that one stage passes to others, one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Link {
     /// The elements of a sample.
@@ -119,7 +118,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// Returns the bits of an element.
+    /// Returns the number of bits of an element.
     #[must_use]
     pub fn bits(&self) -> u32 {
         match *self {
@@ -221,12 +220,12 @@ impl Operation {
 }
 
 impl Circuit {
-    /// Returns the link that a source stands for.
+    /// Returns the link of a source.
     #[must_use]
     pub fn link(&self, source: Source) -> &Link {
         match source {
             Source::Input => &self.input,
-            // Stages are built behind those they read.
+            // Stages are built after those they read.
             Source::Stage(index) => {
                 self.stages.get(index).map_or(&self.input, |stage| &stage.output)
             }
@@ -241,7 +240,7 @@ impl Circuit {
         })
     }
 
-    /// Returns scores as they are compared: in one unit.
+    /// Returns scores in one unit, so that they can be compared.
     pub(crate) fn comparable(&self, scores: &[i64]) -> Vec<i64> {
         let half = (1_i128 << SCORE_SHIFT) >> 1;
         let scaled = |(&score, &factor): (&i64, &u32)| {
@@ -256,7 +255,7 @@ impl Circuit {
     /// Returns the description as JSON.
     ///
     /// # Errors
-    /// None for a circuit as it is built.
+    /// Never fails for a valid circuit.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }

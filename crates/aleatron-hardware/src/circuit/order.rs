@@ -1,6 +1,6 @@
 //! The orders in which the elements of a slot arrive.
 
-/// Returns the order in which elements arrive as they are numbered.
+/// Returns the order of elements that arrive in their own order.
 pub(crate) fn identity(n: usize) -> Vec<u32> {
     (0..n as u32).collect()
 }
@@ -9,7 +9,7 @@ pub(crate) fn is_identity(order: &[u32]) -> bool {
     order.iter().enumerate().all(|(k, &element)| k == element as usize)
 }
 
-/// Returns the order of images that arrive pixel by pixel, of elements numbered by channel and
+/// Returns the order of images that arrive pixel by pixel, with elements numbered by channel and
 /// pixel.
 pub(crate) fn by_pixel(channels: usize, pixels: usize) -> Vec<u32> {
     (0..pixels)
@@ -17,7 +17,7 @@ pub(crate) fn by_pixel(channels: usize, pixels: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the position at which each element arrives.
+/// Returns the position of arrival of each element.
 pub(crate) fn positions(order: &[u32]) -> Vec<u32> {
     let mut positions = vec![0; order.len()];
     for (k, &element) in order.iter().enumerate() {
@@ -26,7 +26,7 @@ pub(crate) fn positions(order: &[u32]) -> Vec<u32> {
     positions
 }
 
-/// Returns the least period of a list whose length it divides, at which it is cut off.
+/// Returns the least period of a list, which divides its length.
 pub(crate) fn one_period<T: PartialEq + Clone>(items: &[T]) -> Vec<T> {
     let n = items.len();
     let is_period = |period: &usize| {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_arrive_pixel_by_pixel() {
+    fn by_pixel_orders_images_pixel_by_pixel() {
         assert_eq!(by_pixel(2, 3), [0, 3, 1, 4, 2, 5]);
         assert_eq!(positions(&by_pixel(2, 3)), [0, 2, 4, 1, 3, 5]);
         assert!(is_identity(&by_pixel(1, 4)) && !is_identity(&by_pixel(2, 2)));

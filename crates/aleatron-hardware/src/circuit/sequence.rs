@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use aleatron_core::generator::Sequence;
 use serde::Serialize;
 
-/// A sequence that comparators of a layer share.
+/// A sequence shared by comparators of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SequenceCircuit {
     /// The width of its integers in bits.
@@ -77,7 +77,7 @@ impl SequenceCircuit {
         Ok(Self { width: sequence.width().bits(), form, name: sequence.to_string(), sequence })
     }
 
-    /// Returns the first `length` integers, as the engine has them.
+    /// Returns the first `length` integers, equal to those of the engine.
     pub fn values(&self, length: usize) -> impl Iterator<Item = u32> {
         self.sequence.values().take(length)
     }

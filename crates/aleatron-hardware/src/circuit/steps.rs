@@ -1,4 +1,4 @@
-//! The steps between layers as stages.
+//! The inter-layer arithmetic as stages.
 
 use super::build::{Builder, Value, View};
 use super::interval::Interval;
@@ -114,7 +114,7 @@ impl Builder<'_> {
         Ok((table, one_period(&view.order.iter().map(class).collect::<Vec<_>>())))
     }
 
-    /// Returns the link of integers that follow from those of a source.
+    /// Returns the link of integers that are computed from those of a source.
     fn integers(
         &self,
         part: &str,
@@ -176,7 +176,7 @@ impl Builder<'_> {
         };
         let divisor = match pool.kind {
             PoolKind::Max => None,
-            PoolKind::Average if window.is_padded() && pool.border == Border::LeftOut => {
+            PoolKind::Average if window.is_padded() && pool.border == Border::Excluded => {
                 return Err(Error::Unsupported {
                     part: part.to_owned(),
                     what: "an average that leaves out the padding".to_owned(),
@@ -197,8 +197,8 @@ impl Builder<'_> {
         self.elementwise("pool", &view, output, Operation::Pool { window, divisor })
     }
 
-    /// Permutations change the numbers of elements, not their arrival; other movements need a
-    /// memory.
+    /// Adds a movement of elements. Permutations change the numbers of elements, not their arrival;
+    /// other movements need a memory.
     fn gather(
         &mut self,
         part: &str,

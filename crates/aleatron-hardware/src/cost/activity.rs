@@ -5,13 +5,12 @@ use super::lane::{Arrival, LaneActivity, Lanes};
 use crate::circuit::{LayerCircuit, SequenceCircuit, Source};
 use crate::{Circuit, Options, Trace};
 
-/// Words of inputs that the statistics of a layer are taken from, at most, unless one sample has
-/// more.
+/// The largest number of words of inputs for the statistics of a layer, unless one sample has more.
 const WORDS: usize = 4096;
-/// Cycles of sequences that are counted, at most.
+/// The largest number of counted cycles of sequences.
 const CYCLES: usize = 1024;
 
-/// Shares of bits that change: in a cycle of streams, or with a word that arrives.
+/// Fractions of bits that change: in a cycle of streams, or with a word that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Activity {
     /// Bits of the sequences of inputs, in a cycle.
@@ -25,8 +24,8 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Returns the activity of a layer whose inputs have the words of a trace or, without one, all
-    /// thresholds alike.
+    /// Returns the activity of a layer whose inputs have the words of a trace or, without one,
+    /// uniformly distributed thresholds.
     pub(super) fn new(
         circuit: &Circuit,
         stage: usize,
@@ -48,7 +47,7 @@ impl Activity {
         }
     }
 
-    /// Returns the share of bits of the line buffer that change with each word.
+    /// Returns the fraction of bits of the line buffer that change with each word.
     pub(super) fn words(
         circuit: &Circuit,
         stage: usize,
@@ -123,9 +122,9 @@ fn padded(layer: &LayerCircuit, words: &[u64]) -> Vec<Arrival> {
     all
 }
 
-/// Returns the share of the bits of a line buffer that change with each word. A change moves on
-/// with every later word, so that it is seen by as many words of the line buffer as follow;
-/// `n_words` is the number of all words that arrive, `None` if they never end.
+/// Returns the fraction of the bits of a line buffer that change with each word. A change moves on
+/// with every later word, so it affects as many words of the line buffer as follow; `n_words` is
+/// the number of all words that arrive, `None` for an endless stream.
 fn word_activity(
     arrivals: &[Arrival],
     value: impl Fn(Arrival) -> u64,
@@ -154,7 +153,7 @@ fn word_activity(
     share * changes / (all * word_bits)
 }
 
-/// Returns the share of the bits of a sequence that change in a cycle.
+/// Returns the fraction of the bits of a sequence that change in a cycle.
 fn sequence_activity(values: &[u32], width: u32) -> f64 {
     let steps = values.iter().zip(values.iter().skip(1));
     let changes: u64 = steps.map(|(a, b)| u64::from((a ^ b).count_ones())).sum();

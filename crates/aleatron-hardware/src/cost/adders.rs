@@ -1,4 +1,4 @@
-//! The adders of a parallel counter at work: how often their outputs change, glitches included.
+//! Activity of the adders of a parallel counter: changes of their outputs, including glitches.
 
 use crate::verilog::Counter;
 
@@ -14,17 +14,17 @@ struct Adder {
 /// times.
 pub(super) struct Adders {
     adders: Vec<Adder>,
-    /// The adders that read each net, in one list, and where those of a net begin.
+    /// The adders that read each net, in one list, and the offset of each net in it.
     readers: Vec<u32>,
     first_reader: Vec<u32>,
     values: Vec<bool>,
     /// The adders whose inputs have changed.
     pending: Vec<u32>,
     is_pending: Vec<bool>,
-    /// The first bit of the count; the bits that are counted are before it.
+    /// The first bit of the count; the counted bits precede it.
     count: usize,
     width: usize,
-    /// The nets of the new count.
+    /// Whether each net is one of the new count.
     is_sum: Vec<bool>,
     /// The changes of outputs so far.
     pub(super) toggles: u64,
@@ -37,7 +37,7 @@ impl Adders {
     pub(super) fn new(counter: Counter) -> Self {
         let width = counter.count as usize;
         let count = counter.inputs;
-        // The net behind the count is always 0.
+        // The net after the count is always 0.
         let zero = (count + width) as u32;
         let mut n_nets = count + width + 1;
         let mut columns: Vec<Vec<u32>> =
@@ -54,7 +54,7 @@ impl Adders {
         for (weight, mut column) in columns.into_iter().enumerate() {
             column.append(&mut carries);
             while column.len() > 1 {
-                // Adders side by side take the first third of the bits, the second and the last.
+                // Adders in a vector take the first third of the bits, the second and the last.
                 let n = (column.len() / 3).max(1);
                 let taken: Vec<u32> = column.drain(..column.len().min(3 * n)).collect();
                 for k in 0..n {
@@ -99,7 +99,7 @@ impl Adders {
         }
     }
 
-    /// Sets a bit that is counted.
+    /// Sets a counted bit.
     pub(super) fn set_bit(&mut self, index: usize, value: bool) {
         if index < self.count {
             self.change(index as u32, value);
@@ -113,7 +113,7 @@ impl Adders {
         }
     }
 
-    /// Lets a number of units of time pass, fewer if nothing changes any more.
+    /// Advances by a number of units of time, fewer if nothing changes any more.
     pub(super) fn advance(&mut self, units: usize) {
         let mut changes = Vec::new();
         for _ in 0..units {
@@ -136,17 +136,17 @@ impl Adders {
         }
     }
 
-    /// Lets time pass until nothing changes any more; adders have no loops.
+    /// Advances until nothing changes any more; adders have no loops.
     pub(super) fn settle(&mut self) {
         self.advance(usize::MAX);
     }
 
-    /// Forgets the changes so far.
+    /// Resets the changes so far.
     pub(super) fn reset_toggles(&mut self) {
         (self.toggles, self.sum_toggles) = (0, 0);
     }
 
-    /// Sets a net; returns whether it has changed.
+    /// Sets a net. Returns whether it has changed.
     fn change(&mut self, net: u32, value: bool) -> bool {
         let net = net as usize;
         if self.values[net] == value {

@@ -6,7 +6,7 @@ use super::{AreaTerm, EnergyTerm};
 use crate::circuit::{Circuit, LayerCircuit, Link, bits};
 use crate::{Options, Pipeline, Trace};
 
-/// Windows and rows of weights whose operands are followed, at most.
+/// The largest number of windows and rows of weights whose operands are followed.
 const WINDOWS: usize = 16;
 const ROWS: usize = 32;
 

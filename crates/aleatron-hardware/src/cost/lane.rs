@@ -1,4 +1,4 @@
-//! Lanes at work: how often stream bits, products, adders and counts of some neurons change, bit by
+//! Activity of lanes: changes of stream bits, products, adders and counts of some neurons, bit by
 //! bit.
 
 use super::adders::Adders;
@@ -7,13 +7,13 @@ use crate::verilog::Counter;
 use crate::{Options, Pipeline};
 use aleatron_core::Polarity;
 
-/// Cycles of streams that are simulated, at most.
+/// The largest number of simulated cycles of streams.
 const CYCLES: usize = 256;
-/// Words that enter before a run that are simulated, at most.
+/// The largest number of simulated words that enter before a run.
 const LOADS: usize = 64;
-/// Runs of a lane that are simulated, at least and at most.
+/// The least and the largest number of simulated runs of a lane.
 const RUNS: [usize; 2] = [2, 12];
-/// Products of all runs that are simulated, about; the number of runs follows from it.
+/// The approximate number of simulated products of all runs, which determines the number of runs.
 const PRODUCTS: usize = 1 << 21;
 
 /// The delay of the comparators of inputs, in delays of an adder.
@@ -70,7 +70,7 @@ impl<'a> Lanes<'a> {
         Self { layer, lanes, arrivals, inputs, weights, cycles, pipeline: options.pipeline }
     }
 
-    /// Returns the index of the last word of each window among those that arrive.
+    /// Returns the index of the last word of each window in the order of arrival.
     fn ends(&self) -> Vec<usize> {
         let window = &self.layer.window;
         let height = window.size[0] + window.padding[0][0] + window.padding[0][1];
@@ -116,7 +116,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// Simulates the run of a row with the window that ends with a word, and the words that have
-    /// entered since the last window.
+    /// entered since the previous window.
     fn run(&self, row: usize, end: usize, before: Option<usize>) -> LaneActivity {
         let layer = self.layer;
         let (lane, n) = (row % self.lanes, layer.fan_in());
@@ -127,7 +127,7 @@ impl<'a> Lanes<'a> {
         };
         let counted: Vec<usize> = (0..n).filter(is_counted).collect();
         let top = 1_u64 << (layer.comparator + 1);
-        // The taps of each group of inputs are in a row.
+        // The taps of each group of inputs are consecutive.
         let first_tap = row.group * n;
         let word = |tap: usize, end: usize| -> Arrival {
             let offset = layer.taps.get(first_tap + tap).copied().unwrap_or(0) as usize;

@@ -34,7 +34,7 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// The cells that a cost is computed for.
+/// The cells for which a cost is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Technology {
@@ -46,7 +46,7 @@ pub enum Technology {
 }
 
 impl Technology {
-    /// Every technology.
+    /// All technologies.
     pub const ALL: [Self; 2] = [Self::Generic, Self::Sky130];
 
     /// Returns the name.
@@ -86,13 +86,13 @@ impl FromStr for Technology {
     }
 }
 
-/// The cost of a circuit, however its products are computed.
+/// The cost of a circuit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
-    /// The cycles from one sample to the next: those of the slowest stage.
+    /// The number of cycles from one sample to the next: those of the slowest stage.
     pub cycles: u64,
-    /// The cycles from the first word of a sample to its last result, at most, if the sample is
-    /// alone.
+    /// The largest number of cycles from the first word of a sample to its last result, if no other
+    /// sample is in the circuit.
     pub latency: u64,
     /// The area in gate equivalents, that is, NAND gates of two inputs.
     pub area: f64,
@@ -106,10 +106,10 @@ pub struct Cost {
 
 impl Circuit {
     /// Computes the cost of the circuit by the model. The energy is that of the samples of a trace;
-    /// without one, that of inputs that take all values alike.
+    /// without one, that of uniformly distributed inputs.
     ///
     /// # Errors
-    /// [`Error::NoLanes`] for 0 lanes.
+    /// Returns [`Error::NoLanes`] for 0 lanes.
     pub fn cost(
         &self,
         options: &Options,

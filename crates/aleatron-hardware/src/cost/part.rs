@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Part {
-    /// The sequences that comparators compare with.
+    /// The random sources of comparators.
     Sequences,
     /// Line buffers and other memories of inputs.
     InputRegisters,
@@ -19,7 +19,7 @@ pub enum Part {
     Products,
     /// The parallel counters.
     Counters,
-    /// The accumulators behind the counters.
+    /// The accumulators after the counters.
     Accumulators,
     /// Biases, activations, requantizers, pools and sums.
     Arithmetic,
@@ -30,7 +30,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Every part.
+    /// All parts.
     pub const ALL: [Self; 10] = [
         Self::Sequences,
         Self::InputRegisters,
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// Returns the part that a module of a design belongs to.
+    /// Returns the part of a module of a design.
     pub(crate) fn of_module(name: &str) -> Self {
         let modules: [(Self, &[&str]); 9] = [
             (Self::Sequences, &["al_lfsr", "al_sobol", "_sequences"]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_belong_to_the_first_part_that_names_them() {
+    fn modules_belong_to_the_first_matching_part() {
         assert_eq!(Part::of_module("$paramod$0a56\\al_window"), Part::InputRegisters);
         assert_eq!(Part::of_module("net_n_hidden_weights"), Part::WeightBits);
         assert_eq!(Part::of_module("net_n_hidden"), Part::Other);

@@ -26,7 +26,7 @@ pub struct Structure {
 
 impl Structure {
     /// Counts the structures of a circuit. The activity is that of the samples of a trace or,
-    /// without one, that of inputs whose thresholds are all alike.
+    /// without one, that of uniformly distributed inputs.
     #[must_use]
     pub fn new(circuit: &Circuit, options: &Options, trace: Option<&Trace>) -> Self {
         let stages = cycles(circuit, options);
@@ -185,7 +185,7 @@ impl Structure {
         self.add(AreaTerm::RegisterBit, f64::from(output.word.bits()));
     }
 
-    /// Counts a line buffer, and returns the words that a sample pushes.
+    /// Counts a line buffer, and returns the number of words that a sample pushes.
     pub(super) fn window(&mut self, window: &Window, word: u32, activity: f64) -> f64 {
         let buffer = window.depth() as f64 * f64::from(word);
         let height = window.size[0] + window.padding[0][0] + window.padding[0][1];
@@ -201,7 +201,7 @@ impl Structure {
         pushes
     }
 
-    /// Counts the activity of products, counters, accumulators and of what reads them.
+    /// Counts the activity of products, counters, accumulators and of their readers.
     fn lanes(
         &mut self,
         layer: &LayerCircuit,
@@ -240,7 +240,7 @@ impl Structure {
         }
         let width = f64::from(layer.count_bits);
         self.use_energy(EnergyTerm::CountClock, all * width * run_cycles);
-        // Each count has a clock gate of its own.
+        // Each count has a separate clock gate.
         self.use_energy(EnergyTerm::CountGate, all * run_cycles);
         self.use_energy(EnergyTerm::CountIdle, all * self.cycles);
         self.use_energy(EnergyTerm::CountToggle, all * runs * activity.count);
@@ -383,7 +383,7 @@ impl Structure {
         }
     }
 
-    /// Counts what compares the scores and, with early termination, the second one.
+    /// Counts the comparison of scores and, with early termination, of the second one.
     fn decision(&mut self, circuit: &Circuit, scores: &Link) {
         let width = scores.word.bits();
         self.add(AreaTerm::RegisterBit, f64::from(2 * width + 2 * bits(scores.elements)));
@@ -440,9 +440,9 @@ fn constants(classes: &[u32]) -> f64 {
     if classes.len() > 1 { classes.len() as f64 } else { 0.0 }
 }
 
-/// Returns the gates of comparisons of one number with constants: one for each bit of a constant
-/// above its lowest one. Comparisons with constants whose low bits are equal share the gates of
-/// these.
+/// Returns the number of gates of comparisons of one number with constants: one for each bit of a
+/// constant above its lowest one. Comparisons with constants whose low bits are equal share the
+/// gates of these bits.
 fn constant_gates(thresholds: &HashSet<u64>, width: u32) -> usize {
     let mut gates = HashSet::new();
     for &threshold in thresholds.iter().filter(|&&threshold| threshold < 1 << width) {

@@ -1,8 +1,8 @@
-//! Terms of the cost model: structures that a circuit has a number of.
+//! Terms of the cost model: structures whose number in a circuit is counted.
 
 use super::Part;
 
-/// Declares the terms of a sum, with the parts they belong to.
+/// Declares the terms of a sum, with their parts.
 macro_rules! terms {
     ($(#[$doc:meta])* $name:ident { $($(#[$term_doc:meta])* $term:ident: $part:ident,)+ }) => {
         $(#[$doc])*
@@ -13,7 +13,7 @@ macro_rules! terms {
         }
 
         impl $name {
-            /// Every term.
+            /// All terms.
             pub const ALL: [Self; [$(Self::$term),+].len()] = [$(Self::$term),+];
 
             /// Returns the part of the circuit that the term belongs to.
@@ -116,7 +116,8 @@ terms! {
 }
 
 terms! {
-    /// An activity that takes energy: how often structures of a kind change in a sample. A run is one window with one group of neurons.
+    /// An activity that takes energy: how often structures of a kind change in a sample. A run is
+    /// one window with one group of neurons.
     EnergyTerm {
         /// Bits of linear-feedback shift registers, in cycles of runs.
         LfsrStep: Sequences,
@@ -160,9 +161,11 @@ terms! {
         SignedToggle: Products,
         /// Outputs of adders that change.
         AdderToggle: Counters,
-        /// Outputs of adders that change and whose products come from comparators without registers between.
+        /// Outputs of adders that change and whose products come from comparators without registers
+        /// between.
         DirectAdderToggle: Counters,
-        /// Outputs of adders that change in layers with sequences from tables, whose bits change several times in a cycle.
+        /// Outputs of adders that change in layers with sequences from tables, whose bits change
+        /// several times in a cycle.
         TableAdderToggle: Counters,
         /// Products that change at the inputs of adders.
         AdderInput: Counters,
@@ -178,7 +181,8 @@ terms! {
         CountToggle: Accumulators,
         /// Bits of new counts that change in layers with signs, which select a start value.
         SignedSum: Accumulators,
-        /// Bits of new counts that change, for each addition of the multiplication of start values by the length.
+        /// Bits of new counts that change, for each addition of the multiplication of start values
+        /// by the length.
         StartSum: Accumulators,
         /// Bits of the sums of counts and offsets, for each change of the count of the first lane.
         SumRun: Arithmetic,

@@ -1,4 +1,4 @@
-//! Cells that a netlist is made of, with the energy of their toggles.
+//! Cells of a netlist, with the energy of their toggles.
 
 use super::liberty::{Adder, Cell, Library};
 use crate::{Error, Result};
@@ -26,9 +26,9 @@ fn generic_area(cell: &str) -> Option<f64> {
     GENERIC_AREAS.iter().find(|(name, _)| *name == cell).map(|(_, area)| *area)
 }
 
-/// The flip-flops that one clock gate drives at most.
+/// The largest number of flip-flops driven by one clock gate.
 const FAN_OUT: usize = 32;
-/// The flip-flops with one enable from which on a clock gate pays.
+/// The least number of flip-flops with one enable for which a clock gate pays off.
 const LEAST_GATED: usize = 3;
 
 /// The energy, in joules, of a toggle of a generic gate of one gate equivalent. With it, the energy
@@ -37,7 +37,7 @@ const LEAST_GATED: usize = 3;
 const TOGGLE: f64 = 5.0e-15;
 /// The energy, in joules, of a clock cycle of a generic flip-flop.
 const CLOCK: f64 = 30.0e-15;
-/// The energy, in joules, of a cycle of a generic clock gate whose output is still.
+/// The energy, in joules, of a cycle of a generic clock gate whose output is constant.
 const GATE: f64 = 20.0e-15;
 
 /// A pin and the energy, in joules, of one toggle of it.
@@ -58,9 +58,9 @@ impl Pin {
 pub(super) enum Role {
     /// Its outputs follow its inputs.
     Gate,
-    /// Its output takes its data, the first input, at every edge of the clock.
+    /// Its output loads its data, the first input, at every edge of the clock.
     FlipFlop,
-    /// Its output takes its data, the first input, at edges of the clock where its enable, the
+    /// Its output loads its data, the first input, at edges of the clock at which its enable, the
     /// second input, is 1.
     EnabledFlipFlop,
 }
@@ -90,7 +90,7 @@ pub(super) struct ClockGate {
     pub(super) multiplexer: f64,
     /// The energy, in joules, of every cycle.
     pub(super) always: f64,
-    /// The energy, in joules, that a cycle has in addition if the gate is open.
+    /// The additional energy, in joules, of a cycle in which the gate is open.
     pub(super) open: f64,
 }
 
@@ -112,7 +112,7 @@ impl ClockGate {
         if Self::drives(flip_flops) { flip_flops.div_ceil(FAN_OUT) } else { 0 }
     }
 
-    /// Returns the area that the enable of some flip-flops takes, in gate equivalents.
+    /// Returns the area of the enable of some flip-flops, in gate equivalents.
     pub(super) fn area_of(&self, flip_flops: usize) -> f64 {
         match Self::number(flip_flops) {
             0 => flip_flops as f64 * self.multiplexer,
@@ -140,8 +140,8 @@ impl Cells {
     /// the cells that synthesis must not choose.
     ///
     /// # Errors
-    /// [`Error::File`], and [`Error::Liberty`] for a file without the cells or units that are
-    /// needed.
+    /// Returns [`Error::File`], and [`Error::Liberty`] for a file without the cells or units that
+    /// are needed.
     pub(crate) fn read(liberty: Option<&Path>) -> Result<(Self, Option<String>)> {
         let Some(path) = liberty else { return Ok((Self::Generic, None)) };
         let (library, text) = Library::read(path)?;
@@ -235,7 +235,7 @@ impl Cells {
 fn flip_flop(role: Role, data: Pin, output: Pin, clock: f64, area: f64) -> CellKind {
     let mut inputs = vec![data];
     if role == Role::EnabledFlipFlop {
-        // The enable opens a clock gate, which is counted once for all flip-flops behind it.
+        // The enable opens a clock gate, which is counted once for all its flip-flops.
         inputs.push(Pin::new("E", 0.0));
     }
     CellKind { role, inputs, outputs: vec![output], tables: Vec::new(), delay: 0, clock, area }
@@ -267,7 +267,7 @@ fn load(library: &Library, cell: &Cell, pin: &str) -> f64 {
     0.5 * cell.capacitance(pin) * library.capacitance_energy
 }
 
-/// Returns the energy, in joules, that one toggle of a pin takes inside its cell.
+/// Returns the energy, in joules, of one toggle of a pin inside its cell.
 fn internal(library: &Library, cell: &Cell, pin: &str) -> f64 {
     cell.energy.get(pin).copied().unwrap_or(0.0) * library.internal_energy
 }

@@ -5,11 +5,11 @@ use super::netlist::{Netlist, fault};
 use crate::Result;
 
 impl Netlist {
-    /// Returns the number of cells on the longest path that passes no flip-flop: from a register or
-    /// a port to a register or a port. An adder with two outputs is one cell.
+    /// Returns the number of cells on the longest path without a flip-flop: from a register or a
+    /// port to a register or a port. An adder with two outputs is one cell.
     ///
     /// # Errors
-    /// [`Error::ToolOutput`](crate::Error::ToolOutput) if gates form a loop.
+    /// Returns [`Error::ToolOutput`](crate::Error::ToolOutput) if gates form a loop.
     pub(super) fn depth(&self) -> Result<u64> {
         let is_gate = |index: usize| self.kinds[self.instances[index].kind].role == Role::Gate;
         let gates: Vec<usize> = (0..self.instances.len()).filter(|&index| is_gate(index)).collect();
@@ -92,14 +92,15 @@ mod tests {
         let inverter = "$_NOT_";
         assert_eq!(depth(&[], 2).unwrap(), 0);
         assert_eq!(depth(&[(inverter, 2, 3), (inverter, 3, 4), (inverter, 4, 5)], 5).unwrap(), 3);
-        // Two inverters, a flip-flop and one inverter; a loop through a flip-flop is none of gates.
+        // Two inverters, a flip-flop and one inverter; a loop through a flip-flop is not a loop of
+        // gates.
         let cells = [(inverter, 2, 3), (inverter, 3, 4), ("$_DFF_P_", 4, 5), (inverter, 5, 6)];
         assert_eq!(depth(&cells, 6).unwrap(), 2);
         assert_eq!(depth(&[("$_DFF_P_", 4, 3), (inverter, 3, 4)], 4).unwrap(), 1);
     }
 
     #[test]
-    fn loops_of_gates_are_refused() {
+    fn loops_of_gates_are_errors() {
         let error = depth(&[("$_NOT_", 4, 3), ("$_NOT_", 3, 4)], 4).unwrap_err().to_string();
         assert!(error.contains("2 gates"), "{error}");
     }

@@ -25,7 +25,7 @@ enum Pending {
 }
 
 impl Function {
-    /// Parses the syntax of Liberty: `!`, a quote behind an operand, `&`, `*` or a space, `^`, `|`
+    /// Parses the syntax of Liberty: `!`, a quote after an operand, `&`, `*` or a space, `^`, `|`
     /// or `+`, and parentheses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (mut output, mut stack): (Vec<Token>, Vec<Pending>) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ impl Function {
         while let Some(&c) = chars.peek() {
             let begins_operand = c.is_alphanumeric() || "_([!".contains(c);
             if is_behind_operand && begins_operand {
-                // Two operands side by side are an AND.
+                // Two adjacent operands are an AND.
                 binary(2, &mut output, &mut stack);
                 is_behind_operand = false;
             }
@@ -133,7 +133,7 @@ fn negate(output: &mut Vec<Token>, stack: &mut Vec<Pending>) {
     }
 }
 
-/// Pushes a binary operator; operators that bind as strongly come first.
+/// Pushes a binary operator; operators of equal precedence come first.
 fn binary(rank: u8, output: &mut Vec<Token>, stack: &mut Vec<Pending>) -> bool {
     while let Some(Pending::Binary(other)) = stack.last().copied() {
         if other < rank {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_libraries_have_their_truth_tables() {
+    fn library_expressions_have_their_truth_tables() {
         assert_eq!(table("!(A & B)", &["A", "B"]), Some(0b0111));
         assert_eq!(table("(!A) | (!B)", &["A", "B"]), Some(0b0111));
         assert_eq!(table("A' + B'", &["A", "B"]), Some(0b0111));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_expressions_have_none() {
+    fn malformed_expressions_have_no_truth_table() {
         for text in ["", "A &", "(A", "A)", "& A", "A ? B", "!"] {
             assert_eq!(Function::parse(text), None, "{text}");
         }

@@ -1,7 +1,7 @@
 //! Cells of a Liberty file: areas, functions, capacitances, internal energies and delays.
 //!
 //! Only the groups and attributes that synthesis and energy need are interpreted. Tables are read
-//! at their middle: the energy and the delay of a cell are those of a typical slope and load.
+//! in the middle: the energy and the delay of a cell are those of a typical slope and load.
 
 use super::function::Function;
 use crate::{Error, Result};
@@ -94,8 +94,8 @@ impl Library {
     /// Reads a Liberty file, and returns its text without the cells that synthesis must not choose.
     ///
     /// # Errors
-    /// [`Error::File`], and [`Error::Liberty`] with the line for text that is not a library with
-    /// its units.
+    /// Returns [`Error::File`], and [`Error::Liberty`] with the line for text that is not a library
+    /// with its units.
     pub(crate) fn read(path: &Path) -> Result<(Self, String)> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::File { path: path.into(), source })?;
@@ -138,7 +138,7 @@ impl Library {
         let cells = library.each("cell").filter_map(|group| {
             let name = group.arguments.first()?.clone();
             let mut cell = Cell::new(group);
-            // Cells of power management that logic synthesis takes for cheap gates.
+            // Cells of power management that logic synthesis would use as cheap gates.
             cell.is_excluded |= ["lpflow", "probe"].iter().any(|part| name.contains(part));
             Some((name, cell))
         });
@@ -447,7 +447,7 @@ library ("small") {
     }
 
     #[test]
-    fn faults_are_reported_with_their_lines() {
+    fn errors_are_reported_with_their_lines() {
         for (text, line, part) in [
             ("library (a) {\n cell (b) {", 2, "without end"),
             ("library (a) {\n\n x y }", 3, "\"y\""),

@@ -9,8 +9,8 @@
 //!   and the tables of internal power at a typical slope and load;
 //! - without one, an energy in proportion to the area of the generic gate that toggles.
 //!
-//! Flip-flops that share an enable share clock gates: their clock counts in cycles with the enable
-//! only. The energy of wires, of the clock tree and of leakage is not included.
+//! Flip-flops that share an enable share clock gates: their clock counts only in cycles with the
+//! enable. The energy of wires, of the clock tree and of leakage is not included.
 
 pub(crate) mod cells;
 mod depth;
@@ -30,12 +30,12 @@ use serde::Serialize;
 use simulation::Simulation;
 use std::collections::BTreeMap;
 
-/// The energy of samples, by the simulation of a netlist.
+/// The energy of samples, measured by the simulation of a netlist.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Energy {
     /// The energy of a sample in nanojoules.
     pub nanojoules: f64,
-    /// The part of it that is the clock of flip-flops and clock gates, in nanojoules.
+    /// The energy of the clock of flip-flops and clock gates in nanojoules.
     pub clock: f64,
     /// The energy of each part of the circuit in nanojoules.
     pub parts: PartValues,
@@ -45,7 +45,7 @@ pub struct Energy {
     pub cycles: u64,
     /// The mean number of nets that change in a cycle; a net that changes twice counts twice.
     pub toggles_per_cycle: f64,
-    /// The share of flip-flops behind clock gates.
+    /// The fraction of flip-flops with clock gates.
     pub gated: f64,
 }
 
@@ -153,7 +153,7 @@ fn cycle_limit(circuit: &Circuit, samples: usize) -> u64 {
     (each as u64).saturating_mul(samples as u64 + 1).saturating_add(10_000)
 }
 
-/// Adds up toggles times energies.
+/// Sums toggles times energies.
 fn sum_up(
     netlist: &Netlist,
     simulation: &Simulation<'_>,
@@ -169,8 +169,8 @@ fn sum_up(
         let pins = inputs.chain(kind.outputs.iter().zip(&instance.outputs));
         parts.add(instance.part, pins.map(|(pin, &net)| pin.energy * toggles(net)).sum());
     }
-    // Flip-flops behind each enable, with the cycles in which it is 1 and the part of the first
-    // one.
+    // The flip-flops of each enable, with the cycles in which it is 1 and the part of the first
+    // flip-flop.
     let mut enables: BTreeMap<u32, (usize, u64, Part)> = BTreeMap::new();
     let (mut clock, mut n_flip_flops, mut n_gated) = (0.0, 0_usize, 0_usize);
     for (k, (_, cell, enable)) in netlist.flip_flops().enumerate() {

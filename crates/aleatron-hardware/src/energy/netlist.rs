@@ -1,4 +1,4 @@
-//! Netlists of gates and flip-flops, as Yosys writes them, without their hierarchy.
+//! Netlists of gates and flip-flops, as written by Yosys, without their hierarchy.
 
 use super::cells::{CellKind, Cells, Role};
 use crate::cost::{Part, PartValues};
@@ -48,7 +48,7 @@ enum Bit {
 pub(super) struct Instance {
     /// The index of its kind.
     pub(super) kind: usize,
-    /// The part of the circuit it belongs to.
+    /// The part of the circuit.
     pub(super) part: Part,
     /// The nets of its inputs, in the order of the pins of its kind.
     pub(super) inputs: Vec<u32>,
@@ -65,11 +65,11 @@ pub(super) struct Netlist {
     pub(super) kinds: Vec<CellKind>,
     /// The cells.
     pub(super) instances: Vec<Instance>,
-    /// The nets of each port of the top module, the lowest bit first.
+    /// The nets of each port of the top module, lowest bit first.
     pub(super) ports: BTreeMap<String, Vec<u32>>,
 }
 
-/// Nets that are known to be one.
+/// Nets with a union-find of equal nets.
 struct Nets(Vec<u32>);
 
 impl Nets {
@@ -101,7 +101,7 @@ impl Hierarchy {
     /// Reads a netlist in the JSON of Yosys.
     ///
     /// # Errors
-    /// [`Error::File`], and [`Error::ToolOutput`] for text that is not a netlist.
+    /// Returns [`Error::File`], and [`Error::ToolOutput`] for text that is not a netlist.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::File { path: path.into(), source })?;
@@ -116,7 +116,7 @@ impl Hierarchy {
     /// counts as often as it is instantiated.
     ///
     /// # Errors
-    /// [`Error::ToolOutput`] for an unknown cell or module.
+    /// Returns [`Error::ToolOutput`] for an unknown cell or module.
     pub(crate) fn area(&self, top: &str, cells: &Cells) -> Result<(PartValues, u64)> {
         let (mut parts, mut flip_flops) = (PartValues::default(), 0);
         let gate = cells.clock_gate();
@@ -153,7 +153,7 @@ impl Netlist {
     /// Removes the hierarchy of a netlist.
     ///
     /// # Errors
-    /// [`Error::ToolOutput`] for an unknown cell or module.
+    /// Returns [`Error::ToolOutput`] for an unknown cell or module.
     pub(super) fn new(json: &Hierarchy, top: &str, cells: &Cells) -> Result<Self> {
         let mut nets = Nets(vec![ZERO, ONE]);
         let module = json.modules.get(top).ok_or_else(|| fault(format!("module {top}")))?;
@@ -222,7 +222,7 @@ impl Netlist {
     /// Returns the nets of a port.
     ///
     /// # Errors
-    /// [`Error::ToolOutput`] if the top module has no such port.
+    /// Returns [`Error::ToolOutput`] if the top module has no such port.
     pub(super) fn port(&self, name: &str) -> Result<&[u32]> {
         self.ports.get(name).map(Vec::as_slice).ok_or_else(|| fault(format!("port {name}")))
     }
@@ -232,7 +232,7 @@ impl Netlist {
         self.instances.iter().enumerate().filter_map(|(k, instance)| {
             match self.kinds[instance.kind].role {
                 Role::FlipFlop => Some((k, instance, None)),
-                // An enable that is always 1 is none.
+                // An enable that is always 1 is equivalent to none.
                 Role::EnabledFlipFlop => {
                     Some((k, instance, instance.inputs.get(1).copied().filter(|&net| net != ONE)))
                 }

@@ -12,22 +12,23 @@ struct Gate {
     table: u64,
     output: u32,
     delay: u32,
-    /// The time and value of the change that the gate has announced.
+    /// The time and value of the pending change.
     pending: Option<(u64, bool)>,
 }
 
 /// A simulation. Each gate has the delay of its cell, and a pulse shorter than the delay does not
-/// pass, as in `assign #delay` of Verilog.
+/// propagate, as in `assign #delay` of Verilog.
 pub(super) struct Simulation<'a> {
     netlist: &'a Netlist,
     gates: Vec<Gate>,
-    /// The gates that read each net, in one list, and where those of a net begin.
+    /// The adders that read each net, in one list, and the offset of each net in it.
     readers: Vec<u32>,
     first_reader: Vec<u32>,
     values: Vec<bool>,
     /// The toggles of each net.
     pub(super) toggles: Vec<u64>,
-    /// The cycles in which each flip-flop of the netlist has loaded its data, in their order.
+    /// The number of cycles in which each flip-flop of the netlist has loaded its data, in their
+    /// order.
     pub(super) loads: Vec<u64>,
     flip_flops: Vec<(u32, Option<u32>, u32)>,
     events: BinaryHeap<Reverse<(u64, u32)>>,
@@ -98,7 +99,7 @@ impl<'a> Simulation<'a> {
         self.values[net as usize]
     }
 
-    /// Returns the word on some nets, the lowest bit first; at most 128 of them.
+    /// Returns the word on some nets, lowest bit first; at most 128 of them.
     pub(super) fn word(&self, nets: &[u32]) -> u128 {
         nets.iter()
             .take(128)
@@ -106,20 +107,20 @@ impl<'a> Simulation<'a> {
             .fold(0, |word, (k, &net)| word | u128::from(self.bit(net)) << k)
     }
 
-    /// Sets the word on some nets, the lowest bit first.
+    /// Sets the word on some nets, lowest bit first.
     pub(super) fn set(&mut self, nets: &[u32], word: u128) {
         for (k, &net) in nets.iter().enumerate() {
             self.change(net, k < 128 && word >> k & 1 == 1);
         }
     }
 
-    /// Forgets the toggles so far.
+    /// Resets the toggles so far.
     pub(super) fn reset_counts(&mut self) {
         self.toggles.fill(0);
         self.loads.fill(0);
     }
 
-    /// Loads the flip-flops at an edge of the clock. Inputs may be set behind it; [`Self::settle`]
+    /// Loads the flip-flops at an edge of the clock. Inputs may be set after it; [`Self::settle`]
     /// follows.
     pub(super) fn edge(&mut self) {
         let mut changes = Vec::new();
@@ -169,7 +170,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Announces the change of a gate's output, or takes it back.
+    /// Schedules the change of a gate's output, or cancels it.
     fn evaluate(&mut self, index: u32) {
         let gate = &self.gates[index as usize];
         let inputs = gate.inputs[..gate.n_inputs].iter().enumerate();

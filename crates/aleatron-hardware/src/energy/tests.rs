@@ -1,4 +1,4 @@
-//! A netlist by hand: a register with an enable behind an inverter.
+//! A netlist by hand: a register with an enable after an inverter.
 
 use super::cells::Cells;
 use super::netlist::{Hierarchy, Netlist};
@@ -31,7 +31,7 @@ fn modules_count_as_often_as_they_are_instantiated() {
 }
 
 #[test]
-fn unknown_cells_and_modules_are_refused() {
+fn unknown_cells_and_modules_are_errors() {
     assert!(
         hierarchy()
             .area("other", &Cells::Generic)
@@ -45,7 +45,7 @@ fn unknown_cells_and_modules_are_refused() {
 }
 
 #[test]
-fn flip_flops_load_with_their_enables_only() {
+fn flip_flops_load_only_with_their_enables() {
     let netlist = Netlist::new(&hierarchy(), "top", &Cells::Generic).unwrap();
     let mut simulation = Simulation::new(&netlist);
     assert!(simulation.settle());

@@ -1,10 +1,10 @@
-//! Accumulative parallel counters: trees of full adders, side by side in vectors, that take the
-//! count so far as well.
+//! Accumulative parallel counters: trees of full adders, in vectors, that also take the count so
+//! far.
 
 use super::text::range;
 use std::fmt::Write as _;
 
-/// The adders of an accumulative parallel counter: the bits that it counts, and those of the count.
+/// The adders of an accumulative parallel counter: its counted bits, and those of the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Counter {
     pub(crate) inputs: usize,
@@ -41,7 +41,7 @@ pub(crate) struct CounterSize {
 }
 
 impl Counter {
-    /// Returns the number of gates, as [`Self::text`] has them.
+    /// Returns the number of gates in [`Self::text`].
     pub(crate) fn size(self) -> CounterSize {
         let (mut size, mut carries) = (CounterSize::default(), self.inputs);
         for weight in 0..self.count {
@@ -64,8 +64,8 @@ impl Counter {
     }
 
     /// Returns the module that adds the ones of its bits to a count, modulo 2^count. Each bit of
-    /// the count is one more bit of its weight, so that the module needs a full adder for each
-    /// input, and half adders for the high bits of the count alone.
+    /// the count is an additional bit of its weight, so that the module needs a full adder for each
+    /// input, and half adders only for the high bits of the count.
     pub(crate) fn text(self) -> String {
         let width = self.count as usize;
         let mut columns: Vec<Vec<Bit>> = vec![Vec::new(); width];
@@ -75,37 +75,40 @@ impl Counter {
         for (index, column) in columns.iter_mut().enumerate() {
             column.push(Bit { vector: Vector::Count, index });
         }
-        let (mut body, mut made, mut sums) = (String::new(), 0, Vec::new());
+        let (mut body, mut n_vectors, mut sums) = (String::new(), 0, Vec::new());
         for weight in 0..width {
             let mut column = std::mem::take(&mut columns[weight]);
             let Some(carries) = columns.get_mut(weight + 1) else {
                 // Carries of the highest bit are never 1.
-                made += 1;
-                let _ = writeln!(body, "    wire [0:0] s{made} = ^{};", braced(&column));
-                sums.push(Bit { vector: Vector::Sum(made), index: 0 });
+                n_vectors += 1;
+                let _ = writeln!(body, "    wire [0:0] s{n_vectors} = ^{};", braced(&column));
+                sums.push(Bit { vector: Vector::Sum(n_vectors), index: 0 });
                 break;
             };
             while column.len() > 1 {
-                made += 1;
+                n_vectors += 1;
                 let width = (column.len() / 3).max(1);
                 let taken: Vec<Bit> = column.drain(..column.len().min(3 * width)).collect();
                 let parts: Vec<String> = taken.chunks(width).map(concatenated).collect();
-                let _ = writeln!(body, "    wire {} s{made}, k{made};", range(width));
-                let outputs = format!(".sum(s{made}), .carry(k{made}));");
+                let _ = writeln!(body, "    wire {} s{n_vectors}, k{n_vectors};", range(width));
+                let outputs = format!(".sum(s{n_vectors}), .carry(k{n_vectors}));");
                 let _ = match &parts[..] {
                     [a, b, c] => writeln!(
                         body,
-                        "    al_adders #(.N({width})) adders{made} (.a({a}), .b({b}), .c({c}), {outputs}"
+                        "    al_adders #(.N({width})) adders{n_vectors} (.a({a}), .b({b}), .c({c}), {outputs}"
                     ),
                     parts => writeln!(
                         body,
-                        "    al_half_adders #(.N({width})) adders{made} (.a({}), .b({}), {outputs}",
+                        "    al_half_adders #(.N({width})) adders{n_vectors} (.a({}), .b({}), {outputs}",
                         parts.first().map_or("", String::as_str),
                         parts.get(1).map_or("", String::as_str),
                     ),
                 };
-                column.extend((0..width).map(|index| Bit { vector: Vector::Sum(made), index }));
-                carries.extend((0..width).map(|index| Bit { vector: Vector::Carry(made), index }));
+                column
+                    .extend((0..width).map(|index| Bit { vector: Vector::Sum(n_vectors), index }));
+                carries.extend(
+                    (0..width).map(|index| Bit { vector: Vector::Carry(n_vectors), index }),
+                );
             }
             sums.extend(column);
         }

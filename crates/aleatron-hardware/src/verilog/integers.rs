@@ -36,7 +36,7 @@ impl LayerText<'_> {
             range(lanes * weight),
             self.module,
         );
-        // Between runs, operands are 0: a word that moves toggles no multiplier.
+        // Between runs, operands are 0: a moving word toggles no multiplier.
         let operand = |text: &mut String, name: &str, bits: usize, value: &str| {
             let _ = match self.pipeline {
                 Pipeline::None => {
@@ -154,8 +154,7 @@ impl LayerText<'_> {
                         u128::from(magnitude) | u128::from(negative) << (width - 1)
                     })
                 };
-                // Cycles past the last input have no weight, but for those that would end the
-                // table.
+                // Cycles past the last input have no weight, except those that would end the table.
                 let cycles = if group + 1 == self.groups { n } else { 1 << cycle };
                 entries.extend((0..cycles).map(|k| unsigned(word(k), width)));
             }

@@ -1,4 +1,4 @@
-//! The Verilog of a layer: sequences, weights, accumulators and what connects them.
+//! The Verilog of a layer: sequences, weights, accumulators and their connections.
 
 use super::Module;
 use super::counter::Counter;
@@ -71,7 +71,7 @@ impl<'a> LayerText<'a> {
         self.layer.inputs == InputInterval::Signed
     }
 
-    /// Returns whether words have a bit that tells pixels from padding.
+    /// Returns whether words have a bit that distinguishes pixels from padding.
     fn has_marks(&self) -> bool {
         !self.layer.padding_offsets.is_empty()
     }
@@ -206,7 +206,7 @@ impl<'a> LayerText<'a> {
     }
 
     /// Writes weights, products and accumulative parallel counters of all lanes. Each lane has
-    /// vectors of its own: simulators wake all readers of a vector if one bit changes.
+    /// separate vectors: simulators wake all readers of a vector if one bit changes.
     fn neurons(&self, text: &mut String) {
         let Self { module, layer, lanes, .. } = self;
         let (n, count, gated) = (layer.fan_in(), layer.count_bits as usize, self.gated());
@@ -300,7 +300,7 @@ impl<'a> LayerText<'a> {
             range(taps),
             u32::from(xs == 1),
         );
-        // Between runs, stream bits are 0: a word that moves toggles no counter, and signs can be
+        // Between runs, stream bits are 0: a moving word toggles no counter, and signs can be
         // counted.
         let _ = match pipeline {
             0 => writeln!(text, "    wire {} x = compared & {{{taps}{{run}}}};", range(taps)),
@@ -326,7 +326,7 @@ impl<'a> LayerText<'a> {
         }
     }
 
-    /// Writes the taps that each lane sees, which depend on the group of its output channel.
+    /// Writes the taps of each lane, which depend on the group of its output channel.
     fn lane_inputs(&self, text: &mut String, name: &str) {
         let (n, taps) = (self.layer.fan_in(), self.layer.taps.len());
         let of_group = |group: usize| {
@@ -358,7 +358,7 @@ impl<'a> LayerText<'a> {
         );
     }
 
-    /// Writes the multiplexer of counts, the accumulator and the register behind it.
+    /// Writes the multiplexer of counts, the accumulator and the register after it.
     fn read_out(&self, text: &mut String, lane: u32, a: u32) {
         let Self { layer, lanes, module, .. } = self;
         let count = layer.count_bits as usize;
@@ -424,8 +424,8 @@ impl<'a> LayerText<'a> {
         Module { name, text }
     }
 
-    /// The bits of each different pair of a sequence and a threshold are computed once and handed
-    /// to the neurons.
+    /// Writes the weights. The bits of each different pair of a sequence and a threshold are
+    /// computed once and distributed to the neurons.
     fn weights(&self) -> Module {
         let Self { layer, lanes, groups, .. } = self;
         let (width, n) = (layer.weight_comparator, layer.fan_in());

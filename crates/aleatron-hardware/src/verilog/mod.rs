@@ -53,7 +53,7 @@ library!(
     "al_window",
 );
 
-/// The module of binary circuits alone. Netlists of the others depend on the modules that Yosys
+/// The module of binary circuits. Netlists of other circuits depend on the modules that Yosys
 /// reads, if only by chance.
 const MULTIPLIER: &str = "al_multiply_add";
 
@@ -74,12 +74,12 @@ pub struct File {
     pub text: String,
 }
 
-/// The cycles that one stage is busy with a sample.
+/// The cycles of one stage for a sample.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Cycles {
     /// The name of the stage.
     pub stage: String,
-    /// The cycles of a sample, if neither side makes the stage wait.
+    /// The number of cycles of a sample, if neither side makes the stage wait.
     pub cycles: u64,
 }
 
@@ -96,7 +96,7 @@ impl Design {
     /// Writes the Verilog of a circuit.
     ///
     /// # Errors
-    /// [`Error::NoLanes`] for 0 lanes.
+    /// Returns [`Error::NoLanes`] for 0 lanes.
     pub fn new(circuit: &Circuit, options: &Options) -> Result<Self> {
         if options.lanes == Some(0) {
             return Err(Error::NoLanes);
@@ -171,7 +171,7 @@ impl Design {
         &self.cycles
     }
 
-    /// Returns the cycles from one sample to the next, at least: those of the slowest stage.
+    /// Returns the least number of cycles from one sample to the next: those of the slowest stage.
     #[must_use]
     pub fn interval(&self) -> u64 {
         self.cycles.iter().map(|stage| stage.cycles).max().unwrap_or(0)
@@ -180,7 +180,7 @@ impl Design {
     /// Writes the files below a folder, which is created if it is missing.
     ///
     /// # Errors
-    /// [`Error::File`] for the first file that cannot be written.
+    /// Returns [`Error::File`] for the first file that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         write_files(folder, &self.files)
     }
@@ -203,12 +203,12 @@ pub(crate) fn top_name(circuit: &Circuit) -> String {
     identifier("net", &circuit.name)
 }
 
-/// Returns text that ends no comment.
+/// Escapes text so that it does not end a comment.
 pub(crate) fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Returns the cycles that each stage is busy with a sample.
+/// Returns the number of cycles of each stage for a sample.
 pub(crate) fn cycles(circuit: &Circuit, options: &Options) -> Vec<Cycles> {
     let stages = circuit.stages.iter().map(|stage| {
         let input = circuit.link(stage.inputs.first().copied().unwrap_or(Source::Input));

@@ -1,4 +1,4 @@
-//! The files around the Verilog of a design: README, Makefile and FuseSoC core.
+//! The files of a design besides its Verilog: README, Makefile and FuseSoC core.
 
 use super::{Cycles, Design, File, bytes_of, output_bits};
 use crate::circuit::{Circuit, InputInterval, Operation, Source, Word};
@@ -117,7 +117,7 @@ fn readme(circuit: &Circuit, options: &Options, design: &Design) -> String {
     text
 }
 
-/// Returns the stages and the words between them as a flow chart, in the language Mermaid.
+/// Returns the stages and the words between them as a Mermaid flow chart.
 fn diagram(circuit: &Circuit) -> String {
     let mut text = String::from("```mermaid\nflowchart LR\n    input([s_axis])\n");
     let node = |source: &Source| match source {
@@ -150,8 +150,8 @@ fn diagram(circuit: &Circuit) -> String {
     text
 }
 
-/// Returns the cycles of a sample that is alone: no stage waits for another longer than that is
-/// busy, and each has registers.
+/// Returns a bound for the cycles of a sample that is alone in the circuit: no stage waits for
+/// another longer than that is busy, and each has registers.
 pub(crate) fn latency_bound(stages: &[Cycles]) -> u64 {
     stages.iter().map(|stage| stage.cycles + 2).sum()
 }

@@ -250,12 +250,12 @@ impl StageText<'_> {
         else {
             return;
         };
-        let held = |bound: i64| match bound {
+        let limited_bound = |bound: i64| match bound {
             i64::MIN => least,
             i64::MAX => most,
             bound => bound,
         };
-        let all = bounds.iter().flatten().map(|&bound| held(bound));
+        let all = bounds.iter().flatten().map(|&bound| limited_bound(bound));
         let wide = all
             .map(|bound| signed_bits(bound.into(), bound.into()))
             .max()
@@ -263,7 +263,8 @@ impl StageText<'_> {
             .max(a)
             .max(bits);
         for (name, k) in [("low", 0), ("high", 1)] {
-            let bound = |class: usize| unsigned(masked(held(bounds[class][k]).into(), wide), wide);
+            let bound =
+                |class: usize| unsigned(masked(limited_bound(bounds[class][k]).into(), wide), wide);
             text.push_str(&self.constants(name, wide, bound));
         }
         let extended = match wide - a {
@@ -329,7 +330,7 @@ impl StageText<'_> {
             return Module { name: module.clone(), text: String::new() };
         };
         let n = shape.kernel[0] * shape.kernel[1];
-        // A maximum never sees the padding: the least value stands for it.
+        // A maximum ignores padding: padding has the least value.
         let padding = signed(if divisor.is_some() { 0 } else { low.into() }, a);
         let mut text = self.ports(module, "Reduces the windows of an image to one value each.");
         text.push_str("    wire ready, done;\n");

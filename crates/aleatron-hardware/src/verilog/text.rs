@@ -1,4 +1,4 @@
-//! Pieces of Verilog text.
+//! Fragments of Verilog text.
 
 use std::fmt::Write as _;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_in_two_s_complement() {
+    fn constants_are_in_twos_complement() {
         assert_eq!(signed(-1, 4), "4'shf");
         assert_eq!(signed(-8, 4), "4'sh8");
         assert_eq!(unsigned(256, 9), "9'h100");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entry_of_a_table_is_the_default() {
+    fn last_entry_of_a_table_is_the_default() {
         let text = table("f", "[1:0]", 2, &["2'd1".to_owned(), "2'd3".to_owned()]);
         assert!(text.contains("2'd0: f = 2'd1;") && text.contains("default: f = 2'd3;"), "{text}");
     }

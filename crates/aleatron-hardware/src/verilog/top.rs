@@ -22,7 +22,7 @@ pub(crate) fn bytes(bits: u32) -> u32 {
     bits.div_ceil(8) * 8
 }
 
-/// Returns the bits of what leaves the circuit.
+/// Returns the number of bits of the circuit's output.
 pub(crate) fn output_bits(circuit: &Circuit, options: &Options) -> u32 {
     let scores = circuit.link(circuit.output);
     match options.output {
@@ -32,7 +32,7 @@ pub(crate) fn output_bits(circuit: &Circuit, options: &Options) -> u32 {
 }
 
 /// Returns the readers of a source: the index of the stage and of its input; the output of the
-/// circuit is behind all stages.
+/// circuit comes after all stages.
 fn readers(circuit: &Circuit, source: Source) -> Vec<(usize, usize)> {
     let mut readers = Vec::new();
     for (k, stage) in circuit.stages.iter().enumerate() {
@@ -91,7 +91,8 @@ fn decision(circuit: &Circuit, (data, branch): (&str, &str), output: u32, m_byte
     let unit = match circuit.checked_layer() {
         None => format!("al_argmax #(.WIDTH({width}), .N({n}), .INDEX({output})) argmax ("),
         Some((_, layer)) => {
-            // No lead reaches a margin of more bits; after the last read, every one does.
+            // No decision margin reaches a threshold of more bits; after the last read, every one
+            // does.
             let most = (1_u128 << (width + 1)) - 1;
             let margins = layer.checks.iter().map(|check| u128::from(check.margin).min(most));
             let margins: Vec<String> =

@@ -1,5 +1,5 @@
-//! Large runs: `cargo test --release -p aleatron-hardware -- --ignored --nocapture conformance`.
-//! Each prints a line for every simulation.
+//! Long conformance runs: `cargo test --release -p aleatron-hardware -- --ignored --nocapture
+//! conformance`. Each prints a line for every simulation.
 
 use crate::support::{Folder, check, config, write};
 use aleatron_data::Dataset;

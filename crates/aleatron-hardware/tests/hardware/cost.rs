@@ -8,7 +8,7 @@ use aleatron_hardware::synthesis::{Boundaries, Synthesized};
 use aleatron_hardware::{Circuit, Error, Options};
 use std::path::Path;
 
-/// Returns a dense network with weights and biases that are different from each other.
+/// Returns a dense network whose weights and biases all differ.
 fn network(sizes: &[usize], polarity: Polarity) -> Network {
     let low = if polarity == Polarity::Unipolar { 0.0 } else { -1.0 };
     let values = |n: usize, step: f64| -> Vec<f64> {
@@ -29,8 +29,8 @@ fn network(sizes: &[usize], polarity: Polarity) -> Network {
     builder.build().unwrap()
 }
 
-/// Checks that model and synthesis of a design agree within 10 % in area, and returns the energies
-/// of both.
+/// Checks that model and synthesis of a design agree within 10 % in area, and returns both
+/// energies.
 fn compare(name: &str, network: &Network, config: &StreamConfig, options: &Options) -> [f64; 2] {
     let x: Vec<f64> = (0..2 * network.n_features()).map(|k| (k as f64 * 0.37).fract()).collect();
     let folder = Folder::new(name);
@@ -85,13 +85,13 @@ fn depth_equals_the_longest_path_that_yosys_finds() {
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     let length = text.split("(length=").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
     assert_eq!(synthesized.area().unwrap().depth, length.parse::<u64>().unwrap(), "{text}");
-    // The depth by parts is that of the whole design as well, not of its deepest part.
+    // The depth by parts is also that of the whole design, not of its deepest part.
     let parts = Synthesized::new(folder.path(), &design, None, Boundaries::Parts).unwrap();
     assert!(parts.area().unwrap().depth > 10);
 }
 
 #[test]
-fn cost_grows_with_length_and_shrinks_with_lanes() {
+fn cost_increases_with_length_and_decreases_with_lanes() {
     let network = network(&[16, 8], Polarity::Signed);
     let cost = |length: usize, lanes: Option<usize>| {
         let options = Options { lanes, ..Options::default() };
@@ -101,7 +101,7 @@ fn cost_grows_with_length_and_shrinks_with_lanes() {
     let (short, long, lanes) = (cost(16, None), cost(256, None), cost(16, Some(1)));
     assert!(short.area < long.area && short.energy < long.energy && short.cycles < long.cycles);
     assert!(lanes.area < short.area && lanes.cycles > short.cycles);
-    // Words that enter, one run for each neuron, and the neurons that are read.
+    // The words that enter, one run for each neuron, and the neurons that are read.
     assert_eq!(lanes.cycles, 16 + 8 * 17 + 8);
     let options = Options { lanes: Some(0), ..Options::default() };
     let circuit = Circuit::new(&network, &config(16, "lfsr"), &Options::default()).unwrap();
@@ -109,7 +109,7 @@ fn cost_grows_with_length_and_shrinks_with_lanes() {
 }
 
 #[test]
-fn malformed_library_is_refused_with_its_name() {
+fn malformed_library_is_an_error_with_its_name() {
     let folder = Folder::new("liberty");
     let network = network(&[4, 2], Polarity::Unipolar);
     let design = write(&folder, &network, &config(8, "lfsr"), &Options::default(), &[0.5; 4]);

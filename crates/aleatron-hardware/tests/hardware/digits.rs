@@ -5,7 +5,7 @@ use aleatron_engine::network::Network;
 use aleatron_hardware::simulate::Simulator;
 use aleatron_hardware::{Circuit, InputInterval, Options, Output, Pipeline};
 
-/// Returns images with pixels from 0 to 16, as digits have them.
+/// Returns images with pixels from 0 to 16, as in the digits.
 fn digits(n: usize) -> Vec<f64> {
     (0..64 * n).map(|k| (k * k * 7 / 5 % 23).saturating_sub(6) as f64).collect()
 }

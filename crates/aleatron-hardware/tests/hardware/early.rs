@@ -20,7 +20,7 @@ fn digits(n: usize) -> Vec<f64> {
 }
 
 #[test]
-fn circuits_that_stop_early_equal_the_trace() {
+fn early_terminating_circuits_equal_the_trace() {
     let network = Network::digits_plain().unwrap();
     check("early", &network, &config(50, "sobol"), &options(1.5), &digits(6), Simulator::Icarus);
     let with_registers =
@@ -35,10 +35,10 @@ fn circuits_that_stop_early_equal_the_trace() {
     );
 }
 
-/// A margin that no lead reaches changes no class; one that every lead reaches stops every sample
-/// at the first check.
+/// A margin that is never reached changes no class; a margin that is always reached stops every
+/// sample at the first check.
 #[test]
-fn the_margin_decides_when_samples_stop() {
+fn margin_determines_when_samples_stop() {
     let network = Network::digits_noise_aware().unwrap();
     let (x, config) = (digits(40), config(64, "sobol"));
     let trace = |margin| {
@@ -56,7 +56,7 @@ fn the_margin_decides_when_samples_stop() {
     assert!(less.cycles.iter().zip(&sometimes.cycles).all(|(less, more)| less <= more));
     assert!(sometimes.cycles.iter().any(|&cycles| cycles < 64), "{:?}", sometimes.cycles);
     let (always, _) = trace(0.001);
-    // A lead of less than one unit of the accumulator is a tie.
+    // A margin of less than one unit of the accumulator is a tie.
     assert!(
         always.cycles.iter().filter(|&&cycles| cycles == 8).count() >= 38,
         "{:?}",
@@ -64,10 +64,10 @@ fn the_margin_decides_when_samples_stop() {
     );
 }
 
-/// Counts at a check are those of streams that end there, and the part of the bias is that of the
+/// Counts at a check are those of streams that end there, and the share of the bias is that of the
 /// cycles so far.
 #[test]
-fn scores_at_a_check_are_those_of_shorter_streams() {
+fn scores_at_a_check_equal_those_of_shorter_streams() {
     let network = Network::digits_plain().unwrap();
     let circuit = Circuit::new(&network, &config(64, "sobol"), &options(1000.0)).unwrap();
     let trace = circuit.trace(&digits(5)).unwrap();
@@ -81,7 +81,7 @@ fn scores_at_a_check_are_those_of_shorter_streams() {
             assert!((check.biases[row] as f64 - exact).abs() <= 0.5);
         }
     }
-    // Counts of prefixes grow with the prefix, by at most the products of the cycles between.
+    // Counts of prefixes increase with the prefix, by at most the products of the cycles between.
     let n = layer.rows.len();
     for sample in early.counts.chunks_exact(4 * n) {
         for row in 0..n {
@@ -104,7 +104,7 @@ fn scores_at_a_check_are_those_of_shorter_streams() {
 }
 
 #[test]
-fn what_has_no_early_termination_is_refused_by_name() {
+fn unsupported_early_termination_is_an_error_with_its_name() {
     let network = Network::digits_plain().unwrap();
     let fault = |config: &_, options: &Options| match Circuit::new(&network, config, options) {
         Ok(_) => panic!("no error"),
@@ -124,11 +124,11 @@ fn what_has_no_early_termination_is_refused_by_name() {
     }
 }
 
-/// Rows of weights with scales of their own give scores with units of their own, which are compared
-/// in one unit.
+/// Rows of weights with separate scales give scores with separate units, which are compared in one
+/// unit.
 #[test]
-fn classes_are_those_of_scores_in_one_unit() {
-    // Rows of very different magnitudes, whose biases bring the scores near to each other.
+fn classes_compare_scores_in_one_unit() {
+    // Rows of very different magnitudes, whose biases make the scores nearly equal.
     let weights: Vec<f64> =
         (0..32).map(|k| ((k * 37 % 19) as f64 - 9.0) / 9.0 * [3.0, 0.3, 2.0, 0.5][k / 8]).collect();
     let network = NetworkBuilder::new("units", &[8])

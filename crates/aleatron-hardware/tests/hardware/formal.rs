@@ -15,13 +15,13 @@ enum State {
     AfterInit,
 }
 
-/// A network whose counters have seven bits in and five bits of count.
+/// Returns a network whose counters have seven input bits and five bits of count.
 fn network() -> Network {
     let builder = NetworkBuilder::new("formal", &[7]).dense("only", 7, &[0.5; 7], &[]);
     builder.polarity(Polarity::Unipolar).build().unwrap()
 }
 
-/// Returns whether `wrong` is always 0 in a module, whose ports and body are given.
+/// Returns whether `wrong` is always 0 in a module with the given ports and body.
 fn is_proven(folder: &Folder, name: &str, ports: &str, body: &str, state: State) -> bool {
     let text = format!("module {name}_proof ({ports}, output wire wrong);\n{body}\nendmodule\n");
     let file = format!("{name}_proof.v");
@@ -34,16 +34,16 @@ fn is_proven(folder: &Folder, name: &str, ports: &str, body: &str, state: State)
         "read_verilog rtl/*.v {file}; hierarchy -check -top {name}_proof; proc; flatten; opt; memory; opt; \
          sat -verify {induction}-prove wrong 0 {name}_proof"
     );
-    let made = Command::new("yosys")
+    let yosys = Command::new("yosys")
         .args(["-q", "-p", &script])
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let text =
-        String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
-    // Yosys must refute a wrong block, not stumble over it.
-    assert!(made.status.success() || text.contains("proof did fail"), "{name}: {text}");
-    made.status.success()
+    let text = String::from_utf8_lossy(&yosys.stdout).into_owned()
+        + &String::from_utf8_lossy(&yosys.stderr);
+    // Yosys must refute a wrong block, not fail on it.
+    assert!(yosys.status.success() || text.contains("proof did fail"), "{name}: {text}");
+    yosys.status.success()
 }
 
 const BLOCKS: [(&str, &str, &str, State); 13] = [
@@ -179,7 +179,8 @@ const BLOCKS: [(&str, &str, &str, State); 13] = [
     (
         "sobol",
         "input wire clk, input wire init, input wire step",
-        // Directions 8, 12, 10 and 15, and the XOR of those where the Gray code of the index has a 1.
+        // Directions 8, 12, 10 and 15, and the XOR of those where the Gray code of the index has a
+        // 1.
         "reg [3:0] k;
          always @(posedge clk) if (init) k <= 0; else if (step) k <= k + 1;
          wire [3:0] u, gray = k ^ (k >> 1);
@@ -203,7 +204,7 @@ fn library_blocks_equal_their_specification() {
             "{name} differs from its specification"
         );
     }
-    // A proof that cannot fail proves nothing: every block has a fault that it finds.
+    // A proof that cannot fail proves nothing: every block has a mutation that it detects.
     for (name, file, from, to) in [
         ("multiply_add", "al_multiply_add.v", "= x * w", "= x + w"),
         ("compare", "al_compare.v", "} < t[", "} <= t["),

@@ -1,4 +1,4 @@
-//! Circuits against the engine: everything that is generated is simulated.
+//! Circuits against the engine: every generated file is simulated.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking, too")]
 
 mod conformance;

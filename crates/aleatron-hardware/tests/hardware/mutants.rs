@@ -1,4 +1,4 @@
-//! Faults in the generated Verilog, all of which a check must find.
+//! Mutations of the generated Verilog, all of which a check must detect.
 
 use crate::residual;
 use crate::support::{Folder, config, write};
@@ -8,16 +8,16 @@ use aleatron_engine::network::{Activation, Network, NetworkBuilder, StreamConfig
 use aleatron_hardware::simulate::{self, Simulator};
 use aleatron_hardware::{ClockGating, Error, Margin, Options, Output, Pipeline};
 
-/// A fault: a file, the text that it replaces, and the replacement.
+/// A mutation: a file, the text that it replaces, and the replacement.
 type Mutant = (&'static str, &'static str, &'static str);
 
-/// Weights of both signs, one of them 0.
+/// Returns weights of both signs, one of them 0.
 fn weights(n: usize) -> Vec<f64> {
     (0..n).map(|k| ((k * 37 % 19) as f64 - 9.0) / 9.0).collect()
 }
 
-/// Checks the circuit of a network, which must be equal to the engine, then with each fault, which
-/// must not be.
+/// Checks the circuit of a network, which must equal the engine, then with each mutation, which
+/// must not.
 fn kill(
     name: &str,
     network: &Network,
@@ -47,7 +47,7 @@ fn kill(
 }
 
 #[test]
-fn faults_in_layers_of_integers_are_found() {
+fn mutations_in_layers_of_integers_are_detected() {
     let network = NetworkBuilder::new("mutants", &[5])
         .dense("first", 5, &weights(20), &[0.5, -0.25, 0.125, 0.0])
         .activation(Activation::Relu)
@@ -72,7 +72,7 @@ fn faults_in_layers_of_integers_are_found() {
 }
 
 #[test]
-fn faults_in_dense_layers_are_found() {
+fn mutations_in_dense_layers_are_detected() {
     let network = NetworkBuilder::new("mutants", &[5])
         .dense("first", 5, &weights(20), &[0.5, -0.25, 0.125, 0.0])
         .activation(Activation::Relu)
@@ -121,7 +121,7 @@ fn faults_in_dense_layers_are_found() {
         ("rtl/net_mutants.v", "s_axis_tlast != is_last", "s_axis_tlast == is_last"),
     ];
     kill("mutants", &network, &config(13, "lfsr"), &options, &x, &mutants);
-    // A value at a bound is the bound: this fault is none.
+    // A value at a bound is the bound: this mutation is equivalent.
     let folder = Folder::new("equivalent-mutant");
     let design = write(&folder, &network, &config(13, "lfsr"), &options, &x);
     let path = folder.path().join("rtl/al_accumulate.v");
@@ -131,7 +131,7 @@ fn faults_in_dense_layers_are_found() {
 }
 
 #[test]
-fn faults_in_convolutions_are_found() {
+fn mutations_in_convolutions_are_detected() {
     let convolution = Convolution::conv2d([2, 5, 4], 3, [3, 2]).with_paddings([[1, 0], [0, 1]]);
     let network = NetworkBuilder::new("mutants", &[2, 5, 4])
         .convolution("conv", convolution, &weights(36), &[0.1, -0.2, 0.3])
@@ -167,7 +167,7 @@ fn faults_in_convolutions_are_found() {
 }
 
 #[test]
-fn faults_in_branches_are_found() {
+fn mutations_in_branches_are_detected() {
     let network = residual::network().with_polarity(Polarity::Signed).unwrap();
     let config = config(3, "sobol").range(ValueRange::Saturate);
     // Enough samples for a full circuit, in which branches wait.
@@ -181,7 +181,7 @@ fn faults_in_branches_are_found() {
 }
 
 #[test]
-fn faults_in_early_termination_are_found() {
+fn mutations_in_early_termination_are_detected() {
     let network = |biases: &[f64]| {
         NetworkBuilder::new("mutants", &[6])
             .dense("first", 6, &weights(48), &[0.25; 8])

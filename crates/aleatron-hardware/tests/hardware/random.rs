@@ -9,7 +9,7 @@ use aleatron_engine::network::{Activation, Network, NetworkBuilder, StreamConfig
 use aleatron_hardware::simulate::Simulator;
 use aleatron_hardware::{Circuit, ClockGating, Margin, Options, Output, Pipeline};
 
-/// A generator of test cases: the same ones in every run.
+/// A deterministic source of test cases.
 struct Draws(u64);
 
 impl Draws {
@@ -156,7 +156,7 @@ fn run(name: &str, make: impl Fn(&mut Draws) -> (Network, StreamConfig, Polarity
         if options.output == Output::Class {
             let margin = Margin::new(draws.choose(&[0.25, 0.5, 1.0])).unwrap();
             let early = Options { early_termination: Some(margin), ..options };
-            // Not every network has early termination.
+            // Some networks do not support early termination.
             if Circuit::new(&network, &config, &early).is_ok() {
                 options = early;
             }

@@ -1,4 +1,4 @@
-//! What has no hardware is refused, with the name and a remedy.
+//! Networks without hardware support are errors, with the name and a remedy.
 
 use crate::support::config;
 use aleatron_core::generator::Sharing;
@@ -11,7 +11,7 @@ fn refusal(network: &Network, config: &aleatron_engine::network::StreamConfig) -
 }
 
 #[test]
-fn bernoulli_streams_are_refused_by_layer() {
+fn bernoulli_streams_are_an_error_with_the_layer() {
     let network = Network::digits_plain().unwrap();
     for generator in ["bernoulli", "bernoulli+sobol:2", "sobol:1+bernoulli"] {
         let text = refusal(&network, &config(64, generator));
@@ -24,7 +24,7 @@ fn bernoulli_streams_are_refused_by_layer() {
 }
 
 #[test]
-fn floating_point_between_layers_is_refused() {
+fn floating_point_arithmetic_is_an_error() {
     let network = Network::digits_plain().unwrap();
     let float = config(64, "lfsr").arithmetic(Arithmetic::Float);
     assert!(matches!(
@@ -34,7 +34,7 @@ fn floating_point_between_layers_is_refused() {
 }
 
 #[test]
-fn nodes_on_tensors_are_refused_by_name() {
+fn nodes_on_tensors_are_an_error_with_their_names() {
     let network = NetworkBuilder::new("softmax", &[2])
         .dense("only", 2, &[0.5, -0.5, 0.25, 1.0], &[])
         .node(
@@ -50,14 +50,14 @@ fn nodes_on_tensors_are_refused_by_name() {
 }
 
 #[test]
-fn convolution_with_sequences_of_its_inputs_is_refused() {
+fn convolution_with_a_sequence_per_input_is_an_error() {
     let network = Network::digits_cnn().unwrap();
     let text = refusal(&network, &config(16, "lfsr").sharing(Sharing::OnePerInput));
     assert!(text.contains("convolution") && text.contains("--sharing all"), "{text}");
 }
 
 #[test]
-fn zero_lanes_and_partial_samples_are_refused() {
+fn zero_lanes_and_partial_samples_are_errors() {
     let network = Network::digits_plain().unwrap();
     let circuit = Circuit::new(&network, &config(16, "lfsr"), &Options::default()).unwrap();
     let options = Options { lanes: Some(0), ..Options::default() };

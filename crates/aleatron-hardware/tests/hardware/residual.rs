@@ -1,4 +1,4 @@
-//! Branches that meet in an addition, and everything else between layers.
+//! Branches that join in an addition, and all other stages between layers.
 
 use crate::support::{check, config};
 use aleatron_core::Polarity;
@@ -9,7 +9,7 @@ use aleatron_hardware::simulate::Simulator;
 use aleatron_hardware::{Circuit, Error, Options};
 use aleatron_tensor::{DType, Device, Tensor};
 
-/// Returns numbers in [-1, 1) that are the same every time.
+/// Returns deterministic numbers in [-1, 1).
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -41,7 +41,7 @@ fn window(kernel: &[i64], strides: &[i64], pads: &[i64]) -> Window {
     }
 }
 
-/// Convolutions with padding, pools of both kinds, a residual sum, bounds, a transposition,
+/// Returns convolutions with padding, pools of both kinds, a residual sum, bounds, a transposition,
 /// constants, and a dense layer.
 fn residual(pooling: Pooling) -> Network {
     let mut graph = Graph::new("residual");
@@ -102,7 +102,7 @@ fn residual_network_equals_the_engine() {
 }
 
 #[test]
-fn average_without_its_padding_is_refused() {
+fn average_without_its_padding_is_an_error() {
     let network = residual(Pooling::Average { count_padding: false });
     let refused = Circuit::new(&network, &config(9, "sobol"), &Options::default());
     assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");

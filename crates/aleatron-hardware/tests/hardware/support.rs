@@ -5,7 +5,7 @@ use aleatron_hardware::simulate::{self, Passed, Simulator};
 use aleatron_hardware::{Bench, Circuit, Design, Options};
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for a test, removed when the test is over.
+/// A separate folder for a test, removed at its end.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! The tools accept what is generated without a warning.
+//! The tools accept the generated files without warnings.
 
 use crate::support::{Folder, config, write};
 use aleatron_engine::network::{Activation, Network, NetworkBuilder};
@@ -6,7 +6,7 @@ use aleatron_hardware::{ClockGating, Error, Options, simulate};
 use std::process::Command;
 
 #[test]
-fn verilator_and_yosys_have_no_warnings() {
+fn verilator_and_yosys_report_no_warnings() {
     let network = Network::digits_cnn().unwrap();
     let folder = Folder::new("lint");
     let x = vec![1.0; 64];
@@ -23,14 +23,14 @@ fn verilator_and_yosys_have_no_warnings() {
         design.sources().join(" "),
         design.top()
     );
-    let made = Command::new("yosys")
+    let yosys = Command::new("yosys")
         .args(["-q", "-e", ".*", "-p", &script])
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let text =
-        String::from_utf8_lossy(&made.stdout).into_owned() + &String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success() && text.trim().is_empty(), "{text}");
+    let text = String::from_utf8_lossy(&yosys.stdout).into_owned()
+        + &String::from_utf8_lossy(&yosys.stderr);
+    assert!(yosys.status.success() && text.trim().is_empty(), "{text}");
 }
 
 #[test]

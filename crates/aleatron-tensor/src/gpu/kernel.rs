@@ -89,7 +89,7 @@ impl<D: Describe> Kernel for Described<D> {
 
     fn checks(&self) -> BoundsChecks {
         if !self.0.is_proven() {
-            return BoundsChecks::Kept;
+            return BoundsChecks::Enabled;
         }
         // SAFETY: descriptions are private to this crate. Each is launched by the file that
         // declares it, with the sizes and views its argument rests on, which have passed

@@ -573,7 +573,7 @@ impl Kernel for PassKernel {
             Self::Attention { .. } | Self::Rotate { .. } => removed,
             // Rows of activations are those launched, or those of a list the host made of them.
             Self::Norm { .. } => removed,
-            _ => BoundsChecks::Kept,
+            _ => BoundsChecks::Enabled,
         }
     }
 }

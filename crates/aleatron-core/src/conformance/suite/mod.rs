@@ -18,7 +18,7 @@ use crate::stream::Length;
 use random::{Random, SEQUENCES};
 use std::sync::Arc;
 
-/// Lengths around every boundary a kernel has: words, 256- and 512-bit registers, and none.
+/// Lengths around every boundary of a kernel: words, 256- and 512-bit registers, and other lengths.
 const LENGTHS: [usize; 18] =
     [1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 255, 256, 511, 512, 513, 1000, 1024, 2113];
 
@@ -36,20 +36,20 @@ const LAYERS: [(usize, usize, usize); 10] = [
     (40, 6, 6),
 ];
 
-/// Lengths of convolutions: the reference makes every bit of every product.
+/// Lengths of convolutions: short, because the reference generates every bit of every product.
 const CONV_LENGTHS: [usize; 8] = [1, 33, 64, 65, 100, 128, 200, 256];
 
-/// The polarities that the first cases have.
+/// The polarities of the first cases.
 const WITHOUT_SIGNS: [Polarity; 2] = [Polarity::Unipolar, Polarity::Bipolar];
 
-/// The cases that version 0.1 verified: the first of [`fixed`]. The hash of their answers is known,
-/// see `golden/verify.kat`.
+/// The number of cases of version 0.1, which come first in [`fixed`]. The hash of their answers is
+/// known, see `golden/verify.kat`.
 pub const FIRST_CASES: usize = 304;
 
-/// The cases of `aleatron verify`.
+/// Returns the cases of `aleatron verify`.
 ///
 /// # Errors
-/// None: the cases are valid by construction, and a test says so.
+/// Never fails: the cases are valid by construction, which is tested.
 pub fn fixed() -> Result<Vec<Case>> {
     let mut random = Random { next: 0 };
     let mut cases = streams(&mut random)?;
@@ -64,7 +64,7 @@ pub fn fixed() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Layers that multiply integers of all widths up to eight bits.
+/// Generates layers that multiply integers of all widths up to eight bits.
 fn integers(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut add = |draw: &mut Random,
@@ -72,7 +72,7 @@ fn integers(draw: &mut Random) -> Result<Vec<Case>> {
                    n_samples: usize,
                    n: usize|
      -> Result<()> {
-        // The reference counts bits: the widest integers have small layers.
+        // Small layers for the widest integers, because the reference counts bits.
         let bits = IntegerBits::new(if topology.n_products() > 64 {
             2 + n as u32 % 4
         } else {
@@ -96,7 +96,7 @@ fn integers(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Streams, gates, counts, Bernoulli layers and neurons.
+/// Generates streams, gates, counts, Bernoulli layers and neurons.
 fn streams(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &bits) in LENGTHS.iter().enumerate() {
@@ -142,7 +142,7 @@ fn streams(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Shared sequences: streams, layers bit by bit, and layers from tables.
+/// Generates shared sequences: streams, layers bit by bit, and layers from tables.
 fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &bits) in LENGTHS.iter().enumerate() {
@@ -169,7 +169,7 @@ fn sequences(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Layers of one size with every sharing: dense bit by bit and from tables, and sparse.
+/// Generates layers of one size with every sharing: dense bit by bit and from tables, and sparse.
 fn sequence_layers(
     draw: &mut Random,
     [n_inputs, n_neurons, n_samples]: [usize; 3],
@@ -195,7 +195,7 @@ fn sequence_layers(
     Ok(cases)
 }
 
-/// Networks of two and three layers in both arithmetics.
+/// Generates networks of two and three layers in both arithmetics.
 fn networks(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for n in 0..6 {
@@ -204,7 +204,7 @@ fn networks(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Network `n` of dense layers of one polarity.
+/// Generates network `n`, with dense layers of one polarity.
 fn dense_network(draw: &mut Random, n: usize, polarity: Polarity) -> Result<Vec<Case>> {
     let sizes = [&[5, 4, 3][..], &[16, 9, 4], &[7, 8, 6, 5]][n % 3];
     let layer = |k: usize| {
@@ -215,7 +215,7 @@ fn dense_network(draw: &mut Random, n: usize, polarity: Polarity) -> Result<Vec<
     in_both_arithmetics(draw, layers, 3)
 }
 
-/// A network and a batch of `n_samples`.
+/// Generates a network and a batch of `n_samples`.
 fn in_both_arithmetics(
     draw: &mut Random,
     layers: Vec<NetworkLayer>,
@@ -231,7 +231,7 @@ fn in_both_arithmetics(
     Ok(Arithmetic::ALL.map(network).into())
 }
 
-/// Signed streams in dense and sparse layers of every encoding, and in networks.
+/// Generates signed streams in dense and sparse layers of every encoding, and in networks.
 fn signed(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
@@ -248,8 +248,8 @@ fn signed(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Convolutions and batches with everything that moves a kernel: strides, padding (of whole
-/// positions, too), dilation, groups.
+/// Returns convolutions and batches with all geometries: strides, padding (of whole positions,
+/// too), dilation, groups.
 fn geometries() -> [(Convolution, usize); 12] {
     let conv = Convolution::conv2d;
     [
@@ -274,7 +274,7 @@ fn geometries() -> [(Convolution, usize); 12] {
     ]
 }
 
-/// Convolutions of every polarity and encoding.
+/// Generates convolutions of every polarity and encoding.
 fn convolutions(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, (convolution, n_samples)) in geometries().into_iter().enumerate() {
@@ -299,7 +299,7 @@ fn convolutions(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Networks of convolutions, pools and a dense layer, of one polarity and of several.
+/// Generates networks of convolutions, pools and a dense layer, of one polarity and of several.
 fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
     use Polarity::{Bipolar, Signed, Unipolar};
     let mut cases = Vec::new();
@@ -315,7 +315,7 @@ fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
         let shape = ConvShape::new(Convolution::conv2d([1, 7, 6], 3, [3, 3]).with_padding([1, 1]))?;
         let mut one = draw.network_layer(n, 1, Topology::Conv(shape), [first, second])?;
         // Three rows of windows, the first and the last with padding in them, and three columns.
-        let border = [Border::LeftOut, Border::Zeros][n % 2];
+        let border = [Border::Excluded, Border::Zeros][n % 2];
         let pool = Pool::new(kinds[n % 2], [3, 2]).with_paddings([[1, 1], [0, 0]], border);
         one.pool = Some(PoolShape::new(pool, shape.output())?);
         let [channels, rows, columns] = PoolShape::new(pool, shape.output())?.output();
@@ -334,8 +334,8 @@ fn convolutional_networks(draw: &mut Random) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Random bits for one operand and sequences for the other: dense and sparse layers, convolutions,
-/// and networks.
+/// Generates random bits for one operand and sequences for the other: dense and sparse layers,
+/// convolutions, and networks.
 fn mixed(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (n, &(n_inputs, n_neurons, n_samples)) in LAYERS.iter().enumerate() {
@@ -364,7 +364,7 @@ fn mixed(draw: &mut Random) -> Result<Vec<Case>> {
         }
     }
     for (n, polarity) in Polarity::ALL.into_iter().enumerate() {
-        // A convolution, and a dense layer that reads what it hands over.
+        // A convolution, and a dense layer that reads its outputs.
         let shape = ConvShape::new(Convolution::conv2d([1, 4, 3], 2, [2, 2]).with_padding([1, 0]))?;
         let dense = Topology::Dense { n_inputs: shape.n_outputs(), n_neurons: 4 };
         let mut layers = Vec::new();

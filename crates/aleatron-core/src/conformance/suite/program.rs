@@ -1,5 +1,5 @@
-//! Programs of the fixed suite: every step of the inter-layer arithmetic, in floats and in
-//! integers.
+//! Programs of the fixed suite: every step of the inter-layer arithmetic, floating-point and
+//! integer.
 
 use super::super::case::Case;
 use super::super::program::ProgramCase;
@@ -20,14 +20,14 @@ use crate::program::{
 use crate::stream::Length;
 use std::sync::Arc;
 
-/// The image that a program gets: channels, rows and columns.
+/// The input image: channels, rows and columns.
 const IMAGE: [usize; 3] = [2, 4, 5];
 
 /// Fraction bits of accumulators.
 const FRACTION: u32 = 8;
 
-/// A program that is being drawn.
-struct Drawn<'a> {
+/// A program during generation.
+struct ProgramDraft<'a> {
     draw: &'a mut Random,
     program: ProgramBuilder,
     arithmetic: Arithmetic,
@@ -48,22 +48,22 @@ pub(super) fn programs(draw: &mut Random) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for n in 0..9 {
         for arithmetic in Arithmetic::ALL {
-            let drawn = Drawn {
+            let draft = ProgramDraft {
                 draw,
                 program: ProgramBuilder::default(),
                 arithmetic,
                 n,
                 slots: Vec::new(),
             };
-            cases.push(Case::Program(drawn.residual()?));
+            cases.push(Case::Program(draft.residual()?));
         }
     }
     Ok(cases)
 }
 
-impl Drawn<'_> {
-    /// Two convolutions whose outputs are combined, clipped, pooled and reordered, and a dense
-    /// layer over the rows of the result.
+impl ProgramDraft<'_> {
+    /// Generates two convolutions whose outputs are combined, clipped, pooled and reordered, and a
+    /// dense layer over the rows of the result.
     fn residual(mut self) -> Result<ProgramCase> {
         let n_features = IMAGE.iter().product();
         let features = self.program.input(n_features)?;
@@ -79,7 +79,7 @@ impl Drawn<'_> {
         let thresholds = self.program.quantize(first, features, scale, comparator, range)?;
         let left = self.counted(first, thresholds, Activation::Relu)?;
         let second = self.layer(Topology::Conv(ConvShape::new(padded)?), 1)?;
-        // Behind a rectifier.
+        // After a rectifier.
         self.program.set_non_negative(second)?;
         let thresholds = self.thresholds(second, &left)?;
         let right = self.counted(second, thresholds, Activation::Identity)?;
@@ -87,7 +87,7 @@ impl Drawn<'_> {
         let shifted = self.shifted(&sum)?;
         let clipped = self.clipped(&shifted)?;
         let pooled = self.pooled(&clipped)?;
-        // The image on its side, and some of it twice.
+        // The transposed image, and some of it twice.
         let len = pooled.units.len();
         let order: Vec<usize> = (0..len).rev().chain((0..6 - len % 6).map(|k| k % len)).collect();
         let moved = self.gathered(&[&pooled, &pooled], &order)?;
@@ -110,7 +110,7 @@ impl Drawn<'_> {
         Ok(ProgramCase { program, inputs: vec![inputs], seed, slots: self.slots })
     }
 
-    /// Features through every operation with constants.
+    /// Applies every operation with constants to features.
     fn preprocessed(&mut self, features: SlotId) -> Result<SlotId> {
         let per_channel = |values: [f64; 2]| Pattern::per_row(&values, IMAGE[1] * IMAGE[2]);
         let mut value = features;
@@ -127,8 +127,8 @@ impl Drawn<'_> {
         Ok(value)
     }
 
-    /// A layer of random weights. Features may be negative, so unipolar layers come behind a clip
-    /// alone: there are none here.
+    /// Generates a layer of random weights. Features may be negative, so unipolar layers would need
+    /// a clip in front: none is generated.
     fn layer(&mut self, topology: Topology, rows: usize) -> Result<usize> {
         let polarity = [Polarity::Signed, Polarity::Bipolar][self.n % 2];
         let length = Length::new([32, 100, 65][self.n % 3])?;
@@ -144,7 +144,7 @@ impl Drawn<'_> {
         self.program.layer(spec, weights, rows)
     }
 
-    /// The outputs of a layer, whose rows of weights have scales of their own except in front of a
+    /// Generates the outputs of a layer, whose rows of weights have separate scales except before a
     /// clamp.
     fn counted(
         &mut self,
@@ -183,7 +183,7 @@ impl Drawn<'_> {
         Ok(Value { slot, units })
     }
 
-    /// The thresholds of a layer's inputs, some of which saturate.
+    /// Generates the thresholds of a layer's inputs, some of which saturate.
     fn thresholds(&mut self, layer: usize, value: &Value) -> Result<SlotId> {
         let scale = 1.0 + f64::from(self.draw.word() % 8);
         match self.arithmetic {
@@ -222,7 +222,7 @@ impl Drawn<'_> {
         Ok(Value { slot, units: finer })
     }
 
-    /// Plus a constant, or a constant minus the value.
+    /// Adds a constant, or subtracts the value from a constant.
     fn shifted(&mut self, value: &Value) -> Result<Value> {
         let sign = [Sign::Plus, Sign::Minus][self.n % 2];
         let slot = match self.arithmetic {
@@ -258,23 +258,23 @@ impl Drawn<'_> {
         Ok(Value { slot, ..value.clone() })
     }
 
-    /// Windows with padding on one side. All elements of an image have one unit.
+    /// Pools windows with padding on one side. All elements of an image have one unit.
     fn pooled(&mut self, value: &Value) -> Result<Value> {
         let kind = [PoolKind::Max, PoolKind::Average][self.n / 2 % 2];
-        let border = [Border::LeftOut, Border::Zeros][self.n % 2];
+        let border = [Border::Excluded, Border::Zeros][self.n % 2];
         let pool =
             Pool::new(kind, [2, 3]).with_stride([2, 2]).with_paddings([[0, 0], [1, 0]], border);
         let shape = PoolShape::new(pool, IMAGE)?;
         let slot = self.program.pool(value.slot, shape)?;
         self.slots.push(slot);
         let [channels, rows, columns] = shape.output();
-        let places = IMAGE[1] * IMAGE[2];
+        let positions = IMAGE[1] * IMAGE[2];
         let units =
-            (0..channels * rows * columns).map(|k| value.units[k / (rows * columns) * places]);
+            (0..channels * rows * columns).map(|k| value.units[k / (rows * columns) * positions]);
         Ok(Value { slot, units: units.collect() })
     }
 
-    /// Elements in an order, which come from each of several slots in turn.
+    /// Gathers elements in an order, taking them from each of several slots in turn.
     fn gathered(&mut self, values: &[&Value], order: &[usize]) -> Result<Value> {
         let input = |k: usize| (k % values.len()) as u32;
         let map = order.iter().enumerate();

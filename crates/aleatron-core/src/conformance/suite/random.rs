@@ -1,4 +1,4 @@
-//! Random things for the fixed suite, drawn with Philox from one seed.
+//! Random values for the fixed suite, drawn with Philox from one seed.
 
 use super::super::case::LayerCase;
 use super::super::network::NetworkLayer;
@@ -16,12 +16,12 @@ use crate::stream::{BitStream, Length};
 use crate::threshold::{NEGATIVE, Threshold};
 use std::sync::Arc;
 
-/// The sequences of random cases. Digits of counters have cases of their own, so that the other
-/// cases stay as they are.
+/// The sequences of random cases. Digits of counters have separate cases, so that the other cases
+/// stay as they are.
 pub(super) const SEQUENCES: [SequenceKind; 4] =
     [SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton, SequenceKind::Ramp];
 
-/// A sequence of random things.
+/// A source of random values.
 pub(super) struct Random {
     pub(super) next: u32,
 }
@@ -38,7 +38,7 @@ impl Random {
     }
 
     pub(super) fn thresholds(&mut self, n: usize) -> Vec<Threshold> {
-        // Every eighth is an end point, every eighth a very small probability.
+        // Every eighth threshold is an end point, every eighth a very small probability.
         let p = |word: u32| match word % 8 {
             0 => f64::from(word >> 3 & 1),
             1 => f64::from(word) / 4_294_967_296.0 / 65_536.0,
@@ -62,12 +62,12 @@ impl Random {
         BitStream::from_bits(&bits)
     }
 
-    /// An integer below `end`.
+    /// Draws an integer below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         u64::from(self.word()) * end >> 32
     }
 
-    /// A value of a stream.
+    /// Draws a value of a stream.
     pub(super) fn value(&mut self, polarity: Polarity) -> f64 {
         polarity.value_of(f64::from(self.word()) / 4_294_967_296.0)
     }
@@ -147,7 +147,7 @@ impl Random {
         Connections::from_mask(&mask, n_inputs)
     }
 
-    /// A sequence with few dimensions or primes before it, so that there are many after it.
+    /// Draws a sequence early in its family, so that many others follow.
     pub(super) fn sequence(&mut self, kind: SequenceKind, bits: u32) -> Result<Sequence> {
         let width = Width::new(bits)?;
         let parameter = match kind {
@@ -160,7 +160,7 @@ impl Random {
         kind.sequence(parameter, width)
     }
 
-    /// Two sequences of up to twelve bits that have as many others beside them as `sharing` needs.
+    /// Draws two sequences of up to twelve bits that have as many siblings as `sharing` needs.
     pub(super) fn pairing(&mut self, sharing: Sharing, n: usize) -> Result<Pairing> {
         let (few, many) = (&[SequenceKind::Lfsr, SequenceKind::Sobol], &[SequenceKind::Lfsr]);
         let [inputs, weights]: [&[SequenceKind]; 2] = match sharing {
@@ -191,7 +191,7 @@ impl Random {
         Ok(LayerCase { spec, weights, inputs, seed: SampleSeed::new(0), method: CountMethod::Best })
     }
 
-    /// Number `n` of the encodings that have random bits for one operand and sequences for the
+    /// Returns number `n` of the encodings with random bits for one operand and sequences for the
     /// other.
     pub(super) fn mixed(&mut self, sharing: Sharing, n: usize) -> Result<Encoding> {
         let Pairing { inputs, weights, .. } = self.pairing(sharing, n / 2)?;
@@ -229,8 +229,8 @@ impl Random {
         Ok(LayerCase { spec, weights, inputs, seed, method: CountMethod::Best })
     }
 
-    /// A layer of network `n` with index `k - 1`, its streams of the first polarity and those of
-    /// the next layer of the second.
+    /// Draws a layer of network `n` with index `k - 1`; its streams have the first polarity, those
+    /// of the next layer the second.
     pub(super) fn network_layer(
         &mut self,
         n: usize,
@@ -245,7 +245,7 @@ impl Random {
         self.network_layer_of(n, k, topology, [polarity, next_polarity], encoding)
     }
 
-    /// As [`Self::network_layer`], of a given encoding.
+    /// Draws a layer as [`Self::network_layer`], of a given encoding.
     pub(super) fn network_layer_of(
         &mut self,
         n: usize,
@@ -269,11 +269,11 @@ impl Random {
             ][(n + k) % 3],
         };
         let next_scale = 0.5 + f64::from(self.word() % 16) / 4.0;
-        // No wider than the narrowest sequence the next layer may have.
+        // No wider than the narrowest sequence that the next layer may have.
         let comparator = Width::new(3)?;
         let (scale, bits) = (stage.scales[0], 4 + self.word() % 12);
         let accumulator = Accumulator::calibrated(&spec, &stage, 0)?;
-        // Half of the networks have accumulators that saturate now and then.
+        // Half of the networks have accumulators that sometimes saturate.
         let accumulator = match n {
             0..3 => accumulator,
             _ => Accumulator::new(12, accumulator.bias().to_vec(), accumulator.activation())?,
@@ -296,7 +296,7 @@ impl Random {
         })
     }
 
-    /// The same thresholds, some of them negative where `polarity` has signs.
+    /// Makes some thresholds negative if `polarity` has signs.
     fn signed(&mut self, thresholds: Vec<u64>, polarity: Polarity) -> Vec<u64> {
         match polarity {
             Polarity::Unipolar | Polarity::Bipolar => thresholds,

@@ -1,5 +1,5 @@
-//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it
-//! touches, so each is safe to call wherever its instructions exist.
+//! Loads and stores, which convert pointers for intrinsics. Each takes a reference to exactly the
+//! memory it accesses, so each is safe to call wherever its instructions exist.
 
 use std::arch::aarch64::{
     int16x8_t, uint8x16_t, uint8x16x4_t, uint16x8_t, uint32x4_t, uint64x2_t, vld1q_s16, vld1q_u8,

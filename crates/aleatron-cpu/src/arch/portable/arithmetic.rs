@@ -1,95 +1,95 @@
-//! What is between the counts of two layers in integers, in f64: whoever calls has made sure that
-//! every integer on the way is exact in it. Vector registers of every processor multiply and
-//! compare f64, and not all of them integers of 64 bits.
+//! Integer inter-layer arithmetic in f64; the caller ensures that every intermediate integer is
+//! exact. Vector registers of every processor multiply and compare f64, but not all of them support
+//! integers of 64 bits.
 
 use aleatron_core::arithmetic::PoolKind;
 use aleatron_core::threshold::NEGATIVE;
 use std::ops::Range;
 
-/// From here to twice of it, the low bits of a number are an integer as it stands.
+/// From this number to twice it, the low bits of an f64 are the integer.
 pub(crate) const SHIFT: f64 = (1u64 << 52) as f64;
 
 /// The middle of that interval, for integers of either sign: between -2^51 and 2^51 from it, the
 /// distance in bits is the integer.
 pub(crate) const MIDDLE: f64 = 1.5 * SHIFT;
 
-/// From a count to what an accumulator holds.
+/// Converts a count to an accumulated value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SumLanes {
-    /// 2^52 times what a count of 1 adds, a power of two: from there on, the low bits of a number
-    /// count in that unit.
+    /// 2^52 times the increment of a count of 1, a power of two: from there on, the low bits of a
+    /// number count in that unit.
     pub(crate) shift: f64,
-    /// The least value held.
+    /// The lower bound.
     pub(crate) low: f64,
-    /// The greatest value held.
+    /// The upper bound.
     pub(crate) high: f64,
 }
 
 impl SumLanes {
-    /// What is held for a count below 2^52 of a neuron.
+    /// Returns the accumulated value for a count below 2^52 of a neuron.
     #[inline(always)]
-    fn held(self, count: u64, offset: f64) -> f64 {
+    fn accumulated(self, count: u64, offset: f64) -> f64 {
         let sum = f64::from_bits(count | self.shift.to_bits()) - self.shift + offset;
         limited(sum, self.low, self.high)
     }
 }
 
-/// From what an accumulator holds to a threshold.
+/// Converts an accumulated value to a threshold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LevelLanes {
-    /// The multiplier over the power of two that the shift divides by.
+    /// The multiplier over the power of two of the shift.
     pub(crate) multiplier: f64,
     /// Half of the distance between two products, so that none is half way between two integers; 0
-    /// where all are integers.
+    /// if all are integers.
     pub(crate) tie: f64,
-    /// The threshold of 0, past [`MIDDLE`].
+    /// The threshold of 0, offset by [`MIDDLE`].
     pub(crate) zero: f64,
     /// The threshold of the stream of ones.
     pub(crate) one: f64,
-    /// Bits that the generator's comparator has and this one lacks.
+    /// Number of bits that the generator's comparator has beyond this one.
     pub(crate) unused: u32,
     /// Whether thresholds have signs.
     pub(crate) signs: Signs,
 }
 
-/// Whether the operands of a layer have signs beside their thresholds.
+/// Whether the operands of a layer have signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signs {
-    /// Thresholds alone.
+    /// Thresholds have no signs.
     None,
     /// The highest bit of a threshold, [`NEGATIVE`], is a sign.
     HighestBit,
 }
 
 impl LevelLanes {
-    /// The threshold before it saturates, past [`MIDDLE`]. Adding to so large a number rounds to
-    /// the nearest integer.
+    /// Returns the threshold before saturation, offset by [`MIDDLE`]. Adding to such a large number
+    /// rounds to the nearest integer.
     #[inline(always)]
-    fn level(self, held: f64) -> f64 {
-        (held * self.multiplier + self.tie) + self.zero
+    fn level(self, accumulated: f64) -> f64 {
+        (accumulated * self.multiplier + self.tie) + self.zero
     }
 
-    /// A threshold without a sign, and whether it saturated.
+    /// Returns a threshold without a sign, and whether it saturated.
     #[inline(always)]
-    fn threshold(self, held: f64) -> (u64, bool) {
-        let exact = self.level(held);
+    fn threshold(self, accumulated: f64) -> (u64, bool) {
+        let exact = self.level(accumulated);
         let inside = limited(exact, MIDDLE, MIDDLE + self.one);
         (inside.to_bits().wrapping_sub(MIDDLE.to_bits()) << self.unused, exact != inside)
     }
 
-    /// A threshold with a sign, and whether it saturated.
+    /// Returns a threshold with a sign, and whether it saturated.
     #[inline(always)]
-    fn signed_threshold(self, held: f64) -> (u64, bool) {
-        let exact = self.level(held) - MIDDLE;
+    fn signed_threshold(self, accumulated: f64) -> (u64, bool) {
+        let exact = self.level(accumulated) - MIDDLE;
         let inside = limited(exact.abs(), 0.0, self.one);
-        // The sign of a number is that of a threshold; no difference is -0.
+        // The sign of the number is that of the threshold; no difference is -0.
         let magnitude = (inside + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) << self.unused;
         (magnitude | exact.to_bits() & NEGATIVE, exact.abs() != inside)
     }
 }
 
-/// Makes thresholds of counts, which are as many as offsets or some times as many; how many
-/// saturated.
+/// Converts counts to thresholds; the number of counts is a multiple of the number of offsets.
+/// Returns the number of saturated thresholds.
 #[inline(always)]
 pub(crate) fn requantize(
     sum: SumLanes,
@@ -99,36 +99,40 @@ pub(crate) fn requantize(
 ) -> u64 {
     match level.signs {
         Signs::None => {
-            each(offsets, counts, |count, offset| level.threshold(sum.held(count, offset)))
+            each(offsets, counts, |count, offset| level.threshold(sum.accumulated(count, offset)))
         }
-        Signs::HighestBit => {
-            each(offsets, counts, |count, offset| level.signed_threshold(sum.held(count, offset)))
-        }
+        Signs::HighestBit => each(offsets, counts, |count, offset| {
+            level.signed_threshold(sum.accumulated(count, offset))
+        }),
     }
 }
 
-/// Makes thresholds of what accumulators hold; how many saturated.
+/// Converts accumulated values to thresholds. Returns the number of saturated thresholds.
 #[inline(always)]
-pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
+pub(crate) fn thresholds(level: LevelLanes, accumulated: &[f64], out: &mut [u64]) -> u64 {
     match level.signs {
-        Signs::None => write_each(held, out, |held| level.threshold(held)),
-        Signs::HighestBit => write_each(held, out, |held| level.signed_threshold(held)),
+        Signs::None => write_each(accumulated, out, |accumulated| level.threshold(accumulated)),
+        Signs::HighestBit => {
+            write_each(accumulated, out, |accumulated| level.signed_threshold(accumulated))
+        }
     }
 }
 
-/// Makes thresholds of integers that have a multiplier and a tie each, repeated over them; how many
-/// saturated.
+/// Converts integers to thresholds with a multiplier and a tie for each, repeated over them.
+/// Returns the number of saturated thresholds.
 #[inline(always)]
 pub(crate) fn thresholds_each(
     level: LevelLanes,
     [multipliers, ties]: [&[f64]; 2],
-    held: &[f64],
+    accumulated: &[f64],
     out: &mut [u64],
 ) -> u64 {
     match level.signs {
-        Signs::None => each_level(level, [multipliers, ties], held, out, LevelLanes::threshold),
+        Signs::None => {
+            each_level(level, [multipliers, ties], accumulated, out, LevelLanes::threshold)
+        }
         Signs::HighestBit => {
-            each_level(level, [multipliers, ties], held, out, LevelLanes::signed_threshold)
+            each_level(level, [multipliers, ties], accumulated, out, LevelLanes::signed_threshold)
         }
     }
 }
@@ -137,31 +141,34 @@ pub(crate) fn thresholds_each(
 fn each_level(
     level: LevelLanes,
     [multipliers, ties]: [&[f64]; 2],
-    held: &[f64],
+    accumulated: &[f64],
     out: &mut [u64],
     threshold: impl Fn(LevelLanes, f64) -> (u64, bool),
 ) -> u64 {
     let mut saturated = 0;
     let len = multipliers.len().max(1);
-    for (out, held) in out.chunks_mut(len).zip(held.chunks(len)) {
+    for (out, accumulated) in out.chunks_mut(len).zip(accumulated.chunks(len)) {
         let constants = multipliers.iter().zip(ties);
-        for ((out, &held), (&multiplier, &tie)) in out.iter_mut().zip(held).zip(constants) {
-            let (made, is_outside) = threshold(LevelLanes { multiplier, tie, ..level }, held);
-            *out = made;
+        for ((out, &accumulated), (&multiplier, &tie)) in
+            out.iter_mut().zip(accumulated).zip(constants)
+        {
+            let (result, is_outside) =
+                threshold(LevelLanes { multiplier, tie, ..level }, accumulated);
+            *out = result;
             saturated += u64::from(is_outside);
         }
     }
     saturated
 }
 
-/// From counts to floats.
+/// Converts counts to floats.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodeLanes {
-    /// 2^52 times what a count of 1 adds to a sum.
+    /// 2^52 times the increment of a sum by a count of 1.
     pub(crate) shift: f64,
     /// The stream length, by which sums are divided.
     pub(crate) divisor: f64,
-    /// How to divide.
+    /// The method of division.
     pub(crate) division: Division,
     /// The least value after the activation.
     pub(crate) low: f64,
@@ -172,9 +179,9 @@ pub(crate) struct DecodeLanes {
 /// The constants of the rows of weights of a layer.
 #[derive(Debug, Clone)]
 pub(crate) enum DecodeRows {
-    /// One row for each neuron, all of them once or several times.
+    /// One row for each neuron; the neurons may repeat.
     Neurons {
-        /// What is subtracted from sums.
+        /// The subtrahends of sums.
         offsets: Vec<f64>,
         /// The value of a sum of 1.
         scales: Vec<f64>,
@@ -183,14 +190,14 @@ pub(crate) enum DecodeRows {
     },
     /// One row for each output channel.
     Channels {
-        /// What is subtracted from the sum at each position.
+        /// The subtrahend of the sum at each position.
         offsets: Vec<f64>,
         /// Scale and bias of each channel.
         rows: Vec<(f64, f64)>,
     },
 }
 
-/// Writes the values of counts of whole samples.
+/// Decodes counts of whole samples.
 #[inline(always)]
 pub(crate) fn decode(lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
     let (divisor, reciprocal) = (lanes.divisor, 1.0 / lanes.divisor);
@@ -236,39 +243,40 @@ fn decode_with(
     }
 }
 
-/// Writes what `threshold` makes of each value; how many saturated.
+/// Applies `threshold` to each value. Returns the number of saturated thresholds.
 #[inline(always)]
-fn write_each(held: &[f64], out: &mut [u64], threshold: impl Fn(f64) -> (u64, bool)) -> u64 {
+fn write_each(accumulated: &[f64], out: &mut [u64], threshold: impl Fn(f64) -> (u64, bool)) -> u64 {
     let mut saturated = 0;
-    for (out, &held) in out.iter_mut().zip(held) {
-        let (made, is_outside) = threshold(held);
-        *out = made;
+    for (out, &accumulated) in out.iter_mut().zip(accumulated) {
+        let (result, is_outside) = threshold(accumulated);
+        *out = result;
         saturated += u64::from(is_outside);
     }
     saturated
 }
 
-/// Replaces counts, each beside the offset of its neuron; how many saturated.
+/// Replaces counts by thresholds, each with the offset of its neuron. Returns the number of
+/// saturated thresholds.
 #[inline(always)]
 fn each(offsets: &[f64], counts: &mut [u64], threshold: impl Fn(u64, f64) -> (u64, bool)) -> u64 {
     let mut saturated = 0;
     for row in counts.chunks_mut(offsets.len().max(1)) {
         for (count, &offset) in row.iter_mut().zip(offsets) {
-            let (made, is_outside) = threshold(*count, offset);
-            *count = made;
+            let (result, is_outside) = threshold(*count, offset);
+            *count = result;
             saturated += u64::from(is_outside);
         }
     }
     saturated
 }
 
-/// Writes what accumulators hold for counts.
+/// Converts counts to accumulated values.
 #[inline(always)]
 pub(crate) fn accumulate(sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
     let len = offsets.len().max(1);
     for (out, counts) in out.chunks_mut(len).zip(counts.chunks(len)) {
         for ((out, &count), &offset) in out.iter_mut().zip(counts).zip(offsets) {
-            *out = sum.held(count, offset);
+            *out = sum.accumulated(count, offset);
         }
     }
 }
@@ -276,34 +284,34 @@ pub(crate) fn accumulate(sum: SumLanes, offsets: &[f64], counts: &[u64], out: &m
 /// The windows of a pool over the rows and columns of an image.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolLanes {
-    /// What a window becomes.
+    /// The reduction of a window.
     pub(crate) kind: PoolKind,
-    /// The rows of the image under each row of windows.
+    /// The rows of the image in each row of windows.
     pub(crate) rows: Vec<Range<usize>>,
-    /// The columns of the image under each column of windows.
+    /// The columns of the image in each column of windows.
     pub(crate) columns: Vec<Range<usize>>,
-    /// Whether these are beside each other.
+    /// The arrangement of the columns.
     pub(crate) column_windows: ColumnWindows,
-    /// The rows of the image.
+    /// The number of rows of the image.
     pub(crate) height: usize,
-    /// The columns of the image.
+    /// The number of columns of the image.
     pub(crate) width: usize,
-    /// The number of values of every window, where those outside the image count.
+    /// The number of values of every window, if values outside the image count.
     pub(crate) whole: Option<usize>,
 }
 
-/// How windows lie along the columns.
+/// The arrangement of windows along the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnWindows {
-    /// Two columns for each, from the first on.
+    /// Adjacent windows of two columns each, from the first column on.
     Pairs,
-    /// In any way.
+    /// Any arrangement.
     Any,
 }
 
-/// Writes the windows of one channel, each of which has a place inside the image; `row` has as many
-/// elements as the image has columns. Integers have no order in which they must be added, so
-/// the rows of a window come first, in vector registers.
+/// Pools one channel, each of whose windows overlaps the image; `row` has as many elements as the
+/// image has columns. Integer addition is associative, so the rows of a window are reduced first,
+/// in vector registers.
 #[inline(always)]
 pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
     match lanes.kind {
@@ -323,7 +331,7 @@ pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut 
     }
 }
 
-/// Goes through the values of each window with `step`, in any order.
+/// Folds the values of each window with `step`, in any order.
 #[inline(always)]
 fn windows(
     lanes: &PoolLanes,
@@ -344,62 +352,62 @@ fn windows(
         }
         row.copy_from_slice(first);
         for values in rest.chunks_exact(width) {
-            row.iter_mut().zip(values).for_each(|(made, &value)| *made = step(*made, value));
+            row.iter_mut().zip(values).for_each(|(result, &value)| *result = step(*result, value));
         }
         for (out, columns) in out.iter_mut().zip(&lanes.columns) {
             let (first, rest) = (row[columns.start], &row[columns.start + 1..columns.end]);
-            *out = rest.iter().fold(first, |made, &value| step(made, value));
+            *out = rest.iter().fold(first, |result, &value| step(result, value));
         }
     }
 }
 
-/// The greatest integer that is not above a number between -2^51 and 2^51.
+/// Returns the greatest integer not above a number between -2^51 and 2^51.
 #[inline(always)]
 pub(crate) fn floor(x: f64) -> f64 {
     let nearest = (x + MIDDLE) - MIDDLE;
     if nearest > x { nearest - 1.0 } else { nearest }
 }
 
-/// From floats to thresholds.
+/// Converts floats to thresholds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuantizeLanes {
-    /// The least and the greatest value, after dividing, that is not refused.
+    /// The least and the greatest accepted value, after the division.
     pub(crate) allowed: [f64; 2],
     /// The value that becomes 1.
     pub(crate) divisor: f64,
-    /// How to divide.
+    /// The method of division.
     pub(crate) division: Division,
     /// The least and the greatest value that streams can encode.
     pub(crate) interval: [f64; 2],
-    /// What is added to a value before it is multiplied.
+    /// The term added to a value before it is multiplied.
     pub(crate) addend: f64,
-    /// What turns that into a threshold.
+    /// The factor that converts the sum to a threshold.
     pub(crate) levels: f64,
-    /// Bits that the generator's comparator has and this one lacks.
+    /// Number of bits that the generator's comparator has beyond this one.
     pub(crate) unused: u32,
     /// Whether thresholds have signs.
     pub(crate) signs: Signs,
 }
 
-/// How to divide.
+/// The method of division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Division {
-    /// By dividing.
+    /// Division.
     Exact,
-    /// By multiplying with the reciprocal, which is exact.
+    /// Multiplication by the reciprocal, which is exact.
     Reciprocal,
 }
 
-/// What became of values that were converted to thresholds.
+/// The outcome of a conversion to thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Saturation {
-    /// How many lay outside what streams can encode.
+    /// The number of values outside the interval of streams.
     pub(crate) saturated: u64,
-    /// How many were refused, NaN among them.
+    /// The number of rejected values, including NaN.
     pub(crate) refused: u64,
 }
 
-/// Writes the thresholds of values; if some are refused, what is written means nothing.
+/// Converts values to thresholds; if some are rejected, the output is unspecified.
 #[inline(always)]
 pub(crate) fn quantize(lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
     let (divisor, reciprocal) = (lanes.divisor, 1.0 / lanes.divisor);
@@ -456,7 +464,7 @@ fn each_value(
     Saturation { saturated, refused }
 }
 
-/// `floor(x + 0.5)` of a number in 0..=2^32.
+/// Returns `floor(x + 0.5)` of a number in 0..=2^32.
 #[inline(always)]
 fn rounded(x: f64) -> u64 {
     let x = x + 0.5;
@@ -465,7 +473,7 @@ fn rounded(x: f64) -> u64 {
     (floor + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits())
 }
 
-/// A number limited to an interval, NaN to its lower end; each comparison in this form is one
+/// Limits a number to an interval, NaN to its lower end; each comparison in this form is one
 /// instruction.
 #[inline(always)]
 fn limited(x: f64, low: f64, high: f64) -> f64 {

@@ -3,7 +3,8 @@
 /// The low bit of each byte.
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
-/// Packs bytes, any but 0 being a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)` words.
+/// Packs bytes, any byte other than 0 is a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)`
+/// words.
 pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
     for (word, bits) in out.iter_mut().zip(bits.chunks(64)) {
         let (octets, rest) = bits.as_chunks::<8>();
@@ -17,13 +18,13 @@ pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
     }
 }
 
-/// Eight bytes to eight bits.
+/// Packs eight bytes into eight bits.
 fn pack_octet(bytes: [u8; 8]) -> u8 {
     let bytes = u64::from_le_bytes(bytes);
-    // A byte is non-zero when adding 0x7f to its low seven bits carries into bit 7, or bit 7 is set
-    // already.
+    // A byte is non-zero if adding 0x7f to its low seven bits carries into bit 7, or bit 7 is
+    // already set.
     let nonzero = (((bytes & 0x7f * LOW_BITS) + 0x7f * LOW_BITS) | bytes) >> 7 & LOW_BITS;
-    // Bit 8k times 2^(56 - 7k) lands at 56 + k, and no two partial products meet.
+    // Bit 8k times 2^(56 - 7k) is bit 56 + k, and no two partial products overlap.
     (nonzero.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
@@ -41,10 +42,9 @@ pub(crate) fn unpack(words: &[u64], out: &mut [u8]) {
     }
 }
 
-/// Eight bits to eight bytes.
+/// Unpacks eight bits to eight bytes.
 fn unpack_octet(bits: u8) -> [u8; 8] {
-    // Copy the bits to every byte, keep bit k in byte k, and turn what is left of each byte into 0
-    // or 1.
+    // Copy the bits to every byte, select bit k in byte k, and normalize each byte to 0 or 1.
     let spread = (u64::from(bits) * LOW_BITS) & 0x8040_2010_0804_0201;
     ((spread + 0x7f * LOW_BITS) >> 7 & LOW_BITS).to_le_bytes()
 }

@@ -1,9 +1,9 @@
-//! The most a machine can do in plain Rust.
+//! Peak throughput of plain Rust.
 
 use super::count;
 use aleatron_core::philox::philox4x32;
 
-/// The XOR of all words.
+/// Returns the XOR of all words.
 pub(crate) fn read(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, word| sum ^ word)
 }
@@ -15,12 +15,12 @@ pub(crate) fn count_nothing(words: usize, and_ones: impl Fn(&[u64], &[u64]) -> u
     (0..blocks).map(|_| and_ones(std::hint::black_box(&a), std::hint::black_box(&b))).sum()
 }
 
-/// [`count_nothing`] with this module's counting.
+/// Runs [`count_nothing`] with this module's counting.
 pub(crate) fn count(words: usize) -> u64 {
     count_nothing(words, count::and_ones)
 }
 
-/// Draws and throws away.
+/// Draws and discards random words.
 pub(crate) fn philox(draws: usize) -> u32 {
     (0..draws as u32)
         .fold(0, |sum, i| sum ^ philox4x32([i, 0, 0, 0], [1, 2]).into_iter().fold(0, |a, b| a ^ b))

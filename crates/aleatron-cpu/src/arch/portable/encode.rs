@@ -34,8 +34,8 @@ pub(crate) fn encode(
     }
 }
 
-/// The bits of stream word `word` among `undecided`, those that equal the threshold in all planes
-/// before draw `first_draw`, whose uniform integer is below it.
+/// Returns the bits of stream word `word` among `undecided`, the bits that equal the threshold in
+/// all planes before draw `first_draw`, whose uniform integer is below it.
 pub(crate) fn below(
     threshold: u32,
     address: StreamAddress,
@@ -45,7 +45,7 @@ pub(crate) fn below(
 ) -> u32 {
     let mut below = 0;
     for draw in first_draw..DRAWS {
-        // Nothing but zeros left to compare with: not below, whatever comes.
+        // Only zeros remain in the threshold: not below, whatever the draws.
         if undecided == 0 || threshold << (PLANES_PER_DRAW * draw) == 0 {
             break;
         }

@@ -1,12 +1,12 @@
-//! Gates on words, in loops that the compiler vectorises. Ones past the length of a stream are the
-//! caller's to clear.
+//! Gates on words, in loops that the compiler vectorizes. The caller clears ones beyond the length
+//! of a stream.
 
 use aleatron_core::gates::Gate;
 
-/// A gate of two buffers of one size.
+/// Applies a gate to two buffers of one size.
 #[inline(always)]
 pub(crate) fn gate(gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]) {
-    // The gate is chosen outside the loop.
+    // The gate is selected outside the loop.
     match gate {
         Gate::And => each_pair(a, b, out, |a, b| Gate::And.apply(a, b)),
         Gate::Or => each_pair(a, b, out, |a, b| Gate::Or.apply(a, b)),
@@ -22,7 +22,7 @@ fn each_pair(a: &[u64], b: &[u64], out: &mut [u64], gate: impl Fn(u64, u64) -> u
     }
 }
 
-/// The complement.
+/// Computes the complement.
 #[inline(always)]
 pub(crate) fn not(a: &[u64], out: &mut [u64]) {
     for (out, &a) in out.iter_mut().zip(a) {
@@ -30,7 +30,7 @@ pub(crate) fn not(a: &[u64], out: &mut [u64]) {
     }
 }
 
-/// `a` where `select` is 1, `b` where it is 0.
+/// Selects `a` where `select` is 1 and `b` where it is 0.
 #[inline(always)]
 pub(crate) fn mux(select: &[u64], a: &[u64], b: &[u64], out: &mut [u64]) {
     for (((out, &s), &a), &b) in out.iter_mut().zip(select).zip(a).zip(b) {

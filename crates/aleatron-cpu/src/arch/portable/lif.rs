@@ -1,27 +1,26 @@
-//! Stepping fixed-point neurons: one along time, or many side by side in lanes the compiler
-//! vectorises.
+//! Fixed-point neurons: one neuron over time, or many in lanes that the compiler vectorizes.
 //!
 //! Two identities make a step short. Wrapping is a ring homomorphism, so only the sum needs
 //! wrapping, not its terms. And the low `w` bits of `product >> f` depend on the low `f + w` bits
-//! of the product alone, so 32-bit wrapping products are exact wherever `f + w <= 32`; [`Narrow`]
-//! and [`Wide`] are the two arithmetics.
+//! of the product alone, so 32-bit wrapping products are exact if `f + w <= 32`; [`Narrow`] and
+//! [`Wide`] are the two arithmetics.
 
 use super::transpose::Transpose;
 use aleatron_core::lif::{LifDrive, LifParams};
 
-/// Neurons stepped together.
+/// Number of neurons stepped together.
 pub(crate) const LANES: usize = 32;
 
-/// Steps between transposing lanes to rows.
+/// Number of steps between transpositions of lanes to rows.
 pub(crate) const BLOCK: usize = 16;
 
-/// How products are shifted.
+/// The arithmetic of shifted products.
 pub(crate) trait Arithmetic {
-    /// `(a * b) >> fraction`, right in its low `data_width` bits.
+    /// Returns `(a * b) >> fraction`, exact in its low `data_width` bits.
     fn scaled(a: i32, b: i32, fraction: u32) -> i32;
 }
 
-/// 32-bit products: exact where `fraction + data_width <= 32`.
+/// 32-bit products: exact if `fraction + data_width <= 32`.
 pub(crate) struct Narrow;
 
 impl Arithmetic for Narrow {
@@ -31,7 +30,7 @@ impl Arithmetic for Narrow {
     }
 }
 
-/// 64-bit products: exact always.
+/// 64-bit products: always exact.
 struct Wide;
 
 impl Arithmetic for Wide {
@@ -41,13 +40,13 @@ impl Arithmetic for Wide {
     }
 }
 
-/// Whether 32-bit products are enough.
+/// Returns whether 32-bit products are sufficient.
 #[inline(always)]
 pub(crate) fn is_narrow(params: &LifParams) -> bool {
     params.fraction() + params.data_width() <= 32
 }
 
-/// One neuron from rest through the steps of `drives`; each result goes to `emit(spike, v)` in
+/// Runs one neuron from rest through the steps of `drives`; each result goes to `emit(spike, v)` in
 /// order.
 #[inline]
 pub(crate) fn run(
@@ -96,8 +95,8 @@ fn constants(params: &LifParams) -> (i32, i32, i32) {
     (params.v_rest().into(), params.v_reset().into(), params.v_threshold().into())
 }
 
-/// Up to [`LANES`] neurons from rest, each with a constant current, for `n_steps`; `spikes` and
-/// `voltages` hold a row of steps per neuron.
+/// Runs up to [`LANES`] neurons from rest, each with a constant current, for `n_steps`; `spikes`
+/// and `voltages` hold a row of steps per neuron.
 #[inline(always)]
 pub(crate) fn run_lanes<T: Transpose>(
     params: &LifParams,
@@ -114,7 +113,7 @@ pub(crate) fn run_lanes<T: Transpose>(
     }
 }
 
-/// Neurons side by side.
+/// Neurons in lanes.
 struct Lanes<'a> {
     params: &'a LifParams,
     leak_k: i32,
@@ -131,7 +130,7 @@ impl<'a> Lanes<'a> {
         Self { params, leak_k: drive.leak_k.into(), inputs, v, counters }
     }
 
-    /// Steps in blocks, lanes by steps, and turns each block into pieces of rows.
+    /// Steps in blocks, lanes by steps, and transposes each block into segments of rows.
     #[inline(always)]
     fn run<A: Arithmetic, T: Transpose>(
         &mut self,
@@ -150,7 +149,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// One step of every lane.
+    /// Advances every lane by one step.
     #[inline(always)]
     fn step<A: Arithmetic>(&mut self, spikes: &mut [u8; LANES], voltages: &mut [i16; LANES]) {
         let (rest, reset, threshold) = constants(self.params);
@@ -172,7 +171,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What each neuron's current and the noise add to its potential in a step.
+/// Returns the contribution of each neuron's current and of the noise to its potential in a step.
 #[inline(always)]
 pub(crate) fn inputs<A: Arithmetic>(
     params: &LifParams,
@@ -211,8 +210,8 @@ pub(crate) fn write_block<T: Transpose>(
     }
 }
 
-/// Copies what there is room for of `from` to row `row` of `to`, from `start` on. Whole pieces,
-/// nearly all, are copied as arrays: a call to copy sixteen bytes would cost more than computing
+/// Copies the elements of `from` that fit to row `row` of `to`, from `start` on. Nearly all blocks
+/// are whole and copied as arrays: a call to copy sixteen bytes would cost more than computing
 /// them.
 #[inline(always)]
 fn copy<E: Copy, const N: usize>(

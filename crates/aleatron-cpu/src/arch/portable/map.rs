@@ -1,14 +1,15 @@
-//! Maps of counts: what one row of a table has for each of many thresholds, and sums of such maps.
+//! Maps of counts: the entries of one row of a table for each of many thresholds, and sums of such
+//! maps.
 
 use super::table::NEGATIVE;
 
-/// Maps and sums are whole blocks of so many.
+/// Block size of maps and sums.
 pub(crate) const LANES: usize = 64;
 
-/// Sums made at a time: they stay in the first-level cache.
+/// Number of sums computed at a time: they stay in the first-level cache.
 const BLOCK: usize = 512;
 
-/// A map, and which of its entries is the first to be added.
+/// A map, and the index of its first entry to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MapTap {
     pub(crate) map: u32,
@@ -16,15 +17,16 @@ pub(crate) struct MapTap {
 }
 
 impl MapTap {
-    /// The entries, among maps of `len` entries, that are added to the sums from number `first` on.
+    /// Returns the entries, among maps of `len` entries, that are added to the sums from number
+    /// `first` on.
     #[inline]
     pub(crate) fn entries(self, maps: &[u16], len: usize, first: usize) -> &[u16] {
         &maps[self.map as usize * len..][..len][self.shift as usize + first..]
     }
 }
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
-/// the bit [`NEGATIVE`].
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, negated if the threshold has the bit
+/// [`NEGATIVE`].
 #[inline]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     for (row, map) in rows.iter().zip(maps.chunks_exact_mut(thresholds.len())) {
@@ -35,8 +37,8 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     }
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is
-/// added to one sum fits 16 bits with a sign.
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or subtracts it; the change
+/// of one sum fits 16 bits with a sign.
 #[inline]
 pub(crate) fn add(maps: &[u16], len: usize, plus: &[MapTap], minus: &[MapTap], sums: &mut [u32]) {
     for (sums, first) in sums.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {

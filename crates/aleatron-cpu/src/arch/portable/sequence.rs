@@ -1,6 +1,6 @@
-//! Comparing the integers of a sequence with a threshold.
+//! Comparison of the integers of a sequence with a threshold.
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// Sets bit k of a word if `values[k] < threshold`, 64 values to a word; `out` holds
 /// `values.len().div_ceil(64)` words.
 #[inline]
 pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {

@@ -1,17 +1,17 @@
-//! What complemented streams add to counts, summed for a block of weight rows at a time.
+//! Corrections of counts for complemented streams, summed for a block of weight rows at a time.
 
-/// Weight rows summed together: a register of 16-bit integers at its widest.
+/// Number of weight rows summed together: the 16-bit integers of the widest register.
 pub(crate) const LANES: usize = 32;
 
 /// An integer that holds sums of ones.
 pub(crate) trait Term: Copy + Default + Send + Sync + 'static {
-    /// `self + other`, which does not overflow where it matters.
+    /// Returns `self + other`, which does not overflow for relevant lanes.
     fn plus(self, other: Self) -> Self;
 
-    /// `self` where `mask` is -1, 0 where it is 0.
+    /// Returns `self` if `mask` is -1, 0 if it is 0.
     fn masked(self, mask: Self) -> Self;
 
-    /// -1 where it is below 0, else 0.
+    /// Returns -1 if it is below 0, otherwise 0.
     fn sign_mask(self) -> Self;
 }
 
@@ -39,8 +39,8 @@ macro_rules! term {
 term!(i16);
 term!(i64);
 
-/// For each of `S` rows of inputs and each row of a block of weights, the sum over streams i of
-/// `ones[i]` where `values[i]` is below 0.
+/// Sums `ones[i]` over the streams i whose `values[i]` is below 0, for each of `S` rows of inputs
+/// and each row of a block of weights.
 #[inline(always)]
 pub(crate) fn ones_of_negative<T: Term, const S: usize>(
     values: &[[T; LANES]],
@@ -59,7 +59,7 @@ pub(crate) fn ones_of_negative<T: Term, const S: usize>(
     sums
 }
 
-/// As [`ones_of_negative`], and the sum of `values[i]` where `masks[i]` is -1.
+/// Computes [`ones_of_negative`], and the sum of `values[i]` over the streams with a mask of -1.
 #[inline(always)]
 pub(crate) fn ones_of_either<T: Term, const S: usize>(
     values: &[[T; LANES]],

@@ -1,9 +1,10 @@
-//! Looking counts up.
+//! Count look-up.
 
-/// The most thresholds that a kernel looks up together: sums of whole such blocks are the fastest.
+/// The largest number of thresholds that a kernel looks up together: sums of whole blocks of this
+/// size are the fastest.
 pub(crate) const LANES: usize = 32;
 
-/// The bit of a threshold that says that what it looks up is taken away.
+/// The bit of a threshold whose entry is subtracted.
 pub(crate) const NEGATIVE: u16 = 1 << 15;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
@@ -20,8 +21,8 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
     }
 }
 
-/// As [`look_up`], with entries taken away where a threshold has the bit [`NEGATIVE`]: sums are
-/// those of signed integers.
+/// Looks up as [`look_up`], and subtracts the entries of thresholds with the bit [`NEGATIVE`]: sums
+/// are those of signed integers.
 #[inline]
 pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
     let [a, b, c, d] = thresholds;

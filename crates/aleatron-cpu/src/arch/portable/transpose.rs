@@ -1,16 +1,16 @@
-//! Squares transposed an element at a time.
+//! Transposition of squares, an element at a time.
 
-/// How squares of a block are transposed. Columns are handed out one by one, never stored as a
-/// square: what was written in small pieces and read in large ones would stall.
+/// The transposition of squares of a block. Columns are passed on one by one and never stored as a
+/// square: a large load of recent small stores would stall.
 pub(crate) trait Transpose {
-    /// The columns `16 * group + i` of sixteen rows of bytes, each with its `i`.
+    /// Returns the columns `16 * group + i` of sixteen rows of bytes, each with its `i`.
     fn bytes<const W: usize>(
         rows: &[[u8; W]; 16],
         group: usize,
         column: impl FnMut(usize, [u8; 16]),
     );
 
-    /// The columns `8 * group + i` of eight rows of 16-bit words, each with its `i`.
+    /// Returns the columns `8 * group + i` of eight rows of 16-bit words, each with its `i`.
     fn words<const W: usize>(
         rows: &[[i16; W]; 8],
         group: usize,

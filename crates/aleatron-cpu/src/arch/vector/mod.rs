@@ -1,5 +1,5 @@
-//! Algorithms over vector registers, written once for all instruction sets: [`encode`] makes
-//! Bernoulli streams with the random words of [`philox`], in the operations of [`simd`], which each
+//! Algorithms over vector registers, generic over instruction sets: [`encode`] generates Bernoulli
+//! streams with the random words of [`philox`], in the operations of [`simd`], which each
 //! instruction set implements in its `simd.rs`; [`transpose`] turns rows into columns.
 
 pub(super) mod encode;

@@ -1,19 +1,19 @@
 //! Philox for a register of 32-bit stream words at a time.
 //!
 //! The counter of a draw is (stream word and draw, unit, row, tag). It takes three rounds until all
-//! four have met: before, most products depend on the stream word alone or on the unit alone. Those
-//! are made once, as a [`WordPart`] for all units and a [`UnitPart`] for all words, and
-//! [`Philox::draw`] goes on from there with one product instead of six.
+//! four words are mixed: before, most products depend on the stream word alone or on the unit
+//! alone. These products are computed once, as a [`WordPart`] for all units and a [`UnitPart`] for
+//! all words, and [`Philox::draw`] continues from there with one product instead of six.
 
 use super::simd::Lanes;
 use aleatron_core::StreamAddress;
 use aleatron_core::philox::{KEY_INCREMENTS, MULTIPLIERS, ROUNDS};
 use std::hint::black_box;
 
-/// What the first three rounds make of a stream word and a draw.
+/// The contribution of a stream word and a draw to the first three rounds.
 pub(super) type WordPart<C> = [C; 4];
 
-/// What they make of a unit.
+/// The contribution of a unit.
 #[derive(Clone, Copy)]
 pub(super) struct UnitPart<C> {
     high: C,
@@ -23,7 +23,7 @@ pub(super) struct UnitPart<C> {
 /// The planes of a draw.
 pub(super) type Planes<V> = [V; 4];
 
-/// What all draws of a row share.
+/// The state shared by all draws of a row.
 pub(in crate::arch) struct Philox<S> {
     simd: S,
     row: u64,
@@ -48,7 +48,7 @@ impl<S: Lanes> Philox<S> {
         self.simd
     }
 
-    /// Draw `draw` of the stream words in 32-bit lanes.
+    /// Computes draw `draw` of the stream words in 32-bit lanes.
     #[inline(always)]
     pub(super) fn word_part(&self, words: S::V, draw: u32) -> WordPart<S::Counters> {
         let (simd, keys) = (self.simd, &self.keys);
@@ -68,7 +68,7 @@ impl<S: Lanes> Philox<S> {
         ]
     }
 
-    /// The part of the units.
+    /// Computes the part of the units.
     #[inline(always)]
     pub(super) fn unit_part(&self, units: S::Counters) -> UnitPart<S::Counters> {
         let simd = self.simd;
@@ -78,7 +78,7 @@ impl<S: Lanes> Philox<S> {
         UnitPart { high: simd.high(products), low: simd.low(products) }
     }
 
-    /// The draws of `N` word parts, each for the units beside it.
+    /// Computes the draws of `N` word parts, each for its units.
     #[inline(always)]
     pub(super) fn draw<const N: usize>(
         &self,
@@ -132,10 +132,10 @@ impl<S: Lanes> Philox<S> {
     }
 }
 
-/// Makes `draws` draws and throws them away; some number that depends on all of them.
+/// Computes `draws` draws and returns a number that depends on all of them.
 #[inline(always)]
 pub(in crate::arch) fn draw_many<S: Lanes>(simd: S, draws: usize) -> u32 {
-    // The compiler must not see what the counters are.
+    // The counters must be opaque to the compiler.
     let philox = Philox::new(simd, black_box(StreamAddress::input(1, 2, 3)));
     let (words, mut units) = (simd.splat(black_box(4)), simd.splat(black_box(5)));
     let parts = [philox.word_part(words, 0), philox.word_part(words, 1)];

@@ -1,4 +1,4 @@
-//! Squares transposed in registers: interleaving the first half of the rows with the second,
+//! Transposition of squares in registers: interleaving the first half of the rows with the second,
 //! log2(rows) times, turns rows into columns.
 
 use crate::arch::portable::transpose::Transpose;
@@ -12,7 +12,7 @@ pub(in crate::arch) trait Square<E, const N: usize> {
 
     fn store(row: Self::Row) -> [E; N];
 
-    /// The elements of `a` and `b` in turns: the first halves, and the second halves.
+    /// Interleaves the elements of `a` and `b`: the first halves, and the second halves.
     fn interleave(a: Self::Row, b: Self::Row) -> [Self::Row; 2];
 }
 
@@ -36,7 +36,7 @@ impl<Q: Square<u8, 16> + Square<i16, 8>> Transpose for Q {
     }
 }
 
-/// Hands out the columns `N * group + i` of `N` rows, each with its `i`.
+/// Passes the columns `N * group + i` of `N` rows, each with its `i`, to the callback.
 #[inline(always)]
 fn transpose<Q: Square<E, N>, E, const N: usize, const W: usize>(
     rows: &[[E; W]; N],

@@ -1,33 +1,33 @@
-//! Harley-Seal counting, written once for all widths of registers.
+//! Harley-Seal counting, generic over the width of registers.
 //!
 //! A carry-save adder turns three words into a word of sums and a word of carries. A tree of
 //! fifteen of them turns sixteen registers into one of sixteens and four of remainders, so the
-//! costly popcount of a register, a lookup of its nibbles, is made once per sixteen (Muła, Kurz and
+//! costly popcount of a register, a lookup of its nibbles, runs once per sixteen (Muła, Kurz and
 //! Lemire, "Faster Population Counts Using AVX2 Instructions").
 
 use crate::arch::portable::count as portable;
 use crate::arch::vector::simd::Simd;
 
-/// What the adders need of an instruction set.
+/// The instructions required by the adders.
 pub(super) trait CountOnes: Simd {
-    /// The sums of three bits at each place, and their carries; `c` may be the one that is ready
-    /// last.
+    /// Returns the sums of three bits at each position, and their carries; `c` should be the
+    /// operand that is ready last.
     fn carry_save(self, a: Self::V, b: Self::V, c: Self::V) -> (Self::V, Self::V);
 
-    /// The ones of each 64-bit lane.
+    /// Counts the ones of each 64-bit lane.
     fn popcount(self, v: Self::V) -> Self::V;
 
-    /// The sums of 64-bit lanes.
+    /// Adds 64-bit lanes.
     fn add_words(self, a: Self::V, b: Self::V) -> Self::V;
 
-    /// The sum of all 64-bit lanes.
+    /// Returns the sum of all 64-bit lanes.
     fn sum_words(self, v: Self::V) -> u64;
 }
 
-/// Registers that are added to a [`Tree`] at a time.
+/// Number of registers that are added to a [`Tree`] at a time.
 const GROUP: usize = 16;
 
-/// The ones of `words`.
+/// Counts the ones of `words`.
 #[inline(always)]
 pub(super) fn ones<S: CountOnes>(simd: S, words: &[u64]) -> u64 {
     let groups = words.chunks_exact(GROUP * S::WORDS);
@@ -48,7 +48,7 @@ pub(super) fn ones<S: CountOnes>(simd: S, words: &[u64]) -> u64 {
     simd.sum_words(total) + rest
 }
 
-/// The ones `a` and `b`, of one length, share.
+/// Counts the ones that `a` and `b`, of one length, share.
 #[inline(always)]
 pub(super) fn and_ones<S: CountOnes>(simd: S, a: &[u64], b: &[u64]) -> u64 {
     let (a_groups, b_groups) = (a.chunks_exact(GROUP * S::WORDS), b.chunks_exact(GROUP * S::WORDS));
@@ -72,7 +72,7 @@ pub(super) fn and_ones<S: CountOnes>(simd: S, a: &[u64], b: &[u64]) -> u64 {
     simd.sum_words(total) + rest
 }
 
-/// Ones not yet carried into sixteens, by weight, and the sixteens counted.
+/// Ones not yet carried into sixteens, by weight, and the counted sixteens.
 struct Tree<V> {
     ones: V,
     twos: V,
@@ -88,8 +88,8 @@ impl<V: Copy> Tree<V> {
         Self { ones: zero, twos: zero, fours: zero, eights: zero, sixteens: zero }
     }
 
-    /// Adds sixteen registers. The sums kept come last in each adder: what waits for them is then
-    /// one operation, not two.
+    /// Adds sixteen registers. The stored sums are the last operand of each adder: only one
+    /// operation depends on them, not two.
     #[inline(always)]
     fn add<S: CountOnes<V = V>>(&mut self, simd: S, registers: [V; GROUP]) {
         let mut eights = [simd.zero(); 2];
@@ -109,7 +109,7 @@ impl<V: Copy> Tree<V> {
         self.sixteens = simd.add_words(self.sixteens, simd.popcount(sixteen));
     }
 
-    /// The count of each 64-bit lane.
+    /// Returns the count of each 64-bit lane.
     #[inline(always)]
     fn total<S: CountOnes<V = V>>(&self, simd: S) -> V {
         let mut total = self.sixteens;

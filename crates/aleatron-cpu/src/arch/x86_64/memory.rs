@@ -1,5 +1,5 @@
-//! Loads and stores: where intrinsics meet pointers. Each takes a reference to exactly what it
-//! touches, so each is safe to call wherever its instructions exist.
+//! Loads and stores, which convert pointers for intrinsics. Each takes a reference to exactly the
+//! memory it accesses, so each is safe to call wherever its instructions exist.
 
 use std::arch::x86_64::{
     __m128i, __m256i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 /// An array of integers that fills a register of `BYTES` bytes.
 ///
 /// # Safety
-/// The type is exactly `BYTES` bytes long, all of them initialised, and any bytes make a value of
+/// The type is exactly `BYTES` bytes long, all of them initialized, and any bytes make a value of
 /// it.
 pub(super) unsafe trait Block<const BYTES: usize>: Copy {}
 
@@ -60,7 +60,7 @@ pub(super) fn store512(block: &mut impl Block<64>, value: __m512i) {
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(block).cast(), value) }
 }
 
-/// Asks for the cache line of a block `blocks` blocks further on, which need not exist.
+/// Prefetches the cache line of a block `blocks` blocks further on, which need not exist.
 #[inline(always)]
 pub(super) fn prefetch<const BYTES: usize>(block: &impl Block<BYTES>, blocks: usize) {
     let ahead = std::ptr::from_ref(block).wrapping_add(blocks);
@@ -69,7 +69,7 @@ pub(super) fn prefetch<const BYTES: usize>(block: &impl Block<BYTES>, blocks: us
     unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) }
 }
 
-/// Reads up to eight words and zeros after them.
+/// Reads up to eight words, padded with zeros.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn load512_partial(words: &[u64]) -> __m512i {

@@ -8,7 +8,7 @@ use aleatron_core::{Cancel, LayerSpec, Result, Weights};
 use aleatron_cpu::CpuBackend;
 use std::sync::Arc;
 
-/// A layer on the CPU, and on the accelerators once those are worth measuring.
+/// A layer on the CPU, and on accelerators that are worth measuring.
 #[derive(Debug)]
 pub(super) struct AutoLayer {
     spec: LayerSpec,
@@ -24,14 +24,14 @@ impl AutoLayer {
         options: &PrepareOptions<'_>,
     ) -> Result<Self> {
         let cpu = CpuBackend::CURRENT.prepare(spec, weights, options)?;
-        // Tables leave so little to do that sending it elsewhere takes longer.
+        // Tables leave so little work that transferring it takes longer.
         let stays = options.method.resolve(spec)? == CountMethod::Tables;
         let (spec, weights, max_batch) = (spec.clone(), weights.clone(), options.max_batch);
         Ok(Self { spec, weights, max_batch, chooser: Chooser::new(cpu, stays) })
     }
 
     fn choice(&self, batch: &Batch<'_>, n_samples: usize, cancel: Cancel<'_>) -> Result<Choice> {
-        // Encoded streams lie in the memory of the host.
+        // Encoded streams are in host memory.
         if n_samples == 0
             || matches!(batch.inputs, Inputs::Streams(_) | Inputs::SignedStreams { .. })
         {
@@ -99,12 +99,12 @@ mod tests {
     use std::time::Duration;
 
     /// Far longer than a call that does nothing takes, and far shorter than `SLOWER`, also on a
-    /// machine that does other things.
+    /// busy machine.
     const SLOW: Duration = Duration::from_millis(2);
     const SLOWER: Duration = Duration::from_millis(40);
 
-    /// A layer of two inputs on a CPU, which answers 7, and on cards; a card cannot hold it where
-    /// there is no layer on it.
+    /// Returns a layer of two inputs on a CPU, which returns 7, and on GPUs; `None` is a GPU that
+    /// cannot hold it.
     fn auto(bits: usize, cpu: FakeLayer, cards: Vec<Option<FakeLayer>>) -> AutoLayer {
         let (length, encoding) = (Length::new(bits).unwrap(), Encoding::Bernoulli { seed: 1 });
         let spec = LayerSpec::dense(2, 1, length, Polarity::Unipolar, encoding).unwrap();
@@ -140,7 +140,7 @@ mod tests {
         layer.counts(&Batch::values(&vec![0.5; 2 * n_samples], SampleSeed::new(0)), Cancel::NEVER)
     }
 
-    /// A layer that is known to be fastest on its first card, whatever the batch.
+    /// Returns a layer that is known to be fastest on its first GPU, for any batch.
     fn on_card(card: FakeLayer) -> AutoLayer {
         let layer = auto(64, cpu(), vec![Some(card)]);
         layer
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_go_where_they_are_fastest() {
+    fn calls_go_to_the_fastest_backend() {
         let layer = on_card(card());
         assert_eq!(
             (count(&layer, 1), layer.backend_for(2)),
             (Ok(vec![3]), Some("card".to_owned()))
         );
-        // There is nothing to do, or it lies in the CPU's memory.
+        // There is nothing to compute, or the inputs are in host memory.
         assert_eq!(count(&layer, 0), Ok(vec![7]));
         let streams = Batch { inputs: Inputs::Streams(&[0, 0]), seed: SampleSeed::new(0) };
         assert_eq!(layer.counts(&streams, Cancel::NEVER), Ok(vec![7]));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_fails_is_given_up_with_a_note() {
+    fn failing_accelerator_is_abandoned_with_a_note() {
         let card = FakeLayer::new("card", Err(fault(BackendFault::Lost)));
         let calls = card.calls();
         let layer = on_card(card);
@@ -178,13 +178,13 @@ mod tests {
         );
         let expected = format!("moved to the CPU: {}", fault(BackendFault::Lost));
         assert_eq!(layer.notes(), [expected]);
-        // What is wrong with the call is wrong on the CPU, too.
+        // An invalid call also fails on the CPU.
         let layer = on_card(FakeLayer::new("card", Err(Error::Cancelled)));
         assert_eq!((count(&layer, 1), layer.notes().len()), (Err(Error::Cancelled), 0));
     }
 
     #[test]
-    fn cards_hold_layers_for_the_batches_asked_for() {
+    fn accelerators_hold_layers_for_the_requested_batches() {
         let layer = auto(64, cpu(), Vec::new());
         let backend = Arc::new(FakeBackend::new([card()]));
         let prepare = |_: &Device| layer.prepare_on(Ok(Arc::clone(&backend) as Arc<dyn Backend>));
@@ -195,12 +195,12 @@ mod tests {
         assert_eq!(prepared().as_deref(), Some("card"));
         assert!(prepared().is_none() && prepared().is_none());
         assert_eq!(*backend.batches.lock().unwrap(), [17; 3]);
-        // The same is noted once.
+        // The same note appears once.
         assert_eq!(
             layer.notes(),
             [format!("cuda:4 is not used: {}", fault(BackendFault::OutOfMemory))]
         );
-        // A device of its own name is opened and holds the layer.
+        // A device with its own name is opened and holds the layer.
         let accelerator = Accelerator::new(device_info(Device::Cpu));
         assert_eq!(accelerator.name, "fake, fake fake");
         let on_device = |device: &Device| layer.prepare_on(open(device));
@@ -209,9 +209,9 @@ mod tests {
         assert_eq!(prepared.as_deref(), Some("cpu"));
     }
 
-    /// What was measured is kept on disk: a process of its own has a folder of its own for it.
+    /// Measurements are cached on disk: a separate process has a separate cache folder.
     #[test]
-    fn the_fastest_is_measured() {
+    fn fastest_backend_is_measured() {
         let folder = std::env::temp_dir().join(format!("aleatron-auto-{}", std::process::id()));
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args([
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "run by the_fastest_is_measured, in a process of its own"]
+    #[ignore = "run by fastest_backend_is_measured, in a separate process"]
     fn child_measures() {
         let slow = || cpu().taking(SLOW);
         let choice = |layer: &AutoLayer, n_samples: usize| {
             count(layer, n_samples).map(|_| layer.chooser.known(n_samples).unwrap())
         };
-        // The second of two cards is fastest, and is so from then on without being measured.
+        // The second of two GPUs is fastest, and is used from then on without a measurement.
         let layer = auto(64, slow(), vec![Some(card().taking(SLOWER)), Some(card())]);
         assert_eq!(choice(&layer, 1), Ok(Choice::Accelerator(1)));
         let (first, second) = (card(), card().taking(SLOWER));
@@ -241,14 +241,13 @@ mod tests {
         let again = auto(64, slow(), vec![Some(first), Some(second)]);
         assert_eq!(choice(&again, 1), Ok(Choice::Accelerator(1)));
         assert_eq!(first_calls.load(Ordering::Relaxed) + second_calls.load(Ordering::Relaxed), 1);
-        // It is of no use where it cannot hold the layer.
+        // It is excluded if it cannot hold the layer.
         let gone = auto(64, slow(), vec![Some(card()), None]);
         assert_eq!(choice(&gone, 1), Ok(Choice::Cpu));
         // The CPU is fastest.
         let layer = auto(64, slow(), vec![Some(card().taking(SLOWER))]);
         assert_eq!(choice(&layer, 2), Ok(Choice::Cpu));
-        // A card that fails is left out with a note; where it is the only one, nothing was
-        // measured.
+        // A failing GPU is excluded with a note; if it is the only one, nothing is measured.
         let failing = || FakeLayer::new("card", Err(fault(BackendFault::Failed)));
         let layer = auto(64, slow(), vec![Some(failing()), Some(card())]);
         assert_eq!(choice(&layer, 4), Ok(Choice::Accelerator(1)));
@@ -257,12 +256,12 @@ mod tests {
             let own = slow();
             let calls = own.calls();
             assert_eq!(choice(&auto(64, own, cards), 8), Ok(Choice::Cpu));
-            // Once to warm up and three times for the short call, and once for the answer.
+            // Once to warm up and three times for the short call, and once for the result.
             assert_eq!(calls.load(Ordering::Relaxed), 5);
         }
         let cancelled = FakeLayer::new("card", Err(Error::Cancelled));
         assert_eq!(count(&auto(64, slow(), vec![Some(cancelled)]), 16), Err(Error::Cancelled));
-        // A call that the CPU makes in no time is not worth asking for devices, unless it has 2^18
+        // A call that is too short on the CPU is not worth listing devices, unless it has 2^18
         // pairs of words.
         for (n_samples, asks) in [(7, false), (8, true)] {
             let card = card();

@@ -1,4 +1,4 @@
-//! The backend that chooses: the CPU or one of the accelerators, whichever was measured to be
+//! Automatic choice of a backend: the CPU or one of the accelerators, whichever was measured to be
 //! fastest for a layer or a program and a batch size.
 
 mod layer;
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// Microseconds in which no accelerator has ever answered: a call that the CPU finishes in less is
-/// not worth opening a device for.
+/// A lower bound of the time of any accelerator in microseconds: a shorter call of the CPU is not
+/// worth opening a device for.
 const ACCELERATOR_FLOOR_US: f64 = 8.0;
 
-/// Pairs of words below which a call may be so short.
+/// Number of pairs of words below which a call may be so short.
 const SMALL_CALL_WORDS: usize = 1 << 18;
 
-/// Chooses among the CPU, the default GPU and the first card of CUDA. A driver that computes on the
-/// CPU is never chosen.
+/// Chooses among the CPU, the default GPU and the first CUDA GPU. A driver that computes on the CPU
+/// is never chosen.
 #[derive(Debug, Clone, Default)]
 pub struct AutoBackend(());
 
@@ -55,24 +55,24 @@ impl Backend for AutoBackend {
     }
 }
 
-/// A layer or a program on the CPU, and on the accelerators once those are worth measuring.
+/// A layer or a program on the CPU, and on accelerators that are worth measuring.
 #[derive(Debug)]
 struct Chooser<T: ?Sized> {
     cpu: Box<T>,
-    /// Whether nothing but the CPU is tried.
+    /// Whether only the CPU is used.
     stays: AtomicBool,
-    /// Those of the machine, once it was asked for them.
+    /// The accelerators of the machine, once they were listed.
     accelerators: OnceLock<Vec<Accelerator<T>>>,
     /// By the batch size, rounded up to a power of two.
     choices: RwLock<BTreeMap<usize, Choice>>,
     notes: Mutex<Vec<String>>,
 }
 
-/// A device, and the layer or program on it.
+/// A device with its layer or program.
 #[derive(Debug)]
 struct Accelerator<T: ?Sized> {
     info: DeviceInfo,
-    /// Its name in measurements.
+    /// The name in measurements.
     name: String,
     /// Prepared on first use; `None` if the device cannot hold it.
     prepared: OnceLock<Option<Box<T>>>,
@@ -88,16 +88,16 @@ impl<T: ?Sized> Accelerator<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Cpu,
-    /// By its index.
+    /// The accelerator at this index.
     Accelerator(usize),
 }
 
-/// A call that a backend is chosen for.
+/// A call for which a backend is chosen.
 struct Call<'a, T: ?Sized> {
     n_samples: usize,
-    /// Pairs of words that it multiplies.
+    /// The number of pairs of words that it multiplies.
     words: usize,
-    /// Names its kind, given the names of the backends.
+    /// Returns the name of its kind, given the names of the backends.
     kind: &'a dyn Fn(&[String]) -> Result<String>,
     /// Measures it on a backend in microseconds.
     time: &'a dyn Fn(&T) -> Result<f64>,
@@ -115,7 +115,7 @@ impl<T: ?Sized> Chooser<T> {
         }
     }
 
-    /// Returns the choice for a batch, if it was made before.
+    /// Returns the choice for a batch, if known.
     fn known(&self, n_samples: usize) -> Option<Choice> {
         if self.stays.load(Ordering::Relaxed) || super::is_forked() {
             return Some(Choice::Cpu);
@@ -164,7 +164,7 @@ impl<T: ?Sized> Chooser<T> {
                         Err(error) => return Err(error),
                     }
                 }
-                // A call that no accelerator can run is not worth a measurement.
+                // A call that no accelerator supports is not worth a measurement.
                 if measurement.is_empty() {
                     return Ok(Choice::Cpu);
                 }
@@ -175,7 +175,7 @@ impl<T: ?Sized> Chooser<T> {
         };
         let fastest = placement::fastest(&measurement);
         let index = accelerators.iter().position(|accelerator| fastest == Some(&*accelerator.name));
-        // The winner is of no use if it cannot hold the layer.
+        // The winner is useless if it cannot hold the layer.
         Ok(match index {
             Some(index) if self.prepared(&accelerators[index], call.prepare).is_some() => {
                 Choice::Accelerator(index)
@@ -190,7 +190,7 @@ impl<T: ?Sized> Chooser<T> {
     }
 
     /// Returns the layer or program on an accelerator, prepared on first use; `None`, with a note
-    /// of the reason, if it cannot be.
+    /// of the reason, if it cannot be prepared.
     fn prepared<'a>(
         &self,
         accelerator: &'a Accelerator<T>,
@@ -207,7 +207,7 @@ impl<T: ?Sized> Chooser<T> {
         prepared.as_deref()
     }
 
-    /// Stays on the CPU from now on, and notes why.
+    /// Uses only the CPU from now on, and notes the reason.
     fn give_up(&self, error: &Error) {
         self.note(format!("moved to the CPU: {error}"));
         self.stays.store(true, Ordering::Relaxed);

@@ -10,15 +10,15 @@ use aleatron_core::{Cancel, Result};
 use aleatron_cpu::CpuBackend;
 use std::sync::Arc;
 
-/// Samples of a call that a measurement runs at most: enough for a device to be busy.
+/// The largest number of samples of a measured call: enough for a device to be busy.
 const MEASURED_SAMPLES: usize = 256;
 
-/// A program on the CPU, and on the accelerators once those are worth measuring.
+/// A program on the CPU, and on accelerators that are worth measuring.
 #[derive(Debug)]
 pub(super) struct AutoProgram {
     program: Arc<Program>,
     chooser: Chooser<dyn PreparedProgram>,
-    /// Pairs of words that a sample multiplies.
+    /// The number of pairs of words that a sample multiplies.
     words: usize,
 }
 
@@ -28,7 +28,7 @@ impl AutoProgram {
         let mut stays = true;
         let mut words = 0_usize;
         for layer in program.layers() {
-            // Tables leave so little to do that sending it elsewhere takes longer.
+            // Tables leave so little work that transferring it takes longer.
             stays &= options.method.resolve(&layer.spec)? == CountMethod::Tables;
             words = words.saturating_add(layer.spec.product_words().saturating_mul(layer.rows));
         }
@@ -58,7 +58,7 @@ impl AutoProgram {
         })
     }
 
-    /// Names the kind of a call.
+    /// Returns the name of the kind of a call.
     fn kind(&self, n_samples: usize, backends: &[String]) -> Result<String> {
         let (tier, threads) =
             (aleatron_cpu::Tier::current()?.name(), aleatron_cpu::get_num_threads()?);

@@ -16,17 +16,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Words of input streams that are created at a time.
+/// Number of words of input streams that are encoded at a time.
 const INPUT_WORDS: usize = 1 << 20;
 
-/// Words of masks of weights or products that a thread creates at a time, about.
+/// Approximate number of words of masks of weights or products that a thread creates at a time.
 const MASK_WORDS: usize = 1 << 16;
 
-/// Words of products whose differences are computed between two checks of the cancellation, about:
-/// a fraction of a second.
+/// Approximate number of words of products whose differences are computed between two checks for
+/// cancellation: a fraction of a second.
 const PRODUCT_WORDS: usize = 1 << 24;
 
-/// Nanoseconds that drawing a word of a mask takes, about; only the order of magnitude matters.
+/// Approximate nanoseconds of drawing a word of a mask; only the order of magnitude matters.
 const DRAW: u64 = 20;
 
 /// A layer with faults on a backend.
@@ -37,16 +37,16 @@ pub(super) struct FaultLayer {
     faults: Faults,
     /// The level that the generator of each input is stuck at; empty if none is.
     stuck: Vec<Option<bool>>,
-    /// What differences of counts need; `None` without faults of weight streams and products.
+    /// The state for differences of counts; `None` without faults of weight streams and products.
     products: Option<ProductFaults>,
 }
 
-/// The weight streams that faults of weight streams and of products meet.
+/// The weight streams that faults of weight streams and of products apply to.
 #[derive(Debug)]
 struct ProductFaults {
     /// One per weight in their order.
     weights: Vec<u64>,
-    /// Which weights of a signed layer are negative; none of another.
+    /// The signs of the weights of a signed layer; empty for other layers.
     negative: Vec<bool>,
     /// The permanent flips of weight streams.
     permanent: Option<Vec<u64>>,
@@ -57,14 +57,14 @@ struct ProductFaults {
 /// The words of masks that are not 0.
 #[derive(Debug)]
 struct SparseMasks {
-    /// For each stream, the index of its first entry; the number of all at the end.
+    /// For each stream, the index of its first entry; at the end the number of entries.
     offsets: Vec<usize>,
     /// The index of a word in its stream, and the word.
     entries: Vec<(usize, u64)>,
 }
 
 impl SparseMasks {
-    /// Returns the words that are not 0; `None` if these are many.
+    /// Returns the words that are not 0; `None` if there are many.
     fn new(masks: &[u64], words: usize) -> Option<Self> {
         let n = masks.iter().filter(|&&mask| mask != 0).count();
         if n > masks.len() / 8 {
@@ -82,14 +82,14 @@ impl SparseMasks {
 /// Some samples of a batch as streams.
 struct Streams<'a> {
     words: Cow<'a, [u64]>,
-    /// Which inputs of a signed layer are negative; none of another.
+    /// The signs of the inputs of a signed layer; empty for other layers.
     negative: Cow<'a, [bool]>,
     seed: SampleSeed,
 }
 
 impl FaultLayer {
-    /// Creates a layer; the backend below and `weights` have the faults of memory and generators of
-    /// weights already.
+    /// Creates a layer; the backend below and `weights` already have the faults of memory and
+    /// generators.
     pub(super) fn new(
         cpu: &Cpu,
         inner: Box<dyn PreparedLayer>,
@@ -154,8 +154,8 @@ impl FaultLayer {
         !self.stuck.is_empty() || self.faults.has(FaultSite::Activations)
     }
 
-    /// Returns the thresholds of a batch as faulty registers and stuck generators leave them;
-    /// `None` for encoded streams.
+    /// Returns the thresholds of a batch after faults of registers and stuck generators; `None` for
+    /// encoded streams.
     fn thresholds<'a>(&self, cpu: &Cpu, batch: &Batch<'a>) -> Result<Option<Cow<'a, [u64]>>> {
         let mut thresholds = match batch.inputs {
             Inputs::Values(values) => Cow::Owned(self.spec.input_thresholds(values)?),
@@ -261,7 +261,7 @@ impl FaultLayer {
         self.faults.has(FaultSite::Inputs) || self.products.is_some()
     }
 
-    /// Returns the samples of a batch that the backend below gets at a time.
+    /// Returns the number of samples of a batch that the backend below gets at a time.
     fn samples_at_once(&self, n_samples: usize) -> usize {
         let most = match (self.has_streams(), &self.products) {
             (false, _) => n_samples,
@@ -312,7 +312,7 @@ impl FaultLayer {
         Ok(counts)
     }
 
-    /// Adds the differences that flips of weight streams and products make, samples on several
+    /// Adds the differences caused by flips of weight streams and products, samples on several
     /// threads.
     fn add_differences(
         &self,
@@ -400,7 +400,7 @@ impl FaultLayer {
                                 inputs[input * words + word],
                             ];
                             let multiply = |w: u64| match spec.polarity() {
-                                // Past the length both products are the same.
+                                // Beyond the length both products are the same.
                                 Polarity::Bipolar => !(w ^ x),
                                 Polarity::Unipolar | Polarity::Signed => w & x,
                             };
@@ -417,7 +417,7 @@ impl FaultLayer {
         Ok(())
     }
 
-    /// Adds the differences of one sample that a few permanent flips of weight streams make.
+    /// Adds the differences of one sample caused by a few permanent flips of weight streams.
     fn add_sparse(
         &self,
         products: &ProductFaults,
@@ -434,7 +434,7 @@ impl FaultLayer {
                     let [w, x] =
                         [products.weights[weight * words + word], inputs[input * words + word]];
                     let multiply = |w: u64| match self.spec.polarity() {
-                        // Past the length both products are the same.
+                        // Beyond the length both products are the same.
                         Polarity::Bipolar => !(w ^ x),
                         Polarity::Unipolar | Polarity::Signed => w & x,
                     };
@@ -545,7 +545,7 @@ impl PreparedLayer for FaultLayer {
     }
 }
 
-/// Returns which thresholds of a signed layer are negative and not 0; none of another.
+/// Returns which thresholds of a signed layer are negative and not 0; empty for other layers.
 fn negative(spec: &LayerSpec, thresholds: &[u64]) -> Vec<bool> {
     match spec.polarity() {
         Polarity::Unipolar | Polarity::Bipolar => Vec::new(),

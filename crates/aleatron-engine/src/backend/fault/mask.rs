@@ -7,8 +7,8 @@ use aleatron_core::{
 };
 use aleatron_cpu::Cpu;
 
-/// First thresholds from which on the second comparison is made for all bits at once: above, most
-/// words have a bit that needs it, and the encoder is faster than one bit after the other.
+/// The least first threshold for which the second comparison is computed for all bits at once:
+/// above it, most words have a bit that needs it, and the encoder is faster than single bits.
 const DENSE: u64 = 1 << (32 - 7);
 
 /// A rectangle of masks: consecutive rows of consecutive units.
@@ -86,7 +86,7 @@ fn finish(stream: &mut [u64], mask: &FaultMask, address: StreamAddress, length: 
     }
 }
 
-/// Returns those of `bits`, of one 32-bit word of a stream, whose uniform integers are below the
+/// Returns the bits of `bits`, of one 32-bit word of a stream, whose uniform integers are below the
 /// threshold.
 fn refine(bits: u32, word: u32, threshold: Threshold, address: StreamAddress) -> u32 {
     let (mut undecided, mut below) = (bits, 0);
@@ -131,7 +131,7 @@ fn extend(stream: &mut [u64], cycles: usize, length: Length) {
     }
 }
 
-/// Flips the bits of `words` that `mask` has.
+/// Flips the bits of `words` selected by `mask`.
 pub(super) fn flip(words: &mut [u64], mask: &[u64]) {
     words.iter_mut().zip(mask).for_each(|(word, mask)| *word ^= mask);
 }
@@ -204,7 +204,7 @@ impl WeightGrid<'_> {
     }
 }
 
-/// Returns which operands of a grid have a stuck generator: for each, the level it is stuck at.
+/// Returns the level that the generator of each operand of a grid is stuck at, if any.
 pub(super) fn stuck_at(zero: Option<&[u64]>, one: Option<&[u64]>, n: usize) -> Vec<Option<bool>> {
     let is_set = |mask: Option<&[u64]>, k: usize| {
         mask.and_then(|mask| mask.get(k)).is_some_and(|&bit| bit == 1)
@@ -217,7 +217,7 @@ pub(super) fn stuck_at(zero: Option<&[u64]>, one: Option<&[u64]>, n: usize) -> V
     (0..n).map(level).collect()
 }
 
-/// Returns the sites of generators that are stuck, at 0 and at 1.
+/// Returns whether generators are stuck, at 0 or at 1.
 pub(super) fn has_stuck(faults: &Faults) -> bool {
     faults.has(FaultSite::StuckAtZero) || faults.has(FaultSite::StuckAtOne)
 }

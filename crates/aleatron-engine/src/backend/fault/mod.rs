@@ -1,10 +1,10 @@
 //! Faults above any backend; `docs/streams.md` defines every flip.
 //!
-//! A [`FaultBackend`] changes what it hands to the backend below it and what it gets back, so that
-//! faults are the same on every processor by construction. Faulty memory and stuck generators
-//! become other thresholds. Faulty input streams are encoded and flipped on the host, and the
-//! backend counts them as they are. Faulty weight streams and products are differences of counts,
-//! of the flipped bits alone, which the host adds. Faults of counters flip bits of the counts.
+//! A [`FaultBackend`] changes the inputs and the results of the backend below it, so that faults
+//! are the same on every processor by construction. Faulty memory and stuck generators become other
+//! thresholds. Faulty input streams are encoded and flipped on the host, and the backend counts
+//! them as they are. Faulty weight streams and products are differences of counts, computed from
+//! the flipped bits alone, which the host adds. Faults of counters flip bits of the counts.
 
 mod generator;
 mod layer;
@@ -28,12 +28,12 @@ use std::sync::Arc;
 pub struct FaultBackend {
     inner: Arc<dyn Backend>,
     faults: Faults,
-    /// The layers that have the faults; all if `None`.
+    /// The faulty layers; all if `None`.
     layers: Option<Vec<LayerIndex>>,
 }
 
 impl FaultBackend {
-    /// Returns a backend with faults, or the backend itself if nothing flips.
+    /// Returns a backend with faults, or the backend itself if there are none.
     #[must_use]
     pub fn wrap(inner: Arc<dyn Backend>, faults: &Faults) -> Arc<dyn Backend> {
         match faults.is_empty() {
@@ -42,7 +42,7 @@ impl FaultBackend {
         }
     }
 
-    /// Returns a backend with faults in some layers, or the backend itself if nothing flips.
+    /// Returns a backend with faults in some layers, or the backend itself if there are none.
     #[must_use]
     pub fn wrap_layers(
         inner: Arc<dyn Backend>,
@@ -55,7 +55,7 @@ impl FaultBackend {
         }
     }
 
-    /// Returns the faults of a layer, none if it is not among the faulty ones.
+    /// Returns the faults of a layer; none if it is not among the faulty layers.
     fn faults_of(&self, spec: &LayerSpec) -> Faults {
         match &self.layers {
             Some(layers) if !layers.contains(&spec.index()) => Faults::default(),
@@ -63,7 +63,7 @@ impl FaultBackend {
         }
     }
 
-    /// Returns whether faults are changes of weights alone, so that programs stay resident.
+    /// Returns whether faults affect weights only, so that programs stay resident.
     fn changes_weights_only(&self) -> bool {
         self.faults.faults().iter().all(|fault| fault.site() == FaultSite::Memory)
     }
@@ -123,7 +123,7 @@ impl Backend for FaultBackend {
     }
 }
 
-/// Returns weights as faulty memory and stuck generators leave them.
+/// Returns weights after faults of memory and stuck generators.
 fn faulty_weights(
     cpu: &Cpu,
     spec: &LayerSpec,
@@ -156,7 +156,7 @@ fn faulty_weights(
     )
 }
 
-/// Replaces the thresholds of operands whose generators are stuck; their signs stay.
+/// Replaces the thresholds of operands whose generators are stuck; their signs do not change.
 fn stick(thresholds: &mut [u64], levels: &[Option<bool>], one: u64) {
     for (threshold, level) in thresholds.iter_mut().zip(levels.iter().cycle()) {
         if let Some(level) = level {

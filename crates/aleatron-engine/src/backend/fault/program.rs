@@ -11,7 +11,7 @@ use aleatron_core::{Cancel, Error, LayerSpec, Length, Quantity, Result, SampleSe
 use aleatron_cpu::Cpu;
 use std::sync::Arc;
 
-/// The samples that run together.
+/// Number of samples that run together.
 const CHUNK: usize = 64;
 
 const MISSING: Error = Error::Internal { place: "engine::FaultProgram" };
@@ -21,7 +21,7 @@ const MISSING: Error = Error::Internal { place: "engine::FaultProgram" };
 pub(super) struct FaultProgram {
     program: Arc<Program>,
     layers: Vec<Box<dyn PreparedLayer>>,
-    /// Those of each layer.
+    /// The faults of each layer.
     faults: Vec<Faults>,
     /// The accumulator of each step without its activation; `None` for other steps.
     accumulators: Vec<Option<Accumulator>>,
@@ -46,7 +46,7 @@ impl FaultProgram {
         Ok(Self { program, layers, faults, accumulators })
     }
 
-    /// Returns what faulty accumulators hold for counts, from row `seed` on.
+    /// Returns the values of faulty accumulators for counts, from row `seed` on.
     fn accumulate(
         faults: &Faults,
         spec: &LayerSpec,

@@ -7,10 +7,11 @@ use std::arch::aarch64::{
     vreinterpretq_u64_u8, vtstq_u8,
 };
 
-/// Bit k of byte k.
+/// Bit k in byte k.
 const BITS: u64 = 0x8040_2010_0804_0201;
 
-/// Packs bytes, any but 0 being a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)` words.
+/// Packs bytes, any byte other than 0 is a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)`
+/// words.
 #[target_feature(enable = "neon")]
 pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
     let bit = vreinterpretq_u8_u64(vdupq_n_u64(BITS));
@@ -23,7 +24,8 @@ pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
             let bytes = load_u8(quarter);
             *ones = vandq_u8(vtstq_u8(bytes, bytes), bit);
         }
-        // Adding neighbours three times gathers eight bits in a byte, and all bytes stay in order.
+        // Adding neighbours three times gathers eight bits in a byte and preserves the order of
+        // bytes.
         let (low, high) = (vpaddq_u8(ones[0], ones[1]), vpaddq_u8(ones[2], ones[3]));
         let both = vpaddq_u8(low, high);
         *word = vgetq_lane_u64::<0>(vreinterpretq_u64_u8(vpaddq_u8(both, both)));

@@ -1,4 +1,4 @@
-//! The most 128-bit registers can do.
+//! Peak throughput of 128-bit registers.
 
 use super::count::add_ones;
 use crate::arch::aarch64::memory::{load_u64, store_u64};
@@ -6,7 +6,7 @@ use crate::arch::portable::ceiling as portable;
 use std::arch::aarch64::{uint64x2_t, vaddlvq_u16, vandq_u64, vdupq_n_u16, vdupq_n_u64, veorq_u64};
 use std::arch::asm;
 
-/// The XOR of all words, read in eight registers at a time.
+/// Returns the XOR of all words, read in eight registers at a time.
 #[target_feature(enable = "neon")]
 pub(crate) fn read(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<2>();
@@ -26,7 +26,7 @@ pub(crate) fn read(words: &[u64]) -> u64 {
     portable::read(&lanes) ^ portable::read(last.as_flattened()) ^ portable::read(rest)
 }
 
-/// Registers of a trial before its 16-bit sums could overflow.
+/// Number of registers in a trial before its 16-bit sums could overflow.
 const ROUND: usize = u16::MAX as usize / 16;
 
 /// ANDs, counts and adds registers that are never loaded: sixteen sums, as in a tile of four by
@@ -36,14 +36,14 @@ pub(crate) fn count(words: usize) -> u64 {
     let mut rows = [vdupq_n_u64(0x5555_5555_5555_5555); 4];
     let mut others = [vdupq_n_u64(0x3333_3333_3333_3333); 4];
     for other in &mut others {
-        forget(other);
+        opaque(other);
     }
     let (mut left, mut total) = (words / (2 * 16), 0);
     while left > 0 {
         let mut sums = [[vdupq_n_u16(0); 4]; 4];
         for _ in 0..left.min(ROUND) {
             for (row, sums) in rows.iter_mut().zip(&mut sums) {
-                forget(row);
+                opaque(row);
                 for (sum, other) in sums.iter_mut().zip(others) {
                     *sum = add_ones(*sum, vandq_u64(*row, other));
                 }
@@ -56,10 +56,10 @@ pub(crate) fn count(words: usize) -> u64 {
     total
 }
 
-/// Makes the compiler forget what is in a register, so that it counts it again.
+/// Makes a register opaque to the compiler, so that it is counted again.
 #[inline]
 #[target_feature(enable = "neon")]
-fn forget(register: &mut uint64x2_t) {
+fn opaque(register: &mut uint64x2_t) {
     // SAFETY: the assembly is empty.
     unsafe {
         asm!("/* {0:v} */", inout(vreg) * register, options(nomem, nostack, preserves_flags))

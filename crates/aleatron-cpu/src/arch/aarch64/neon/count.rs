@@ -1,7 +1,7 @@
 //! Counting ones in registers of 128 bits.
 //!
 //! The processor counts the ones of each byte, and adds pairs of bytes to sums of 16 bits: two
-//! instructions for a register. Carry-save adders, which pay where counting is costly, would take
+//! instructions for a register. Carry-save adders, which pay off if counting is costly, would take
 //! three.
 
 use crate::arch::aarch64::memory::load_u64;
@@ -11,18 +11,18 @@ use std::arch::aarch64::{
     vreinterpretq_u8_u64,
 };
 
-/// Words counted in one sum: 2048 registers, each of which adds at most 16 to each of its 16-bit
-/// lanes.
+/// Number of words counted in one sum: 2048 registers, each of which adds at most 16 to each of its
+/// 16-bit lanes.
 const SUM_WORDS: usize = 1 << 12;
 
-/// Registers counted in an iteration of the loop, in four sums, so that no addition waits for the
-/// one before it.
+/// Number of registers counted in an iteration of the loop, in four sums, so that no addition waits
+/// for the previous one.
 const UNROLLED: usize = 16;
 
-/// Iterations after which four sums are full.
+/// Number of iterations after which four sums are full.
 const SUM_BLOCKS: usize = 4 * SUM_WORDS / (2 * UNROLLED);
 
-/// The ones of `words`.
+/// Counts the ones of `words`.
 #[target_feature(enable = "neon")]
 pub(crate) fn ones(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<{ 2 * UNROLLED }>();
@@ -39,7 +39,7 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
     total
 }
 
-/// The ones `a` and `b`, of one length, share.
+/// Counts the ones that `a` and `b`, of one length, share.
 #[target_feature(enable = "neon")]
 pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
     let (a, a_rest) = a.as_chunks::<{ 2 * UNROLLED }>();
@@ -58,8 +58,8 @@ pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
     total
 }
 
-/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay
-/// in registers, so a loaded register serves `N` or `S` products.
+/// Counts the ones that each of `N` rows shares with each of `S` others, all of one length: `N * S`
+/// sums stay in registers, so a loaded register is used for `N` or `S` products.
 #[target_feature(enable = "neon")]
 pub(crate) fn tile<const N: usize, const S: usize>(
     rows: [&[u64]; N],
@@ -69,7 +69,7 @@ pub(crate) fn tile<const N: usize, const S: usize>(
     if N * S <= 4 { tile_by::<N, S, 16>(rows, others) } else { tile_by::<N, S, 2>(rows, others) }
 }
 
-/// [`tile`] with `W` words of each row at a time.
+/// Runs [`tile`] with `W` words of each row at a time.
 #[inline]
 #[target_feature(enable = "neon")]
 fn tile_by<const N: usize, const S: usize, const W: usize>(
@@ -119,7 +119,7 @@ fn tile_by<const N: usize, const S: usize, const W: usize>(
     counts
 }
 
-/// All that sums hold.
+/// Returns the total of all sums.
 #[inline]
 #[target_feature(enable = "neon")]
 fn total_of(sums: &[uint16x8_t]) -> u64 {

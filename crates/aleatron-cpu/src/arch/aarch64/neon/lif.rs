@@ -1,6 +1,6 @@
-//! Many neurons side by side, in lanes of 16 bits, which stay in registers from step to step.
+//! Many neurons in lanes of 16 bits, which stay in registers from step to step.
 //!
-//! A potential has 16 bits, and so has everything that is added to it: only the product that leaks
+//! A potential has 16 bits, and so has every term that is added to it: only the product of the leak
 //! needs 32 bits before it is shifted.
 
 use super::transpose::Registers;
@@ -17,7 +17,7 @@ use std::arch::aarch64::{
 /// Registers of lanes.
 const REGISTERS: usize = LANES / 8;
 
-/// See [`portable::run_lanes`].
+/// Runs [`portable::run_lanes`] in registers.
 #[target_feature(enable = "neon")]
 pub(crate) fn run_lanes(
     params: &LifParams,
@@ -61,7 +61,7 @@ pub(crate) fn run_lanes(
     }
 }
 
-/// Neurons side by side.
+/// Neurons in lanes.
 struct Lanes {
     inputs: [int16x8_t; REGISTERS],
     v: [int16x8_t; REGISTERS],
@@ -75,9 +75,9 @@ struct Step {
     threshold: int16x8_t,
     period: uint16x8_t,
     leak_k: int16x8_t,
-    /// The leak of a potential of 0, before it is shifted.
+    /// The leak of a potential of 0, before the shift.
     rest_leak: int32x4_t,
-    /// Shifts to the left; negative ones go to the right.
+    /// Shifts to the left; negative counts shift to the right.
     fraction: int32x4_t,
     unused: [int16x8_t; 2],
 }
@@ -99,7 +99,7 @@ impl Step {
         }
     }
 
-    /// One step of every lane.
+    /// Advances every lane by one step.
     #[inline]
     #[target_feature(enable = "neon")]
     fn run(&self, lanes: &mut Lanes, spikes: &mut [u8; LANES], voltages: &mut [i16; LANES]) {
@@ -108,7 +108,7 @@ impl Step {
         for i in 0..REGISTERS {
             let (v, counters) = (lanes.v[i], lanes.counters[i]);
             let silent = vtstq_u16(counters, counters);
-            // (rest - v) * leak_k, shifted; of the result the low halves count.
+            // (rest - v) * leak_k, shifted; only the low halves of the result matter.
             let low = vmlsl_s16(self.rest_leak, vget_low_s16(v), vget_low_s16(self.leak_k));
             let high = vmlsl_high_s16(self.rest_leak, v, self.leak_k);
             let [low, high] = [vshlq_s32(low, self.fraction), vshlq_s32(high, self.fraction)];

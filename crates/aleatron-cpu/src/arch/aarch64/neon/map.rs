@@ -4,8 +4,8 @@ use super::table::{ENTRIES, UNROLLED, add_row};
 use crate::arch::portable::map as portable;
 use crate::arch::portable::table::NEGATIVE;
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
-/// its highest bit set.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, negated if the threshold has its
+/// highest bit set.
 #[target_feature(enable = "neon")]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     let magnitudes: Vec<u16> = thresholds.iter().map(|threshold| threshold & !NEGATIVE).collect();

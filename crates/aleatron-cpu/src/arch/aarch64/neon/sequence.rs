@@ -8,7 +8,7 @@ use std::arch::aarch64::{
     vreinterpretq_u64_u8, vuzp1q_u8, vuzp1q_u16,
 };
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// Sets bit k of a word if `values[k] < threshold`, 64 values to a word; `out` holds
 /// `values.len().div_ceil(64)` words.
 #[target_feature(enable = "neon")]
 pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {
@@ -17,7 +17,8 @@ pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {
     let (words, last) = out.split_at_mut(blocks.len());
     for (word, block) in words.iter_mut().zip(blocks) {
         let (quarters, _) = block.as_chunks::<16>();
-        // Adding neighbours three times gathers eight bits in a byte, and all bytes stay in order.
+        // Adding neighbours three times gathers eight bits in a byte and preserves the order of
+        // bytes.
         let low = vpaddq_u8(bits(&quarters[0], thresholds), bits(&quarters[1], thresholds));
         let high = vpaddq_u8(bits(&quarters[2], thresholds), bits(&quarters[3], thresholds));
         let both = vpaddq_u8(low, high);
@@ -26,7 +27,7 @@ pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {
     portable::compare(rest, threshold, last);
 }
 
-/// Bit k % 8 of byte k where value k is below the threshold.
+/// Sets bit k % 8 of byte k if value k is below the threshold.
 #[inline]
 #[target_feature(enable = "neon")]
 fn bits(values: &[u32; 16], thresholds: uint32x4_t) -> uint8x16_t {

@@ -1,7 +1,7 @@
 //! 128-bit registers of 32-bit lanes.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: whoever has a `Neon` is on a machine with the instructions"
+    reason = "a `Neon` proves that the machine has the instructions"
 )]
 
 use crate::arch::aarch64::memory::{load_u8, load_u32, load_u64, store_u32, store_u64};
@@ -25,7 +25,7 @@ impl Neon {
     }
 }
 
-/// For each mask, the bytes of the lanes in it, moved to the front.
+/// For each mask, the bytes of its lanes, moved to the front.
 static COMPRESSED: [[u8; 16]; 16] = {
     let mut table = [[0; 16]; 16];
     let mut mask = 0;
@@ -114,7 +114,7 @@ impl Lanes for Neon {
         unsafe { vtstq_u32(v, vdupq_n_u32((1 << 31) >> m)) }
     }
 
-    /// Where the bits differ, the second number's says which is below.
+    /// Returns the lanes that are below: if the bits differ, the second number's bit decides.
     #[inline(always)]
     fn less(self, plane: uint32x4_t, below: uint32x4_t, digit: uint32x4_t) -> uint32x4_t {
         unsafe { vbslq_u32(veorq_u32(plane, digit), digit, below) }
@@ -140,7 +140,7 @@ impl Lanes for Neon {
     }
 
     type Counters = uint32x4_t;
-    /// Those of the first two lanes, and of the last two.
+    /// The products of the first two lanes, and of the last two.
     type Products = [uint64x2_t; 2];
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Looking counts up in a row that is held in registers.
+//! Count look-up in a row held in registers.
 //!
 //! A row for 8-bit thresholds has 256 entries of 16 bits, and one more for the stream of ones.
 //! Their low bytes fill sixteen registers, and so do their high bytes; four table look-ups of 64
@@ -13,13 +13,13 @@ use std::arch::aarch64::{
     vreinterpretq_u16_u32, vshlq_n_u8, vsubq_u8, vuzp1q_u8, vuzp1q_u16, vuzp2q_u8,
 };
 
-/// The entries of a row: one for each 8-bit threshold, and one for 2^8.
+/// Number of entries of a row: one for each 8-bit threshold, and one for 2^8.
 pub(super) const ENTRIES: usize = 257;
 
-/// Thresholds looked up together.
+/// Number of thresholds looked up together.
 const LANES: usize = 16;
 
-/// Thresholds looked up in an iteration of the loop.
+/// Number of thresholds looked up in an iteration of the loop.
 pub(super) const UNROLLED: usize = 2 * LANES;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
@@ -40,7 +40,7 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
     portable::look_up(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
 }
 
-/// Adds what thresholds look up in a row to their sums. Entries are below 2^15.
+/// Adds the entries of a row for some thresholds to their sums. Entries are below 2^15.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn add_row(
@@ -63,7 +63,7 @@ pub(super) fn add_row(
     }
 }
 
-/// The low bytes of the first 256 entries, and their high bytes twice over.
+/// Returns the low bytes of the first 256 entries, and their high bytes twice.
 #[inline]
 #[target_feature(enable = "neon")]
 fn bytes(row: &[u32; ENTRIES]) -> [[u8; 256]; 2] {
@@ -86,7 +86,7 @@ fn bytes(row: &[u32; ENTRIES]) -> [[u8; 256]; 2] {
 /// The low bytes of a row's entries, or the high ones.
 struct Plane {
     tables: [uint8x16x4_t; 4],
-    /// What the last entry has more than the first one.
+    /// The difference between the last entry and the first.
     last: uint8x16_t,
 }
 
@@ -104,26 +104,26 @@ impl Plane {
         Self { tables, last: vdupq_n_u8(last.wrapping_sub(bytes[0])) }
     }
 
-    /// The bytes of sixteen thresholds.
+    /// Looks up the bytes of sixteen thresholds.
     #[inline]
     #[target_feature(enable = "neon")]
     fn look_up(&self, thresholds: &[u16; LANES]) -> uint8x16_t {
         let (halves, _) = thresholds.as_chunks::<8>();
         let first = vreinterpretq_u8_u16(load_u16(&halves[0]));
         let second = vreinterpretq_u8_u16(load_u16(&halves[1]));
-        // An index outside a table leaves what the tables before it found.
+        // An index outside a table leaves the result of the tables before it.
         let (mut index, step) = (vuzp1q_u8(first, second), vdupq_n_u8(64));
         let mut found = vqtbl4q_u8(self.tables[0], index);
         for table in &self.tables[1..] {
             index = vsubq_u8(index, step);
             found = vqtbx4q_u8(found, *table, index);
         }
-        // 2^8 has found the first entry: its high byte, a 1, adds what is missing to the last.
+        // 2^8 has found the first entry: its high byte, a 1, adds the difference to the last.
         vmlaq_u8(found, vuzp2q_u8(first, second), self.last)
     }
 }
 
-/// Adds the bytes of thresholds to their sums, as `add` says.
+/// Adds the bytes of thresholds to their sums with `add`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn add(

@@ -1,7 +1,7 @@
-//! Squares of bytes and of 16-bit words transposed in 128-bit registers.
+//! Transposition of squares of bytes and of 16-bit words in 128-bit registers.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: every AArch64 processor that this crate is compiled for has NEON"
+    reason = "every AArch64 processor that this crate is compiled for has NEON"
 )]
 
 use crate::arch::aarch64::memory::{load_i16, load_u8, store_i16, store_u8};

@@ -1,7 +1,7 @@
-//! The functions of a tier, compiled for its instructions: all that is written above is inlined
-//! into these.
+//! The entry points of a tier, compiled for its instructions: all generic code is inlined into
+//! these.
 
-/// The encoder of the instruction set that `$simd` proves, with the features it needs.
+/// The encoder of the instruction set of `$simd`, with its features.
 macro_rules! encoder {
     ($simd:ident, $features:literal) => {
         use crate::arch::vector::encode::{self, Encoder, Grid, Job, Undecided};
@@ -23,12 +23,12 @@ macro_rules! encoder {
             encode::encode($simd::new(), Job { thresholds, length, address, out }, draws);
         }
 
-        /// The words that the first draws of `n_streams` streams take.
+        /// Returns the number of words of the first draws of `n_streams` streams.
         pub(crate) fn first_draws(n_streams: usize, length: Length) -> usize {
             Grid::new($simd::LANES, n_streams, length).first_draws($simd::LANES)
         }
 
-        /// Draws and throws away.
+        /// Draws and discards random words.
         #[target_feature(enable = $features)]
         pub(crate) fn draw(draws: usize) -> u32 {
             philox::draw_many($simd::new(), draws)
@@ -53,7 +53,7 @@ macro_rules! encoder {
                 ) {
                     undecided.settle($simd::new(), philox, job, draw);
                 }
-                // SAFETY: whoever has this proof is on a machine with the instructions.
+                // SAFETY: the proof guarantees a machine with the instructions.
                 unsafe { settle(undecided, philox, job, draw) }
             }
         }

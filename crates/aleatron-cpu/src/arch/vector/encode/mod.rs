@@ -1,10 +1,10 @@
-//! Bernoulli encoding with vector registers, the same for all widths.
+//! Bernoulli encoding with vector registers, generic over their width.
 //!
-//! A register holds 32-bit stream words ("slots"), two to a word of output: the [`Grid`] says of
-//! how many streams, so that short streams fill it as well as long ones. Eight planes (two draws)
-//! decide all but one slot in eight; those are put on a list and drawn further together, so a few
-//! slow bits never hold up a whole register. Draws that are cached cost little, so there are three
-//! of them, which leave one slot in a hundred and thirty.
+//! A register holds 32-bit stream words ("slots"), two to a word of output. The [`Grid`] chooses
+//! the number of streams, so that short streams fill it as well as long ones. Eight planes (two
+//! draws) decide all but one slot in eight; the undecided slots are collected in a list and drawn
+//! further together, so that a few slow bits never stall a whole register. Cached draws cost
+//! little, so there are three of them, which leave one slot in a hundred and thirty.
 
 mod entry;
 mod grid;
@@ -22,24 +22,25 @@ use aleatron_core::{Length, StreamAddress, Threshold};
 use std::ops::Range;
 use undecided::ROOM;
 
-/// Draws that every slot gets before the undecided ones are set aside, where they are generated.
+/// Number of draws of every slot before the undecided slots are set aside, if draws are generated.
 const GENERATED_DRAWS: usize = 2;
 
-/// And where they are cached.
+/// The same, if draws are cached.
 const CACHED_DRAWS: usize = 3;
 
-/// Digits of a threshold that these draws compare with at most.
+/// The largest number of digits of a threshold that these draws compare with.
 const FIRST_DIGITS: usize = CACHED_DRAWS * PLANES_PER_DRAW as usize;
 
-/// Columns of the grid whose word parts are kept at a time: few enough for the first-level cache.
+/// Number of columns of the grid whose word parts are stored at a time: few enough for the
+/// first-level cache.
 const COLUMNS: usize = 4;
 
-/// The most 32-bit lanes a register has.
+/// The largest number of 32-bit lanes of a register.
 const MAX_LANES: usize = 16;
 
-/// An instruction set, and the part of encoding that is not to be inlined.
+/// An instruction set, and the part of encoding that is not inlined.
 pub(in crate::arch) trait Encoder: Lanes {
-    /// [`Undecided::settle`], compiled for the instruction set.
+    /// Runs [`Undecided::settle`], compiled for the instruction set.
     fn settle(
         self,
         undecided: &mut Undecided,
@@ -49,7 +50,7 @@ pub(in crate::arch) trait Encoder: Lanes {
     );
 }
 
-/// Streams to encode, at consecutive units from `address` on, and where their words go.
+/// Streams to encode, at consecutive units from `address` on, and the output for their words.
 pub(in crate::arch) struct Job<'a> {
     pub(in crate::arch) thresholds: &'a [Threshold],
     pub(in crate::arch) length: Length,
@@ -67,7 +68,7 @@ impl Job<'_> {
         }
     }
 
-    /// Streams of ones, and clean tails.
+    /// Fills streams of ones, and clears bits beyond the length.
     fn finish(&mut self) {
         let mask = self.length.tail_mask();
         if mask == u64::MAX && !self.thresholds.contains(&Threshold::ONE) {
@@ -96,12 +97,12 @@ pub(in crate::arch) fn encode<S: Encoder>(simd: S, job: Job<'_>, draws: Draws<'_
     }
 }
 
-/// Where the first draws of a register come from.
+/// The source of the first draws of a register.
 trait Source<S: Lanes, const N: usize> {
-    /// Whether draws are wanted even where no bit depends on them.
+    /// Whether draws are required even if no bit depends on them.
     const ALL: bool = false;
 
-    /// The first `M` of `N` draws of a register.
+    /// Returns the first `M` of `N` draws of a register.
     fn draw<const M: usize>(
         &mut self,
         philox: &Philox<S>,
@@ -109,7 +110,7 @@ trait Source<S: Lanes, const N: usize> {
     ) -> [Planes<S::V>; M];
 }
 
-/// A register of the grid: its number, and what draws need to know of its words and units.
+/// A register of the grid: its number, and the word and unit parts of its draws.
 struct Register<'a, C, const N: usize> {
     number: usize,
     words: &'a [WordPart<C>; N],
@@ -117,7 +118,7 @@ struct Register<'a, C, const N: usize> {
 }
 
 impl<C, const N: usize> Register<'_, C, N> {
-    /// Where its draws lie among cached ones, for registers of `lanes` 32-bit lanes.
+    /// Returns the range of its draws among cached draws, for registers of `lanes` 32-bit lanes.
     #[inline(always)]
     fn cached(&self, lanes: usize) -> Range<usize> {
         let words = FIRST_DIGITS * lanes / 2;
@@ -152,8 +153,8 @@ impl<S: Lanes> Source<S, CACHED_DRAWS> for Store<'_> {
         register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
         let draws = philox.draw(register.words, &[register.units; CACHED_DRAWS]);
-        let places = self.0[register.cached(S::LANES)].chunks_mut(S::LANES / 2);
-        for (&plane, words) in draws.as_flattened().iter().zip(places) {
+        let chunks = self.0[register.cached(S::LANES)].chunks_mut(S::LANES / 2);
+        for (&plane, words) in draws.as_flattened().iter().zip(chunks) {
             philox.simd().store_words(plane, words);
         }
         let mut first = [draws[0]; M];
@@ -170,15 +171,15 @@ impl<S: Lanes> Source<S, CACHED_DRAWS> for Cached<'_> {
         register: &Register<'_, S::Counters, CACHED_DRAWS>,
     ) -> [Planes<S::V>; M] {
         let mut draws = [[philox.simd().zero(); 4]; M];
-        let places = self.0[register.cached(S::LANES)].chunks(S::LANES / 2);
-        for (plane, words) in draws.as_flattened_mut().iter_mut().zip(places) {
+        let chunks = self.0[register.cached(S::LANES)].chunks(S::LANES / 2);
+        for (plane, words) in draws.as_flattened_mut().iter_mut().zip(chunks) {
             *plane = philox.simd().load_words(words);
         }
         draws
     }
 }
 
-/// A job under way.
+/// State of one job.
 struct Encoding<'a, S: Encoder> {
     simd: S,
     job: Job<'a>,
@@ -187,8 +188,8 @@ struct Encoding<'a, S: Encoder> {
     undecided: Undecided,
 }
 
-/// Neighbouring columns of the grid: the stream words in their lanes, and what draws need to know
-/// of them.
+/// Adjacent columns of the grid: the stream words in their lanes, and the word parts of their
+/// draws.
 struct Columns<V, C, const N: usize> {
     first: usize,
     len: usize,
@@ -225,8 +226,8 @@ impl<'a, S: Encoder> Encoding<'a, S> {
                 let units = simd.add(simd.splat(first_unit), lane_streams);
                 let compared = Compared::new::<N>(simd, thresholds, &grid);
                 match compared.digits {
-                    // Nothing to draw. Once for each group of columns, which is seldom more than
-                    // one.
+                    // Nothing to draw. Runs once for each group of columns; there is rarely more
+                    // than one.
                     0 if !D::ALL => grid.output(row, self.job.out).fill(0),
                     0..=PLANES_PER_DRAW => {
                         self.fill::<N, 1>(row, units, &columns, &compared, &mut source)
@@ -259,7 +260,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
         Columns { first, len, words, parts }
     }
 
-    /// Compares a row with its first `M` draws, and puts on the list what they do not decide.
+    /// Compares a row with its first `M` draws, and appends undecided slots to the list.
     #[inline(always)]
     fn fill<const N: usize, const M: usize>(
         &mut self,
@@ -294,7 +295,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
             if (N == CACHED_DRAWS && open == 0) || compared.digits <= PLANES_PER_DRAW * M as u32 {
                 continue;
             }
-            // What is the same in all lanes needs no picking.
+            // Values that are equal in all lanes need no selection.
             let [unit, threshold] = match grid.streams {
                 1 => [units, compared.thresholds],
                 _ => [simd.compress(open, units), simd.compress(open, compared.thresholds)],
@@ -311,7 +312,7 @@ impl<'a, S: Encoder> Encoding<'a, S> {
 /// The thresholds of the streams in a register.
 struct Compared<S: Lanes> {
     thresholds: S::V,
-    /// Up to the last digit that is not 0 in all of them.
+    /// The number of digits up to the last digit that is not 0 in all of them.
     digits: u32,
     first_digits: [S::V; FIRST_DIGITS],
 }
@@ -320,7 +321,7 @@ impl<S: Lanes> Compared<S> {
     #[inline(always)]
     fn new<const N: usize>(simd: S, thresholds: &[Threshold], grid: &Grid) -> Self {
         let n_digits = N * PLANES_PER_DRAW as usize;
-        // That of a stream of ones becomes 0, which is put right in the end.
+        // The threshold of a stream of ones becomes 0, which is corrected at the end.
         if let [threshold] = thresholds {
             let threshold = threshold.get() as u32;
             let thresholds = simd.splat(threshold);
@@ -358,8 +359,8 @@ static DIGITS: [[u32; 8]; 256] = {
     table
 };
 
-/// The numbers below others, and those equal to them, as far as `planes` go, the most significant
-/// first.
+/// Returns masks of the numbers below others, and of those equal to them, as far as `planes` go,
+/// most significant first.
 #[inline(always)]
 fn compare<S: Lanes, const N: usize>(
     simd: S,
@@ -367,8 +368,8 @@ fn compare<S: Lanes, const N: usize>(
     digits: [S::V; N],
 ) -> (S::V, S::V) {
     let (mut below, mut equal) = (simd.zero(), simd.splat(u32::MAX));
-    // From the last plane up: a number is below if this plane says so, or it is equal here and
-    // below further down.
+    // From the last plane up: a number is below if this plane decides so, or if it is equal here
+    // and below in a later plane.
     for (&plane, &digit) in planes.as_flattened().iter().zip(&digits).rev() {
         below = simd.less(plane, below, digit);
         equal = simd.same(equal, plane, digit);

@@ -1,4 +1,4 @@
-//! Slots that their first draws do not decide.
+//! Slots that are not decided by their first draws.
 
 use super::{Job, MAX_LANES, compare};
 use crate::arch::portable::encode::below;
@@ -6,12 +6,12 @@ use crate::arch::vector::philox::Philox;
 use crate::arch::vector::simd::Lanes;
 use aleatron_core::address::{DRAWS, PLANES_PER_DRAW};
 
-/// Slots collected before they are settled: enough that several registers of them are in flight at
-/// once.
+/// Number of slots collected before they are settled: enough that several registers of them are in
+/// flight at once.
 pub(super) const ROOM: usize = 256;
 
-/// Slots with bits still equal to their threshold, waiting to fill registers: unit, stream word,
-/// threshold, and those bits.
+/// Slots with bits still equal to their threshold, pending until they fill registers: unit, stream
+/// word, threshold, and those bits.
 pub(in crate::arch) struct Undecided {
     pub(super) len: usize,
     columns: [[u32; ROOM]; 4],
@@ -22,8 +22,8 @@ impl Undecided {
         Self { len: 0, columns: [[0; ROOM]; 4] }
     }
 
-    /// Appends the first `n` lanes; what the others hold is overwritten by the next, or is past the
-    /// end.
+    /// Appends the first `n` lanes; the other lanes are overwritten by the next call, or are beyond
+    /// the end.
     #[inline(always)]
     pub(super) fn append<S: Lanes>(&mut self, simd: S, slots: [S::V; 4], n: u32) {
         let at = self.len.min(ROOM - S::LANES);
@@ -53,7 +53,7 @@ impl Undecided {
         self.len = 0;
     }
 
-    /// Compares with the planes of `draw`, two registers at a time, and leaves what is undecided on
+    /// Compares with the planes of `draw`, two registers at a time, and leaves undecided slots on
     /// the list.
     #[inline(always)]
     fn draw_further<S: Lanes>(
@@ -63,7 +63,7 @@ impl Undecided {
         draw: u32,
         job: &mut Job<'_>,
     ) {
-        // Lanes past the end of the list hold what was there before: nothing is open in them.
+        // Lanes beyond the end of the list hold stale values without undecided bits.
         let end = self.len.next_multiple_of(2 * S::LANES);
         self.columns[3][self.len..end].fill(0);
         self.len = 0;

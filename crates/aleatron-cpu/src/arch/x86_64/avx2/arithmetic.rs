@@ -1,11 +1,11 @@
-//! Integers between layers: the portable loops, compiled for registers of 256 bits.
+//! Integer inter-layer arithmetic: the portable loops, compiled for registers of 256 bits.
 
 use crate::arch::portable::arithmetic::{
     self as portable, DecodeLanes, DecodeRows, LevelLanes, PoolLanes, QuantizeLanes, Saturation,
     SumLanes,
 };
 
-/// Makes thresholds of counts; how many saturated.
+/// Converts counts to thresholds. Returns the number of saturated thresholds.
 #[target_feature(enable = "avx2")]
 pub(crate) fn requantize(
     sum: SumLanes,
@@ -16,42 +16,43 @@ pub(crate) fn requantize(
     portable::requantize(sum, level, offsets, counts)
 }
 
-/// Writes what accumulators hold for counts.
+/// Converts counts to accumulated values.
 #[target_feature(enable = "avx2")]
 pub(crate) fn accumulate(sum: SumLanes, offsets: &[f64], counts: &[u64], out: &mut [f64]) {
     portable::accumulate(sum, offsets, counts, out);
 }
 
-/// Makes thresholds of what accumulators hold; how many saturated.
+/// Converts accumulated values to thresholds. Returns the number of saturated thresholds.
 #[target_feature(enable = "avx2")]
-pub(crate) fn thresholds(level: LevelLanes, held: &[f64], out: &mut [u64]) -> u64 {
-    portable::thresholds(level, held, out)
+pub(crate) fn thresholds(level: LevelLanes, accumulated: &[f64], out: &mut [u64]) -> u64 {
+    portable::thresholds(level, accumulated, out)
 }
 
-/// Writes the windows of one channel.
+/// Pools one channel.
 #[target_feature(enable = "avx2")]
 pub(crate) fn pool(lanes: &PoolLanes, image: &[f64], row: &mut [f64], out: &mut [f64]) {
     portable::pool(lanes, image, row, out);
 }
 
-/// Makes thresholds of integers that have a multiplier and a tie each; how many saturated.
+/// Converts integers to thresholds with a multiplier and a tie for each. Returns the number of
+/// saturated thresholds.
 #[target_feature(enable = "avx2")]
 pub(crate) fn thresholds_each(
     level: LevelLanes,
     constants: [&[f64]; 2],
-    held: &[f64],
+    accumulated: &[f64],
     out: &mut [u64],
 ) -> u64 {
-    portable::thresholds_each(level, constants, held, out)
+    portable::thresholds_each(level, constants, accumulated, out)
 }
 
-/// Writes the values of counts.
+/// Decodes counts.
 #[target_feature(enable = "avx2")]
 pub(crate) fn decode(lanes: DecodeLanes, rows: &DecodeRows, counts: &[u64], out: &mut [f64]) {
     portable::decode(lanes, rows, counts, out);
 }
 
-/// Writes the thresholds of values.
+/// Converts values to thresholds.
 #[target_feature(enable = "avx2")]
 pub(crate) fn quantize(lanes: QuantizeLanes, values: &[f64], out: &mut [u64]) -> Saturation {
     portable::quantize(lanes, values, out)

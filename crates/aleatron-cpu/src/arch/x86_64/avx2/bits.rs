@@ -7,7 +7,8 @@ use std::arch::x86_64::{
     _mm256_set1_epi64x, _mm256_setr_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
 };
 
-/// Packs bytes, any but 0 being a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)` words.
+/// Packs bytes, any byte other than 0 is a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)`
+/// words.
 #[target_feature(enable = "avx2")]
 pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
     let (blocks, rest) = bits.as_chunks::<64>();

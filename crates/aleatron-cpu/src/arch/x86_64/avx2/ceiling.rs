@@ -1,11 +1,11 @@
-//! The most 256-bit registers can do.
+//! Peak throughput of 256-bit registers.
 
 use super::count;
 use crate::arch::portable::ceiling as portable;
 use crate::arch::x86_64::memory::{load256, store256};
 use std::arch::x86_64::{_mm256_setzero_si256, _mm256_xor_si256};
 
-/// The XOR of all words, read in eight registers at a time.
+/// Returns the XOR of all words, read in eight registers at a time.
 #[target_feature(enable = "avx2")]
 pub(crate) fn read(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<4>();

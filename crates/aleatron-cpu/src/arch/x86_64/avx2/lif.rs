@@ -1,10 +1,10 @@
-//! Many neurons side by side: the portable lanes, compiled for wider registers.
+//! Many neurons in lanes: the portable code, compiled for wider registers.
 
 use crate::arch::portable::lif as portable;
 use crate::arch::x86_64::sse2::transpose::Registers;
 use aleatron_core::lif::{LifDrive, LifParams};
 
-/// See [`portable::run_lanes`].
+/// Runs [`portable::run_lanes`].
 #[target_feature(enable = "avx2")]
 pub(crate) fn run_lanes(
     params: &LifParams,

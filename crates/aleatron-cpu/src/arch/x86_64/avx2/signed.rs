@@ -1,5 +1,5 @@
-//! What complemented streams add to counts, in registers of 256 bits: two of them for 32 weight
-//! rows.
+//! Corrections of counts for complemented streams, in registers of 256 bits: two of them for 32
+//! weight rows.
 
 use crate::arch::portable::signed::LANES;
 use crate::arch::x86_64::memory::{load256, store256};
@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 /// Lanes of a register.
 const HALF: usize = LANES / 2;
 
-/// The ones of inputs under negative weights.
+/// Sums the ones of inputs under negative weights.
 #[target_feature(enable = "avx2")]
 pub(crate) fn ones_of_negative<const S: usize>(
     values: &[[i16; LANES]],
@@ -32,7 +32,7 @@ pub(crate) fn ones_of_negative<const S: usize>(
     stored(sums)
 }
 
-/// The same, and the ones of weights under negative inputs.
+/// Sums the same, and the ones of weights under negative inputs.
 #[target_feature(enable = "avx2")]
 pub(crate) fn ones_of_either<const S: usize>(
     values: &[[i16; LANES]],

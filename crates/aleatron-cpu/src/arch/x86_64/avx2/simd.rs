@@ -1,7 +1,7 @@
 //! 256-bit registers of 32-bit lanes.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: whoever has an `Avx2` is on a machine with the instructions"
+    reason = "an `Avx2` proves that the machine has the instructions"
 )]
 
 use crate::arch::vector::simd::{Lanes, Simd};
@@ -29,7 +29,7 @@ impl Avx2 {
     }
 }
 
-/// For each mask, the lanes in it, moved to the front.
+/// For each mask, its lanes, moved to the front.
 static COMPRESSED: [[u32; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut mask = 0;
@@ -145,7 +145,8 @@ impl Lanes for Avx2 {
     type Counters = [__m256i; 2];
     type Products = [__m256i; 2];
 
-    /// Even lanes and odd ones, in the low halves of 64-bit lanes; nothing reads the high halves.
+    /// Splits even and odd lanes into the low halves of 64-bit lanes; the high halves are never
+    /// read.
     #[inline(always)]
     fn lanes_to_counters(self, lanes: __m256i) -> [__m256i; 2] {
         [lanes, unsafe { _mm256_srli_epi64::<32>(lanes) }]
@@ -204,7 +205,7 @@ impl CountOnes for Avx2 {
         }
     }
 
-    /// By looking up the counts of nibbles.
+    /// Looks up the counts of nibbles.
     #[inline(always)]
     fn popcount(self, v: __m256i) -> __m256i {
         unsafe {

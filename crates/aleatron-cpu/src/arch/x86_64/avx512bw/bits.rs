@@ -4,7 +4,8 @@ use crate::arch::portable::bits as portable;
 use crate::arch::x86_64::memory::{load512, store512};
 use std::arch::x86_64::{_mm512_maskz_set1_epi8, _mm512_test_epi8_mask};
 
-/// Packs bytes, any but 0 being a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)` words.
+/// Packs bytes, any byte other than 0 is a 1, 64 to a word; `out` holds `bits.len().div_ceil(64)`
+/// words.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn pack(bits: &[u8], out: &mut [u64]) {
     let (blocks, rest) = bits.as_chunks::<64>();

@@ -1,4 +1,4 @@
-//! The most 512-bit registers can count without a popcount of their own.
+//! Peak counting throughput of 512-bit registers without a popcount instruction.
 
 use super::count;
 use crate::arch::portable::ceiling as portable;

@@ -1,4 +1,4 @@
-//! Maps of counts: rows of a table in registers fill them, and sums of them stay in registers.
+//! Maps of counts: filled from rows of a table in registers, and summed in registers.
 
 use super::table::{ENTRIES, LANES, Row};
 use crate::arch::portable::map::{self as portable, MapTap};
@@ -9,12 +9,12 @@ use std::arch::x86_64::{
     _mm512_sub_epi16,
 };
 
-/// Registers of sums, and of the sums after the last block of so many.
+/// Number of registers of sums, and of the sums after the last block of this size.
 const REGISTERS: usize = 8;
 const REST: usize = portable::LANES / LANES;
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
-/// its highest bit set.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, negated if the threshold has its
+/// highest bit set.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     for (row, map) in rows.iter().zip(maps.chunks_exact_mut(thresholds.len())) {
@@ -36,8 +36,8 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     }
 }
 
-/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or takes it away; what is
-/// added to one sum fits 16 bits with a sign.
+/// Adds entry `j + shift` of maps of `len` entries to each `sums[j]`, or subtracts it; the change
+/// of one sum fits 16 bits with a sign.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn add(maps: &[u16], len: usize, plus: &[MapTap], minus: &[MapTap], sums: &mut [u32]) {
     let (blocks, rest) = sums.as_chunks_mut::<{ REGISTERS * LANES }>();

@@ -1,4 +1,5 @@
-//! What complemented streams add to counts, in registers of 512 bits: one of 32 weight rows.
+//! Corrections of counts for complemented streams, in registers of 512 bits: one for 32 weight
+//! rows.
 
 use crate::arch::portable::signed::LANES;
 use crate::arch::x86_64::memory::{load512, store512};
@@ -7,7 +8,7 @@ use std::arch::x86_64::{
     _mm512_set1_epi16, _mm512_setzero_si512,
 };
 
-/// The ones of inputs under negative weights.
+/// Sums the ones of inputs under negative weights.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn ones_of_negative<const S: usize>(
     values: &[[i16; LANES]],
@@ -25,7 +26,7 @@ pub(crate) fn ones_of_negative<const S: usize>(
     stored(sums)
 }
 
-/// The same, and the ones of weights under negative inputs.
+/// Sums the same, and the ones of weights under negative inputs.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn ones_of_either<const S: usize>(
     values: &[[i16; LANES]],

@@ -1,7 +1,7 @@
 //! 512-bit registers of bytes.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: whoever has an `Avx512bw` is on a machine with the instructions"
+    reason = "an `Avx512bw` proves that the machine has the instructions"
 )]
 
 use crate::arch::vector::simd::Simd;
@@ -62,8 +62,8 @@ impl Simd for Avx512bw {
 }
 
 impl CountOnes for Avx512bw {
-    /// Two truth tables: the parity and the majority of three bits. The instruction overwrites its
-    /// first operand, which is therefore the running sum.
+    /// Computes two truth tables: the parity and the majority of three bits. The instruction
+    /// overwrites its first operand, which is therefore the running sum.
     #[inline(always)]
     fn carry_save(self, a: __m512i, b: __m512i, c: __m512i) -> (__m512i, __m512i) {
         unsafe {
@@ -71,7 +71,7 @@ impl CountOnes for Avx512bw {
         }
     }
 
-    /// By looking up the counts of nibbles.
+    /// Looks up the counts of nibbles.
     #[inline(always)]
     fn popcount(self, v: __m512i) -> __m512i {
         unsafe {

@@ -1,8 +1,8 @@
-//! Looking counts up in a row that is held in registers.
+//! Count look-up in a row held in registers.
 //!
 //! A row for 8-bit thresholds has 256 entries of 16 bits, eight registers, and one more for the
 //! stream of ones. A permutation of two registers looks 32 thresholds up by their low six bits; the
-//! bits above choose among the four answers.
+//! bits above select among the four results.
 
 use crate::arch::portable::table as portable;
 use crate::arch::x86_64::memory::{load512, store512};
@@ -12,10 +12,10 @@ use std::arch::x86_64::{
     _mm512_permutex2var_epi16, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_test_epi16_mask,
 };
 
-/// The entries of a row: one for each 8-bit threshold, and one for 2^8.
+/// Number of entries of a row: one for each 8-bit threshold, and one for 2^8.
 pub(super) const ENTRIES: usize = 257;
 
-/// Thresholds looked up together.
+/// Number of thresholds looked up together.
 pub(super) const LANES: usize = 32;
 
 /// Adds `rows[k][thresholds[k][j]]` for every `k` to each `sums[j]`.
@@ -36,7 +36,7 @@ pub(crate) fn look_up(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u1
     portable::look_up(rows, thresholds.map(|thresholds| &thresholds[whole..]), &mut sums[whole..]);
 }
 
-/// As [`look_up`], with entries taken away where a threshold has its highest bit set.
+/// Looks up as [`look_up`], and subtracts the entries of thresholds whose highest bit is set.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &mut [u16]) {
     let Some(registers) = narrow(rows) else {
@@ -60,7 +60,7 @@ pub(crate) fn look_up_signed(rows: [&[u32]; 4], thresholds: [&[u16]; 4], sums: &
     );
 }
 
-/// The rows as registers hold them; `None` for those of wider or narrower sequences.
+/// Returns the rows as arrays that fit registers; `None` for wider or narrower sequences.
 fn narrow(rows: [&[u32]; 4]) -> Option<[&[u32; ENTRIES]; 4]> {
     let [a, b, c, d] = rows.map(|row| <&[u32; ENTRIES]>::try_from(row).ok());
     Some([a?, b?, c?, d?])

@@ -1,10 +1,10 @@
-//! The most 512-bit registers can do.
+//! Peak throughput of 512-bit registers.
 
 use crate::arch::portable::ceiling as portable;
 use crate::arch::x86_64::memory::load512;
 use std::arch::x86_64::{_mm512_reduce_add_epi64, _mm512_setzero_si512, _mm512_xor_si512};
 
-/// Some number that depends on all words, read in eight registers at a time.
+/// Returns a number that depends on all words, read in eight registers at a time.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn read(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<8>();

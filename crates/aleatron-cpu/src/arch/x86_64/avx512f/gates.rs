@@ -3,19 +3,19 @@
 use crate::arch::portable::gates as portable;
 use aleatron_core::gates::Gate;
 
-/// A gate of two buffers of one size.
+/// Applies a gate to two buffers of one size.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn gate(gate: Gate, a: &[u64], b: &[u64], out: &mut [u64]) {
     portable::gate(gate, a, b, out);
 }
 
-/// The complement.
+/// Computes the complement.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn not(a: &[u64], out: &mut [u64]) {
     portable::not(a, out);
 }
 
-/// `a` where `select` is 1, `b` where it is 0.
+/// Selects `a` where `select` is 1 and `b` where it is 0.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn mux(select: &[u64], a: &[u64], b: &[u64], out: &mut [u64]) {
     portable::mux(select, a, b, out);

@@ -1,10 +1,10 @@
-//! Comparing the integers of a sequence with a threshold, sixteen to a mask.
+//! Comparison of the integers of a sequence with a threshold, sixteen to a mask.
 
 use crate::arch::portable::sequence as portable;
 use crate::arch::x86_64::memory::load512;
 use std::arch::x86_64::{_mm512_cmplt_epu32_mask, _mm512_set1_epi32};
 
-/// Makes bit k of a word 1 where `values[k] < threshold`, 64 values to a word; `out` holds
+/// Sets bit k of a word if `values[k] < threshold`, 64 values to a word; `out` holds
 /// `values.len().div_ceil(64)` words.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn compare(values: &[u32], threshold: u32, out: &mut [u64]) {

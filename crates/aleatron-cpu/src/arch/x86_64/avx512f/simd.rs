@@ -1,7 +1,7 @@
 //! 512-bit registers of 32-bit lanes.
 #![expect(
     clippy::undocumented_unsafe_blocks,
-    reason = "one for all: whoever has an `Avx512f` is on a machine with the instructions"
+    reason = "an `Avx512f` proves that the machine has the instructions"
 )]
 
 use crate::arch::vector::simd::{Lanes, Simd};
@@ -124,7 +124,8 @@ impl Lanes for Avx512f {
     type Counters = [__m512i; 2];
     type Products = [__m512i; 2];
 
-    /// Even lanes and odd ones, in the low halves of 64-bit lanes; nothing reads the high halves.
+    /// Splits even and odd lanes into the low halves of 64-bit lanes; the high halves are never
+    /// read.
     #[inline(always)]
     fn lanes_to_counters(self, lanes: __m512i) -> [__m512i; 2] {
         [lanes, unsafe { _mm512_srli_epi64::<32>(lanes) }]

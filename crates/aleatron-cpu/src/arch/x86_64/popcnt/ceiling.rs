@@ -1,4 +1,4 @@
-//! The most one `popcnt` per word can count.
+//! Peak counting throughput of one `popcnt` per word.
 
 use super::count;
 use crate::arch::portable::ceiling as portable;

@@ -1,3 +1,3 @@
-//! What every x86-64 processor has.
+//! The instructions that every x86-64 processor has.
 
 pub(crate) mod transpose;

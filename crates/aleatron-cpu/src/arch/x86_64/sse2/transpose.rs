@@ -1,8 +1,5 @@
-//! Squares of bytes and of 16-bit words transposed in 128-bit registers.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "one for all: every x86-64 processor has SSE2"
-)]
+//! Transposition of squares of bytes and of 16-bit words in 128-bit registers.
+#![expect(clippy::undocumented_unsafe_blocks, reason = "every x86-64 processor has SSE2")]
 
 use crate::arch::vector::transpose::Square;
 use crate::arch::x86_64::memory::{load128, store128};

@@ -1,4 +1,4 @@
-//! The most 512-bit registers can count.
+//! Peak counting throughput of 512-bit registers.
 
 use super::count::add_shared;
 use std::arch::asm;
@@ -13,12 +13,12 @@ pub(crate) fn count(words: usize) -> u64 {
     let mut rows = [_mm512_set1_epi64(0x5555_5555_5555_5555); 4];
     let mut others = [_mm512_set1_epi64(0x3333_3333_3333_3333); 4];
     for other in &mut others {
-        forget(other);
+        opaque(other);
     }
     let mut sums = [[_mm512_setzero_si512(); 4]; 4];
     for _ in 0..words / (8 * 16) {
         for (row, sums) in rows.iter_mut().zip(&mut sums) {
-            forget(row);
+            opaque(row);
             for (sum, other) in sums.iter_mut().zip(others) {
                 *sum = add_shared(*sum, *row, other);
             }
@@ -31,10 +31,10 @@ pub(crate) fn count(words: usize) -> u64 {
     total
 }
 
-/// Makes the compiler forget what is in a register, so that it counts it again.
+/// Makes a register opaque to the compiler, so that it is counted again.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn forget(register: &mut __m512i) {
+fn opaque(register: &mut __m512i) {
     // SAFETY: the assembly is empty.
     unsafe {
         asm!("/* {0} */", inout(zmm_reg) * register, options(nomem, nostack, preserves_flags))

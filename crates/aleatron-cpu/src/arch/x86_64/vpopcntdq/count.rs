@@ -7,8 +7,8 @@ use std::arch::x86_64::{
     _mm512_setzero_si512,
 };
 
-/// The ones of `words`, in four sums so that no addition waits for the one before it. Prefetching
-/// the next lines gains some percent beyond the second-level cache.
+/// Counts the ones of `words`, in four sums so that no addition waits for the previous one.
+/// Prefetching the next lines gains some percent beyond the second-level cache.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn ones(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<8>();
@@ -29,20 +29,21 @@ pub(crate) fn ones(words: &[u64]) -> u64 {
     _mm512_reduce_add_epi64(sum) as u64
 }
 
-/// The ones of each stream of `per_stream` words: the portable loop, compiled for these registers.
+/// Counts the ones of each stream of `per_stream` words: the portable loop, compiled for these
+/// registers.
 #[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
 pub(crate) fn stream_ones(words: &[u64], per_stream: usize, out: &mut [u64]) {
     portable::stream_ones(words, per_stream, out);
 }
 
-/// The ones `a` and `b`, of one length, share.
+/// Counts the ones that `a` and `b`, of one length, share.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn and_ones(a: &[u64], b: &[u64]) -> u64 {
     tile([a], [b])[0][0]
 }
 
-/// The ones each of `N` rows shares with each of `S` others, all of one length: `N * S` sums stay
-/// in registers, so a loaded block serves `N` or `S` products.
+/// Counts the ones that each of `N` rows shares with each of `S` others, all of one length: `N * S`
+/// sums stay in registers, so a loaded block is used for `N` or `S` products.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 pub(crate) fn tile<const N: usize, const S: usize>(
     rows: [&[u64]; N],

@@ -1,9 +1,9 @@
-//! Filling maps of counts with permutations of bytes, which every processor has that counts 64-bit
-//! lanes and has lanes of bytes.
+//! Maps filled with permutations of bytes, which exist on every processor with popcounts of 64-bit
+//! lanes and lanes of bytes.
 //!
 //! A row for 8-bit thresholds has 256 entries and one more for the stream of ones. Their low bytes
 //! fill four registers, and so do their high bytes; a permutation of two registers looks 64
-//! thresholds up by their low seven bits, and the eighth chooses among two answers.
+//! thresholds up by their low seven bits, and the eighth selects one of two results.
 
 use crate::arch::portable::map::{self as portable, LANES};
 use crate::arch::x86_64::memory::{load512, store512};
@@ -14,13 +14,13 @@ use std::arch::x86_64::{
     _mm512_unpackhi_epi8, _mm512_unpacklo_epi8,
 };
 
-/// The entries of a row: one for each 8-bit threshold, and one for 2^8.
+/// Number of entries of a row: one for each 8-bit threshold, and one for 2^8.
 const ENTRIES: usize = 257;
 
-/// Blocks of thresholds that are made ready at a time.
+/// Number of blocks of thresholds prepared at a time.
 const BLOCKS: usize = 16;
 
-/// The places of the low bytes of 64 entries in two registers, and of the high ones.
+/// The positions of the low bytes of 64 entries in two registers, and of the high ones.
 const BYTES: [[u8; LANES]; 2] = {
     let mut bytes = [[0; LANES]; 2];
     let mut k = 0;
@@ -32,8 +32,8 @@ const BYTES: [[u8; LANES]; 2] = {
     bytes
 };
 
-/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, its negative where the threshold has
-/// its highest bit set.
+/// Writes `rows[k][thresholds[j]]` to entry `j` of map `k`, negated if the threshold has its
+/// highest bit set.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
     let (blocks, _) = thresholds.as_chunks::<LANES>();
@@ -63,10 +63,10 @@ pub(crate) fn fill(rows: &[&[u16]], thresholds: &[u16], maps: &mut [u16]) {
 /// A block of thresholds.
 #[derive(Clone, Copy)]
 struct Thresholds {
-    /// Their low bytes, in the order in which the bytes of two registers of entries are unpacked.
+    /// The low bytes, in the order in which the bytes of two registers of entries are unpacked.
     bytes: __m512i,
-    /// Which of them are in the upper half of the row, and of the first and the second 32, which
-    /// are 2^8 and which have the highest bit.
+    /// Masks: thresholds in the upper half of the row, and, for the first and the second 32,
+    /// thresholds equal to 2^8 and thresholds with the highest bit.
     upper: u64,
     ones: [u32; 2],
     negative: [u32; 2],
@@ -90,7 +90,7 @@ impl Thresholds {
     }
 }
 
-/// A row in registers: its low bytes and its high ones.
+/// A row in registers: its low bytes and its high bytes.
 struct Row {
     planes: [[__m512i; 4]; 2],
     last: __m512i,
@@ -112,7 +112,7 @@ impl Row {
         Self { planes, last: _mm512_set1_epi16(row[ENTRIES - 1] as i16) }
     }
 
-    /// The entries of the first and the second half of a block.
+    /// Looks up the entries of the first and the second half of a block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn look_up(&self, thresholds: &Thresholds) -> [__m512i; 2] {
