@@ -17,33 +17,70 @@ struct ComplementParams {
     u32 lanes;
 };
 
+DEVICE u32 ones_of(u32 word) {
+    return __popc(word);
+}
+
+DEVICE u32 ones_of(const U32x4& words) {
+    return __popc(words.x) + __popc(words.y) + __popc(words.z) + __popc(words.w);
+}
+
+// The complement of word `k` of a stream.
+DEVICE u32 complement_of(const RowPart& part, u32 k, u32 word) {
+    return ~word & inside_of(part, 0, k);
+}
+
+// The complement of words 4 k to 4 k + 3 of a stream.
+DEVICE U32x4 complement_of(const RowPart& part, u32 k, const U32x4& words) {
+    const U32x4 made = {complement_of(part, 4 * k, words.x), complement_of(part, 4 * k + 1, words.y),
+                        complement_of(part, 4 * k + 2, words.z), complement_of(part, 4 * k + 3, words.w)};
+    return made;
+}
+
 // Complements the streams of negative operands and counts the ones of all. A stream without ones counts nothing with either sign and stays
-// as it is.
-KERNEL(complement, ComplementParams, 256) {
+// as it is. A stream has `n_words` of the type; the first of each lane stays in a register.
+template <typename Words>
+DEVICE void complement(const ComplementParams& p, u32 n_words) {
     const u64 index = ((u64)blockIdx.x * 256 + threadIdx.x) / p.lanes;
     const u32 lane = threadIdx.x % p.lanes;
     const u64 n = (u64)p.n_rows * p.part.n_units, row = index / p.part.n_units;
     const u32 unit = (u32)(index - row * p.part.n_units);
-    u32* words = (u32*)p.streams + row * p.part.stride + (u64)unit * p.part.stream_words;
+    Words* words = (Words*)((u32*)p.streams + row * p.part.stride + (u64)unit * p.part.stream_words);
+    const bool has_first = index < n && lane < n_words;
+    Words first = {};
     u32 ones = 0;
-    if (index < n) {
-        for (u32 k = lane; k < p.part.stream_words; k += p.lanes) {
-            ones += __popc(words[k]);
+    bool is_negative = false;
+    if (has_first) {
+        is_negative = ((const u64*)p.thresholds)[index] & NEGATIVE;
+        first = words[lane];
+        ones = ones_of(first);
+        for (u32 k = lane + p.lanes; k < n_words; k += p.lanes) {
+            ones += ones_of(words[k]);
         }
     }
     ones = group_sum(ones, p.lanes);
-    if (index >= n) {
+    if (!has_first) {
         return;
     }
-    const bool complements = ones != 0 && (((const u64*)p.thresholds)[index] & NEGATIVE);
+    const bool complements = is_negative && ones != 0;
     if (complements) {
-        for (u32 k = lane; k < p.part.stream_words; k += p.lanes) {
-            words[k] = ~words[k] & inside_of(p.part, 0, k);
+        words[lane] = complement_of(p.part, lane, first);
+        for (u32 k = lane + p.lanes; k < n_words; k += p.lanes) {
+            words[k] = complement_of(p.part, k, words[k]);
         }
     }
     if (lane == 0) {
         ((int*)p.ones)[index] = complements ? -(int)ones : (int)ones;
     }
+}
+
+KERNEL(complement_1, ComplementParams, 256) {
+    complement<u32>(p, p.part.stream_words);
+}
+
+// Streams of whole vectors of sixteen bytes.
+KERNEL(complement_4, ComplementParams, 256) {
+    complement<U32x4>(p, p.part.stream_words / 4);
 }
 
 struct SignTermsParams {
@@ -89,14 +126,16 @@ KERNEL(sign_terms, SignTermsParams, 256) {
         __syncthreads();
 #pragma unroll 4
         for (u32 k = 0; k < TERM_STEP; ++k) {
-            int w[4], w_negative[4], x_negative[4], x_ones[4];
+            const U32x4 four_w = *(const U32x4*)(weights + k * pitch + 4 * tx);
+            const U32x4 four_x = *(const U32x4*)(inputs + k * pitch + 4 * ty);
+            const int w[4] = {(int)four_w.x, (int)four_w.y, (int)four_w.z, (int)four_w.w};
+            const int x[4] = {(int)four_x.x, (int)four_x.y, (int)four_x.z, (int)four_x.w};
+            int w_negative[4], x_negative[4], x_ones[4];
 #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
-                w[i] = weights[k * pitch + 4 * tx + i];
                 w_negative[i] = w[i] >> 31;
-                const int x = inputs[k * pitch + 4 * ty + i];
-                x_negative[i] = x >> 31;
-                x_ones[i] = x + (x_negative[i] & (int)p.length);
+                x_negative[i] = x[i] >> 31;
+                x_ones[i] = x[i] + (x_negative[i] & (int)p.length);
             }
 #pragma unroll
             for (u32 s = 0; s < 4; ++s) {

@@ -17,7 +17,7 @@ const TERM_TILE: usize = 64;
 const TERM_BYTES: u32 = 2 * 32 * (64 + 4) * 4;
 
 /// The smallest number of inputs of a slice: fewer do not pay for a block.
-const LEAST_SLICE: usize = 128;
+const LEAST_SLICE: usize = 32;
 
 /// Number of blocks that fill a GPU.
 const WANTED_BLOCKS: u64 = 512;
@@ -33,7 +33,12 @@ pub(crate) fn complement(
     ones: View<'_>,
 ) -> Result<()> {
     let n = n_rows as u64 * u64::from(part.n_units);
-    let lanes = part.stream_words.next_power_of_two().min(32);
+    // Streams begin with whole vectors if they consist of them, as rows do.
+    let (kernel, words) = match part.stream_words.is_multiple_of(4) {
+        true => (&kernels::COMPLEMENT_4, part.stream_words / 4),
+        false => (&kernels::COMPLEMENT_1, part.stream_words),
+    };
+    let lanes = words.next_power_of_two().min(32);
     let bytes = 4 * n_rows as u64 * u64::from(part.stride);
     let params = ComplementParams {
         part,
@@ -44,7 +49,7 @@ pub(crate) fn complement(
         lanes,
     };
     let grid = Grid::row((n * u64::from(lanes)).div_ceil(THREADS))?;
-    queue.launch(&kernels::COMPLEMENT, grid, 0, &params, 2 * bytes + 12 * n)
+    queue.launch(kernel, grid, 0, &params, 2 * bytes + 12 * n)
 }
 
 /// The terms of the signs of a chunk.

@@ -304,7 +304,7 @@ fn kernels_are_timed() {
     let found = on_card.counts_with(&Batch::values(&x, SEED), Cancel::NEVER, Some(&profiler));
     assert_eq!(found.unwrap(), dense.expected(&x));
     let times = profiler.times().unwrap();
-    for name in ["complement", "sign_terms", "finish_signed_32"] {
+    for name in ["complement_4", "sign_terms", "finish_signed_32"] {
         assert!(times.iter().any(|time| time.name == name), "{times:?}");
     }
 }

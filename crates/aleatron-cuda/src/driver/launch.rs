@@ -319,7 +319,8 @@ pub(crate) mod kernels {
         GATHER_4 = "gather_4"(GatherParams), 256;
         FINISH_PATCHES = "finish_patches"(FinishPatchesParams), 256;
         DIRECT = "direct"(DirectParams), 256;
-        COMPLEMENT = "complement"(ComplementParams), 256;
+        COMPLEMENT_1 = "complement_1"(ComplementParams), 256;
+        COMPLEMENT_4 = "complement_4"(ComplementParams), 256;
         SIGN_TERMS = "sign_terms"(SignTermsParams), 256;
         GATE = "gate"(GateParams), 256;
         ONES = "ones"(OnesParams), 256;
