@@ -14,6 +14,7 @@ mod readme;
 mod sanitize;
 mod step;
 mod system;
+mod vocabulary;
 
 use std::process::ExitCode;
 use step::{Step, cargo};
@@ -23,6 +24,8 @@ usage: cargo xtask TASK
 
 tasks:
   test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
+  vocabulary
+          the terms of all tracked text files alone: an avoided term is an error with the term to use
   python  the part of it about the Python package alone
   docs    the documentation site with the Rust API, in target/site; every link is checked
   aarch64 the part of it about AArch64 alone, in an emulator on other processors
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let result = match task.as_str() {
         "test" => test(),
+        "vocabulary" => vocabulary::check(),
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
         "docs" => docs::steps(docs::Rustdoc::Build).and_then(|steps| step::run_all(&steps)),
         "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
 }
 
 fn test() -> Result<(), String> {
+    vocabulary::check()?;
     system::install_software_vulkan()?;
     // The tests of `aleatron-cuda` compile its kernels for the CPU.
     system::install_accelerator_tools()?;
