@@ -188,7 +188,7 @@ def _give_back(address: int) -> None:
     _handed_out.pop(address, None)
 
 
-# A function without the interpreter's lock takes it: whoever gives back may not hold it.
+# A function without the interpreter's lock takes it: the releasing thread may not hold it.
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_give_back)
 _is_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
@@ -197,7 +197,7 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 
 
 def _end_capsule(capsule: int) -> None:
-    # Whoever took it over has renamed it, and gives it back in time.
+    # A consumer that took it over has renamed it and releases it.
     if _is_unused(capsule, b"dltensor"):
         _give_back(_pointer_of(capsule, b"dltensor"))
 

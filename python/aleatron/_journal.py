@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def replace_file(path: pathlib.Path, text: str) -> None:
     """Replaces a file as a whole: who reads it meanwhile sees the old one or the new one."""
-    # Not by `tempfile`, whose files nobody else may read.
+    # Not by `tempfile`, whose files other users may not read.
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         with open(part, "x", encoding="utf-8") as file:

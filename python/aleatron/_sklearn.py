@@ -114,7 +114,7 @@ class _MissingStreamClassifier:
 
 
 def split_pipeline(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps before the last that do something, and the last; an estimator that is no pipeline is its own last step."""
+    """The steps before the last that do something, and the last; an estimator that is not a pipeline is its own last step."""
     from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
     steps: list[Any] = []

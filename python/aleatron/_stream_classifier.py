@@ -91,7 +91,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y has the class {unknown[0]!r}, which is none of the classes {self.classes_.tolist()}")
         network = network.calibrated(self._transform(inner))
         with warnings.catch_warnings():
-            # Settings that make no sense are refused here; of others, `predict` warns.
+            # Invalid settings are errors here; `predict` warns of unfavourable ones.
             warnings.simplefilter("ignore")
             self._streams(network)
         self.network_ = network
@@ -134,7 +134,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         network = isinstance(self.estimator, Network)
         if not network and split_pipeline(self.estimator)[0]:
-            # What has no columns is for the first step to judge: a list of texts, or one sample that lacks an axis.
+            # The first step checks inputs without columns: a list of texts, or one sample that lacks an axis.
             if reset or getattr(X, "ndim", 2) != 1:
                 validate_data(self, X, *y, reset=reset, skip_check_array=True)
             return (X, column_or_1d(y[0], warn=True)) if y else X

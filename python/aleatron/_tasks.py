@@ -254,7 +254,7 @@ class _Root:
         """The worker of a task is gone: the task is run again, some times."""
         self.tries[task] += 1
         self.tasks.append(task)
-        # Nobody knows which worker it was.
+        # The lost worker is unknown.
         self.knowing.clear()
         self.asking.clear()
         if self.tries[task] >= TRIES:

@@ -402,7 +402,7 @@ def _export_program(torch: Any, module: Any, example: Any) -> bytes:
 
 @contextlib.contextmanager
 def _without_fast_path(torch: Any) -> Iterator[None]:
-    """Attention as its parts: the operator that does it at once after training has no form in ONNX."""
+    """Computes attention step by step: the fused operator cannot be exported to ONNX."""
     mha = getattr(getattr(torch, "backends", None), "mha", None)
     if mha is None:
         yield

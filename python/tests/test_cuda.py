@@ -46,7 +46,7 @@ import aleatron as al
 
 
 class OnCard:
-    "An array on the emulated card, for whoever knows the protocol of Numba and CuPy."
+    "An array on the emulated card, for libraries with the protocol of Numba and CuPy."
 
     def __init__(self, values, **changes):
         self.memory = al.CudaArray(0, values.shape, "float64")

@@ -244,7 +244,7 @@ def test_features_outside_are_errors_with_a_remedy_or_clipped() -> None:
     clipped = network.forward_streams(x, 64, clip=True)
     x[1, 3] = 16.0
     assert np.array_equal(clipped, network.forward_streams(x, 64))
-    # What a round trip through text of six digits leaves over is no fault.
+    # A round trip through text of six digits rounds.
     x[1, 3] = 16.0 * (1 + 1e-6)
     network.forward_streams(x, 64)
     # Calibrated with such features, they are inside.

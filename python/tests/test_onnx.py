@@ -1,4 +1,4 @@
-"""Networks written as ONNX files, judged by ONNX's own checker and by onnxruntime."""
+"""Networks written as ONNX files, checked by ONNX's own checker and by onnxruntime."""
 
 from __future__ import annotations
 

@@ -360,14 +360,14 @@ def test_steps_of_a_pipeline_take_what_they_take(wine: Arrays) -> None:
     pandas = pytest.importorskip("pandas")
     x, y = wine
     documents = np.array(["good red", "bad white", "good", "white bad bad"] * 5)
-    judged = np.array(["p", "n", "p", "n"] * 5)
+    labels = np.array(["p", "n", "p", "n"] * 5)
     missing = x.copy()
     missing[::7, 3] = np.nan
     named = pandas.DataFrame({"alcohol": x[:, 0], "colour": np.where(x[:, 9] > 5, "dark", "light")})
     columns = ColumnTransformer([("numbers", StandardScaler(), ["alcohol"]), ("names", OneHotEncoder(), ["colour"])])
     for samples, classes, steps in [
-        (documents, judged, [TfidfVectorizer()]),
-        (documents.tolist(), judged, [TfidfVectorizer()]),
+        (documents, labels, [TfidfVectorizer()]),
+        (documents.tolist(), labels, [TfidfVectorizer()]),
         (missing, y, [SimpleImputer(), StandardScaler()]),
         (named, y, [columns]),
     ]:

@@ -118,7 +118,7 @@ def test_convolution_has_the_values_of_the_engines(options: dict[str, Any], pola
 
 
 def inside(values: Any, low: float, high: float) -> Any:
-    """Values moved into an interval, whose ends have a gradient; those of torch.clamp have none in some versions."""
+    """Values moved into an interval, whose ends have a gradient; in some versions, those of torch.clamp lack it."""
     return torch.where(values < low, low, torch.where(values > high, high, values))
 
 

@@ -1,5 +1,5 @@
 //! Instructions that the `neon` tier takes, beside the portable code, counted in an emulator: on a
-//! processor that is not there times say nothing.
+//! processor that is missing, times say nothing.
 
 use crate::aarch64::{EMULATOR, Tools, release_folder};
 use crate::step;

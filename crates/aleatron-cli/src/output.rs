@@ -29,7 +29,7 @@ pub(crate) fn text(text: &str) -> io::Result<bool> {
     }
 }
 
-/// Prints a line to standard error. Where that cannot be written there is nobody left to tell.
+/// Prints a line to standard error; failures to write there are ignored.
 pub(crate) fn message(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
 }

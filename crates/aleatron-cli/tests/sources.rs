@@ -404,7 +404,7 @@ fn searches_write_a_page_and_name_their_files() {
     assert!(fault(&aleatron(&other)).contains("a search of another network"));
 }
 
-/// A pipe would block for ever.
+/// Opening a pipe would block forever.
 #[cfg(unix)]
 #[test]
 fn networks_that_are_not_regular_files_are_refused() {

@@ -142,7 +142,7 @@ fn text_that_cannot_be_written_is_a_failure() {
     let output = command().stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("No space left"));
-    // Messages that nobody can read change nothing.
+    // An unwritable standard error changes nothing.
     let output = command().stderr(full()).output().unwrap();
     assert!(output.status.success() && !output.stdout.is_empty());
     let output = Command::new(env!("CARGO_BIN_EXE_aleatron"))

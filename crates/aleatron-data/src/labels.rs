@@ -156,7 +156,7 @@ impl Answers {
 
 /// Returns the class that a number stands for: it is whole, from 0 on, and small enough.
 pub(crate) fn class(value: f64) -> Option<usize> {
-    // Past 2^32 the number is no class, and the cast could round.
+    // Past 2^32 the number is not a class, and the cast could round.
     let is_class = (0.0..4_294_967_296.0).contains(&value) && value.fract() == 0.0;
     is_class.then_some(value as usize)
 }

@@ -53,7 +53,7 @@ impl Header {
         }
         let mut text = vec![0; text_len];
         source.read_exact(&mut text).map_err(broken)?;
-        let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
+        let text = std::str::from_utf8(&text).map_err(|_| "its header is not text".to_owned())?;
         // A Python literal with three known keys: {'descr': '<f8', 'fortran_order': False, 'shape':
         // (3, 2), }
         let broken = || "its header is broken".to_owned();

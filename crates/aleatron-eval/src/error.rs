@@ -156,7 +156,7 @@ pub enum Error {
         /// What it is.
         value: f64,
     },
-    /// A label is no class of the network.
+    /// A label is not a class of the network.
     #[error("the label of sample {sample} is {label}, but the network has {n_classes} classes")]
     UnknownClass {
         /// The sample.

@@ -1,4 +1,4 @@
-//! Judging a pair of generators by every product of two 8-bit values.
+//! Evaluation of a pair of generators by every product of two 8-bit values.
 //!
 //! X and Y run over 0..=255. Their streams are the comparators `U_k < X` and `U_k < Y` of two
 //! sequences, and the estimate of `XY / 65536` is the share of ones among the first L bits of their
@@ -60,7 +60,7 @@ pub struct MultiplierStats {
 }
 
 impl MultiplierStats {
-    /// The longest streams that are judged this way, in bits.
+    /// The longest streams that can be evaluated, in bits.
     pub const MAX_LENGTH: usize = PrefixCounts::MAX_LENGTH;
 
     /// The errors of all products of streams of `length`.
@@ -76,7 +76,7 @@ impl MultiplierStats {
     /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does
     /// not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
-        let length = judged_length(length)?;
+        let length = checked_length(length)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
         let prefixes =
@@ -130,8 +130,8 @@ impl MultiplierStats {
     }
 }
 
-/// A length that can be judged, so that nothing of its size is made of one that cannot.
-fn judged_length(bits: usize) -> Result<Length> {
+/// Checks a length before anything of its size is allocated.
+fn checked_length(bits: usize) -> Result<Length> {
     let length = Length::new(bits)?;
     let (actual, limit) = (bits as u128, MultiplierStats::MAX_LENGTH as u128);
     match actual <= limit {
@@ -209,11 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_judged_up_to_what_a_table_holds() {
+    fn lengths_past_the_range_of_a_table_are_errors() {
         let most = MultiplierStats::MAX_LENGTH;
-        assert_eq!(judged_length(most).ok().map(Length::bits), Some(most));
+        assert_eq!(checked_length(most).ok().map(Length::bits), Some(most));
         for refused in [0, most + 1] {
-            assert!(judged_length(refused).is_err(), "{refused}");
+            assert!(checked_length(refused).is_err(), "{refused}");
         }
     }
 }

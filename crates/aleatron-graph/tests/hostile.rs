@@ -181,7 +181,7 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A pipe has no end until somebody writes to it: it is refused, as a model and as a file of
+/// Reading a pipe blocks until data are written to it: it is refused, as a model and as a file of
 /// constants.
 #[cfg(unix)]
 #[test]

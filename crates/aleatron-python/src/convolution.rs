@@ -305,7 +305,7 @@ impl ConvLayer {
     /// The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns),
     /// without rows for sequences.
     ///
-    /// Assign a whole array to replace them; calls under way in other threads finish with the old
+    /// Assign a whole array to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

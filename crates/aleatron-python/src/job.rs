@@ -141,7 +141,7 @@ impl Job {
     }
 }
 
-/// `aleatron eval` with the arguments of the program, whose tasks somebody else runs.
+/// `aleatron eval` with the arguments of the program, whose tasks are run by the caller.
 #[pyclass(module = "aleatron", name = "_EvalProgram", frozen)]
 pub(crate) struct EvalProgram {
     program: DistributedEval,
@@ -171,7 +171,7 @@ impl EvalProgram {
         self.program.tasks_file()
     }
 
-    /// Whether finished tasks in that file are to be kept.
+    /// Whether finished tasks in that file are reused.
     #[getter]
     fn resumed(&self) -> bool {
         self.program.is_resumed()

@@ -38,7 +38,7 @@ pub(crate) struct StreamLayer {
     pub(crate) output: Vec<usize>,
     /// The layer to be, without weights.
     builder: LayerBuilder,
-    // Replaced as a whole: a call under way keeps the weights it began with.
+    // Replaced as a whole: a call in flight finishes with the weights it began with.
     layer: RwLock<Arc<aleatron::StreamLayer>>,
 }
 
@@ -507,7 +507,7 @@ impl DenseLayer {
 
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// Assign a whole matrix to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -683,7 +683,7 @@ impl SparseLayer {
     /// The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no
     /// connection.
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// Assign a whole matrix to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

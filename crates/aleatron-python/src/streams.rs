@@ -259,7 +259,7 @@ pub(crate) fn count_ones<'py>(
             shape_text(shape)
         )));
     };
-    // Without words there may be more streams than memory: the size of an array is no promise.
+    // Without words there may be more streams than memory: the size of an array does not bound it.
     let n_streams = outer.iter().fold(1u128, |n, &size| n.saturating_mul(size as u128));
     let ones = compute(py, shape, || match n_words {
         0 => Ok(memory::zeros(n_streams, Quantity::Streams)?),

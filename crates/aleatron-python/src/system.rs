@@ -22,7 +22,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
 /// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on
 /// small machines.
 ///
-/// May be called at any time, from any thread: calls under way finish on the threads they have.
+/// May be called at any time, from any thread: calls in flight finish on the threads they have.
 /// Results do not depend on it.
 ///
 /// Examples
@@ -79,7 +79,7 @@ pub(crate) fn get_draw_memory() -> usize {
     aleatron::get_draw_memory()
 }
 
-/// A forked child has none of its parent's threads and can use none of its drivers: it starts its
+/// A forked child lacks its parent's threads and cannot use its drivers: it starts its
 /// own when it needs them.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]

@@ -60,7 +60,7 @@ fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
         let start = Instant::now();
         for _ in 0..repeats {
             let tensor = operation().unwrap();
-            // What nobody reads is not computed: the copy of nothing makes it be.
+            // Results that are never read are not computed; copying an empty range forces them.
             record(&tensor);
         }
         device.finish().unwrap();

@@ -5,7 +5,7 @@
 //! cargo bench -p aleatron-tensor --bench tensor_kernels -- [--case NAME]... [--sweep] [--quick]
 //! ```
 //! Cases: `matmul`, `batched`, `half`, `gemv`, `conv`, `attention`, `cpu`. `ALEATRON_GPU` or
-//! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are no performance.
+//! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter do not show performance.
 //! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some places against
 //! 64-bit sums before it is measured. `benchmarks/torch_tensor.py` prints the same rows for torch.
 
@@ -71,7 +71,7 @@ fn random(n: usize, seed: u32) -> Vec<f32> {
 /// The shortest time of an operation that takes its own result, of batches of several.
 ///
 /// Each call needs the result of the one before. Calls that do not would overlap on the device, and
-/// a product of few workgroups would seem several times as fast as it is for whoever waits for it.
+/// a product of few workgroups would seem several times as fast as it is for a caller that waits for it.
 ///
 /// Clocks fall while the host prepares or checks operands, so a quarter of a second of calls goes
 /// before.

@@ -105,7 +105,7 @@ pub enum Error {
         right: DType,
     },
     /// A number that a type cannot hold.
-    #[error("{value} is no {dtype}")]
+    #[error("{value} is not representable in {dtype}")]
     Scalar {
         /// The number.
         value: Scalar,

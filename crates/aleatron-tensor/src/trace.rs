@@ -1,4 +1,4 @@
-//! What ran where: operations report their results to traces that are under way.
+//! Traces of operations: the operators that ran, and their devices.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -60,7 +60,7 @@ fn a_network_stays_in_a_batch() {
 }
 
 #[test]
-fn strangers_and_stale_handles_are_refused() {
+fn foreign_and_stale_buffer_ids_are_errors() {
     let gpu = device();
     let [mut one, mut other] = [GpuCommandBatch::new(&gpu), GpuCommandBatch::new(&gpu)];
     let a = one.upload(&[1.0f32]).unwrap();

@@ -61,7 +61,7 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
 
     /// The positions a sequence holds.
     ///
@@ -205,7 +205,7 @@ impl Sequences {
             .ok_or(Error::NoSequence { sequence: id.0 })
     }
 
-    pub(crate) fn cut_back(&mut self, id: SequenceId, keep: usize) -> Result<()> {
+    pub(crate) fn truncate(&mut self, id: SequenceId, keep: usize) -> Result<()> {
         let sequence = self.get_mut(id)?;
         if keep > sequence.len {
             return Err(Error::CutBack { sequence: id.0, len: sequence.len, keep });

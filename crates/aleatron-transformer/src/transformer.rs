@@ -379,7 +379,7 @@ impl GenerationState {
             // read again. Steps with a penalty wait for the token before.
             self.on_their_way = 0;
             for (&sequence, &len) in self.sequences.iter().zip(&self.lengths) {
-                pass.cut_back(sequence, len)?;
+                pass.truncate(sequence, len)?;
             }
             let pairs = self.sequences.iter().zip(&self.last);
             let segments: Vec<_> = pairs

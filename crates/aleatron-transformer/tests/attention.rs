@@ -34,7 +34,7 @@ fn config([layers, heads, kv_heads, head_dim]: [usize; 4]) -> Config {
     }
 }
 
-/// Heads that share keys or not, in one workgroup or two, and widths that are no multiple of four.
+/// Heads that share keys or not, in one workgroup or two, and widths that are not multiples of four.
 const SHAPES: [[usize; 4]; 4] = [[1, 4, 4, 8], [1, 8, 2, 8], [1, 6, 1, 10], [1, 16, 1, 4]];
 
 fn text(len: usize, start: usize) -> Vec<u32> {
@@ -106,7 +106,7 @@ fn prompts_of_long_contexts() {
             let sequence = pass.open().unwrap();
             // As a whole, then the last rows, few enough that their positions are shared out.
             for first in [0, context - 20, context - 3] {
-                pass.cut_back(sequence, first).unwrap();
+                pass.truncate(sequence, first).unwrap();
                 let rest = Segment { sequence, tokens: &tokens[first..] };
                 let logits = pass.forward(&[rest], Logits::All).unwrap();
                 let what = format!("{precision} on {device}, {context} tokens from {first} on");

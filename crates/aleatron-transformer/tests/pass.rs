@@ -65,7 +65,7 @@ fn a_prompt_equals_its_tokens_one_by_one() {
 }
 
 #[test]
-fn a_cache_cut_back_goes_on_as_a_fresh_one() {
+fn truncated_cache_continues_like_a_fresh_one() {
     for device in devices() {
         let golden = Golden::read("llama");
         let mut model = load("llama", device, Precision::F32);
@@ -75,10 +75,10 @@ fn a_cache_cut_back_goes_on_as_a_fresh_one() {
         pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::Last).unwrap();
         pass.forward(&[Segment { sequence, tokens: &other }], Logits::Last).unwrap();
         assert!(matches!(
-            pass.cut_back(sequence, 23),
+            pass.truncate(sequence, 23),
             Err(Error::CutBack { len: 22, keep: 23, .. })
         ));
-        pass.cut_back(sequence, 4).unwrap();
+        pass.truncate(sequence, 4).unwrap();
         let copy = pass.fork(sequence).unwrap();
         let again = pass
             .forward(&[Segment { sequence, tokens: &golden.tokens[4..] }], Logits::All)
@@ -88,7 +88,7 @@ fn a_cache_cut_back_goes_on_as_a_fresh_one() {
             .forward(&[Segment { sequence: copy, tokens: &golden.tokens[4..] }], Logits::All)
             .unwrap();
         assert_eq!(copied, again);
-        pass.cut_back(sequence, 0).unwrap();
+        pass.truncate(sequence, 0).unwrap();
         let fresh =
             pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::All).unwrap();
         // The rows that were kept are those of the fresh text.

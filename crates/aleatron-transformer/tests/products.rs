@@ -60,7 +60,7 @@ fn check(sizes: [usize; 3], rows: impl Iterator<Item = usize> + Clone) {
             for rows in rows.clone() {
                 let tokens: Vec<u32> =
                     (0..rows).map(|i| ((i * i + rows) % vocabulary) as u32).collect();
-                pass.cut_back(sequence, 0).unwrap();
+                pass.truncate(sequence, 0).unwrap();
                 let logits =
                     pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::All).unwrap();
                 let trace = reference.read(&tokens, rounding(device, precision, rows));

@@ -21,7 +21,7 @@ fn texts_become_tokens_and_texts_again() {
     // A line break is not among the bytes it knows.
     for text in [TEXT, "", " ", "a", "😀", "the  the\n"] {
         let tokens = tokenizer.encode(text).unwrap();
-        // A text begins with its special token, which is no text.
+        // A text begins with its special token, which is not text.
         assert_eq!(tokens[0], 1, "{text:?}");
         assert_eq!(tokenizer.decode(&tokens).unwrap(), text.replace('\n', ""), "{text:?}");
     }

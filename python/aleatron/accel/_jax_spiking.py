@@ -180,7 +180,7 @@ def jax_surrogate_loss(
 
     - "custom_vjp": the derivative of a spike is that of a fast sigmoid, 1 / (1 + beta |v - threshold|)^2, also where a spike resets
       its neuron;
-    - "legacy_stop_gradient": the derivative is that of the sigmoid of beta (v - threshold), and resets have none.
+    - "legacy_stop_gradient": the derivative is that of the sigmoid of beta (v - threshold), and resets have no derivative.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Missing:
-    """A library that is not there: using any of its names raises an ImportError that says what to install."""
+    """A missing library: using any of its names raises an ImportError that says what to install."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -24,7 +24,7 @@ class Missing:
 
 
 def optional(name: str, extra: str) -> tuple[Any, str | None]:
-    """Imports a library, or returns a stand-in and the reason why it is not there."""
+    """Imports a library, or returns a stand-in and the reason why it is missing."""
     try:
         return importlib.import_module(name), None
     except ImportError as error:

@@ -1,6 +1,6 @@
 """Float tensors on the CPU and on GPUs, by the Python array API standard.
 
-Networks are trained in floats before they become streams, and streams are judged against floats: this is that side.
+Networks are trained in floats before they become streams, and streams are evaluated against floats: this module is the floating-point side.
 
 >>> import aleatron.tensor as at
 >>> x = at.asarray([[1.0, 2.0], [3.0, 4.0]])

@@ -28,7 +28,7 @@ _OTHERS = {
 
 
 def default_integer(device: str) -> DType:
-    """The type of integers that nobody gave a type."""
+    """Returns the default type of integers."""
     return types.int64 if CoreTensor.supports("i64", device) else types.int32
 
 

@@ -19,7 +19,7 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """Returns the device of tensors that nobody gave one."""
+        """Returns the default device of tensors."""
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Info:
         return ("cpu", *(f"gpu:{i}" for i in range(len(gpus()))))
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Returns the types of tensors that nobody gave one."""
+        """Returns the default types of tensors."""
         integer = default_integer("cpu" if device is None else device)
         return {"real floating": types.float32, "integral": integer, "indexing": integer}
 

@@ -25,7 +25,7 @@ def _same_device(arrays: Sequence[Tensor], function: str) -> None:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape that tensors of these shapes have together; ValueError where they have none."""
+    """Returns the shape that tensors of these shapes have together; ValueError if they cannot be broadcast."""
     return tuple(np.broadcast_shapes(*shapes))
 
 

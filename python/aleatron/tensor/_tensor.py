@@ -212,7 +212,7 @@ class Tensor:
         try:
             return array.__dlpack__(max_version=max_version)
         except TypeError:
-            # NumPy before 2.1 makes capsules of DLPack's first version only, which everybody takes.
+            # NumPy before 2.1 makes capsules of DLPack's first version only, which all libraries accept.
             return array.__dlpack__()
 
     # Single numbers.

@@ -144,7 +144,7 @@ class StreamLinear(StreamModule, torch.nn.Linear):
     seed
         The seed of inputs and weights of generators that have one.
     input_scale
-        The input that becomes 1. It stays as it is in training and is no part of the state dict; `to_streams` finds one from samples.
+        The input that becomes 1. It stays as it is in training and is not part of the state dict; `to_streams` finds one from samples.
     weight_scale
         The weight that becomes 1; the largest of each neuron, which follows the weights, if not given.
     stream_device

@@ -1,4 +1,4 @@
-"""Evaluations on executors of the standard library: equal to one process, whoever runs which task, and whoever is lost."""
+"""Evaluations on executors of the standard library: equal to one process for any assignment of tasks to workers and any lost worker."""
 
 from __future__ import annotations
 

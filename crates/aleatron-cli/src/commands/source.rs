@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn bytes_are_whole_and_some_are_large() {
         assert!(are_bytes(&[0.0, 255.0, 17.0]));
-        // Digits go up to 16, and scaled pixels are no whole numbers.
+        // Digits go up to 16, and scaled pixels are not whole numbers.
         assert!(
             !are_bytes(&[0.0, 16.0]) && !are_bytes(&[0.5, 255.0]) && !are_bytes(&[-1.0, 255.0])
         );

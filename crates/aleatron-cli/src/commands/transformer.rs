@@ -166,7 +166,7 @@ fn difference(pass: &mut dyn ForwardPass) -> Result<f32> {
     let tokens = prompt(40, pass.config().vocabulary);
     let sequence = pass.open()?;
     let whole = pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::Last)?;
-    pass.cut_back(sequence, 0)?;
+    pass.truncate(sequence, 0)?;
     let mut single = Vec::new();
     for token in &tokens {
         let segment = Segment { sequence, tokens: std::slice::from_ref(token) };
@@ -189,7 +189,7 @@ fn prefill(pass: &mut dyn ForwardPass, len: usize) -> Result<f64> {
         let once = Instant::now();
         pass.prefill(&[Segment { sequence, tokens: &tokens }], &Sampling::GREEDY)?;
         best = best.min(once.elapsed().as_secs_f64() * 1e3);
-        pass.cut_back(sequence, 0)?;
+        pass.truncate(sequence, 0)?;
         if run > 0 && start.elapsed().as_secs_f64() > 20.0 {
             break;
         }

@@ -24,7 +24,7 @@ fn npz(arrays: [(&str, &str, &str, &[u8]); 2]) -> Vec<u8> {
 const LABELS: (&str, &str, &str, &[u8]) = ("|u1", "False", "(2,)", &[1, 0]);
 
 #[test]
-fn arrays_are_read_in_every_type() {
+fn arrays_of_every_type_are_read() {
     let integers: [(&str, Vec<u8>); 8] = [
         ("|i1", vec![3, 0xfe]),
         ("<i2", vec![3, 0, 0xfe, 0xff]),
@@ -63,7 +63,7 @@ fn arrays_are_read_in_every_type() {
 
 /// More than one piece of an array.
 #[test]
-fn large_arrays_are_read_in_pieces() {
+fn large_arrays_are_read_in_chunks() {
     let n = (1 << 16) + 3;
     let bytes: Vec<u8> = (0..n).map(|k| (k % 251) as u8).collect();
     let labels = vec![1; n];
@@ -76,7 +76,7 @@ fn large_arrays_are_read_in_pieces() {
 
 /// An archive of a few bytes cannot ask for memory that it cannot fill, whatever it says of itself.
 #[test]
-fn archives_ask_for_what_they_can_fill() {
+fn archives_reserve_no_more_memory_than_they_can_fill() {
     let n = 1 << 24;
     let (x, y) = (format!("({n}, 1)"), format!("({n},)"));
     for claim in [u32::MAX, 1 << 25] {
@@ -92,7 +92,7 @@ fn archives_ask_for_what_they_can_fill() {
 }
 
 #[test]
-fn headers_that_are_broken_are_refused() {
+fn broken_headers_are_errors() {
     let message = |x: &[u8]| {
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         for (name, bytes) in [("x.npy", x), ("y.npy", b"")] {
@@ -114,7 +114,7 @@ fn headers_that_are_broken_are_refused() {
     assert_eq!(message(&header(2, &[2, 0, 0, 0], "{}")), "its header is broken");
     assert_eq!(message(&header(2, &[1, 0, 1, 0], "")), "its header is too long");
     assert_eq!(message(&header(2, &[0, 0, 1, 0], "")), "the array is broken");
-    assert_eq!(message(&[&header(1, &[1, 0], "")[..], &[0xff]].concat()), "its header is no text");
+    assert_eq!(message(&[&header(1, &[1, 0], "")[..], &[0xff]].concat()), "its header is not text");
     for text in [
         "{'descr': '<f8', 'fortran_order': False, 'shape': (1, x)}",
         "{'descr': '<f8', 'shape': (1, 1)}",

@@ -249,7 +249,7 @@ fn faults_of_images_name_the_file() {
 
 /// Images may have more than pixels in them.
 #[test]
-fn what_is_no_pixel_is_passed_over() {
+fn chunks_without_pixels_are_skipped() {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 1, 1);
     encoder.add_text_chunk("Comment".to_owned(), "x".repeat(1 << 16)).unwrap();
@@ -313,7 +313,7 @@ fn text_files_are_read_and_divided() {
 }
 
 #[test]
-fn one_number_to_be_found_needs_no_axis_of_its_own() {
+fn single_target_needs_no_axis() {
     let folder = Folder::new("one-target");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
     let y = folder.npy(
@@ -330,7 +330,7 @@ fn one_number_to_be_found_needs_no_axis_of_its_own() {
 }
 
 #[test]
-fn mapped_data_is_equal_where_file_and_divisor_are() {
+fn mapped_data_are_equal_if_file_and_divisor_are() {
     let folder = Folder::new("equal");
     let x = folder.npy("a/x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
     let other = folder.npy("b/x.npy", "|u1", "False", "(2, 1)", &[1, 3]);
@@ -345,7 +345,7 @@ fn mapped_data_is_equal_where_file_and_divisor_are() {
 }
 
 #[test]
-fn samples_that_are_not_there_are_refused() {
+fn sample_range_out_of_bounds_is_an_error() {
     let data = Dataset::new("three", 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0; 3]).unwrap();
     assert_eq!(data.samples(1..3).unwrap()[..], [3.0, 4.0, 5.0, 6.0]);
     assert!(data.samples(3..3).unwrap().is_empty() && data.samples(0..0).unwrap().is_empty());
@@ -379,7 +379,7 @@ fn deep_colours_are_read_by_channel() {
 /// Data of files are equal where they are of the same file, and rows of no numbers to be found are
 /// refused.
 #[test]
-fn files_are_told_apart() {
+fn files_have_distinct_identities() {
     let folder = Folder::new("apart");
     let bytes = |values: [f64; 4]| values.map(f64::to_le_bytes).concat();
     let x = folder.npy("x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 4.0]));

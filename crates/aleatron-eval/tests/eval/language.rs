@@ -206,7 +206,7 @@ fn chunks_batches_and_caches_change_no_bit() {
             let both = pass.forward(&segments, Logits::All).unwrap();
             assert_eq!(both[..other.len()], other, "{name}, {generator}, batch");
             assert_eq!(both[other.len()..], whole, "{name}, {generator}, batch");
-            pass.cut_back(second, 4).unwrap();
+            pass.truncate(second, 4).unwrap();
             let fork = pass.fork(second).unwrap();
             for sequence in [second, fork] {
                 let rest = pass
@@ -438,7 +438,7 @@ fn automatic_width_follows_from_the_length() {
             assert_eq!(automatic.0, Some(width));
         }
     }
-    // A register needs the bits of its seed, and random bits are no shared sequence.
+    // A register needs the bits of its seed, and random bits are not a shared sequence.
     assert_eq!(run(64, "lfsr:300+lfsr:7", "auto").0, Some(9));
     assert_eq!(run(64, "sobol", "10").0, Some(10));
     assert_eq!(run(64, "bernoulli", "auto").0, None);

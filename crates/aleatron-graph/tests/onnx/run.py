@@ -1,4 +1,4 @@
-"""Runs ONNX's own test cases and networks judged by onnxruntime through the engine.
+"""Runs ONNX's own test cases and networks checked with onnxruntime through the engine.
 
     python run.py [--device NAME] [--write]
 

@@ -82,7 +82,7 @@ fn block(
     out.fill(0.0);
     for start in (0..keys).step_by(KEYS) {
         let count = KEYS.min(keys - start);
-        // Nobody sees this block, nor any after it.
+        // No query of this block sees these keys, nor any later ones.
         if start as i64 > (first + rows - 1) as i64 + sees_past {
             break;
         }

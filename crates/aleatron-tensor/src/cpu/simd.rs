@@ -22,7 +22,7 @@ enum Width {
 }
 
 impl Width {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
+    /// That of the tier in use. An unknown tier in the environment is reported by the first request for
     /// it first; here it means the baseline.
     fn current() -> Self {
         #[cfg(target_arch = "x86_64")]

@@ -241,7 +241,7 @@ mod tests {
             range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(),
             outside(1 << 31, DType::I32)
         );
-        // The end is not an element, and a range of nothing has none.
+        // The end is not an element, and an empty range has no elements.
         assert_eq!(range(254, 256, 1, DType::U8).unwrap().to_vec::<u8>().unwrap(), [254, 255]);
         assert_eq!(range(300, 0, 1, DType::U8).unwrap().shape(), [0]);
         let last =

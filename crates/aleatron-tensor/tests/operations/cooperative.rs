@@ -140,7 +140,7 @@ fn other_operands_than_halves_are_refused() {
         let got = halves.matmul_as(&halves, MatmulPlan::Cooperative(tile));
         assert!(matches!(got, Err(Error::Unsupported { .. })), "{tile:?}");
     }
-    // Columns that are no whole vectors.
+    // Columns that are not whole vectors.
     let left = Tensor::ones(&[16, 16], DType::F16, &device).unwrap();
     let right = Tensor::ones(&[16, 3], DType::F16, &device).unwrap();
     assert!(matches!(left.matmul_as(&right, plan), Err(Error::Unsupported { .. })));

@@ -266,7 +266,7 @@ fn halves_are_added_up_in_32_bits() {
             let columns = right16.t().unwrap().contiguous().unwrap().t().unwrap();
             check("by columns", &left16.matmul(&columns).unwrap(), &a, &b, [m, k, n]);
         }
-        // 2,049 ones are no 16-bit float, but 4,096 are; sums in 16 bits would stop at 2,048.
+        // The sum of 2,049 ones is not a 16-bit float, but 4,096 are; sums in 16 bits would stop at 2,048.
         let ones = Tensor::ones(&[4096], DType::F16, &device).unwrap();
         assert_eq!(ones.matmul(&ones).unwrap().to_vec::<f16>().unwrap(), [f16::from_f32(4096.0)]);
     }

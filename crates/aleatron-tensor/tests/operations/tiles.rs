@@ -77,7 +77,7 @@ fn matrices_of_every_shape() {
 fn an_expression_that_no_shader_takes_is_an_error() {
     struct Wrong;
     impl ReduceOp for Wrong {
-        const WGSL: Option<&'static str> = Some("this is no expression");
+        const WGSL: Option<&'static str> = Some("this is not an expression");
         fn identity() -> f32 {
             0.0
         }

@@ -312,9 +312,9 @@ impl ForwardPass for CpuForwardPass {
         Ok(self.sequences.occupy(new.0, state))
     }
 
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
         self.end_steps_of(sequence);
-        self.sequences.cut_back(sequence, keep)
+        self.sequences.truncate(sequence, keep)
     }
 
     fn len(&self, sequence: SequenceId) -> Result<usize> {

@@ -407,9 +407,9 @@ impl ForwardPass for WgslForwardPass {
         Ok(self.sequences.occupy(slot, state))
     }
 
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
         self.end_steps_of(sequence);
-        self.sequences.cut_back(sequence, keep)
+        self.sequences.truncate(sequence, keep)
     }
 
     fn len(&self, sequence: SequenceId) -> Result<usize> {

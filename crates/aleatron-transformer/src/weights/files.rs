@@ -66,7 +66,7 @@ impl TensorFiles {
             if let Some(name) = names.iter().find(|name| name.contains(['/', '\\'])) {
                 return Err(Error::format(
                     &listed,
-                    format!("\"{name}\" is no file of this folder"),
+                    format!("\"{name}\" is not a file of this folder"),
                 ));
             }
             names.into_iter().map(|name| folder.join(name)).collect()

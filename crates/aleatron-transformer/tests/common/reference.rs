@@ -535,7 +535,7 @@ impl Trace<'_> {
         let mut bound = self.logits.errors[row][token] + U * self.logit(row, token).abs();
         let normed = model.head().row(token);
         bound += self.normed.weigh(row, normed);
-        // Rows after this one have no influence; of those before, some have none yet.
+        // Rows after this one have no influence; of the rows before, some have no influence yet.
         let mut x: Vec<Option<Vec<f64>>> = vec![None; row + 1];
         x[row] = Some(model.norm.back(&self.x.values[row], normed));
         let mut out = &self.x;

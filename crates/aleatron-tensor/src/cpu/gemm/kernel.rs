@@ -53,7 +53,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
+    /// That of the tier in use. An unknown tier in the environment is reported by the first request for
     /// it first; here it means the baseline.
     pub(super) fn current() -> Self {
         Tier::current().map_or(Self::BASELINE, Self::of)
