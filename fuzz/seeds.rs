@@ -48,7 +48,7 @@ fn arrays() -> Vec<Vec<u8>> {
     [images, by_columns].map(|x| [&(x.len() as u16).to_le_bytes(), &x[..], &y[..]].concat()).into()
 }
 
-/// A network, and a model of each operator.
+/// Returns a network, and a model of each operator.
 fn models() -> Vec<Vec<u8>> {
     let operators = onnx::operators();
     let single = operators.iter().map(|operator| {

@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
         u64::from(self.word()) << 32 | u64::from(self.word())
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     fn within(&mut self, low: usize, high: usize) -> usize {
         low + self.word() as usize % (high - low + 1)
     }
@@ -165,7 +165,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A convolution with borders of every kind, or some of its output channels.
+    /// Returns a convolution with borders of every kind, or some of its output channels.
     fn convolution(&mut self) -> ConvShape {
         let groups = self.within(1, 2);
         let (channels, out_channels) = (groups * self.within(1, 2), groups * self.within(1, 3));
@@ -192,7 +192,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The samples of a batch: few where each takes the reference long.
+    /// Returns the samples of a batch: few where each takes the reference long.
     fn samples(&mut self, spec: &LayerSpec) -> usize {
         match spec.topology() {
             Topology::Conv(_) => self.within(0, 3),
@@ -271,7 +271,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// A sequence of a kind that has as many as any layer here needs.
+    /// Returns a sequence of a kind that has as many as any layer here needs.
     fn sequence(&mut self) -> Sequence {
         let kind = self.choose(&[SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
         let (parameter, bits) = (self.within(2, 5), self.within(3, 14));

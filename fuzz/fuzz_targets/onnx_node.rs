@@ -24,13 +24,13 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(run(Graph::from_onnx(&written.unwrap()).unwrap()).unwrap(), expected, "written and read");
 });
 
-/// The type, shape and bits of each output.
+/// Returns the type, shape and bits of each output.
 fn run(graph: Graph) -> aleatron_graph::Result<Vec<(DType, Vec<usize>, Vec<u64>)>> {
     let outputs = Runner::new(graph, &Device::Cpu)?.run(Vec::new())?;
     outputs.iter().map(|tensor| Ok((tensor.dtype(), tensor.shape().to_vec(), bits(tensor)?))).collect()
 }
 
-/// The bits of the elements. A NaN is as good as another.
+/// Returns the bits of the elements. A NaN is as good as another.
 fn bits(tensor: &Tensor) -> aleatron_graph::Result<Vec<u64>> {
     Ok(match tensor.dtype() {
         DType::I64 => tensor.to_vec::<i64>()?.into_iter().map(|value| value as u64).collect(),
@@ -54,7 +54,8 @@ impl Source<'_> {
         usize::from(self.byte()) % n
     }
 
-    /// An integer: most often small, of either sign, and sometimes one whose sums and products overflow.
+    /// Returns an integer: most often small, of either sign, and sometimes one whose sums and
+    /// products overflow.
     fn int(&mut self) -> i64 {
         match self.byte() {
             byte @ 0..160 => i64::from(byte % 8),

@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// An image whose header says this, with `rest` as its compressed pixels.
+/// Returns an image whose header says this, with `rest` as its compressed pixels.
 fn with_header(size: [u8; 2], [depth, colour, interlace]: [u8; 3], rest: &[u8]) -> Vec<u8> {
     // Sizes up to 2^31, most of them small.
     let [width, height] = size.map(|byte| if byte < 224 { u32::from(byte % 32) } else { 1 << (byte - 224) });

@@ -26,7 +26,7 @@ pub enum Kind {
     Texts(&'static [&'static str]),
 }
 
-/// Every operator that is read, but for those with graphs inside.
+/// Returns every operator that is read, but for those with graphs inside.
 pub fn operators() -> Vec<&'static str> {
     // The list itself is private: it is read as text, where names stand between quotes.
     let list = include_str!("../../crates/aleatron-graph/src/onnx/known.rs").split_once("= &[").unwrap().1;
@@ -36,19 +36,19 @@ pub fn operators() -> Vec<&'static str> {
     names
 }
 
-/// A model of a graph in an operator set.
+/// Returns a model of a graph in an operator set.
 pub fn model(graph: GraphProto, version: i64) -> Vec<u8> {
     let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(version) }];
     ModelProto { ir_version: Some(10), graph: Some(graph), opset_import, ..ModelProto::default() }
         .encode_to_vec()
 }
 
-/// A value of which only the name is known.
+/// Returns a value of which only the name is known.
 pub fn value(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.to_owned()), r#type: None }
 }
 
-/// A constant of floats.
+/// Returns a constant of floats.
 pub fn constant(name: &str, dims: &[i64]) -> TensorProto {
     let n = dims.iter().product::<i64>();
     TensorProto {
@@ -60,7 +60,7 @@ pub fn constant(name: &str, dims: &[i64]) -> TensorProto {
     }
 }
 
-/// The attributes of an operator.
+/// Returns the attributes of an operator.
 pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
     use Kind::{Flag, Float, Floats, Int, Ints, Tensor, Text, Texts, Type};
     const AUTO_PAD: Kind = Text(&["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]);

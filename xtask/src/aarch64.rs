@@ -85,7 +85,7 @@ impl Tools {
         Some(Self { rustc, cargo, clippy })
     }
 
-    /// A command of cargo, for AArch64.
+    /// Returns a command of cargo, for AArch64.
     pub(crate) fn cargo(&self, name: &'static str, arguments: &[&str]) -> Step {
         let (command, rest) = arguments.split_at(1.min(arguments.len()));
         let arguments = [command, &["--target", TARGET], rest].concat();
@@ -114,14 +114,15 @@ impl Tools {
     }
 }
 
-/// Whether a compiler has the standard library of the target.
+/// Returns whether a compiler has the standard library of the target.
 fn has_target(rustc: &str) -> bool {
     let output =
         Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
-/// A cargo that understands a compiler of another version: the one that runs this, else Debian's.
+/// Returns a cargo that understands a compiler of another version: the one that runs this, else
+/// Debian's.
 fn cargo_for(rustc: &str) -> Option<String> {
     let mut candidates = step::cargo(&[]);
     candidates.extend(system::packaged("cargo-web", "bin/cargo"));

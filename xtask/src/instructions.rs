@@ -42,7 +42,7 @@ pub(crate) fn count() -> Result<(), String> {
     Ok(())
 }
 
-/// The instructions of a run, and the units of work in a repeat.
+/// Returns the instructions of a run, and the units of work in a repeat.
 fn run(
     program: &Path,
     option: &str,

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// How many mutants of a package survived without being listed.
+/// Returns how many mutants of a package survived without being listed.
 fn run_package(
     package: Package,
     arguments: &[String],
@@ -116,8 +116,8 @@ fn lines(path: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The mutants of the list: lines that are not empty and no comment. Each has a comment before it,
-/// which is its reason.
+/// Returns the mutants of the list: lines that are not empty and no comment. Each has a comment
+/// before it, which is its reason.
 fn accepted(text: &str) -> Result<Vec<String>, String> {
     let (mut mutants, mut has_reason) = (Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
@@ -136,7 +136,7 @@ fn accepted(text: &str) -> Result<Vec<String>, String> {
     Ok(mutants)
 }
 
-/// The survivors that are not on the list. A line of the list stands for one survivor.
+/// Returns the survivors that are not on the list. A line of the list stands for one survivor.
 fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String> {
     let mut left: Vec<&String> = accepted.iter().collect();
     let mut is_unlisted = |survivor: &str| {
@@ -147,8 +147,8 @@ fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String>
     survivors.iter().filter(|survivor| is_unlisted(survivor)).collect()
 }
 
-/// A mutant without its line and column, which change with everything above it: `FILE: WHAT` of
-/// `FILE:LINE:COLUMN: WHAT`.
+/// Returns a mutant without its line and column, which change with everything above it: `FILE:
+/// WHAT` of `FILE:LINE:COLUMN: WHAT`.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -63,7 +63,7 @@ fn write_workspace(unpacked: &Path, archives: &[PathBuf]) -> Result<(), String> 
     write("Cargo.lock", read(root.join("Cargo.lock"))?)
 }
 
-/// The packed crates.
+/// Returns the packed crates.
 fn archives(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let files = fs::read_dir(folder).map_err(|error| failure(folder, &error))?;
     let files =

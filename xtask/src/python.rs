@@ -7,7 +7,7 @@ use std::path::Path;
 /// Runs the test cases of the package `onnx`.
 const ONNX_TESTS: &str = "crates/aleatron-graph/tests/onnx/run.py";
 
-/// The steps that build and test the package, under `target`.
+/// Returns the steps that build and test the package, under `target`.
 ///
 /// The wheel is made of the same release build as the program, in the same folder, so nothing is
 /// compiled twice.

@@ -39,12 +39,12 @@ impl Step {
     }
 }
 
-/// A command line.
+/// Returns a command line.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Vec<String> {
     std::iter::once(program).chain(arguments.iter().copied()).map(str::to_owned).collect()
 }
 
-/// A command line of the cargo that runs this.
+/// Returns a command line of the cargo that runs this.
 pub(crate) fn cargo(arguments: &[&str]) -> Vec<String> {
     command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
 }

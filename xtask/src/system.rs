@@ -12,7 +12,7 @@ pub(crate) fn target_folder() -> Result<PathBuf, String> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from))
 }
 
-/// Whether a program is on the path.
+/// Returns whether a program is on the path.
 pub(crate) fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
@@ -91,7 +91,7 @@ pub(crate) fn install_hardware_tools() -> Result<(), String> {
     install(&missing)
 }
 
-/// The file of an installed Debian package whose path ends like this.
+/// Returns the file of an installed Debian package whose path ends like this.
 pub(crate) fn packaged(package: &str, end: &str) -> Option<String> {
     let output = Command::new("dpkg").args(["-L", package]).output().ok()?;
     let files = String::from_utf8_lossy(&output.stdout).into_owned();

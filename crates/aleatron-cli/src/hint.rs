@@ -3,7 +3,7 @@
 use aleatron::backend::DeviceInfo;
 use std::path::Path;
 
-/// A line for `info`; `None` where all is as it should be.
+/// Returns a line for `info`; `None` where all is as it should be.
 pub(crate) fn hint(devices: &[DeviceInfo]) -> Option<String> {
     if !cfg!(feature = "gpu") {
         return Some(

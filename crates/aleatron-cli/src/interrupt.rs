@@ -21,7 +21,7 @@ pub(crate) fn watch() {
     INTERRUPTED.store(false, Ordering::Relaxed);
 }
 
-/// Whether Ctrl-C has come since [`watch`].
+/// Returns whether Ctrl-C has come since [`watch`].
 pub(crate) fn is_pressed() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -39,8 +39,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> io::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// The columns of characters that a table may have: those of the terminal, or any number where the
-/// output is read by a program.
+/// Returns the columns of characters that a table may have: those of the terminal, or any number
+/// where the output is read by a program.
 pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     match columns {

@@ -192,7 +192,7 @@ fn eval_reads_networks_and_data_from_files() {
     assert!(bad.contains("bad.csv, line 2: \"oops\" is not a number"), "{bad}");
 }
 
-/// A network that copies its two inputs to two outputs, with scales of 1.
+/// Returns a network that copies its two inputs to two outputs, with scales of 1.
 fn copying(folder: &Folder, polarity: Polarity) -> String {
     let network = NetworkBuilder::new("copy", &[2])
         .dense("a", 2, &[1.0, 0.0, 0.0, 1.0], &[])

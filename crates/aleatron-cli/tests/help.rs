@@ -28,7 +28,7 @@ const COMMANDS: [&str; 12] = [
     "verify",
 ];
 
-/// The help of a command in a terminal of so many columns.
+/// Returns the help of a command in a terminal of so many columns.
 fn help(name: &str, columns: usize) -> String {
     let columns = columns.to_string();
     text(&good(command(&[name, "--help"]).env("COLUMNS", columns).output().unwrap()))
@@ -188,7 +188,7 @@ const REFERENCE: [(&str, &str); 14] = [
     ("man", "`man aleatron-eval` shows the page of a command"),
 ];
 
-/// The page of the documentation: the help of every command as it is printed.
+/// Returns the page of the documentation: the help of every command as it is printed.
 #[cfg(all(feature = "cuda", feature = "gpu", feature = "transformer"))]
 fn reference() -> String {
     let mut page = String::from(

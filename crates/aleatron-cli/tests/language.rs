@@ -18,7 +18,7 @@ const ADAPTER: &str =
 const TEXT: &str =
     "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. ";
 
-/// The message of a failure with this exit code.
+/// Returns the message of a failure with this exit code.
 fn fault_code(output: std::process::Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     fault(&output)

@@ -225,12 +225,12 @@ impl From<aleatron_transformer::Error> for Error {
 }
 
 impl Error {
-    /// The error of a file.
+    /// Returns the error of a file.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File { path: path.into(), source }
     }
 
-    /// The error of the engine at the bottom of this one, if there is one.
+    /// Returns the error of the engine at the bottom of this one, if there is one.
     #[must_use]
     pub fn core(&self) -> Option<&aleatron_core::Error> {
         match self {

@@ -63,7 +63,7 @@ impl MultiplierStats {
     /// The longest streams that can be evaluated, in bits.
     pub const MAX_LENGTH: usize = PrefixCounts::MAX_LENGTH;
 
-    /// The errors of all products of streams of `length`.
+    /// Returns the errors of all products of streams of `length`.
     ///
     /// ```
     /// use aleatron_eval::multiplier::MultiplierStats;
@@ -141,8 +141,8 @@ fn checked_length(bits: usize) -> Result<Length> {
 }
 
 impl Operand {
-    /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit
-    /// values only the top eight of their 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
+    /// Returns the first integers of the sequence, of eight bits each. For Bernoulli streams of
+    /// 8-bit values only the top eight of their 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
     fn values(&self, length: Length, domain: Domain) -> Result<Vec<u32>> {
         let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
         match self {

@@ -357,8 +357,8 @@ mod tests {
     use aleatron_engine::network::NetworkBuilder;
     use std::borrow::Cow;
 
-    /// Four chunks of samples of two layers, of four products and six: floating point and two
-    /// lengths of streams.
+    /// Returns four chunks of samples of two layers, of four products and six: floating point and
+    /// two lengths of streams.
     fn small() -> Schedule {
         let network = NetworkBuilder::new("n", &[2]).dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[]);
         let network =

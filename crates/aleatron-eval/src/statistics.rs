@@ -20,9 +20,9 @@ const T: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 / degrees
-/// around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits from 30
-/// on.
+/// Returns the 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 /
+/// degrees around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits
+/// from 30 on.
 fn t_quantile(degrees: usize) -> f64 {
     if let Some(t) = degrees.checked_sub(1).and_then(|k| T.get(k)) {
         return *t;
@@ -34,7 +34,7 @@ fn t_quantile(degrees: usize) -> f64 {
 }
 
 impl Estimate {
-    /// The estimate from some values, assumed normal, of a quantity between `bounds`.
+    /// Returns the estimate from some values, assumed normal, of a quantity between `bounds`.
     #[must_use]
     pub fn new(values: &[f64], bounds: [f64; 2]) -> Self {
         let n = values.len();
@@ -50,7 +50,7 @@ impl Estimate {
     }
 }
 
-/// The mean; 0 of nothing.
+/// Returns the mean; 0 of nothing.
 pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }

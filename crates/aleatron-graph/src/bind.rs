@@ -378,7 +378,7 @@ mod tests {
         })
     }
 
-    /// The sum of images and a row of integers for each sample, and the images without it.
+    /// Returns the sum of images and a row of integers for each sample, and the images without it.
     fn graph() -> Graph {
         let mut graph = Graph::new("sum");
         let x = input(&mut graph, "x", DType::F32, "n h w");

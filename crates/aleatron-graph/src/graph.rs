@@ -15,7 +15,7 @@ use crate::op::Op;
 pub struct ValueId(usize);
 
 impl ValueId {
-    /// The value at an index.
+    /// Returns the value at an index.
     pub(crate) const fn new(index: usize) -> Self {
         Self(index)
     }
@@ -111,19 +111,19 @@ impl PartialEq for Graph {
 }
 
 impl Graph {
-    /// A graph without nodes.
+    /// Returns a graph without nodes.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same graph with another name.
+    /// Returns the same graph with another name.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
@@ -135,14 +135,14 @@ impl Graph {
         self.metadata.get(name).map(String::as_str)
     }
 
-    /// The same graph with something said of it under a name.
+    /// Returns the same graph with something said of it under a name.
     #[must_use]
     pub fn with_metadata(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.metadata.insert(name.into(), text.into());
         self
     }
 
-    /// The nodes, each after those that make its inputs.
+    /// Returns the nodes, each after those that make its inputs.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -160,7 +160,7 @@ impl Graph {
         &self.outputs
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn n_values(&self) -> usize {
         self.values.len()
@@ -176,7 +176,7 @@ impl Graph {
             .ok_or_else(|| Error::MissingValue { name: format!("number {}", id.0) })
     }
 
-    /// The constant that a value is, if it is one.
+    /// Returns the constant that a value is, if it is one.
     #[must_use]
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         self.constants.get(&id)
@@ -189,12 +189,12 @@ impl Graph {
         self.narrow.get(&id).copied()
     }
 
-    /// The constants with their values.
+    /// Returns the constants with their values.
     pub fn constants(&self) -> impl Iterator<Item = (ValueId, &Tensor)> {
         self.constants.iter().map(|(id, tensor)| (*id, tensor))
     }
 
-    /// The elements of all constants.
+    /// Returns the elements of all constants.
     #[must_use]
     pub fn n_parameters(&self) -> usize {
         self.constants.values().map(Tensor::len).sum()
@@ -394,7 +394,7 @@ impl Graph {
 }
 
 impl Node {
-    /// All values it needs: its inputs, and what the graphs inside it take from outside.
+    /// Returns all values it needs: its inputs, and what the graphs inside it take from outside.
     pub fn needs(&self) -> impl Iterator<Item = ValueId> {
         let graphs: &[&Graph] = match &self.op {
             Op::If { then_branch, else_branch } => &[then_branch, else_branch],

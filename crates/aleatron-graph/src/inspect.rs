@@ -73,7 +73,7 @@ pub struct StreamSummary {
 }
 
 impl fmt::Display for Inspection {
-    /// The graph as a table of its nodes.
+    /// Returns the graph as a table of its nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape =
             |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
@@ -174,7 +174,7 @@ impl Observer for Shapes {
 /// Zeros for an input: axes without a number get `size`.
 ///
 /// # Errors
-/// Where there is no room for them.
+/// If there is no room for them.
 pub fn zeros_for(graph: &Graph, id: ValueId, size: usize) -> Result<Tensor> {
     let value = graph.value(id)?;
     let shape = value.shape.as_deref().unwrap_or_default().iter();
@@ -192,7 +192,7 @@ pub fn zeros_for(graph: &Graph, id: ValueId, size: usize) -> Result<Tensor> {
 /// `length` is that of streams.
 ///
 /// # Errors
-/// Where the graph cannot run.
+/// If the graph cannot run.
 pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
     let runner = Runner::new(graph.clone(), &Device::Cpu)?;
     let inputs =

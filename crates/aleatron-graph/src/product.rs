@@ -61,10 +61,10 @@ pub struct ConvSizes {
 }
 
 impl ConvSizes {
-    /// The sizes of a window over spatial axes.
+    /// Returns the sizes of a window over spatial axes.
     ///
     /// # Errors
-    /// [`crate::Error::Attribute`] where the window does not fit.
+    /// [`crate::Error::Attribute`] if the window does not fit.
     pub fn new(window: &Window, input: &[usize], kernel: &[usize]) -> Result<Self> {
         Self::rounded(window, input, kernel, Rounding::Down)
     }
@@ -87,10 +87,10 @@ impl ConvSizes {
 }
 
 impl Product {
-    /// The product that a node is, if it is one with constant weights.
+    /// Returns the product that a node is, if it is one with constant weights.
     ///
     /// # Errors
-    /// Where the weights cannot be read.
+    /// If the weights cannot be read.
     pub fn of(graph: &Graph, node: &Node) -> Result<Option<Self>> {
         let constant = |k: usize| -> Option<&Tensor> { graph.constant(input(node, k)?) };
         // The first input must be a value: a product of constants is a constant.
@@ -144,7 +144,7 @@ impl Product {
         })
     }
 
-    /// The neurons or output channels.
+    /// Returns the neurons or output channels.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         match self.kind {
@@ -153,7 +153,7 @@ impl Product {
         }
     }
 
-    /// The products that make one output, without padding.
+    /// Returns the products that make one output, without padding.
     #[must_use]
     pub fn fan_in(&self) -> usize {
         self.weights.len().checked_div(self.n_rows()).unwrap_or(0)

@@ -41,7 +41,7 @@ impl Graph {
     /// such as a layer normalisation, whose divisor may be small.
     ///
     /// # Errors
-    /// Where the graph cannot run with these inputs.
+    /// If the graph cannot run with these inputs.
     pub fn rounding_bound(&self, inputs: &[Tensor]) -> Result<Option<Vec<f64>>> {
         self.check_values()?;
         let mut values: HashMap<ValueId, Bounded> = HashMap::new();
@@ -239,7 +239,7 @@ fn magnitude(tensor: &Tensor) -> Result<Tensor> {
     Ok(Tensor::from_slice(&values, tensor.shape(), &Device::Cpu)?)
 }
 
-/// The steepest slope of a function, its magnitude at 0, and the roundings of computing it.
+/// Returns the steepest slope of a function, its magnitude at 0, and the roundings of computing it.
 fn line(function: Unary) -> Option<(f32, f32, u64)> {
     Some(match function {
         Unary::Abs | Unary::Neg | Unary::Relu => (1.0, 0.0, 0),
@@ -274,9 +274,9 @@ fn along(x: Tensor, slope: f32, shift: f32) -> Result<Tensor> {
     Ok(Tensor::from_slice(&values, x.shape(), &Device::Cpu)?)
 }
 
-/// The magnitudes after a softmax, and how many elements it joins. A score that is off by e changes
-/// a share p by at most (exp(2e) - 1) p, which is less than 3e where that is less than 1, and a
-/// logarithm of a share by at most 2e.
+/// Returns the magnitudes after a softmax, and how many elements it joins. A score that is off by e
+/// changes a share p by at most (exp(2e) - 1) p, which is less than 3e where that is less than 1,
+/// and a logarithm of a share by at most 2e.
 fn softmax(x: &Tensor, function: Softmax, axes: SoftmaxAxes) -> Result<(Tensor, usize)> {
     let rank = x.rank() as i64;
     let axes = match axes {

@@ -9,7 +9,8 @@ use aleatron_graph::op::{
 use aleatron_graph::{Binary, Dim, Graph, Op, Runner, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, GpuDevice, Tensor};
 
-/// The adapter that the environment names, or Mesa's software one. A missing adapter is a failure.
+/// Returns the adapter that the environment names, or Mesa's software one. A missing adapter is a
+/// failure.
 fn gpu(options: &ContextOptions) -> GpuDevice {
     let choice = match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -20,7 +21,8 @@ fn gpu(options: &ContextOptions) -> GpuDevice {
     })
 }
 
-/// A device with all of its abilities, and one without optional ones such as 64-bit integers.
+/// Returns a device with all of its abilities, and one without optional ones such as 64-bit
+/// integers.
 fn gpus() -> [GpuDevice; 2] {
     let plain = ContextOptions { capabilities: Capabilities::NONE, ..ContextOptions::default() };
     [gpu(&ContextOptions::default()), gpu(&plain)]
@@ -37,7 +39,7 @@ impl Builder {
         Self { graph: Graph::new(name), n: 0 }
     }
 
-    /// An input of samples whose other axes have these sizes; 0 is any size.
+    /// Returns an input of samples whose other axes have these sizes; 0 is any size.
     fn input(&mut self, name: &str, dtype: DType, sizes: &[usize]) -> ValueId {
         let axes = sizes.iter().enumerate().map(|(axis, &size)| match size {
             0 => Dim::Named(format!("n{axis}")),
@@ -100,7 +102,7 @@ impl Builder {
         self.node(Op::LayerNormalization { axis: -1, epsilon: 1e-5 }, &[x, scale, bias])
     }
 
-    /// The Gaussian error linear unit as exporters write it.
+    /// Returns the Gaussian error linear unit as exporters write it.
     fn gelu(&mut self, x: ValueId) -> ValueId {
         let (root, one, half) = (self.float(2.0_f32.sqrt()), self.float(1.0), self.float(0.5));
         let y = self.node(Op::Binary(Binary::Div), &[x, root]);
@@ -197,7 +199,7 @@ enum Form {
     Operator,
 }
 
-/// Two layers over token ids, with a mask of tokens.
+/// Returns two layers over token ids, with a mask of tokens.
 fn bert(form: Form) -> Graph {
     const WIDTH: usize = 16;
     const HEADS: usize = 4;

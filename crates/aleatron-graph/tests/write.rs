@@ -22,8 +22,8 @@ fn run(graph: &Graph, x: &Tensor) -> Vec<f32> {
     runner.run(vec![x.clone()]).unwrap()[0].to_vec().unwrap()
 }
 
-/// A convolution, a pool, a product and a softmax of the old form; two values have one name, and
-/// one has none.
+/// Returns a convolution, a pool, a product and a softmax of the old form; two values have one
+/// name, and one has none.
 fn network() -> Graph {
     let mut graph = Graph::new("written").with_metadata("who", "me");
     let x = input(&mut graph, &[2, 6, 6]);

@@ -17,7 +17,8 @@ pub(crate) trait Readable: Element {
     /// The function of `aleatron._arrays` that makes a C-contiguous array of it.
     const READER: &str;
 
-    /// The elements of a plain list that hold it exactly; `None` leaves the list to the reader.
+    /// Returns the elements of a plain list that hold it exactly; `None` leaves the list to the
+    /// reader.
     fn from_list(_list: &Bound<'_, PyList>) -> Option<Vec<Self>> {
         None
     }
@@ -126,14 +127,14 @@ pub(crate) fn output<'py, T: Element>(
 pub(crate) struct Unwritten<'py, T: Element>(Bound<'py, PyArrayDyn<T>>);
 
 impl<'py, T: Element> Unwritten<'py, T> {
-    /// An array of this shape.
+    /// Returns an array of this shape.
     pub(crate) fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
         static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let array = EMPTY.import(py, "numpy", "empty")?.call1((shape, T::get_dtype(py)))?;
         Ok(Self(array.cast_into::<PyArrayDyn<T>>()?))
     }
 
-    /// The array, once `write` has written every element.
+    /// Returns the array, once `write` has written every element.
     pub(crate) fn write(
         self,
         write: impl FnOnce(&mut [T]) -> PyResult<()>,
@@ -143,7 +144,7 @@ impl<'py, T: Element> Unwritten<'py, T> {
     }
 }
 
-/// A shape as Python writes it.
+/// Returns a shape as Python writes it.
 pub(crate) fn shape_text(shape: &[usize]) -> String {
     match shape {
         [n] => format!("({n},)"),

@@ -52,7 +52,7 @@ fn options() -> std::result::Result<Options, String> {
     Ok(options)
 }
 
-/// The shortest time of an operation, in a batch of several.
+/// Returns the shortest time of an operation, in a batch of several.
 fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
     let mut best = f64::MAX;
     let mut repeats = 1;
@@ -92,8 +92,8 @@ fn values(n: usize, device: &Device) -> Tensor {
         .unwrap()
 }
 
-/// The shortest of several times of each function, taken in turns: another program may slow all of
-/// them down for a while.
+/// Returns the shortest of several times of each function, taken in turns: another program may slow
+/// all of them down for a while.
 fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     let mut best = [f64::MAX; N];
     for _ in 0..15 {

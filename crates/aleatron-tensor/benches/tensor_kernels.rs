@@ -68,7 +68,7 @@ fn random(n: usize, seed: u32) -> Vec<f32> {
     words.take(n).map(|word| (word >> 8) as f32 / 8_388_608.0 - 1.0).collect()
 }
 
-/// The shortest time of an operation that takes its own result, of batches of several.
+/// Returns the shortest time of an operation that takes its own result, of batches of several.
 ///
 /// Each call needs the result of the one before. Calls that do not would overlap on the device, and
 /// a product of few workgroups would seem several times as fast as it is for a caller that waits for it.

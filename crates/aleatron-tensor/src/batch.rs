@@ -70,7 +70,7 @@ impl Drop for GpuCommandBatch {
 }
 
 impl GpuCommandBatch {
-    /// An empty batch for a device.
+    /// Returns an empty batch for a device.
     #[must_use]
     pub fn new(device: &GpuDevice) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -92,13 +92,13 @@ impl GpuCommandBatch {
         }
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &GpuDevice {
         &self.device
     }
 
-    /// The operations recorded so far.
+    /// Returns the operations recorded so far.
     #[must_use]
     pub fn num_operations(&self) -> usize {
         self.operations
@@ -129,7 +129,7 @@ impl GpuCommandBatch {
         self.values.get(id.index).ok_or(refused)
     }
 
-    /// The tensor behind a handle.
+    /// Returns the tensor behind a handle.
     ///
     /// # Errors
     /// [`Error::Handle`] for a handle of another batch or of an earlier round.
@@ -140,7 +140,7 @@ impl GpuCommandBatch {
     /// Copies elements to the device, as a tensor of one axis.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no room.
+    /// [`Error::Device`] if memory is exhausted.
     pub fn upload<T: Element>(&mut self, data: &[T]) -> Result<BufferId>
     where
         Vec<T>: HostMemory,
@@ -149,10 +149,10 @@ impl GpuCommandBatch {
         Ok(self.keep(tensor))
     }
 
-    /// A tensor that is on the device, without a copy.
+    /// Returns a tensor that is on the device, without a copy.
     ///
     /// # Errors
-    /// [`Error::Devices`] where it is on another one.
+    /// [`Error::Devices`] if it is on another one.
     pub fn import(&mut self, tensor: &Tensor) -> Result<BufferId> {
         let own = Device::Gpu(self.device.clone());
         if tensor.device() != own {
@@ -270,7 +270,7 @@ impl GpuCommandBatch {
     /// Sends everything recorded so far, without waiting for it. Recording may go on.
     ///
     /// # Errors
-    /// [`Error::Device`] with what the device has reported, or where there is no room.
+    /// [`Error::Device`] with what the device has reported, [`Error::Memory`] if memory is exhausted.
     pub fn execute(&mut self) -> Result<()> {
         self.record()?;
         self.device.submit()?;
@@ -290,7 +290,7 @@ impl GpuCommandBatch {
     /// Reads a value, which is computed first where it was not.
     ///
     /// # Errors
-    /// [`Error::Handle`] for a handle of another batch or of an earlier round, else as
+    /// [`Error::Handle`] for a handle of another batch or of an earlier round, otherwise as
     /// [`Tensor::to_vec`].
     pub fn read<T: Element>(&self, id: BufferId) -> Result<Vec<T>> {
         self.value(id)?.tensor.to_vec()

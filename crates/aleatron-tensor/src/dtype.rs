@@ -48,7 +48,7 @@ impl DType {
     pub const ALL: [Self; 7] =
         [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32, Self::F64];
 
-    /// The bytes of an element.
+    /// Returns the bytes of an element.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -59,7 +59,7 @@ impl DType {
         }
     }
 
-    /// The kind of its numbers.
+    /// Returns the kind of its numbers.
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
@@ -79,14 +79,14 @@ impl DType {
         }
     }
 
-    /// Whether it holds floats.
+    /// Returns whether it holds floats.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// The type of the combination of two types: the wider one of two of one kind. `None` for two
-    /// of different kinds, which do not combine without a cast.
+    /// Returns the type of the combination of two types: the wider one of two of one kind. `None`
+    /// for two of different kinds, which do not combine without a cast.
     ///
     /// ```
     /// use aleatron_tensor::DType;
@@ -197,8 +197,8 @@ impl Scalar {
         }
     }
 
-    /// The number as an element. A float is rounded to the nearest one of the type, an integer may
-    /// become a float; nothing else changes its kind.
+    /// Returns the number as an element. A float is rounded to the nearest one of the type, an
+    /// integer may become a float; nothing else changes its kind.
     ///
     /// # Errors
     /// [`Error::Scalar`] for a number of another kind or an integer that the type cannot hold.
@@ -282,17 +282,17 @@ impl Constant {
         self.dtype
     }
 
-    /// The value of a 64-bit float.
+    /// Returns the value of a 64-bit float.
     pub(crate) fn as_f64(self) -> f64 {
         f64::from_bits(self.bits)
     }
 
-    /// The value of a float.
+    /// Returns the value of a float.
     pub(crate) fn as_f32(self) -> f32 {
         f32::from_bits(self.bits as u32)
     }
 
-    /// The value of an integer or a boolean.
+    /// Returns the value of an integer or a boolean.
     pub(crate) fn as_i64(self) -> i64 {
         match self.dtype {
             DType::I32 => (self.bits as u32 as i32).into(),

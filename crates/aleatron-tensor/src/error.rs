@@ -417,7 +417,7 @@ impl Error {
         Self::Custom { function, error: CustomError(Arc::from(error.into())) }
     }
 
-    /// The error for a state that the code at `place` rules out.
+    /// Returns the error for a state that the code at `place` rules out.
     pub(crate) const fn internal(place: &'static str) -> Self {
         Self::Internal { place }
     }

@@ -35,12 +35,12 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The type of the result.
+    /// Returns the type of the result.
     pub(crate) fn dtype(&self) -> DType {
         self.dtype_of(self.last())
     }
 
-    /// The index of the result.
+    /// Returns the index of the result.
     fn last(&self) -> Place {
         self.steps.len() - 1
     }
@@ -49,7 +49,7 @@ impl Program {
         self.steps[place].1
     }
 
-    /// The steps that compute.
+    /// Returns the steps that compute.
     pub(crate) fn operations(&self) -> usize {
         self.steps
             .iter()
@@ -67,13 +67,13 @@ pub(crate) struct Expr<L> {
 }
 
 impl<L: Clone + PartialEq> Expr<L> {
-    /// The elements of a leaf.
+    /// Returns the elements of a leaf.
     pub(crate) fn leaf(leaf: L, dtype: DType) -> Self {
         let program = Program { steps: vec![(Node::Leaf(0), dtype)] };
         Self { program, leaves: vec![leaf], constants: Vec::new() }
     }
 
-    /// A constant.
+    /// Returns a constant.
     pub(crate) fn constant(constant: Constant) -> Self {
         let program = Program { steps: vec![(Node::Constant(0), constant.dtype())] };
         Self { program, leaves: Vec::new(), constants: vec![constant] }
@@ -83,7 +83,7 @@ impl<L: Clone + PartialEq> Expr<L> {
         self.program.dtype()
     }
 
-    /// The place of a step, which is added unless it is there.
+    /// Returns the place of a step, which is added unless it is there.
     fn add(&mut self, node: Node, dtype: DType) -> Place {
         let steps = &mut self.program.steps;
         steps.iter().position(|step| *step == (node, dtype)).unwrap_or_else(|| {
@@ -133,13 +133,13 @@ impl<L: Clone + PartialEq> Expr<L> {
         self
     }
 
-    /// An operation on the result.
+    /// Returns an operation on the result.
     pub(crate) fn unary(self, op: UnaryOp, dtype: DType) -> Self {
         let x = self.program.last();
         self.end_with(Node::Unary(op, x), dtype)
     }
 
-    /// The result as another type.
+    /// Returns the result as another type.
     pub(crate) fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
             return self;
@@ -148,7 +148,7 @@ impl<L: Clone + PartialEq> Expr<L> {
         self.end_with(Node::Cast(x), dtype)
     }
 
-    /// An operation on two results of one type.
+    /// Returns an operation on two results of one type.
     pub(crate) fn binary(mut self, op: BinaryOp, other: &Self, dtype: DType) -> Self {
         let x = self.program.last();
         let y = self.absorb(other);

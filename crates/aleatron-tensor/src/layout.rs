@@ -21,10 +21,10 @@ pub struct Layout {
     offset: usize,
 }
 
-/// The number of elements of a shape.
+/// Returns the number of elements of a shape.
 ///
 /// # Errors
-/// [`Error::TooLarge`] where they cannot be counted.
+/// [`Error::TooLarge`] if they cannot be counted.
 pub(crate) fn elements(shape: &[usize]) -> Result<usize> {
     if shape.len() > MAX_RANK {
         let (actual, limit) = (shape.len() as u128, MAX_RANK as u128);
@@ -43,7 +43,7 @@ pub(crate) fn elements(shape: &[usize]) -> Result<usize> {
     Ok(n as usize)
 }
 
-/// The strides of a shape in row-major order.
+/// Returns the strides of a shape in row-major order.
 fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![0; shape.len()];
     let mut step = 1usize;
@@ -54,7 +54,7 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-/// The axis meant by a number that may count from the end.
+/// Returns the axis meant by a number that may count from the end.
 pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> {
     let from_start = if axis < 0 { axis.checked_add(rank as isize) } else { Some(axis) };
     match from_start {
@@ -63,7 +63,7 @@ pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> 
     }
 }
 
-/// The axes meant, in ascending order; all of them where none is named.
+/// Returns the axes meant, in ascending order; all of them where none is named.
 pub(crate) fn axes(op: &'static str, named: &[isize], rank: usize) -> Result<Vec<usize>> {
     if named.is_empty() {
         return Ok((0..rank).collect());
@@ -80,10 +80,10 @@ pub(crate) fn axes(op: &'static str, named: &[isize], rank: usize) -> Result<Vec
     Ok(found)
 }
 
-/// The shape that two shapes broadcast to.
+/// Returns the shape that two shapes broadcast to.
 ///
 /// # Errors
-/// [`Error::Shapes`] where two sizes differ and none is 1.
+/// [`Error::Shapes`] if two sizes differ and none is 1.
 pub(crate) fn broadcast_shapes(
     op: &'static str,
     left: &[usize],
@@ -104,19 +104,19 @@ pub(crate) fn broadcast_shapes(
 }
 
 impl Layout {
-    /// A row-major layout without gaps.
+    /// Returns a row-major layout without gaps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the elements cannot be counted.
+    /// [`Error::TooLarge`] if the elements cannot be counted.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         elements(shape)?;
         Ok(Self { shape: shape.to_vec(), strides: row_major(shape), offset: 0 })
     }
 
-    /// A layout with given strides over a storage of `len` elements.
+    /// Returns a layout with given strides over a storage of `len` elements.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it would reach outside, or the number of strides is not the rank.
+    /// [`Error::Argument`] if it would reach outside, or the number of strides is not the rank.
     pub fn strided(shape: &[usize], strides: &[isize], offset: usize, len: usize) -> Result<Self> {
         elements(shape)?;
         if strides.len() != shape.len() {
@@ -148,44 +148,44 @@ impl Layout {
         }
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The steps between neighbours along each axis, in elements.
+    /// Returns the steps between neighbours along each axis, in elements.
     #[must_use]
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
 
-    /// The place of the first element.
+    /// Returns the place of the first element.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.is_empty() { 0 } else { self.shape.iter().product() }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Whether the elements follow each other in row-major order without gaps, from wherever the
-    /// offset is.
+    /// Returns whether the elements follow each other in row-major order without gaps, from
+    /// wherever the offset is.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1usize;
@@ -214,7 +214,7 @@ impl Layout {
         Some((low as usize, high as usize))
     }
 
-    /// The place of the element with these coordinates; `None` outside the shape.
+    /// Returns the place of the element with these coordinates; `None` outside the shape.
     #[must_use]
     pub fn place(&self, coordinates: &[usize]) -> Option<usize> {
         if coordinates.len() != self.rank() {
@@ -243,12 +243,12 @@ impl Layout {
         usize::try_from(place).ok()
     }
 
-    /// Whether every element along an axis is the same one: the axis is broadcast.
+    /// Returns whether every element along an axis is the same one: the axis is broadcast.
     pub(crate) fn is_repeated(&self, axis: usize) -> bool {
         self.shape[axis] > 1 && self.strides[axis] == 0
     }
 
-    /// The axes in another order.
+    /// Returns the axes in another order.
     pub(crate) fn permute(&self, op: &'static str, order: &[isize]) -> Result<Self> {
         if order.len() != self.rank() {
             return Err(Error::argument(op, "order", order, "each axis must be named once"));
@@ -266,7 +266,7 @@ impl Layout {
         Ok(permuted)
     }
 
-    /// The elements `start..end` of an axis, every `step`th of them.
+    /// Returns the elements `start..end` of an axis, every `step`th of them.
     pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: usize) -> Result<Self> {
         const OP: &str = "slice";
         let len = self.shape[axis];
@@ -287,7 +287,7 @@ impl Layout {
         Ok(sliced)
     }
 
-    /// An axis in reverse order.
+    /// Returns an axis in reverse order.
     pub(crate) fn flip(&self, axis: usize) -> Self {
         let mut flipped = self.clone();
         if self.shape[axis] > 0 {
@@ -340,7 +340,8 @@ impl Layout {
         Ok(Self { shape: shape.to_vec(), strides, offset: self.offset })
     }
 
-    /// The same elements in the same order with another shape; `None` where that takes a copy.
+    /// Returns the same elements in the same order with another shape; `None` where that takes a
+    /// copy.
     pub(crate) fn reshape(&self, shape: &[usize]) -> Result<Option<Self>> {
         if elements(shape)? != self.len() {
             return Err(Error::Reshape { from: self.shape.clone(), to: shape.to_vec() });
@@ -371,13 +372,13 @@ impl Layout {
         Ok(Some(Self { shape: shape.to_vec(), strides: new_strides, offset: self.offset }))
     }
 
-    /// A layout made of the strides of others, whose places are inside their storage.
+    /// Returns a layout made of the strides of others, whose places are inside their storage.
     pub(crate) fn raw(shape: &[usize], strides: Vec<isize>, offset: usize) -> Self {
         debug_assert_eq!(shape.len(), strides.len());
         Self { shape: shape.to_vec(), strides, offset }
     }
 
-    /// The layout with another size and stride of an axis.
+    /// Returns the layout with another size and stride of an axis.
     pub(crate) fn with_axis(&self, axis: usize, size: usize, stride: isize) -> Self {
         let mut changed = self.clone();
         changed.shape[axis] = size;
@@ -385,16 +386,16 @@ impl Layout {
         changed
     }
 
-    /// The view with only these axes, at the first element of the others.
+    /// Returns the view with only these axes, at the first element of the others.
     pub(crate) fn keep_axes(&self, kept: impl Iterator<Item = usize>) -> Self {
         let (shape, strides) = kept.map(|axis| (self.shape[axis], self.strides[axis])).unzip();
         Self { shape, strides, offset: self.offset }
     }
 
-    /// The places of all elements in row-major order, as a list.
+    /// Returns the places of all elements in row-major order, as a list.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room: a broadcast view has any number of elements.
+    /// [`Error::Memory`] if memory is exhausted: a broadcast view has any number of elements.
     pub(crate) fn place_list(&self) -> Result<Vec<usize>> {
         let mut list = aleatron_core::memory::with_capacity(
             self.len() as u128,
@@ -404,7 +405,7 @@ impl Layout {
         Ok(list)
     }
 
-    /// The places of all elements in row-major order.
+    /// Returns the places of all elements in row-major order.
     pub(crate) fn places(&self) -> Places {
         let (dims, [strides]) = collapse([self]);
         Places {
@@ -464,8 +465,8 @@ pub(crate) fn check_axis_length(n: usize) -> Result<()> {
     Err(Error::TooLarge { what: Limit::AxisLength, actual: n as u128, limit })
 }
 
-/// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they
-/// form one run in every layout. Never empty: a single element is an axis of size 1.
+/// Returns the axes that layouts of one shape need: those of size 1 dropped, neighbours merged
+/// where they form one run in every layout. Never empty: a single element is an axis of size 1.
 pub(crate) fn collapse<const N: usize>(layouts: [&Layout; N]) -> (Vec<usize>, [Vec<isize>; N]) {
     let (dims, mut strides) = collapse_all(&layouts);
     // There are as many lists of strides as layouts.

@@ -55,7 +55,7 @@ impl Trace {
         Self { events }
     }
 
-    /// The operations so far.
+    /// Returns the operations so far.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         lock(&self.events).clone()

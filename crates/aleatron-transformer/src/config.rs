@@ -335,25 +335,26 @@ impl Config {
             .map(|window| window.positions)
     }
 
-    /// The width of all queries.
+    /// Returns the width of all queries.
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// The width of all keys, or of all values.
+    /// Returns the width of all keys, or of all values.
     #[must_use]
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// The rows of the map to queries, keys and values.
+    /// Returns the rows of the map to queries, keys and values.
     #[must_use]
     pub fn qkv_rows(&self) -> usize {
         self.query_width() + 2 * self.kv_width()
     }
 
-    /// The rows of the first map of the feed-forward part: of gates and values where it is gated.
+    /// Returns the rows of the first map of the feed-forward part: of gates and values where it is
+    /// gated.
     #[must_use]
     pub fn up_rows(&self) -> usize {
         match self.activation {
@@ -362,7 +363,7 @@ impl Config {
         }
     }
 
-    /// The weights of all matrices but the embedding, which no token reads as a whole.
+    /// Returns the weights of all matrices but the embedding, which no token reads as a whole.
     #[must_use]
     pub fn matrix_weights(&self) -> u64 {
         let layer = self.hidden as u64
@@ -370,7 +371,7 @@ impl Config {
         layer * self.layers as u64 + self.vocabulary as u64 * self.hidden as u64
     }
 
-    /// Whether positions past those of the training are refused though the model has them.
+    /// Returns whether positions past those of the training are refused though the model has them.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         self.rope.is_some_and(|rope| rope.scaling == RopeScaling::Dynamic)

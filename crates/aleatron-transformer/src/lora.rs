@@ -175,13 +175,13 @@ impl Adapter {
         }
     }
 
-    /// The correction of a projection.
+    /// Returns the correction of a projection.
     #[must_use]
     pub fn part(&self, layer: usize, projection: Projection) -> Option<&LowRank> {
         self.parts.get(&(layer, projection))
     }
 
-    /// The corrections of a matrix, as one.
+    /// Returns the corrections of a matrix, as one.
     #[must_use]
     pub fn stacked(&self, config: &Config, layer: usize, slot: Slot) -> Option<QkvLoRA> {
         let found: Vec<(Rows, &LowRank)> = projections(config, slot)

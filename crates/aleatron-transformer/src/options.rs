@@ -19,7 +19,7 @@ impl<'a> Options<'a> {
         Self { map, prefix, asked: RefCell::default() }
     }
 
-    /// The value of an option; null is as good as none.
+    /// Returns the value of an option; null is as good as none.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.asked.borrow_mut().insert(name.to_owned());
         self.map.get(name).filter(|value| !value.is_null())

@@ -35,32 +35,32 @@ pub enum Logits {
 
 /// A transformer's layers on a device, with a cache of keys and values for each sequence.
 pub trait ForwardPass: std::fmt::Debug + Send {
-    /// The model.
+    /// Returns the model.
     fn config(&self) -> &Config;
 
-    /// The device, by name.
+    /// Returns the device, by name.
     fn device(&self) -> String;
 
     /// Opens an empty sequence.
     ///
     /// # Errors
-    /// [`Error::Cache`] where the cache cannot grow.
+    /// [`Error::Cache`] if the cache cannot grow.
     fn open(&mut self) -> Result<SequenceId>;
 
     /// Closes a sequence. Closing one that is not open does nothing.
     fn close(&mut self, sequence: SequenceId);
 
-    /// A new sequence with the tokens of another.
+    /// Returns a new sequence with the tokens of another.
     ///
     /// # Errors
-    /// [`Error::NoSequence`], or [`Error::Cache`] where the cache cannot grow.
+    /// [`Error::NoSequence`], or [`Error::Cache`] if the cache cannot grow.
     fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId>;
 
     /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it
     /// is part of, as [`Self::close`] and [`Self::use_adapter`] do.
     ///
     /// # Errors
-    /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
+    /// [`Error::NoSequence`], or [`Error::CutBack`] if there are fewer.
     fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
 
     /// The positions a sequence holds.
@@ -102,7 +102,7 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// As [`Self::prefill`].
     fn submit_step(&mut self) -> Result<()>;
 
-    /// The tokens of the oldest step not yet taken, in the order of the prefill's segments.
+    /// Returns the tokens of the oldest step not yet taken, in the order of the prefill's segments.
     ///
     /// # Errors
     /// As [`Self::prefill`].
@@ -143,7 +143,7 @@ pub trait ForwardPass: std::fmt::Debug + Send {
         Err(unsupported(self.device()))
     }
 
-    /// The bytes of the weights that every step reads.
+    /// Returns the bytes of the weights that every step reads.
     fn weight_bytes(&self) -> u64;
 
     /// Times the kernels of all calls from now on.
@@ -152,7 +152,7 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// What the device reports; nothing where there are no kernels to time.
     fn start_profile(&mut self) -> Result<()>;
 
-    /// A table of the kernels timed since [`Self::start_profile`], and the end of timing.
+    /// Returns a table of the kernels timed since [`Self::start_profile`], and the end of timing.
     ///
     /// # Errors
     /// What the device reports.
@@ -175,7 +175,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequences {
-    /// The first free slot, which may be one past those there are.
+    /// Returns the first free slot, which may be one past those there are.
     pub(crate) fn free_slot(&self) -> usize {
         self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len())
     }
@@ -257,7 +257,7 @@ impl Sequences {
     }
 }
 
-/// The room for positions that a cache grows to, in steps, so that it seldom grows.
+/// Returns the room for positions that a cache grows to, in steps, so that it seldom grows.
 pub(crate) fn grown(positions: usize, config: &Config) -> usize {
     positions.next_power_of_two().max(256).min(config.max_positions)
 }

@@ -143,7 +143,8 @@ impl Rope {
         Ok(Self { theta, scaling })
     }
 
-    /// The angle per position of each pair of dimensions, as the f32 that Hugging Face uses.
+    /// Returns the angle per position of each pair of dimensions, as the f32 that Hugging Face
+    /// uses.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let dims = head_dim as f64;

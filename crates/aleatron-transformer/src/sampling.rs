@@ -43,15 +43,15 @@ impl Sampling {
         Ok(())
     }
 
-    /// The random number of a step, in [0, 1): a function of the seed, the position and the number
-    /// of the sequence alone.
+    /// Returns the random number of a step, in [0, 1): a function of the seed, the position and the
+    /// number of the sequence alone.
     #[must_use]
     pub fn draw(&self, position: u32, row: u32) -> f32 {
         let word = philox4x32([position, row, 0, 0x7472_6e73], key(self.seed))[0];
         (word >> 8) as f32 / 16_777_216.0
     }
 
-    /// The token chosen from logits; `None` where none is finite.
+    /// Returns the token chosen from logits; `None` where none is finite.
     ///
     /// A threshold on logits is found by bisection over their bits, so that equal logits are kept
     /// or dropped together.
@@ -111,8 +111,8 @@ fn order(x: f32) -> u32 {
     }
 }
 
-/// The largest threshold from `lowest` on for which `holds`, which is true up to some threshold and
-/// false from there.
+/// Returns the largest threshold from `lowest` on for which `holds`, which is true up to some
+/// threshold and false from there.
 fn largest_where(lowest: u32, holds: impl Fn(u32) -> bool) -> u32 {
     let mut threshold = 0;
     for bit in (0..32).rev() {

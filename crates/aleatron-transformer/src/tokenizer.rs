@@ -26,7 +26,7 @@ impl Tokenizer {
         Ok(Self(Box::new(tokenizer)))
     }
 
-    /// The tokens of a text, with those that begin one.
+    /// Returns the tokens of a text, with those that begin one.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -53,7 +53,7 @@ impl Tokenizer {
         Ok((encoding.get_ids().to_vec(), ends.collect()))
     }
 
-    /// The text of tokens, without special ones.
+    /// Returns the text of tokens, without special ones.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -101,7 +101,7 @@ impl TextStream {
         Ok(self.show(&text))
     }
 
-    /// The part of a text that was not handed out yet.
+    /// Returns the part of a text that was not handed out yet.
     fn show(&mut self, text: &str) -> String {
         let pairs = text.chars().zip(self.shown.chars());
         let known: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();

@@ -168,7 +168,7 @@ impl Transformer {
         Ok(Self { pass, tokenizer, precision: options.precision, generation })
     }
 
-    /// A model with random weights, for benchmarks.
+    /// Returns a model with random weights, for benchmarks.
     ///
     /// # Errors
     /// What the device reports.
@@ -180,13 +180,13 @@ impl Transformer {
         Ok(Self { pass, tokenizer: None, precision: options.precision, generation })
     }
 
-    /// The architecture and the sizes.
+    /// Returns the architecture and the sizes.
     #[must_use]
     pub fn config(&self) -> &Config {
         self.pass.config()
     }
 
-    /// The device it runs on.
+    /// Returns the device it runs on.
     #[must_use]
     pub fn device(&self) -> String {
         self.pass.device()
@@ -204,15 +204,15 @@ impl Transformer {
         &self.generation
     }
 
-    /// The tokenizer.
+    /// Returns the tokenizer.
     ///
     /// # Errors
-    /// [`Error::NoTokenizer`] where the folder has none.
+    /// [`Error::NoTokenizer`] if the folder has none.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or(Error::NoTokenizer)
     }
 
-    /// The pass, for batches, caches and adapters.
+    /// Returns the pass, for batches, caches and adapters.
     pub fn pass(&mut self) -> &mut dyn ForwardPass {
         &mut *self.pass
     }
@@ -226,7 +226,7 @@ impl Transformer {
         self.pass.load_adapter(&adapter)
     }
 
-    /// The logits after each token of a text, vocabulary by vocabulary.
+    /// Returns the logits after each token of a text, vocabulary by vocabulary.
     ///
     /// # Errors
     /// [`Error::Token`], [`Error::TooLong`], [`Error::NoTokens`], or what the device reports.
@@ -346,8 +346,8 @@ impl GenerationState {
         })
     }
 
-    /// The next token of each text, nothing for those that have ended; nothing at all once all
-    /// have.
+    /// Returns the next token of each text, nothing for those that have ended; nothing at all once
+    /// all have.
     ///
     /// # Errors
     /// What the device reports.

@@ -19,7 +19,7 @@ const VOCABULARY: usize = 24;
 /// cache begins with.
 const CONTEXTS: [usize; 7] = [128, 129, 255, 256, 257, 300, 513];
 
-/// A small model: layers, heads, heads of keys, the width of a head.
+/// Returns a small model: layers, heads, heads of keys, the width of a head.
 fn config([layers, heads, kv_heads, head_dim]: [usize; 4]) -> Config {
     Config {
         layers,

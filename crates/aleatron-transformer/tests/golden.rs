@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::F16, Precision::Int8];
 
-/// A model in f64, with an adapter or without.
+/// Returns a model in f64, with an adapter or without.
 fn reference(name: &str, precision: Precision, adapter: Option<&str>) -> Reference {
     let (config, files) = files(name);
     let adapter = adapter.map(|adapter| Adapter::read(&folder(adapter), &config).unwrap());

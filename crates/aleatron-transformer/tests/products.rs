@@ -14,7 +14,7 @@ use common::rounding;
 
 const SEED: u64 = 11;
 
-/// The CPU, the GPU, and the GPU without subgroups and other abilities.
+/// Returns the CPU, the GPU, and the GPU without subgroups and other abilities.
 fn passes(loader: &Loader<'_>) -> Vec<(DeviceChoice, Box<dyn ForwardPass>)> {
     let mut all: Vec<(DeviceChoice, Box<dyn ForwardPass>)> =
         vec![(DeviceChoice::Cpu, Box::new(CpuForwardPass::new(loader).unwrap()))];

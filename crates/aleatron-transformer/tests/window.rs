@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const SEED: u64 = 9;
 const VOCABULARY: usize = 24;
 
-/// A small model of two layers with a window in those from `first_layer` on.
+/// Returns a small model of two layers with a window in those from `first_layer` on.
 fn config(positions: usize, first_layer: usize) -> Config {
     Config {
         layers: 2,

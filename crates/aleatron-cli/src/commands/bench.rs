@@ -162,7 +162,7 @@ impl Size {
     }
 }
 
-/// The CPU's time for a layer, with the layer and its inputs.
+/// Returns the CPU's time for a layer, with the layer and its inputs.
 fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), EngineError> {
     let Size { n_inputs, n_neurons, n_samples } = size;
     let layer = size.layer(length).build()?;

@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     Ok(Verdict::Good)
 }
 
-/// The processor's own name where the system tells it, else its architecture.
+/// Returns the processor's own name where the system tells it, else its architecture.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name"));

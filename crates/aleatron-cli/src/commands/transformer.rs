@@ -179,7 +179,7 @@ fn difference(pass: &mut dyn ForwardPass) -> Result<f32> {
     Ok(apart.fold(0.0, |most, d| if d <= most { most } else { d }) / largest)
 }
 
-/// The best time of a prompt, in milliseconds.
+/// Returns the best time of a prompt, in milliseconds.
 fn prefill(pass: &mut dyn ForwardPass, len: usize) -> Result<f64> {
     let tokens = prompt(len, pass.config().vocabulary);
     let sequence = pass.open()?;

@@ -42,7 +42,7 @@ struct Report {
 }
 
 impl Report {
-    /// A backend that is there and cannot be run, which is a fault: it was not verified.
+    /// Returns a backend that is there and cannot be run, which is a fault: it was not verified.
     fn unopened(backend: String, fault: String) -> Self {
         let (cases, hashes, first, fault_layers) = (0, BTreeMap::new(), None, 0);
         Self { backend, cases, hashes, first, equal: false, fault_layers, fault: Some(fault) }

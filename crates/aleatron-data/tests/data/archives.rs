@@ -81,7 +81,7 @@ fn broken_archives_are_errors() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// An archive of arrays: name, type, shape and bytes.
+/// Returns an archive of arrays: name, type, shape and bytes.
 pub(crate) fn npz(arrays: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, descr, shape, bytes) in arrays {

@@ -3,7 +3,7 @@
 use aleatron_data::{CsvOptions, Dataset, Header, LabelColumn};
 use std::io::Write;
 
-/// An archive of two arrays: type, order, shape and bytes of each.
+/// Returns an archive of two arrays: type, order, shape and bytes of each.
 fn npz(arrays: [(&str, &str, &str, &[u8]); 2]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, (descr, order, shape, bytes)) in ["x.npy", "y.npy"].into_iter().zip(arrays) {

@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// An array as NumPy writes it.
+/// Returns an array as NumPy writes it.
 pub(crate) fn npy(descr: &str, fortran_order: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {shape}, }}");
@@ -158,7 +158,7 @@ fn labels_may_be_numbers_for_each_output() {
     assert!(data.labels().is_empty());
 }
 
-/// A PNG file.
+/// Returns a PNG file.
 pub(crate) fn image(
     colour: png::ColorType,
     depth: png::BitDepth,
@@ -285,7 +285,7 @@ fn pixels_take_at_most_what_a_file_can_hold() {
     }
 }
 
-/// The checksum of a chunk.
+/// Returns the checksum of a chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(

@@ -16,7 +16,7 @@ fn default_plan(generators: &[&str], lengths: &[usize]) -> Plan {
     Plan { generators, lengths: lengths.to_vec(), ..Plan::default() }
 }
 
-/// The evaluation of the noise-aware network on the digits.
+/// Returns the evaluation of the noise-aware network on the digits.
 fn digits_run(plan: &Plan) -> Evaluation {
     evaluated(&Network::digits_noise_aware().unwrap(), &Dataset::digits_test(), plan)
 }

@@ -48,7 +48,7 @@ fn streams(generator: &str, length: usize) -> StreamConfig {
     StreamConfig::new(length).generator(generator.parse().unwrap()).seed(7)
 }
 
-/// The logits of tokens as sequence `number`, in chunks of these lengths.
+/// Returns the logits of tokens as sequence `number`, in chunks of these lengths.
 fn logits(model: &mut Transformer, tokens: &[u32], number: u64, chunk: usize) -> Vec<f32> {
     let pass = model.pass();
     let sequence = pass.open().unwrap();
@@ -94,7 +94,7 @@ impl LinearProducts for Recorder {
     }
 }
 
-/// The products of a pass over [`TOKENS`] as sequence 3.
+/// Returns the products of a pass over [`TOKENS`] as sequence 3.
 fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> {
     let recorder = Arc::new(Recorder { inner, seen: Mutex::new(Vec::new()) });
     model.pass().set_linear_products(Some(Arc::clone(&recorder) as _)).unwrap();
@@ -103,7 +103,7 @@ fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> 
     recorder.seen.lock().unwrap().clone()
 }
 
-/// The weights of a product over the largest of their row, and these.
+/// Returns the weights of a product over the largest of their row, and these.
 fn rows_by_hand(weights: &[f32], n: usize) -> (Vec<f64>, Vec<f64>) {
     let largest = |row: &[f32]| row.iter().fold(0.0_f64, |most, w| most.max(f64::from(w.abs())));
     let scales: Vec<f64> = weights.chunks(n).map(largest).collect();
@@ -351,7 +351,7 @@ fn plan(lengths: &[usize], generators: &[&str]) -> LanguagePlan {
     }
 }
 
-/// The loss of the model in floating point, window by window.
+/// Returns the loss of the model in floating point, window by window.
 fn loss_by_hand(model: &mut Transformer, tokens: &[u32]) -> f64 {
     let (n, mut nats) = (tokens.len() - 1, 0.0);
     for start in (0..n).step_by(16) {

@@ -37,7 +37,7 @@ fn job() -> LanguageJob<Transformer> {
     LanguageJob::new("bytes", model, &text, &plan(), Cancel::NEVER).unwrap()
 }
 
-/// An evaluation without times.
+/// Returns an evaluation without times.
 fn timeless(mut found: LanguageEvaluation) -> LanguageEvaluation {
     for row in &mut found.rows {
         row.tokens_per_second = 0.0;

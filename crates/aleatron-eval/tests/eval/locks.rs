@@ -4,7 +4,7 @@ use aleatron_eval::{Error, FileLock};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A path for a lock in a folder of its own.
+/// Returns a path for a lock in a folder of its own.
 fn path(test: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("aleatron-lock-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -323,7 +323,7 @@ impl Importer<'_> {
     }
 }
 
-/// The value with a name: of this graph, or taken from one around it.
+/// Returns the value with a name: of this graph, or taken from one around it.
 fn resolve(
     name: &str,
     graph: &mut Graph,
@@ -342,7 +342,7 @@ fn resolve(
     Ok(inner)
 }
 
-/// The names that a graph uses and does not make.
+/// Returns the names that a graph uses and does not make.
 fn free_names(graph: &GraphProto, depth: usize) -> Vec<String> {
     let mut made: std::collections::HashSet<&str> = std::collections::HashSet::new();
     made.extend(graph.input.iter().filter_map(|value| value.name.as_deref()));

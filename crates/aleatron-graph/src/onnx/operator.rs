@@ -186,8 +186,8 @@ fn variadic(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> 
     }))
 }
 
-/// The tensors' type for a type that an attribute names. bfloat16 is refused: f32, which holds it,
-/// would round differently.
+/// Returns the tensors' type for a type that an attribute names. bfloat16 is refused: f32, which
+/// holds it, would round differently.
 pub(super) fn dtype_attribute(name: &str, a: &Attributes<'_>) -> Result<Option<DType>> {
     let Some(code) = a.int_or_none(name)? else { return Ok(None) };
     let code = i32::try_from(code).unwrap_or(-1);

@@ -36,7 +36,7 @@ pub(crate) enum ElementType {
 }
 
 impl ElementType {
-    /// The type with a number of ONNX.
+    /// Returns the type with a number of ONNX.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         Some(match code {
             1 => Self::F32,
@@ -56,7 +56,7 @@ impl ElementType {
         })
     }
 
-    /// The type of tensors that holds it.
+    /// Returns the type of tensors that holds it.
     pub(crate) fn dtype(self) -> DType {
         match self {
             Self::F32 | Self::F64 | Self::BF16 => DType::F32,
@@ -68,7 +68,7 @@ impl ElementType {
         }
     }
 
-    /// The type of integers that tensors hold in a wider one, if it is one of those.
+    /// Returns the type of integers that tensors hold in a wider one, if it is one of those.
     pub(crate) fn narrow(self) -> Option<Narrow> {
         Some(match self {
             Self::I8 => Narrow::Int8,
@@ -89,7 +89,7 @@ impl ElementType {
         })
     }
 
-    /// The name of the type in ONNX.
+    /// Returns the name of the type in ONNX.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "float",
@@ -118,7 +118,7 @@ impl ElementType {
     }
 }
 
-/// The name of an element type of ONNX, for messages.
+/// Returns the name of an element type of ONNX, for messages.
 pub(crate) fn type_name(code: i32) -> String {
     let name = match code {
         0 => "undefined",
@@ -134,8 +134,8 @@ pub(crate) fn type_name(code: i32) -> String {
     name.to_owned()
 }
 
-/// The bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that is
-/// refused later.
+/// Returns the bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that
+/// is refused later.
 pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else {
         return 0;
@@ -144,7 +144,7 @@ pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     sizes.fold(element.dtype().size() as u128, u128::saturating_mul)
 }
 
-/// A constant as a tensor on the host. `folder` is where files beside the model are.
+/// Returns a constant as a tensor on the host. `folder` is where files beside the model are.
 pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Tensor> {
     let name = proto.name.as_deref().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("tensor \"{name}\""), reason);
@@ -319,8 +319,8 @@ fn from_fields(
     })
 }
 
-/// The bytes of a constant that is kept in another file, inside the folder of the model and nowhere
-/// else.
+/// Returns the bytes of a constant that is kept in another file, inside the folder of the model and
+/// nowhere else.
 fn read_external(
     proto: &TensorProto,
     expected: usize,

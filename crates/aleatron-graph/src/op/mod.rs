@@ -666,7 +666,7 @@ pub struct SliceGiven {
 pub struct ConstantValue(pub Tensor);
 
 impl PartialEq for ConstantValue {
-    /// Whether both have the same elements. Ones that cannot be read are equal to nothing.
+    /// Returns whether both have the same elements. Ones that cannot be read are equal to nothing.
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (&self.0, &other.0);
         a.dtype() == b.dtype()

@@ -5,7 +5,7 @@ use super::{
 };
 
 impl Op {
-    /// The name of the operator of ONNX, for people.
+    /// Returns the name of the operator of ONNX, for people.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl Op {
 macro_rules! names {
     ($type:ident: $($variant:ident $name:literal)*) => {
         impl $type {
-            /// The name of the operator of ONNX.
+            /// Returns the name of the operator of ONNX.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {

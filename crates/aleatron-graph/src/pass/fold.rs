@@ -119,7 +119,7 @@ pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     Ok(folded.len())
 }
 
-/// The weights and biases of a product with a normalisation behind it, computed in 64 bits.
+/// Returns the weights and biases of a product with a normalisation behind it, computed in 64 bits.
 fn fold_into(
     graph: &Graph,
     before: usize,

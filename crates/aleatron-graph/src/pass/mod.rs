@@ -36,7 +36,7 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Where a node of constants fails, or there is no memory.
+    /// If a node of constants fails, or there is no memory.
     pub fn simplify(&mut self) -> Result<Simplified> {
         self.check_values()?;
         let mut done = Simplified { removed: self.remove_identities(), ..Simplified::default() };

@@ -20,12 +20,12 @@ impl<T: Element> Array<T> {
         Ok(Self { shape: tensor.shape().to_vec(), data: tensor.to_vec::<T>()? })
     }
 
-    /// The tensor, on the host.
+    /// Returns the tensor, on the host.
     pub(crate) fn tensor(&self) -> Result<Tensor> {
         Ok(Tensor::from_slice(&self.data, &self.shape, &Device::Cpu)?)
     }
 
-    /// An array of one value.
+    /// Returns an array of one value.
     pub(crate) fn full(shape: &[usize], value: T) -> Result<Self> {
         let mut data = room(shape)?;
         data.resize(len(shape)?, value);
@@ -39,24 +39,24 @@ impl Array<f32> {
         Ok(Self { shape: tensor.shape().to_vec(), data: floats(tensor)? })
     }
 
-    /// The tensor in another type of floats.
+    /// Returns the tensor in another type of floats.
     pub(crate) fn tensor_as(&self, dtype: DType) -> Result<Tensor> {
         Ok(self.tensor()?.cast(dtype)?)
     }
 }
 
-/// The elements of a shape.
+/// Returns the elements of a shape.
 pub(crate) fn len(shape: &[usize]) -> Result<usize> {
     let len = shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size));
     len.ok_or_else(|| Error::model("result", format!("shape {shape:?} is too large")))
 }
 
-/// An empty vector with room for the elements of a shape.
+/// Returns an empty vector with room for the elements of a shape.
 pub(crate) fn room<T>(shape: &[usize]) -> Result<Vec<T>> {
     Ok(memory::with_capacity(len(shape)? as u128, Quantity::Value)?)
 }
 
-/// The distances of neighbours along each axis of a shape in row-major order.
+/// Returns the distances of neighbours along each axis of a shape in row-major order.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -65,7 +65,7 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The place of coordinates.
+/// Returns the place of coordinates.
 pub(crate) fn place(at: &[usize], strides: &[usize]) -> usize {
     at.iter().zip(strides).map(|(a, s)| a * s).sum()
 }
@@ -99,9 +99,9 @@ pub(crate) trait Number: Element + PartialOrd {
     fn wide(self) -> f64;
     /// From a wide float, as a cast does it.
     fn narrow(value: f64) -> Self;
-    /// The sum, which wraps.
+    /// Returns the sum, which wraps.
     fn plus(self, other: Self) -> Self;
-    /// The product, which wraps.
+    /// Returns the product, which wraps.
     fn times(self, other: Self) -> Self;
 }
 

@@ -23,7 +23,7 @@ fn apart(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
     }
 }
 
-/// A tensor behind another along the axis of time.
+/// Returns a tensor behind another along the axis of time.
 fn appended(past: Option<&Tensor>, new: Tensor) -> Result<Tensor> {
     match past {
         None => Ok(new),

@@ -109,7 +109,7 @@ mod tests {
     use crate::graph::Value;
     use crate::op::{Binary, Op};
 
-    /// The body of a loop that never ends by itself and carries a number.
+    /// Returns the body of a loop that never ends by itself and carries a number.
     fn body(made: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Box<Graph> {
         let mut graph = Graph::new("body");
         let input = |name: &str| Value { name: name.to_owned(), dtype: None, shape: None };
@@ -126,7 +126,7 @@ mod tests {
         Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap()
     }
 
-    /// A loop of so many steps over a body.
+    /// Returns a loop of so many steps over a body.
     fn repeated(graph: &mut Graph, steps: i64, number: ValueId, body: Box<Graph>) -> ValueId {
         let steps = graph.add_constant("steps", scalar(steps));
         let goes_on = graph.add_constant("begins", scalar(true));

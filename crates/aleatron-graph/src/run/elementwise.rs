@@ -12,7 +12,7 @@ pub(super) fn unary(function: Unary, inputs: &Inputs<'_>) -> Result<Tensor> {
     apply(function, x)
 }
 
-/// A function of every element.
+/// Returns a function of every element.
 pub(super) fn apply(function: Unary, x: &Tensor) -> Result<Tensor> {
     Ok(match function {
         Unary::Abs => x.abs()?,
@@ -179,7 +179,7 @@ fn fmod(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     Ok(is_turned.where_(&rest.sub(y)?, &rest)?)
 }
 
-/// A power; the result has the type of the base.
+/// Returns a power; the result has the type of the base.
 fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.pow(&y.cast(x.dtype())?)?);
@@ -268,7 +268,7 @@ pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> 
     Ok(x)
 }
 
-/// The elements as another type, on the host where the device has no such elements.
+/// Returns the elements as another type, on the host where the device has no such elements.
 pub(super) fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     match x.device().supports(dtype) {
         true => Ok(x.cast(dtype)?),

@@ -7,7 +7,7 @@ use super::inputs::{Inputs, axis};
 use crate::error::{Error, Result};
 use crate::op::Scatter;
 
-/// An index of an axis; negative ones count from the end.
+/// Returns an index of an axis; negative ones count from the end.
 fn index(number: i64, n: usize, position: usize) -> Result<usize> {
     let from_start = if number < 0 { number.checked_add(n as i64) } else { Some(number) };
     let found = from_start.and_then(|index| usize::try_from(index).ok()).filter(|&index| index < n);

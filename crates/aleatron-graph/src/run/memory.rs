@@ -63,7 +63,7 @@ pub(super) fn check_node(node: &Node, inputs: &[Option<Tensor>]) -> Result<()> {
     Ok(memory::check(at_least(&node.op, inputs) as u128 * size as u128, Quantity::Value)?)
 }
 
-/// Whether the output of a node may share the memory of an input, or be one element that is
+/// Returns whether the output of a node may share the memory of an input, or be one element that is
 /// repeated.
 fn is_view(node: &Node) -> bool {
     match node.op {

@@ -45,7 +45,7 @@ use crate::op::Op;
 
 /// Watches a run, and may compute nodes itself.
 pub trait Observer {
-    /// The outputs of a node, computed in place of tensors; `None` leaves it to them.
+    /// Returns the outputs of a node, computed in place of tensors; `None` leaves it to them.
     ///
     /// # Errors
     /// What went wrong; the run ends.
@@ -89,7 +89,7 @@ impl Runner {
     /// Puts the constants of a graph on a device.
     ///
     /// # Errors
-    /// [`Error::Tensor`] where they do not fit.
+    /// [`Error::Tensor`] if they do not fit.
     pub fn new(graph: impl Into<Arc<Graph>>, device: &Device) -> Result<Self> {
         let graph = graph.into();
         graph.check_values()?;
@@ -122,19 +122,19 @@ impl Runner {
         Ok(Self { graph, device: device.clone(), constants, last_uses })
     }
 
-    /// The graph.
+    /// Returns the graph.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The outputs for inputs in the order of the graph.
+    /// Returns the outputs for inputs in the order of the graph.
     ///
     /// # Errors
     /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with
@@ -475,7 +475,7 @@ pub(crate) fn compute_in(
     Ok(made)
 }
 
-/// The outputs of an operation without graphs inside.
+/// Returns the outputs of an operation without graphs inside.
 pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> Result<Vec<Tensor>> {
     let x = &Inputs(inputs);
     let one = |tensor: Tensor| Ok(vec![tensor]);

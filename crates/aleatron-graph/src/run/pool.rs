@@ -42,7 +42,7 @@ fn padding(count_padding: bool) -> Padding {
     if count_padding { Padding::Counted } else { Padding::Ignored }
 }
 
-/// The magnitudes of elements to the power of p.
+/// Returns the magnitudes of elements to the power of p.
 fn power(x: &Tensor, p: i64) -> Result<Tensor> {
     Ok(match p {
         1 => x.abs()?,
@@ -65,7 +65,7 @@ fn sum_of_taps(x: &Tensor, geometry: &Geometry) -> Result<Tensor> {
     sum.total()
 }
 
-/// The pool that tensors have: of one or two axes, means and largest ones.
+/// Returns the pool that tensors have: of one or two axes, means and largest ones.
 fn on_tensors(
     x: &Tensor,
     pooling: Pooling,
@@ -94,7 +94,7 @@ fn on_tensors(
     }))
 }
 
-/// The largest element of each window, and on request its position in all of `x`.
+/// Returns the largest element of each window, and on request its position in all of `x`.
 fn max_pool(
     x: &Tensor,
     geometry: &Geometry,
@@ -176,7 +176,7 @@ fn max_pool(
     Ok(vec![best, cast(&found, DType::I64)?])
 }
 
-/// A pool over all of each channel.
+/// Returns a pool over all of each channel.
 pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
     let (_, _, input) = spatial(x.shape())?;
     if len(input)? == 0 {

@@ -8,7 +8,7 @@ use super::window::{Geometry, Sum, spatial, spread};
 use crate::error::{Error, Result};
 use crate::op::{Equation, EquationTerm, Padding, Rounding, Window};
 
-/// The product of matrices, or of batches of them. Integers are multiplied on the host.
+/// Returns the product of matrices, or of batches of them. Integers are multiplied on the host.
 pub(super) fn matmul(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype() != y.dtype() {
         return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
@@ -86,7 +86,8 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     convolve(x, w, bias, &geometry, groups)
 }
 
-/// A convolution of any number of axes: that of the last two axes at each offset of the others.
+/// Returns a convolution of any number of axes: that of the last two axes at each offset of the
+/// others.
 fn convolve(
     x: &Tensor,
     w: &Tensor,
@@ -107,14 +108,14 @@ fn convolve(
     with_bias(&without_batch(&sum.total()?, x.shape()[0], geometry.output[0])?, bias)
 }
 
-/// The first spatial axis as a part of the batch.
+/// Returns the first spatial axis as a part of the batch.
 fn with_batch(x: &Tensor) -> Result<Tensor> {
     let moved = x.transpose(1, 2)?;
     let (n, rest) = (len(&moved.shape()[..2])?, &moved.shape()[2..]);
     Ok(moved.reshape(&[&[n], rest].concat())?)
 }
 
-/// The opposite of [`with_batch`].
+/// Returns the opposite of [`with_batch`].
 fn without_batch(x: &Tensor, batch: usize, n: usize) -> Result<Tensor> {
     Ok(x.reshape(&[&[batch, n], &x.shape()[1..]].concat())?.transpose(1, 2)?)
 }
@@ -126,7 +127,7 @@ fn with_bias(x: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     Ok(x.add(&bias.reshape(&shape)?)?)
 }
 
-/// The options of a convolution of tensors.
+/// Returns the options of a convolution of tensors.
 fn options<const D: usize>(geometry: &Geometry, groups: usize) -> ConvOptions<D> {
     ConvOptions {
         stride: std::array::from_fn(|axis| geometry.strides[axis]),
@@ -237,8 +238,8 @@ impl TransposedAxis {
     }
 }
 
-/// A transposed convolution of any number of axes: that of the last two axes at each offset of the
-/// others.
+/// Returns a transposed convolution of any number of axes: that of the last two axes at each offset
+/// of the others.
 fn convolve_transposed(
     x: &Tensor,
     w: &Tensor,
@@ -450,7 +451,7 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
     Ok(sum.arranged(&output)?.cast(first.dtype())?)
 }
 
-/// The determinants of square matrices, by elimination with pivots.
+/// Returns the determinants of square matrices, by elimination with pivots.
 pub(super) fn determinant(x: &Tensor) -> Result<Tensor> {
     let fault = || Error::input(0, format!("square matrices are needed, not {:?}", x.shape()));
     let [batch @ .., n, m] = x.shape() else { return Err(fault()) };

@@ -44,8 +44,8 @@ fn spread(x: &Tensor, parameters: &Tensor, number: i64, block_size: i64) -> Resu
     Ok(parameters.repeat(block.min(n.max(1)), axis as isize)?.slice(axis as isize, ..n)?)
 }
 
-/// The zero points of an input as 32-bit integers, one for each of its scales; zero if it is left
-/// out.
+/// Returns the zero points of an input as 32-bit integers, one for each of its scales; zero if it
+/// is left out.
 fn zero_points(inputs: &Inputs<'_>, k: usize, scale: &Tensor) -> Result<Tensor> {
     let Some(points) = inputs.maybe(k) else {
         return Ok(Tensor::zeros(scale.shape(), DType::I32, &scale.device())?);

@@ -152,8 +152,8 @@ impl<'a> Given<'a> {
         matches!(self.node.cell, Cell::Gru { linear_before_reset: true })
     }
 
-    /// The products of all steps with the input weights of all directions, and all biases that are
-    /// added to them.
+    /// Returns the products of all steps with the input weights of all directions, and all biases
+    /// that are added to them.
     fn products(&self, inputs: &Inputs<'_>, x: &Tensor) -> Result<Tensor> {
         let (n_inputs, width) = (x.shape()[2], self.directions * self.rows);
         let w = inputs.get(1)?.cast(DType::F32)?.reshape(&[width, n_inputs])?;

@@ -83,7 +83,7 @@ fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> 
     cast(&result, dtype)
 }
 
-/// The largest or the smallest of no elements.
+/// Returns the largest or the smallest of no elements.
 fn of_nothing(dtype: DType, reduction: Reduction) -> Scalar {
     let is_max = reduction == Reduction::Max;
     match dtype {

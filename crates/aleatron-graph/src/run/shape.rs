@@ -9,7 +9,7 @@ use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
 use crate::op::{BlockOrder, PadMode, SliceGiven};
 
-/// A tensor of integers on the host.
+/// Returns a tensor of integers on the host.
 pub(super) fn ints(values: &[i64], shape: &[usize]) -> Result<Tensor> {
     Ok(Tensor::from_slice(values, shape, &Device::Cpu)?)
 }
@@ -282,7 +282,7 @@ pub(super) fn pad(
     pad_around(x, &around, mode, value)
 }
 
-/// The only element of a tensor.
+/// Returns the only element of a tensor.
 fn scalar(value: &Tensor) -> Result<Scalar> {
     if value.len() != 1 {
         return Err(Error::input(2, format!("one value is needed, not {}", value.len())));

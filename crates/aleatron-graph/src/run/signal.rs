@@ -113,7 +113,7 @@ impl Transform {
     }
 }
 
-/// The number of parts of each element: 1 if they are real, 2 if they are complex.
+/// Returns the number of parts of each element: 1 if they are real, 2 if they are complex.
 fn parts(x: &Array<f32>) -> Result<usize> {
     match x.shape.last() {
         Some(&parts @ (1 | 2)) if x.shape.len() >= 2 => Ok(parts),
@@ -287,7 +287,7 @@ pub(super) fn window(
     elementwise::cast(&Tensor::from_vec(data, &[n], &Device::Cpu)?, dtype)
 }
 
-/// The elements before an axis, its size, and the elements after it.
+/// Returns the elements before an axis, its size, and the elements after it.
 fn around(shape: &[usize], axis: usize) -> Result<[usize; 3]> {
     Ok([len(&shape[..axis])?, shape[axis], len(&shape[axis + 1..])?])
 }

@@ -37,8 +37,8 @@ fn per_axis(name: &str, numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
 }
 
 impl Geometry {
-    /// The geometry of a window over `input`. `kernel` is the size where the window does not say
-    /// it.
+    /// Returns the geometry of a window over `input`. `kernel` is the size where the window does
+    /// not say it.
     pub(crate) fn new(
         window: &Window,
         input: &[usize],
@@ -280,7 +280,7 @@ pub(super) fn spread(
     Ok(apart.pad(&around, zeros)?)
 }
 
-/// The batch, the channels and the spatial axes of a tensor.
+/// Returns the batch, the channels and the spatial axes of a tensor.
 pub(crate) fn spatial(shape: &[usize]) -> Result<(usize, usize, &[usize])> {
     match shape {
         [batch, channels, rest @ ..] if !rest.is_empty() => Ok((*batch, *channels, rest)),

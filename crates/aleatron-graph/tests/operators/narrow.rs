@@ -5,7 +5,7 @@ use aleatron_tensor::DType;
 
 use super::file::{code, graph, int, integers, node, read, run, tensor, value};
 
-/// The result of a node of constants of one type.
+/// Returns the result of a node of constants of one type.
 fn of_constants<T: aleatron_tensor::Element>(op: &str, code: i32, inputs: &[&[i64]]) -> Vec<T> {
     let names: Vec<String> = (0..inputs.len()).map(|k| format!("c{k}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -34,8 +34,8 @@ impl Case {
         }
     }
 
-    /// The states of all steps of both directions by the definition, one sample and one unit after
-    /// the other.
+    /// Returns the states of all steps of both directions by the definition, one sample and one
+    /// unit after the other.
     fn expected(
         &self,
         x: &[f32],

@@ -2,7 +2,7 @@
 
 use super::file::{code, graph, int, integers, node, read, reals, run, tensor, value};
 
-/// The transform by its definition, in 64 bits.
+/// Returns the transform by its definition, in 64 bits.
 fn transform(x: &[f32], sign: f64) -> Vec<[f64; 2]> {
     let n = x.len();
     let term =

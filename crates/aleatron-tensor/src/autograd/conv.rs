@@ -93,7 +93,7 @@ fn last_two(x: &Tensor) -> [usize; 2] {
     [shape[shape.len() - 2], shape[shape.len() - 1]]
 }
 
-/// The sizes of a convolution of an image with a kernel whose result is `g`.
+/// Returns the sizes of a convolution of an image with a kernel whose result is `g`.
 fn geometry(
     image: [usize; 4],
     g: &Tensor,

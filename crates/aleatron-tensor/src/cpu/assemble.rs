@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::layout::{Layout, collapse};
 use crate::storage::CpuStorage;
 
-/// A tensor of a shape from views, each at some place of it, and a constant everywhere else.
+/// Returns a tensor of a shape from views, each at some place of it, and a constant everywhere
+/// else.
 pub(crate) fn assemble(
     boxes: &[(CpuView, Vec<usize>)],
     shape: &[usize],

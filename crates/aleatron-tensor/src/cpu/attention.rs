@@ -33,14 +33,15 @@ impl<'a> Matrices<'a> {
         Ok(Self { data: view.storage.slice::<f32>()?, starts, steps })
     }
 
-    /// A matrix, from a row on.
+    /// Returns a matrix, from a row on.
     fn at_row(&self, batch: usize, row: usize) -> Matrix<'a> {
         let [row_step, column_step] = self.steps;
         Matrix { data: self.data, offset: self.starts[batch], row_step, column_step }.at_row(row)
     }
 }
 
-/// The attention of a batch of 32-bit floats, which is not empty. The mask is added to the scores.
+/// Returns the attention of a batch of 32-bit floats, which is not empty. The mask is added to the
+/// scores.
 pub(crate) fn run(
     sizes: &Sizes,
     [q, k, v]: [&CpuView; 3],

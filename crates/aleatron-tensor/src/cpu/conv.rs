@@ -23,8 +23,8 @@ pub(super) const PATCH_NANOSECONDS: f64 = 0.3;
 /// does not pay.
 const FEW_CHANNELS: usize = 4;
 
-/// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each
-/// channel of the result.
+/// Returns a convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for
+/// each channel of the result.
 pub(crate) fn run(
     geometry: &Geometry,
     image: &CpuView,

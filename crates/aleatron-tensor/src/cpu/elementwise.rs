@@ -84,13 +84,13 @@ impl<'a> Leaf<'a> {
         views.iter().zip(strides).map(leaf).collect()
     }
 
-    /// The leaf of one view.
+    /// Returns the leaf of one view.
     pub(crate) fn only(view: &'a CpuView) -> Self {
         let (dims, [strides]) = collapse([&view.layout]);
         Self { storage: &view.storage, offset: view.layout.offset(), dims, strides }
     }
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     pub(crate) fn dtype(&self) -> DType {
         self.storage.dtype()
     }
@@ -99,12 +99,13 @@ impl<'a> Leaf<'a> {
         self.strides == [1]
     }
 
-    /// Whether a run of elements is a slice of the storage, in the type that is computed in.
+    /// Returns whether a run of elements is a slice of the storage, in the type that is computed
+    /// in.
     pub(crate) fn is_borrowed(&self) -> bool {
         self.is_contiguous() && self.storage.dtype() != DType::F16
     }
 
-    /// The elements from `start` on, where they lie in order.
+    /// Returns the elements from `start` on, where they lie in order.
     pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> Result<&'a [T]> {
         Ok(&self.storage.slice()?[self.offset + start..][..len])
     }
@@ -155,7 +156,7 @@ trait Out: Pod + Send + Sync {
     /// Takes the values of the last step.
     fn take(values: Values<'_>, out: &mut [Self]) -> Result<()>;
 
-    /// The room itself, where the last step can write to it.
+    /// Returns the room itself, where the last step can write to it.
     fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>>;
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Job<'a> {
     pub(crate) over: Layout,
 }
 
-/// The elements at the indices.
+/// Returns the elements at the indices.
 pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     let dtype = job.x.storage.dtype();
     let len = job.base.len();
@@ -37,8 +37,8 @@ pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     })
 }
 
-/// The steps that the indices stand for, by their place in the storage of the indices; the first
-/// index outside is an error.
+/// Returns the steps that the indices stand for, by their place in the storage of the indices; the
+/// first index outside is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
     let storage = &job.indices.storage;

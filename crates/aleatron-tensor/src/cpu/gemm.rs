@@ -30,12 +30,12 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
-    /// The same from a row on.
+    /// Returns the same from a row on.
     pub(crate) fn at_row(self, row: usize) -> Self {
         Self { offset: (self.offset as isize + row as isize * self.row_step) as usize, ..self }
     }
 
-    /// The same from a column on.
+    /// Returns the same from a column on.
     pub(crate) fn at_column(self, column: usize) -> Self {
         self.t().at_row(column).t()
     }
@@ -168,7 +168,7 @@ impl ColumnsMut<'_> {
         self.columns
     }
 
-    /// The first of its columns in the whole matrix.
+    /// Returns the first of its columns in the whole matrix.
     pub(crate) fn first_column(&self) -> usize {
         self.first
     }

@@ -19,8 +19,8 @@ const FEW_ROWS: usize = 32;
 const ROW_COLUMNS: usize = 192;
 const TILE_COLUMNS: usize = 48;
 
-/// The rows and columns of a product that one thread computes at a time. Where they are cut changes
-/// no bits.
+/// Returns the rows and columns of a product that one thread computes at a time. Where they are cut
+/// changes no bits.
 fn piece([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
     let pieces = threads.div_ceil(batch.max(1));
     let rows = m.div_ceil(pieces).next_multiple_of(FEW_ROWS);
@@ -56,8 +56,8 @@ impl Batch {
     }
 }
 
-/// The products of two batches of matrices of 32-bit floats, whose axes but the last two are the
-/// same.
+/// Returns the products of two batches of matrices of 32-bit floats, whose axes but the last two
+/// are the same.
 pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
@@ -113,8 +113,8 @@ impl MultiplyAdd for f64 {
     }
 }
 
-/// The products of two batches of matrices, an element after the other in the order of the common
-/// axis.
+/// Returns the products of two batches of matrices, an element after the other in the order of the
+/// common axis.
 pub(crate) fn simple<T: MultiplyAdd>(
     dtype: DType,
     left: &CpuView,

@@ -44,7 +44,7 @@ impl PartialEq for CpuView {
     }
 }
 
-/// A new storage, filled by `fill`.
+/// Returns a new storage, filled by `fill`.
 pub(crate) fn filled(
     dtype: DType,
     len: usize,

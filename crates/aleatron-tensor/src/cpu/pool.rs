@@ -46,7 +46,7 @@ impl Windows {
     }
 }
 
-/// The pooling of 32-bit floats.
+/// Returns the pooling of 32-bit floats.
 pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } =
         *windows;
@@ -103,7 +103,7 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     })
 }
 
-/// The larger one; the first NaN where there is one.
+/// Returns the larger one; the first NaN where there is one.
 fn larger(most: f32, x: f32) -> f32 {
     if most.is_nan() || most >= x { most } else { x }
 }

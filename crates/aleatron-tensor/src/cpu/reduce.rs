@@ -225,8 +225,8 @@ fn integers<T: Whole>(
     }
 }
 
-/// The view with the axes in the order (kept, reduced) or the other way round, and the numbers of
-/// results and of elements of each.
+/// Returns the view with the axes in the order (kept, reduced) or the other way round, and the
+/// numbers of results and of elements of each.
 fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView, usize, usize)> {
     let kept: Vec<usize> = (0..view.layout.rank()).filter(|axis| !reduced.contains(axis)).collect();
     let size =
@@ -237,7 +237,7 @@ fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView,
     Ok((CpuView { storage: view.storage.clone(), layout }, size(&kept), size(reduced)))
 }
 
-/// Whether neighbours in memory belong to different results.
+/// Returns whether neighbours in memory belong to different results.
 fn is_by_columns(layout: &Layout, reduced: &[usize]) -> bool {
     let axes = layout.shape().iter().zip(layout.strides()).enumerate();
     let innermost = axes
@@ -381,7 +381,7 @@ fn fold_columns<T: Load>(
     })
 }
 
-/// The places of the first elements with the largest key, of which none is below `least`.
+/// Returns the places of the first elements with the largest key, of which none is below `least`.
 ///
 /// The largest key of a block is found first, all lanes at once; its place is looked for only where
 /// it is a new largest.

@@ -8,7 +8,7 @@ use crate::layout::{Layout, elements};
 use crate::ops::resize::{OUTSIDE, Taps};
 use crate::storage::CpuStorage;
 
-/// The tensor of 32-bit floats with other elements along an axis.
+/// Returns the tensor of 32-bit floats with other elements along an axis.
 pub(crate) fn run(view: &CpuView, axis: usize, taps: &Taps, shape: &[usize]) -> Result<CpuStorage> {
     let (data, layout) = (view.storage.slice::<f32>()?, &view.layout);
     let inner = layout.keep_axes(axis + 1..layout.rank());

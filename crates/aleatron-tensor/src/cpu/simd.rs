@@ -276,7 +276,7 @@ pub(crate) fn map2_plain<A: Copy, B>(x: &[A], y: &[A], out: &mut [B], f: impl Fn
 /// Bytes of a result from which on it is written past the caches: it would not stay in them.
 const STREAM_FROM: usize = 8 << 20;
 
-/// Whether a result of so many bytes is to be written with a [`Stream`].
+/// Returns whether a result of so many bytes is to be written with a [`Stream`].
 pub(crate) fn streams(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
 }

@@ -9,7 +9,8 @@ use crate::op::Reducer;
 use crate::ops::Order;
 use crate::storage::CpuStorage;
 
-/// The places of the elements of rows of `n` elements, in their new order; equal ones keep theirs.
+/// Returns the places of the elements of rows of `n` elements, in their new order; equal ones keep
+/// theirs.
 pub(crate) fn places(view: &CpuView, n: usize, order: Order) -> Result<CpuStorage> {
     match Reducer::computed_in(view.storage.dtype()) {
         DType::I32 => rows::<i32, i32>(view, n, |x| x, order),

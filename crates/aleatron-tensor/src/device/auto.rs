@@ -187,7 +187,7 @@ fn measure(
     Ok(Rule::new(measured))
 }
 
-/// The shorter of two times, after a run that compiles the kernels.
+/// Returns the shorter of two times, after a run that compiles the kernels.
 fn time(work: impl Fn() -> Result<()>) -> Result<Duration> {
     work()?;
     let mut shortest = Duration::MAX;

@@ -25,18 +25,18 @@ pub enum Device {
 }
 
 impl Device {
-    /// The GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the strongest
-    /// one. A software adapter is taken only where it is named.
+    /// Returns the GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the
+    /// strongest one. A software adapter is taken only where it is named.
     ///
     /// # Errors
-    /// `Error::Device` where there is none, or it opens no device; [`Error::NoGpuSupport`] in
-    /// builds without the cargo feature `gpu`.
+    /// `Error::Device` if there is none, or it opens no device; [`Error::NoGpuSupport`] in builds
+    /// without the cargo feature `gpu`.
     pub fn gpu() -> Result<Self> {
         GpuDevice::named(None).map(Self::Gpu)
     }
 
-    /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a
-    /// part of its name.
+    /// Returns the device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or
+    /// `gpu:` and a part of its name.
     ///
     /// ```
     /// use aleatron_tensor::Device;
@@ -59,14 +59,14 @@ impl Device {
         }
     }
 
-    /// Whether it is a GPU.
+    /// Returns whether it is a GPU.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         matches!(self, Self::Gpu(_))
     }
 
-    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them; 64-bit
-    /// floats are on the CPU only.
+    /// Returns whether tensors of a type can live there. 64-bit integers need a GPU that has them;
+    /// 64-bit floats are on the CPU only.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         match self {

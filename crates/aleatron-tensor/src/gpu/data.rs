@@ -14,7 +14,8 @@ use crate::error::{Error, Limit, Result};
 use crate::expr::Expr;
 use crate::layout::Layout;
 
-/// The words of a buffer for elements of a type: whole vectors of 16 bytes, and of four elements.
+/// Returns the words of a buffer for elements of a type: whole vectors of 16 bytes, and of four
+/// elements.
 pub(super) fn words(dtype: DType, len: usize) -> Result<usize> {
     if len > MAX_ELEMENTS {
         let (actual, limit) = (len as u128, MAX_ELEMENTS as u128);
@@ -117,37 +118,37 @@ impl GpuStorage {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &GpuDevice {
         &self.device
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether commands that compute the elements are recorded, or have run.
+    /// Returns whether commands that compute the elements are recorded, or have run.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         matches!(&*lock(&self.state), State::Ready(_))
     }
 
-    /// The elements, whose computation is recorded where it was not.
+    /// Returns the elements, whose computation is recorded where it was not.
     pub(crate) fn data(&self) -> Result<Arc<GpuData>> {
         let mut state = lock(&self.state);
         match &*state {
@@ -165,9 +166,9 @@ impl GpuStorage {
         }
     }
 
-    /// The expression of a view that is all of a pending storage, for another one to be made of. An
-    /// expression is handed out once: who comes second gets none and so makes it be computed,
-    /// so that nothing is computed more than twice.
+    /// Returns the expression of a view that is all of a pending storage, for another one to be
+    /// made of. An expression is handed out once: who comes second gets none and so makes it be
+    /// computed, so that nothing is computed more than twice.
     pub(crate) fn share(&self, layout: &Layout) -> Option<Expr<GpuView>> {
         let mut state = lock(&self.state);
         match &mut *state {

@@ -94,7 +94,7 @@ impl PartialEq for GpuDevice {
 impl Eq for GpuDevice {}
 
 impl Device {
-    /// The GPU that is chosen.
+    /// Returns the GPU that is chosen.
     ///
     /// # Errors
     /// As [`Self::gpu`].
@@ -119,15 +119,15 @@ impl GpuDevice {
         }
     }
 
-    /// The shared device of an adapter; a new one where the last was lost.
+    /// Returns the shared device of an adapter; a new one where the last was lost.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no such adapter or it opens no device.
+    /// [`Error::Device`] if there is no such adapter or it opens no device.
     pub fn get(choice: &AdapterChoice) -> Result<Self> {
         Ok(Self::of(&GpuContext::get(choice)?))
     }
 
-    /// A device of its own, several of which can be on one adapter.
+    /// Returns a device of its own, several of which can be on one adapter.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -135,7 +135,7 @@ impl GpuDevice {
         Ok(Self::of(&GpuContext::open(choice, options)?))
     }
 
-    /// The device of a context: one for each.
+    /// Returns the device of a context: one for each.
     #[must_use]
     pub fn of(context: &Arc<GpuContext>) -> Self {
         static DEVICES: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
@@ -161,7 +161,7 @@ impl GpuDevice {
         Self { queue }
     }
 
-    /// The context of the device: its adapter, its limits, its objects.
+    /// Returns the context of the device: its adapter, its limits, its objects.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.queue.context
@@ -173,19 +173,19 @@ impl GpuDevice {
         self.queue.context.info()
     }
 
-    /// The name of its adapter.
+    /// Returns the name of its adapter.
     #[must_use]
     pub fn name(&self) -> &str {
         self.queue.context.name()
     }
 
-    /// The submissions so far.
+    /// Returns the submissions so far.
     #[must_use]
     pub fn submissions(&self) -> u64 {
         self.queue.submissions.load(Ordering::Relaxed)
     }
 
-    /// The kernels launched so far, sent or not.
+    /// Returns the kernels launched so far, sent or not.
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.queue.commands.load(Ordering::Relaxed)
@@ -247,7 +247,7 @@ impl GpuDevice {
         }
     }
 
-    /// The number of the recording that the next commands are in.
+    /// Returns the number of the recording that the next commands are in.
     pub(crate) fn current_recording(&self) -> u64 {
         lock(&self.queue.recording).number
     }

@@ -18,11 +18,11 @@ pub struct GpuDevicePool {
 }
 
 impl GpuDevicePool {
-    /// All GPUs of the machine, each once; software adapters are left out, unless the environment
-    /// names one.
+    /// Returns all GPUs of the machine, each once; software adapters are left out, unless the
+    /// environment names one.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is none, or one opens no device.
+    /// [`Error::Device`] if there is none, or one opens no device.
     pub fn all() -> Result<Self> {
         let choice = AdapterChoice::from_env();
         if choice != AdapterChoice::Strongest {
@@ -36,10 +36,10 @@ impl GpuDevicePool {
         Self::with_indices(&indices)
     }
 
-    /// The GPUs with these indices.
+    /// Returns the GPUs with these indices.
     ///
     /// # Errors
-    /// [`Error::Device`] where one is not there or opens no device, [`Error::Argument`] for none.
+    /// [`Error::Device`] if one is not there or opens no device, [`Error::Argument`] for none.
     pub fn with_indices(indices: &[usize]) -> Result<Self> {
         let devices = indices.iter().map(|&index| GpuDevice::get(&AdapterChoice::Index(index)));
         Self::of(devices.collect::<Result<_>>()?)
@@ -56,44 +56,44 @@ impl GpuDevicePool {
         Ok(Self { devices })
     }
 
-    /// The number of devices.
+    /// Returns the number of devices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// Whether there are none, which no pool is made with.
+    /// Returns whether there are none, which no pool is made with.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// A device.
+    /// Returns a device.
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&GpuDevice> {
         self.devices.get(place)
     }
 
-    /// The index of the adapter of a device.
+    /// Returns the index of the adapter of a device.
     #[must_use]
     pub fn adapter_index(&self, place: usize) -> Option<usize> {
         self.get(place).map(|device| device.info().index)
     }
 
-    /// The devices.
+    /// Returns the devices.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &GpuDevice> {
         self.devices.iter()
     }
 
-    /// The devices, to use each alone.
+    /// Returns the devices, to use each alone.
     #[must_use]
     pub fn into_devices(self) -> Vec<GpuDevice> {
         self.devices
     }
 
-    /// The product of two tensors of the host, on the host: each device multiplies some rows of the
-    /// left with the right. The left is a matrix or a batch of them, which is cut along its
-    /// first axis, the right a matrix.
+    /// Returns the product of two tensors of the host, on the host: each device multiplies some
+    /// rows of the left with the right. The left is a matrix or a batch of them, which is cut along
+    /// its first axis, the right a matrix.
     ///
     /// # Errors
     /// As [`Tensor::matmul`], and [`Error::Devices`] for tensors that are not on the host.

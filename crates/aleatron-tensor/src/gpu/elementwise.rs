@@ -54,8 +54,8 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first,
-    /// then for each leaf its offset and strides.
+    /// Returns the leaves of views of one shape, and their parameters: the sizes of all axes but
+    /// the first, then for each leaf its offset and strides.
     pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Result<Self> {
         let is_uniform = |layout: &Layout| {
             layout
@@ -112,7 +112,7 @@ impl Leaves {
         Ok(Self { operands, rank: dims.len(), rows })
     }
 
-    /// The words of their parameters.
+    /// Returns the words of their parameters.
     pub(crate) fn words(&self) -> usize {
         let own = |(_, walk): &(Operand, Walk)| match walk {
             Walk::InOrder | Walk::Uniform => 1,

@@ -72,7 +72,7 @@ impl Drop for Fault {
 }
 
 impl Fault {
-    /// A new examination of indices into an axis of `len` elements.
+    /// Returns a new examination of indices into an axis of `len` elements.
     pub(crate) fn new(
         device: &GpuDevice,
         op: &'static str,
@@ -106,7 +106,7 @@ impl Fault {
         Ok(Arc::new(Self { slots, slot, op, indices, len, status }))
     }
 
-    /// The error for a wrong index at a place, whose value is read.
+    /// Returns the error for a wrong index at a place, whose value is read.
     fn error(&self, device: &GpuDevice, place: u32) -> Error {
         let Self { op, len, .. } = *self;
         let position = u64::from(place);

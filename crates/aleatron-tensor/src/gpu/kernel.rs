@@ -21,12 +21,12 @@ pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// Its parameters.
     fn params(&self) -> ParamsShape;
 
-    /// The helper files it calls beyond those of its buffers.
+    /// Returns the helper files it calls beyond those of its buffers.
     fn helpers(&self) -> Vec<Helper> {
         Vec::new()
     }
 
-    /// The integer types whose functions it calls.
+    /// Returns the integer types whose functions it calls.
     fn integers(&self) -> Vec<DType> {
         Vec::new()
     }
@@ -36,11 +36,11 @@ pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
         ""
     }
 
-    /// The entry point, and functions of its own.
+    /// Returns the entry point, and functions of its own.
     fn body(&self, capabilities: Capabilities) -> String;
 
-    /// Whether every index is known to be inside, for the reasons in `gpu/mod.rs` and beside the
-    /// kernel, so that it is compiled without run-time checks.
+    /// Returns whether every index is known to be inside, for the reasons in `gpu/mod.rs` and
+    /// beside the kernel, so that it is compiled without run-time checks.
     fn is_proven(&self) -> bool {
         true
     }

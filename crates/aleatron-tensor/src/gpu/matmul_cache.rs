@@ -40,7 +40,7 @@ impl fmt::Debug for GpuMatmulCache {
 }
 
 impl GpuMatmulCache {
-    /// A cache on a device, with nothing in it.
+    /// Returns a cache on a device, with nothing in it.
     #[must_use]
     pub fn new(device: &GpuDevice) -> Self {
         Self { device: device.clone(), weights: HashMap::new() }
@@ -55,8 +55,8 @@ impl GpuMatmulCache {
     /// Keeps a matrix of `rows` by `columns` under a name; one that has it is replaced.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of elements, [`Error::Device`] where there is no
-    /// room.
+    /// [`Error::Elements`] for another number of elements, [`Error::Device`] if memory is
+    /// exhausted.
     pub fn upload_weight(
         &mut self,
         name: &str,
@@ -73,7 +73,7 @@ impl GpuMatmulCache {
     ///
     /// # Errors
     /// [`Error::Shapes`] for a tensor that is no matrix, [`Error::DType`] for other types than
-    /// floats, or where there is no room.
+    /// floats, [`Error::Memory`] if memory is exhausted.
     pub fn insert(&mut self, name: &str, weight: &Tensor) -> Result<()> {
         const OP: &str = "matmul cache";
         if weight.rank() != 2 {
@@ -87,10 +87,10 @@ impl GpuMatmulCache {
         Ok(())
     }
 
-    /// A weight.
+    /// Returns a weight.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is none of this name.
+    /// [`Error::Name`] if there is none of this name.
     pub fn weight(&self, name: &str) -> Result<&Tensor> {
         self.weights.get(name).ok_or_else(|| Error::Name { what: "weight", name: name.to_owned() })
     }
@@ -100,10 +100,10 @@ impl GpuMatmulCache {
         self.weights.remove(name).is_some()
     }
 
-    /// The product of an input, on the device, and a weight. Nothing waits for it.
+    /// Returns the product of an input, on the device, and a weight. Nothing waits for it.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is no such weight, else as [`Tensor::matmul`].
+    /// [`Error::Name`] if there is no such weight, otherwise as [`Tensor::matmul`].
     pub fn matmul(&self, name: &str, input: &Tensor) -> Result<Tensor> {
         input.matmul(self.weight(name)?)
     }
@@ -111,8 +111,8 @@ impl GpuMatmulCache {
     /// The product of `m` rows and a weight, from and to the host.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is no such weight, [`Error::Elements`] for an input or an output
-    /// of another length than `m` rows have, else as [`Tensor::matmul`].
+    /// [`Error::Name`] if there is no such weight, [`Error::Elements`] for an input or an output of
+    /// another length than `m` rows have, otherwise as [`Tensor::matmul`].
     pub fn matmul_cached(
         &self,
         name: &str,
@@ -131,13 +131,13 @@ impl GpuMatmulCache {
         Ok(())
     }
 
-    /// The number of weights.
+    /// Returns the number of weights.
     #[must_use]
     pub fn weight_count(&self) -> usize {
         self.weights.len()
     }
 
-    /// The bytes of all weights.
+    /// Returns the bytes of all weights.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weights.values().map(|weight| (weight.len() * weight.dtype().size()) as u64).sum()

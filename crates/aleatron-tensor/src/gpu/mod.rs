@@ -54,7 +54,7 @@ pub use matmul_cache::GpuMatmulCache;
 pub(crate) use data::{GpuData, GpuView};
 pub(crate) use transfer::{GpuRead, upload};
 
-/// The functions of helper files in WGSL, with those that they need.
+/// Returns the functions of helper files in WGSL, with those that they need.
 #[cfg(feature = "raw")]
 pub(crate) fn helper_source(helpers: &[crate::math::Helper]) -> String {
     wgsl::helpers(helpers.iter().copied(), &[])

@@ -9,8 +9,8 @@ use super::wgsl::{Items, Operand};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the
-/// number of its recording.
+/// Returns a new buffer for elements that a kernel is about to write. Whoever records the kernel
+/// sets the number of its recording.
 pub(crate) fn allocate(
     device: &GpuDevice,
     dtype: DType,
@@ -25,12 +25,12 @@ pub(crate) fn allocate(
     Ok(GpuData { buffer, dtype, len, recording: 0, faults })
 }
 
-/// The bytes of a window as a power of two: the largest that a binding holds.
+/// Returns the bytes of a window as a power of two: the largest that a binding holds.
 fn window_log2(device: &GpuDevice) -> u32 {
     device.context().max_binding_bytes().max(16).ilog2()
 }
 
-/// The words of a window.
+/// Returns the words of a window.
 fn window_words(device: &GpuDevice) -> usize {
     1 << (window_log2(device) - 2)
 }

@@ -56,7 +56,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl PoolGradient {
-    /// The part of a window's gradient `g` that the element at `y`, `x` gets.
+    /// Returns the part of a window's gradient `g` that the element at `y`, `x` gets.
     fn part(&self, image_at: &str) -> String {
         match self.pool {
             Pool::Max => format!(

@@ -15,8 +15,8 @@ fn constant_words(dtype: DType) -> usize {
     if dtype == DType::I64 { 2 } else { 1 }
 }
 
-/// The operation of a step as WGSL; `None` for one that its types do not have, and for steps
-/// without an operation.
+/// Returns the operation of a step as WGSL; `None` for one that its types do not have, and for
+/// steps without an operation.
 fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
     match node {
         Node::Unary(op, x) => {
@@ -65,7 +65,7 @@ pub(crate) fn constant_params(
     Ok(())
 }
 
-/// The helper files a program calls.
+/// Returns the helper files a program calls.
 pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
     let mut all = Vec::new();
     for &(node, dtype) in &program.steps {
@@ -111,7 +111,7 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
     all
 }
 
-/// The integer types a program computes in.
+/// Returns the integer types a program computes in.
 pub(crate) fn integers(program: &Program) -> Vec<DType> {
     let mut types: Vec<DType> = program
         .steps
@@ -167,8 +167,8 @@ pub(crate) fn write(
     }
 }
 
-/// An operation on values. One that is missing, which [`constant_params`] has refused, would be no
-/// shader.
+/// Returns an operation on values. One that is missing, which [`constant_params`] has refused,
+/// would be no shader.
 fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
     let value = value_type(dtype);
     template
@@ -179,7 +179,7 @@ fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
         .replace("{t}", value)
 }
 
-/// Four times a constant whose words are these expressions.
+/// Returns four times a constant whose words are these expressions.
 pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),

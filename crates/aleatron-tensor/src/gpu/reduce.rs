@@ -67,7 +67,7 @@ struct Reduce {
     params: ParamsShape,
 }
 
-/// The words of the result of a segment.
+/// Returns the words of the result of a segment.
 fn state_words(reducer: &Reducer, dtype: DType) -> usize {
     let value = if dtype == DType::I64 { 2 } else { 1 };
     match reducer {
@@ -90,7 +90,7 @@ impl Reduce {
         matches!(self.reducer, Reducer::ArgMax | Reducer::ArgMin)
     }
 
-    /// The type that results of segments hold a value in.
+    /// Returns the type that results of segments hold a value in.
     fn key(&self) -> &'static str {
         match (self.is_arg(), self.dtype) {
             (true, DType::I64) => "i64",
@@ -429,7 +429,7 @@ impl Describe for Reduce {
     }
 }
 
-/// The axis along which neighbours in memory follow each other.
+/// Returns the axis along which neighbours in memory follow each other.
 fn innermost(layout: &Layout) -> Option<usize> {
     let axes = layout.shape().iter().zip(layout.strides()).enumerate();
     axes.filter(|(_, (size, stride))| **size > 1 && **stride != 0)
@@ -549,7 +549,7 @@ pub(crate) fn launch(
     fold_parts(device, &out, results, segments, strides, reducer, dtype)
 }
 
-/// The threads that share so many items: a power of two, at most a workgroup.
+/// Returns the threads that share so many items: a power of two, at most a workgroup.
 pub(super) fn lanes_for(items: usize) -> Result<u32> {
     size("threads", items.next_power_of_two().clamp(1, THREADS as usize))
 }

@@ -39,7 +39,7 @@ pub(crate) struct Operand {
     pub(crate) window_log2: u32,
 }
 
-/// The type of an element in expressions.
+/// Returns the type of an element in expressions.
 pub(crate) fn value_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -52,14 +52,14 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
     }
 }
 
-/// A 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends the
-/// sign of a `u32` that becomes an `i64`.
+/// Returns a 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends
+/// the sign of a `u32` that becomes an `i64`.
 pub(crate) fn i64_of(high: &str, low: &str) -> String {
     format!("i64((u64({high}) << 32u) | u64({low}))")
 }
 
 impl Operand {
-    /// The type of an item.
+    /// Returns the type of an item.
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
             (Items::Halves, _) => "vec4<f16>",
@@ -86,7 +86,7 @@ impl Operand {
         }
     }
 
-    /// The helper files its functions call.
+    /// Returns the helper files its functions call.
     pub(crate) fn helpers(self) -> &'static [Helper] {
         match self.dtype {
             DType::F16 => &[Helper::Half],
@@ -236,7 +236,7 @@ pub(crate) struct ParamsShape {
 }
 
 impl ParamsShape {
-    /// The shape of these parameters on a device.
+    /// Returns the shape of these parameters on a device.
     pub(crate) fn of(device: &GpuDevice, params: &[u32]) -> Self {
         Self { words: params.len(), place: device.params_in(params.len()) }
     }
@@ -259,7 +259,7 @@ impl ParamsShape {
         }
     }
 
-    /// A word of them, as an expression.
+    /// Returns a word of them, as an expression.
     pub(crate) fn word(self, i: usize) -> String {
         match self.place {
             ParamsIn::Immediate => format!("params.w{i}"),
@@ -268,8 +268,8 @@ impl ParamsShape {
     }
 }
 
-/// The functions of helper files and of those they need, each once, in an order in which each can
-/// call those before it. Functions of integers are written for each type in `integers`.
+/// Returns the functions of helper files and of those they need, each once, in an order in which
+/// each can call those before it. Functions of integers are written for each type in `integers`.
 pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DType]) -> String {
     fn add(helper: Helper, order: &mut Vec<Helper>) {
         if !order.contains(&helper) {

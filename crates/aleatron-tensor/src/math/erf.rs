@@ -45,7 +45,7 @@ fn exp_of_square(x: f32, factor: f32) -> f32 {
     exp_of_sum(-(high * high) * factor, (high - x) * (high + x) * factor)
 }
 
-/// The error function.
+/// Returns the error function.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let magnitude = x.abs();

@@ -85,8 +85,8 @@ pub(crate) fn elu(x: f32, slope: f32) -> f32 {
     if x > 0.0 { x } else { negative }
 }
 
-/// The approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x
-/// + 0.044715 x^3).
+/// Returns the approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2
+/// / pi) (x + 0.044715 x^3).
 #[inline(always)]
 pub(crate) fn gelu_tanh(x: f32) -> f32 {
     let x = if x < -30.0 { -30.0 } else { x };

@@ -55,7 +55,7 @@ pub(crate) enum Helper {
 }
 
 impl Helper {
-    /// The functions, in WGSL. Each takes and gives four floats.
+    /// Returns the functions, in WGSL. Each takes and gives four floats.
     pub(crate) fn source(self) -> &'static str {
         match self {
             Self::Basic => include_str!("basic.wgsl"),
@@ -73,7 +73,7 @@ impl Helper {
         }
     }
 
-    /// The files whose functions this one calls.
+    /// Returns the files whose functions this one calls.
     pub(crate) fn needs(self) -> &'static [Self] {
         match self {
             Self::Basic | Self::Half | Self::Integer => &[],
@@ -85,7 +85,7 @@ impl Helper {
     }
 }
 
-/// The value of a polynomial whose coefficients are given from the lowest power on.
+/// Returns the value of a polynomial whose coefficients are given from the lowest power on.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut value = coefficients[N - 1];
@@ -95,7 +95,7 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
-/// The nearest integer, ties to even, as a float and as an integer; for |x| below 2^22.
+/// Returns the nearest integer, ties to even, as a float and as an integer; for |x| below 2^22.
 #[inline(always)]
 fn nearest(x: f32) -> (f32, i32) {
     // Adding this pushes the fraction out of the float.
@@ -122,7 +122,8 @@ mod tests {
     use super::trig::{cos, sin};
     use super::*;
 
-    /// The places where a function is tried: every so manieth float of a range, and its ends.
+    /// Returns the places where a function is tried: every so manieth float of a range, and its
+    /// ends.
     fn floats(low: f32, high: f32, step: usize) -> impl Iterator<Item = f32> {
         let key = |x: f32| {
             let bits = x.to_bits() as i32;
@@ -135,8 +136,8 @@ mod tests {
         (low..=high).step_by(step).chain([high]).map(move |key| value(key as i32))
     }
 
-    /// The largest error in units in the last place of the result, which has at least the place of
-    /// the smallest normal float.
+    /// Returns the largest error in units in the last place of the result, which has at least the
+    /// place of the smallest normal float.
     fn worst(
         f: impl Fn(f32) -> f32,
         exact: impl Fn(f64) -> f64,

@@ -18,7 +18,7 @@ const EXP2: [f32; 7] = [
     1.525_273_4e-5,
 ];
 
-/// The first 12 bits of a float.
+/// Returns the first 12 bits of a float.
 #[inline(always)]
 fn first_half(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0xffff_f000)
@@ -87,9 +87,9 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
 
 /// The arithmetic of [`int_pow`].
 pub(crate) trait Integer: Copy + PartialEq {
-    /// The product, wrapped.
+    /// Returns the product, wrapped.
     fn times(self, other: Self) -> Self;
-    /// The value of a small number.
+    /// Returns the value of a small number.
     fn small(n: i8) -> Self;
     /// As 64 bits.
     fn wide(self) -> i64;

@@ -243,8 +243,8 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
     large + libm::log1p((-(x - y).abs()).exp())
 }
 
-/// The quotient rounded down, exactly: from the remainder, which is exact. The array API standard
-/// gives finite numbers by infinity a zero of their sign.
+/// Returns the quotient rounded down, exactly: from the remainder, which is exact. The array API
+/// standard gives finite numbers by infinity a zero of their sign.
 #[inline(always)]
 fn floor_div(x: f32, y: f32) -> f32 {
     if x == 0.0 || y == 0.0 || x.is_infinite() || y.is_infinite() || x.is_nan() {
@@ -326,10 +326,10 @@ impl BinaryOp {
         self.entry().name
     }
 
-    /// The type of its result for two arguments of a type.
+    /// Returns the type of its result for two arguments of a type.
     ///
     /// # Errors
-    /// [`Error::DType`] where it takes no such arguments.
+    /// [`Error::DType`] if it takes no such arguments.
     pub fn result(self, dtype: DType) -> Result<DType> {
         let entry = self.entry();
         if let Some(comparison) = &entry.comparison {
@@ -378,7 +378,7 @@ impl BinaryOp {
 impl FromStr for BinaryOp {
     type Err = Error;
 
-    /// The operation with this name, for interfaces that have names.
+    /// Returns the operation with this name, for interfaces that have names.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
         found.ok_or_else(|| Error::Name {

@@ -43,8 +43,8 @@ pub(crate) struct Integers<I32, I64, U8> {
     pub(crate) helpers: &'static [Helper],
 }
 
-/// The distance from a number to the next float of a type, which is not below that of the smallest
-/// normal float.
+/// Returns the distance from a number to the next float of a type, which is not below that of the
+/// smallest normal float.
 ///
 /// ```
 /// use aleatron_tensor::{DType, op};

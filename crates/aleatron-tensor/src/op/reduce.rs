@@ -27,7 +27,7 @@ pub(crate) enum Reducer {
 }
 
 impl Reducer {
-    /// The type it is computed in, for elements of a type.
+    /// Returns the type it is computed in, for elements of a type.
     pub(crate) fn computed_in(dtype: DType) -> DType {
         match dtype {
             DType::F64 => DType::F64,
@@ -37,7 +37,7 @@ impl Reducer {
         }
     }
 
-    /// The type of the result, for elements it is computed in.
+    /// Returns the type of the result, for elements it is computed in.
     pub(crate) fn result(&self, dtype: DType) -> DType {
         match self {
             Self::ArgMax | Self::ArgMin => DType::I32,
@@ -45,7 +45,7 @@ impl Reducer {
         }
     }
 
-    /// The value of no elements, where there is one.
+    /// Returns the value of no elements, where there is one.
     pub(crate) fn of_nothing(&self, dtype: DType) -> Option<Scalar> {
         let number = |value: i64| match dtype.kind() {
             Kind::Float => Scalar::Float(value as f64),

@@ -326,10 +326,10 @@ impl UnaryOp {
         self.entry().name
     }
 
-    /// The type of its result for an argument of a type.
+    /// Returns the type of its result for an argument of a type.
     ///
     /// # Errors
-    /// [`Error::DType`] where it takes no such argument.
+    /// [`Error::DType`] if it takes no such argument.
     pub fn result(self, dtype: DType) -> Result<DType> {
         let entry = self.entry();
         let (is_there, result) = match dtype.kind() {
@@ -370,7 +370,7 @@ impl UnaryOp {
 impl FromStr for UnaryOp {
     type Err = Error;
 
-    /// The operation with this name, for interfaces that have names.
+    /// Returns the operation with this name, for interfaces that have names.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
         found

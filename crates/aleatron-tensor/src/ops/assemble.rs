@@ -25,7 +25,7 @@ pub enum PadMode {
     Wrap,
 }
 
-/// A tensor of a shape with others at some places of it, and a constant everywhere else.
+/// Returns a tensor of a shape with others at some places of it, and a constant everywhere else.
 fn assemble(
     op: &'static str,
     boxes: &[(&Tensor, Vec<usize>)],
@@ -73,9 +73,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] where other sizes than those of the
-    /// axis differ, [`Error::Promotion`] for two types, [`Error::Devices`] for two devices, or
-    /// where there is no room.
+    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] if other sizes than those of the axis
+    /// differ, [`Error::Promotion`] for two types, [`Error::Devices`] for two devices, or if memory
+    /// is exhausted.
     pub fn concat(tensors: &[&Self], axis: isize) -> Result<Self> {
         const OP: &str = "concat";
         let Some(first) = tensors.first() else {
@@ -151,8 +151,8 @@ impl Tensor {
     /// Parts of these sizes along an axis: views.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the sizes are not those of
-    /// the axis together.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] if the sizes are not those of the
+    /// axis together.
     pub fn split(&self, sizes: &[usize], axis: isize) -> Result<Vec<Self>> {
         const OP: &str = "split";
         let place = layout::axis(OP, axis, self.rank())?;
@@ -173,8 +173,8 @@ impl Tensor {
     /// With elements before and after each axis.
     ///
     /// # Errors
-    /// [`Error::Argument`] where there is not one pair for each axis, or too few elements to
-    /// mirror; [`Error::Scalar`] for a number that is no element; or where there is no room.
+    /// [`Error::Argument`] if there is not one pair for each axis, or too few elements to mirror;
+    /// [`Error::Scalar`] for a number that is no element; or if memory is exhausted.
     pub fn pad(&self, around: &[(usize, usize)], mode: PadMode) -> Result<Self> {
         const OP: &str = "pad";
         if around.len() != self.rank() {
@@ -252,7 +252,7 @@ impl Tensor {
         Self::concat(&[&front, self, &back], name)
     }
 
-    /// The tensor so many times along each axis.
+    /// Returns the tensor so many times along each axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -262,8 +262,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for more numbers than axes where they cannot be added in front, or where
-    /// there is no room.
+    /// [`Error::Argument`] for more numbers than axes where they cannot be added in front, or if
+    /// memory is exhausted.
     pub fn tile(&self, times: &[usize]) -> Result<Self> {
         let rank = self.rank().max(times.len());
         let mut own = vec![1; rank - self.rank()];
@@ -280,10 +280,10 @@ impl Tensor {
         Ok(report("tile", tiled))
     }
 
-    /// Each element so many times along an axis.
+    /// Returns each element so many times along an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, or where there is no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Memory`] if memory is exhausted.
     pub fn repeat(&self, times: usize, axis: isize) -> Result<Self> {
         let place = layout::axis("repeat", axis, self.rank())?;
         let mut wide = self.shape().to_vec();
@@ -295,10 +295,10 @@ impl Tensor {
         Ok(report("repeat", repeated))
     }
 
-    /// The elements moved on along an axis, those at its end to its beginning.
+    /// Returns the elements moved on along an axis, those at its end to its beginning.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, or where there is no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Memory`] if memory is exhausted.
     pub fn roll(&self, by: isize, axis: isize) -> Result<Self> {
         let place = layout::axis("roll", axis, self.rank())?;
         let len = self.shape()[place];
@@ -309,16 +309,16 @@ impl Tensor {
         Self::concat(&[&self.slice(axis, cut..)?, &self.slice(axis, ..cut)?], axis)
     }
 
-    /// The elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k columns
-    /// to the right of the first.
+    /// Returns the elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k
+    /// columns to the right of the first.
     ///
     /// # Errors
-    /// [`Error::Rank`] below rank 2, or where there is no room.
+    /// [`Error::Rank`] below rank 2, [`Error::Memory`] if memory is exhausted.
     pub fn tril(&self, k: i32) -> Result<Self> {
         self.triangle("tril", k)?.where_(self, &Self::zeros(&[], self.dtype(), &self.device())?)
     }
 
-    /// The elements on and above a diagonal of matrices, 0 elsewhere.
+    /// Returns the elements on and above a diagonal of matrices, 0 elsewhere.
     ///
     /// # Errors
     /// As [`Self::tril`].
@@ -327,7 +327,7 @@ impl Tensor {
         below.where_(&Self::zeros(&[], self.dtype(), &self.device())?, self)
     }
 
-    /// Whether elements of a matrix of this shape are on or below a diagonal.
+    /// Returns whether elements of a matrix of this shape are on or below a diagonal.
     fn triangle(&self, op: &'static str, k: i32) -> Result<Self> {
         let &[.., rows, columns] = self.shape() else {
             return Err(Error::Rank {

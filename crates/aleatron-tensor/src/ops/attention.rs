@@ -70,9 +70,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] where shapes do not go together,
-    /// [`Error::DType`] for other types than floats, [`Error::TooLarge`] on a GPU for values
-    /// longer than 512, [`Error::Devices`] for two devices, or where there is no room.
+    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] if shapes do not go together,
+    /// [`Error::DType`] for other types than floats, [`Error::TooLarge`] on a GPU for values longer
+    /// than 512, [`Error::Devices`] for two devices, [`Error::Memory`] if memory is exhausted.
     pub fn attention(
         &self,
         keys: &Self,

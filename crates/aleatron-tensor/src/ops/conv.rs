@@ -77,12 +77,12 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// The elements of a patch.
+    /// Returns the elements of a patch.
     pub(crate) fn depth(&self) -> usize {
         self.channels[0] * self.kernel[0] * self.kernel[1]
     }
 
-    /// The places of the result.
+    /// Returns the places of the result.
     pub(crate) fn places(&self) -> usize {
         self.out[0] * self.out[1]
     }
@@ -95,7 +95,7 @@ impl Geometry {
 /// Extents past this are refused: places before an image are counted modulo 2^32.
 const MAX_EXTENT: u128 = 1 << 31;
 
-/// The number of places of a window along an axis.
+/// Returns the number of places of a window along an axis.
 pub(crate) fn window_places(
     op: &'static str,
     [size, kernel, stride, dilation]: [usize; 4],
@@ -144,8 +144,8 @@ pub enum Rounding {
 }
 
 impl Tensor {
-    /// The convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a bias
-    /// `[o]`.
+    /// Returns the convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a
+    /// bias `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -170,8 +170,8 @@ impl Tensor {
         Ok(report(OP, result))
     }
 
-    /// The convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`, plus a
-    /// bias `[o]`.
+    /// Returns the convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`,
+    /// plus a bias `[o]`.
     ///
     /// The image may be a view of any kind. Products are added up in 32 bits, and the bias after
     /// them.
@@ -186,10 +186,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together,
-    /// [`Error::Argument`] for options that do not fit, [`Error::DType`] or
-    /// [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or
-    /// where there is no room.
+    /// [`Error::Rank`] or [`Error::Shapes`] if the shapes do not go together, [`Error::Argument`]
+    /// for options that do not fit, [`Error::DType`] or [`Error::Promotion`] for other types than
+    /// floats, [`Error::Devices`] for two devices, [`Error::Memory`] if memory is exhausted.
     pub fn conv2d(
         &self,
         weight: &Self,
@@ -211,8 +210,8 @@ impl Tensor {
         Ok(report(OP, self.convolve(OP, weight, bias, options, plan)?))
     }
 
-    /// The transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups, k]`, plus
-    /// a bias `[o]`.
+    /// Returns the transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups,
+    /// k]`, plus a bias `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -234,8 +233,9 @@ impl Tensor {
         Ok(report(OP, image.convolve_transposed(OP, &kernel, bias, &options)?.squeeze(2)?))
     }
 
-    /// The transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups, kh, kw]`,
-    /// plus a bias `[o]`: each element of the image spreads over the result as the kernel says.
+    /// Returns the transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups,
+    /// kh, kw]`, plus a bias `[o]`: each element of the image spreads over the result as the kernel
+    /// says.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -377,7 +377,7 @@ impl Tensor {
         self.run_convolution(op, &turned, bias, geometry, MatmulPlan::Automatic)
     }
 
-    /// A convolution whose sizes were checked.
+    /// Returns a convolution whose sizes were checked.
     fn run_convolution(
         &self,
         op: &'static str,
@@ -432,7 +432,7 @@ fn check_groups(op: &'static str, groups: usize, channels: [usize; 2]) -> Result
     Ok(())
 }
 
-/// The type of floats that two types combine to.
+/// Returns the type of floats that two types combine to.
 pub(crate) fn promote(op: &'static str, left: DType, right: DType) -> Result<DType> {
     for dtype in [left, right] {
         if !dtype.is_float() || dtype == DType::F64 {

@@ -43,12 +43,12 @@ impl<'a> Distinct<'a> {
         fold(op, x, self.reduced, self.own_dims(), reducer)
     }
 
-    /// The shape of results before [`Self::restore`].
+    /// Returns the shape of results before [`Self::restore`].
     pub(super) fn shape(&self) -> Vec<usize> {
         reduced_shape(self.view.shape(), self.reduced, self.own_dims())
     }
 
-    /// The sum of as many copies of each element.
+    /// Returns the sum of as many copies of each element.
     pub(super) fn repeat_sum(&self, sum: Tensor) -> Result<Tensor> {
         let repeats = self.repeats as i64;
         match sum.dtype() {
@@ -60,7 +60,7 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// The product of as many copies of each element: its power, by squares.
+    /// Returns the product of as many copies of each element: its power, by squares.
     pub(super) fn repeat_product(&self, product: Tensor) -> Result<Tensor> {
         let (mut left, mut square, mut power) = (self.repeats, product, None);
         loop {
@@ -78,8 +78,8 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// The places of elements among all along the reduced axes, from those among the distinct ones:
-    /// the first copy of each counts.
+    /// Returns the places of elements among all along the reduced axes, from those among the
+    /// distinct ones: the first copy of each counts.
     pub(super) fn repeat_places(&self, places: Tensor) -> Result<Tensor> {
         if self.repeats == 1 {
             return Ok(places);
@@ -115,7 +115,7 @@ impl<'a> Distinct<'a> {
         self.repeat_sum(sum)?.log()?.add(&shift)?.reshape(&self.shape())
     }
 
-    /// A result over the kept axes of the original.
+    /// Returns a result over the kept axes of the original.
     pub(super) fn restore(&self, result: Tensor) -> Result<Tensor> {
         if !self.has_repeats() {
             return Ok(result);

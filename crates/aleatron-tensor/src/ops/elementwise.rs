@@ -134,8 +134,8 @@ fn mixed(op: &'static str, left: &Tensor, right: &Tensor) -> Error {
     Error::Devices { op, left: left.device().to_string(), right: right.device().to_string() }
 }
 
-/// A tensor on a GPU as an expression over a shape: what it is still to be computed from, where it
-/// has that shape, else its elements.
+/// Returns a tensor on a GPU as an expression over a shape: what it is still to be computed from,
+/// where it has that shape, else its elements.
 fn gpu_expr(
     op: &'static str,
     tensor: &Tensor,
@@ -190,7 +190,7 @@ fn elementwise(
     Ok(report(op, tensor))
 }
 
-/// The error for arguments that changed their device while an expression was built.
+/// Returns the error for arguments that changed their device while an expression was built.
 fn other_device() -> Error {
     Error::internal("ops::elementwise, device of an expression")
 }
@@ -270,7 +270,7 @@ impl Tensor {
     /// Applies an operation of one argument to every element.
     ///
     /// # Errors
-    /// [`Error::DType`] where it is not for elements of this type, or where there is no room.
+    /// [`Error::DType`] if it is not for elements of this type, [`Error::Memory`] if memory is exhausted.
     pub fn unary(&self, op: UnaryOp) -> Result<Self> {
         if is_recorded([self]) {
             return autograd::unary(op, self);
@@ -297,9 +297,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not broadcast, [`Error::Promotion`] or
-    /// [`Error::DType`] where the types do not fit, [`Error::Devices`] for tensors of two
-    /// devices, or where there is no room.
+    /// [`Error::Shapes`] if the shapes do not broadcast, [`Error::Promotion`] or [`Error::DType`]
+    /// if the types do not fit, [`Error::Devices`] for tensors of two devices, or if memory is
+    /// exhausted.
     pub fn binary<'a>(
         op: BinaryOp,
         left: impl Into<Operand<'a>>,
@@ -324,7 +324,7 @@ impl Tensor {
     /// `left` where this is true, else `right`; all are broadcast.
     ///
     /// # Errors
-    /// [`Error::DType`] where this is not of booleans, else as [`Self::binary`].
+    /// [`Error::DType`] if this is not of booleans, otherwise as [`Self::binary`].
     pub fn where_<'a>(
         &'a self,
         left: impl Into<Operand<'a>>,
@@ -358,12 +358,12 @@ impl Tensor {
         )
     }
 
-    /// The elements as another type. Floats become integers without their fraction, the nearest one
-    /// where they are too large, NaN 0; wide integers become narrow ones by their low bits;
-    /// whatever is not zero is true.
+    /// Returns the elements as another type. Floats become integers without their fraction, the
+    /// nearest one where they are too large, NaN 0; wide integers become narrow ones by their low
+    /// bits; whatever is not zero is true.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, or where there is no room.
+    /// [`Error::Unsupported`] if the device has no such elements, [`Error::Memory`] if memory is exhausted.
     pub fn cast(&self, dtype: DType) -> Result<Self> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -384,7 +384,7 @@ impl Tensor {
         )
     }
 
-    /// The elements, but not below `low` nor above `high`; NaN stays.
+    /// Returns the elements, but not below `low` nor above `high`; NaN stays.
     ///
     /// # Errors
     /// As [`Self::binary`].
@@ -402,12 +402,13 @@ impl Tensor {
     }
 }
 
-/// The elements that a device does not support.
+/// Returns the elements that a device does not support.
 pub(crate) fn missing(dtype: DType) -> &'static str {
     if dtype == DType::F64 { "64-bit floats; use f32, or the CPU" } else { "64-bit integers" }
 }
 
-/// The type of two numbers: 32-bit floats where one is a float, 64-bit integers for integers.
+/// Returns the type of two numbers: 32-bit floats where one is a float, 64-bit integers for
+/// integers.
 fn scalar_type(left: Scalar, right: Scalar) -> Option<DType> {
     match (left.kind(), right.kind()) {
         (Kind::Bool, Kind::Bool) => Some(DType::Bool),

@@ -10,7 +10,7 @@ use crate::ops::Dims;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 
-/// The shape with axes reduced.
+/// Returns the shape with axes reduced.
 pub(super) fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
     let sizes =
         shape.iter().enumerate().filter_map(|(axis, &size)| match (axes.contains(&axis), dims) {
@@ -149,12 +149,12 @@ pub(crate) fn fold_custom(
 }
 
 impl Tensor {
-    /// The number of elements along some axes.
+    /// Returns the number of elements along some axes.
     pub(super) fn count_along(&self, axes: &[usize]) -> Result<usize> {
         layout::elements(&axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>())
     }
 
-    /// The largest along axes where it is finite, else 0: what can be taken off before
+    /// Returns the largest along axes where it is finite, else 0: what can be taken off before
     /// exponentials.
     pub(crate) fn shift(&self, op: &'static str, axes: &[usize]) -> Result<Self> {
         let largest = fold(op, self, axes, Dims::Keep, &Reducer::Max)?;

@@ -91,9 +91,9 @@ impl Tensor {
     /// Shapes but for the axis are broadcast to that of this tensor.
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not fit, [`Error::DType`] for indices that are no
+    /// [`Error::Shapes`] if the shapes do not fit, [`Error::DType`] for indices that are no
     /// integers, [`Error::Index`] for one outside, on GPUs when the result is read;
-    /// [`Error::Devices`] for tensors of two devices, or where there is no room.
+    /// [`Error::Devices`] for tensors of two devices, [`Error::Memory`] if memory is exhausted.
     pub fn gather(&self, axis: isize, indices: &Self) -> Result<Self> {
         const OP: &str = "gather";
         if is_recorded([self]) {
@@ -116,8 +116,8 @@ impl Tensor {
         run(OP, self, axis, &indices, base, over, numbers)
     }
 
-    /// The parts of an axis with these indices, in their order. The shape of the indices takes the
-    /// place of the axis.
+    /// Returns the parts of an axis with these indices, in their order. The shape of the indices
+    /// takes the place of the axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};

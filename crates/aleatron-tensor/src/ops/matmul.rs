@@ -13,9 +13,9 @@ use crate::trace::report;
 const OP: &str = "matmul";
 
 impl Tensor {
-    /// The product of matrices: the last two axes of both are rows and columns, all others are a
-    /// batch and broadcast. A tensor of rank 1 is a row on the left and a column on the right,
-    /// and this axis is gone from the result.
+    /// Returns the product of matrices: the last two axes of both are rows and columns, all others
+    /// are a batch and broadcast. A tensor of rank 1 is a row on the left and a column on the
+    /// right, and this axis is gone from the result.
     ///
     /// Views of any kind are taken as they are. 16-bit floats are added up in 32 bits and rounded
     /// once; integers wrap. An empty sum is 0. On a GPU an element depends on its row and its
@@ -31,10 +31,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] where the common axes differ or
+    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] if the common axes differ or
     /// the batches do not broadcast, [`Error::Promotion`] or [`Error::DType`] for types without
-    /// products, [`Error::Devices`] for two devices, [`Error::Unsupported`] for integers on a
-    /// GPU, or where there is no room.
+    /// products, [`Error::Devices`] for two devices, [`Error::Unsupported`] for integers on a GPU,
+    /// or if memory is exhausted.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         self.matmul_by(other, MatmulPlan::Automatic)
     }
@@ -102,7 +102,7 @@ enum Side {
     Right,
 }
 
-/// The product of matrices that are not empty, over a batch.
+/// Returns the product of matrices that are not empty, over a batch.
 fn product(
     left: &Tensor,
     right: &Tensor,

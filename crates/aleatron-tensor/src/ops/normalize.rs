@@ -43,8 +43,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
-    /// others than floats, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes out of range, [`Error::DType`] for
+    /// others than floats, [`Error::Memory`] if memory is exhausted.
     pub fn softmax(&self, axes: &[isize]) -> Result<Self> {
         const OP: &str = "softmax";
         if is_recorded([self]) {
@@ -64,7 +64,7 @@ impl Tensor {
         exponentials.div(&sum)?.cast(dtype).map(|tensor| report(OP, tensor))
     }
 
-    /// The logarithm of [`Self::softmax`], which loses nothing where that is near 0.
+    /// Returns the logarithm of [`Self::softmax`], which loses nothing where that is near 0.
     ///
     /// # Errors
     /// As [`Self::softmax`].
@@ -90,8 +90,7 @@ impl Tensor {
     /// sqrt(variance + epsilon), times a scale, plus a shift, which are broadcast.
     ///
     /// # Errors
-    /// As [`Self::softmax`]; [`Error::Shapes`] where the scale or the shift is not for these
-    /// shapes.
+    /// As [`Self::softmax`]; [`Error::Shapes`] if the scale or the shift is not for these shapes.
     pub fn layer_norm(
         &self,
         axes: &[isize],
@@ -170,8 +169,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The normalisation by one kernel, where there is one: on GPUs, over rows that are whole
-    /// vectors and not too long. Weights must differ along the axes alone.
+    /// Returns the normalisation by one kernel, where there is one: on GPUs, over rows that are
+    /// whole vectors and not too long. Weights must differ along the axes alone.
     fn rows(
         &self,
         op: &'static str,

@@ -26,7 +26,7 @@ pub struct PoolOptions<const D: usize> {
 }
 
 impl<const D: usize> PoolOptions<D> {
-    /// A window that steps over the image without overlap.
+    /// Returns a window that steps over the image without overlap.
     ///
     /// ```
     /// use aleatron_tensor::PoolOptions;
@@ -78,7 +78,7 @@ pub(crate) struct Windows {
 }
 
 impl Tensor {
-    /// The largest element of each window over sequences `[n, c, l]`.
+    /// Returns the largest element of each window over sequences `[n, c, l]`.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`].
@@ -86,18 +86,18 @@ impl Tensor {
         self.pool1d("max_pool1d", options, Pool::Max)
     }
 
-    /// The largest element of each window over images `[n, c, h, w]`; NaN where the window has one.
-    /// Padding is never the largest: a window without an element of the image has minus
+    /// Returns the largest element of each window over images `[n, c, h, w]`; NaN where the window
+    /// has one. Padding is never the largest: a window without an element of the image has minus
     /// infinity.
     ///
     /// # Errors
     /// [`Error::Rank`] for another rank, [`Error::Argument`] for a window that does not fit,
-    /// [`Error::DType`] for other types than floats, or where there is no room.
+    /// [`Error::DType`] for other types than floats, [`Error::Memory`] if memory is exhausted.
     pub fn max_pool2d(&self, options: &PoolOptions<2>) -> Result<Self> {
         self.pool("max_pool2d", options, Pool::Max)
     }
 
-    /// The average of each window over sequences `[n, c, l]`.
+    /// Returns the average of each window over sequences `[n, c, l]`.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`].
@@ -105,8 +105,8 @@ impl Tensor {
         self.pool1d("avg_pool1d", options, Pool::Average(padding))
     }
 
-    /// The average of each window over images `[n, c, h, w]`, added up in 32 bits row by row.
-    /// Places past the padding, which a last window may reach, never count; a window in which
+    /// Returns the average of each window over images `[n, c, h, w]`, added up in 32 bits row by
+    /// row. Places past the padding, which a last window may reach, never count; a window in which
     /// nothing counts has NaN.
     ///
     /// ```
@@ -123,7 +123,7 @@ impl Tensor {
         self.pool("avg_pool2d", options, Pool::Average(padding))
     }
 
-    /// The largest element of each channel: all axes after the second become 1.
+    /// Returns the largest element of each channel: all axes after the second become 1.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`], and [`Error::Argument`] for an image without elements.
@@ -131,7 +131,7 @@ impl Tensor {
         self.reduce_channels("global_max_pool", Reduction::Max)
     }
 
-    /// The average of each channel: all axes after the second become 1.
+    /// Returns the average of each channel: all axes after the second become 1.
     ///
     /// # Errors
     /// As [`Self::global_max_pool`].

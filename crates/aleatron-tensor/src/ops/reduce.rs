@@ -114,9 +114,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes out of range, [`Error::DType`] for
     /// elements it is not for, [`Error::Argument`] for the largest or smallest of nothing,
-    /// [`Error::TooLarge`] for places past 32 bits, or where there is no room.
+    /// [`Error::TooLarge`] for places past 32 bits, [`Error::Memory`] if memory is exhausted.
     pub fn reduce(&self, reduction: Reduction, axes: &[isize], dims: Dims) -> Result<Self> {
         if is_recorded([self]) {
             return autograd::reduce(self, reduction, axes, dims);
@@ -166,7 +166,7 @@ impl Tensor {
         Ok(report(op, distinct.restore(result)?))
     }
 
-    /// Whether each element is not zero.
+    /// Returns whether each element is not zero.
     fn truth(&self) -> Result<Self> {
         self.cast(DType::Bool)
     }

@@ -74,7 +74,7 @@ pub struct ResizeAxis {
 }
 
 impl ResizeAxis {
-    /// An axis with a new size.
+    /// Returns an axis with a new size.
     #[must_use]
     pub fn new(axis: isize, size: usize) -> Self {
         Self { axis, size, scale: None, region: [0.0, 1.0] }
@@ -115,7 +115,7 @@ pub struct ResizeOptions {
 }
 
 impl ResizeOptions {
-    /// An interpolation between the middles of pixels.
+    /// Returns an interpolation between the middles of pixels.
     #[must_use]
     pub fn new(interpolation: Interpolation) -> Self {
         let (coordinates, filter, border) = Default::default();
@@ -143,7 +143,7 @@ pub(crate) struct Taps {
 }
 
 impl Taps {
-    /// The neighbours of the elements of an axis of `len` elements.
+    /// Returns the neighbours of the elements of an axis of `len` elements.
     fn new(op: &'static str, len: usize, to: &ResizeAxis, options: &ResizeOptions) -> Result<Self> {
         let ResizeOptions { interpolation, coordinates, filter, border } = *options;
         let scale = to.scale.unwrap_or(to.size as f64 / len as f64);
@@ -215,7 +215,7 @@ impl Taps {
     }
 }
 
-/// The cubic function of a distance.
+/// Returns the cubic function of a distance.
 fn cubic(x: f64, a: f64) -> f64 {
     if x <= 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -226,7 +226,7 @@ fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
-/// The place of an element of the result in the input.
+/// Returns the place of an element of the result in the input.
 fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -> f64 {
     let (i, len, size) = (i as f64, len as f64, to.size as f64);
     let scale = to.scale.unwrap_or(size / len);
@@ -256,7 +256,8 @@ fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -
 }
 
 impl Tensor {
-    /// The tensor with other sizes along some axes, one axis after another, added up in 32 bits.
+    /// Returns the tensor with other sizes along some axes, one axis after another, added up in 32
+    /// bits.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Interpolation, ResizeAxis, ResizeOptions, Tensor};
@@ -268,9 +269,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale
-    /// or a region that is not finite, or where nothing is to become something,
-    /// [`Error::DType`] for other types than floats unless the nearest elements are taken, or where
-    /// there is no room.
+    /// or a region that is not finite, or if nothing is to become something, [`Error::DType`] for
+    /// other types than floats unless the nearest elements are taken, [`Error::Memory`] if memory is exhausted.
     pub fn resize(&self, axes: &[ResizeAxis], options: &ResizeOptions) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();

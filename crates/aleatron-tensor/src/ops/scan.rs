@@ -25,8 +25,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, or where there is
-    /// no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::DType`] for booleans, or if memory is
+    /// exhausted.
     pub fn cumsum(&self, axis: isize) -> Result<Self> {
         self.scan("cumsum", axis, &Reducer::Sum)
     }

@@ -17,12 +17,11 @@ pub enum Order {
 }
 
 impl Tensor {
-    /// The places of the elements along an axis in their new order, as 32-bit integers.
+    /// Returns the places of the elements along an axis in their new order, as 32-bit integers.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, and for 64-bit
-    /// integers on GPUs; [`Error::TooLarge`] for an axis past 32 bits, or where there is no
-    /// room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::DType`] for booleans, and for 64-bit
+    /// integers on GPUs; [`Error::TooLarge`] for an axis past 32 bits, [`Error::Memory`] if memory is exhausted.
     pub fn argsort(&self, axis: isize, order: Order) -> Result<Self> {
         const OP: &str = "argsort";
         let place = layout::axis(OP, axis, self.rank())? as isize;
@@ -60,7 +59,7 @@ impl Tensor {
         Ok(report(OP, places.transpose(place, last)?))
     }
 
-    /// The elements along an axis in a new order.
+    /// Returns the elements along an axis in a new order.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Order, Tensor};
@@ -79,7 +78,7 @@ impl Tensor {
         self.gather(axis, &places).map(|tensor| report("sort", tensor))
     }
 
-    /// The first `k` elements along an axis in an order, and their places.
+    /// Returns the first `k` elements along an axis in an order, and their places.
     ///
     /// # Errors
     /// As [`Self::argsort`]; [`Error::Range`] for more elements than there are.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Memory of someone else that holds elements, such as that of another library. It must not change
 /// while it is held.
 pub trait HostMemory: Send + Sync {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 }
 
@@ -51,8 +51,8 @@ impl CpuStorage {
     /// 1.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the bytes are not whole elements, are not aligned for them, or are
-    /// no booleans.
+    /// [`Error::Argument`] if the bytes are not whole elements, are not aligned for them, or are no
+    /// booleans.
     pub fn foreign(dtype: DType, memory: Box<dyn HostMemory>) -> Result<Self> {
         const OP: &str = "foreign memory";
         let (bytes, size) = (memory.bytes(), dtype.size());
@@ -85,25 +85,25 @@ impl CpuStorage {
         Ok(Self { dtype, len: bytes.len() / size, memory: Memory::Foreign(memory) })
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the elements.
+    /// Returns the bytes of the elements.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.memory {
@@ -112,7 +112,7 @@ impl CpuStorage {
         }
     }
 
-    /// The elements as they are stored.
+    /// Returns the elements as they are stored.
     ///
     /// # Errors
     /// [`Error::Internal`] for a type of another size: callers know the type.
@@ -145,10 +145,11 @@ const CACHED_FROM: usize = 1 << 20;
 static CACHE: Mutex<Vec<AlignedBuffer<u8>>> = Mutex::new(Vec::new());
 
 impl HostBuffer {
-    /// A buffer for `len` elements whose contents are unspecified: all of them must be written.
+    /// Returns a buffer for `len` elements whose contents are unspecified: all of them must be
+    /// written.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room.
+    /// [`Error::Memory`] if memory is exhausted.
     pub(crate) fn for_elements(dtype: DType, len: usize) -> Result<Self> {
         let bytes = len as u128 * dtype.size() as u128;
         let refused = || Error::Memory { bytes, available: aleatron_core::memory::available() };
@@ -180,8 +181,8 @@ impl HostBuffer {
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer[..self.len])
     }
 
-    /// The elements as they are stored. Buffers begin with a cache line, so those of any type are
-    /// aligned.
+    /// Returns the elements as they are stored. Buffers begin with a cache line, so those of any
+    /// type are aligned.
     ///
     /// # Errors
     /// [`Error::Internal`] for a type of which the buffer holds no whole elements.

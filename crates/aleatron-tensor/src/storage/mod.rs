@@ -24,7 +24,7 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self {
@@ -33,7 +33,7 @@ impl Storage {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -42,13 +42,13 @@ impl Storage {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both are one.
+    /// Returns whether both are one.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

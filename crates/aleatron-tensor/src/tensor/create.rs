@@ -14,11 +14,11 @@ use crate::storage::CpuStorage;
 use crate::trace::report;
 
 impl Tensor {
-    /// A tensor with these elements in row-major order.
+    /// Returns a tensor with these elements in row-major order.
     ///
     /// # Errors
     /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or
-    /// `Error::Device` where there is no room.
+    /// `Error::Device` if memory is exhausted.
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         check_len(shape, data.len())?;
         let storage = filled(T::DTYPE, data.len(), |buffer| {
@@ -44,11 +44,11 @@ impl Tensor {
         Self::from_cpu(storage, shape)?.to_device(device)
     }
 
-    /// A tensor of one value.
+    /// Returns a tensor of one value.
     ///
     /// # Errors
-    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or `Error::Device` where
-    /// there is no room.
+    /// [`Error::Scalar`] if the type cannot hold it, [`Error::Memory`] or `Error::Device` if memory
+    /// is exhausted.
     pub fn full(
         shape: &[usize],
         value: impl Into<Scalar>,
@@ -71,7 +71,7 @@ impl Tensor {
         Ok(report("full", tensor))
     }
 
-    /// A tensor of zeros, which are false for booleans.
+    /// Returns a tensor of zeros, which are false for booleans.
     ///
     /// # Errors
     /// As [`Self::full`].
@@ -79,7 +79,7 @@ impl Tensor {
         Self::full(shape, small(0, dtype), dtype, device)
     }
 
-    /// A tensor of ones, which are true for booleans.
+    /// Returns a tensor of ones, which are true for booleans.
     ///
     /// # Errors
     /// As [`Self::full`].
@@ -87,8 +87,8 @@ impl Tensor {
         Self::full(shape, small(1, dtype), dtype, device)
     }
 
-    /// The numbers from `start` on in steps of `step`, up to but without `end`. Floats are start +
-    /// i step, computed in 64 bits.
+    /// Returns the numbers from `start` on in steps of `step`, up to but without `end`. Floats are
+    /// start + i step, computed in 64 bits.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Argument`] for a step of 0 or numbers that are not finite, [`Error::Scalar`] for
-    /// one that the type cannot hold, or where there is no room.
+    /// one that the type cannot hold, [`Error::Memory`] if memory is exhausted.
     pub fn arange(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -192,7 +192,7 @@ fn integer(value: Scalar, dtype: DType) -> Result<i128> {
     }
 }
 
-/// A number of elements that was computed.
+/// Returns a number of elements that was computed.
 fn count(n: f64) -> Result<usize> {
     // Past 2^53 the number is not exact, but there is no memory for so many either.
     if n < 9e15 {
@@ -220,7 +220,7 @@ fn generate<T: Element<Stored = T> + Pod>(
     })
 }
 
-/// A contiguous layout of a shape that was checked.
+/// Returns a contiguous layout of a shape that was checked.
 pub(super) fn contiguous(shape: &[usize]) -> Result<Layout> {
     Layout::contiguous(shape)
 }

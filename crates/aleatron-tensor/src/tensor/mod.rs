@@ -45,10 +45,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A view of a storage.
+    /// Returns a view of a storage.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the layout reaches outside the storage.
+    /// [`Error::Argument`] if the layout reaches outside the storage.
     pub fn new(storage: Storage, layout: Layout) -> Result<Self> {
         match layout.span() {
             Some((_, last)) if last >= storage.len() => {
@@ -58,7 +58,7 @@ impl Tensor {
         }
     }
 
-    /// A view that is known to be inside, untracked.
+    /// Returns a view that is known to be inside, untracked.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
         Self { storage: self.storage.clone(), layout, node: None }
     }
@@ -80,17 +80,17 @@ impl Tensor {
         self
     }
 
-    /// All of a new storage on the host.
+    /// Returns all of a new storage on the host.
     pub(crate) fn from_cpu(storage: CpuStorage, shape: &[usize]) -> Result<Self> {
         Self::whole_of(Storage::Cpu(Arc::new(storage)), shape)
     }
 
-    /// All of a new storage on a GPU.
+    /// Returns all of a new storage on a GPU.
     pub(crate) fn from_gpu(storage: GpuStorage, shape: &[usize]) -> Result<Self> {
         Self::whole_of(Storage::Gpu(Arc::new(storage)), shape)
     }
 
-    /// A shape over all of a storage, which must have as many elements: kernels rely on it.
+    /// Returns a shape over all of a storage, which must have as many elements: kernels rely on it.
     fn whole_of(storage: Storage, shape: &[usize]) -> Result<Self> {
         let (layout, actual) = (Layout::contiguous(shape)?, storage.len());
         if layout.len() == actual {
@@ -99,7 +99,7 @@ impl Tensor {
         Err(Error::Elements { shape: shape.to_vec(), expected: layout.len() as u128, actual })
     }
 
-    /// All of new elements on a GPU.
+    /// Returns all of new elements on a GPU.
     pub(crate) fn from_gpu_data(
         device: &GpuDevice,
         data: GpuData,
@@ -108,37 +108,37 @@ impl Tensor {
         Self::from_gpu(GpuStorage::ready(device, data), shape)
     }
 
-    /// The sizes of its axes.
+    /// Returns the sizes of its axes.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The number of its axes.
+    /// Returns the number of its axes.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 
-    /// The number of its elements.
+    /// Returns the number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
 
-    /// The type of its elements.
+    /// Returns the type of its elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
 
-    /// The device it is on.
+    /// Returns the device it is on.
     #[must_use]
     pub fn device(&self) -> Device {
         match &self.storage {
@@ -159,7 +159,7 @@ impl Tensor {
         &self.storage
     }
 
-    /// Whether its elements follow each other in row-major order.
+    /// Returns whether its elements follow each other in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
@@ -182,7 +182,7 @@ impl Tensor {
         })
     }
 
-    /// The view, for an operation that runs where it is.
+    /// Returns the view, for an operation that runs where it is.
     pub(crate) fn place(&self) -> Result<Place> {
         let layout = self.layout.clone();
         Ok(match &self.storage {
@@ -195,7 +195,7 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The view of a tensor that is known to be on the host.
+    /// Returns the view of a tensor that is known to be on the host.
     pub(crate) fn host_view(&self) -> Result<CpuView> {
         match self.place()? {
             Place::Cpu(view) => Ok(view),
@@ -203,7 +203,7 @@ impl Tensor {
         }
     }
 
-    /// The view of a tensor that is known to be on a GPU.
+    /// Returns the view of a tensor that is known to be on a GPU.
     pub(crate) fn gpu_view(&self) -> Result<GpuView> {
         match self.place()? {
             Place::Gpu(_, view) => Ok(view),

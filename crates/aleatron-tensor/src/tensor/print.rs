@@ -37,7 +37,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The elements as text, or the reason why they cannot be read.
+/// Returns the elements as text, or the reason why they cannot be read.
 fn text(tensor: &Tensor, precision: usize, separator: &str, start: usize) -> String {
     let Some(edge) = edge(tensor.shape()) else { return "[...]".to_owned() };
     match corner(tensor, edge).and_then(|shown| cells(&shown, precision)) {
@@ -51,8 +51,8 @@ fn text(tensor: &Tensor, precision: usize, separator: &str, start: usize) -> Str
     }
 }
 
-/// The number of elements shown at either end of a long axis; `None` if even one at each end would
-/// be too many.
+/// Returns the number of elements shown at either end of a long axis; `None` if even one at each
+/// end would be too many.
 fn edge(shape: &[usize]) -> Option<usize> {
     let shown = |edge: usize| {
         shape
@@ -66,7 +66,7 @@ fn edge(shape: &[usize]) -> Option<usize> {
     [3, 2, 1].into_iter().find(|&edge| shown(edge) <= 4 * SUMMARY_THRESHOLD)
 }
 
-/// The elements that are shown.
+/// Returns the elements that are shown.
 fn corner(tensor: &Tensor, edge: usize) -> Result<Tensor> {
     let mut shown = tensor.clone();
     for axis in 0..tensor.rank() {
@@ -80,7 +80,7 @@ fn corner(tensor: &Tensor, edge: usize) -> Result<Tensor> {
     Ok(shown)
 }
 
-/// The text of every element, all of one width.
+/// Returns the text of every element, all of one width.
 fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
     let cells: Vec<String> = match tensor.dtype() {
         DType::F64 => floats(&tensor.to_vec::<f64>()?, precision),
@@ -99,7 +99,7 @@ fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
 trait Decimal: Copy {
     fn widened(self) -> f64;
 
-    /// The shortest digits that are read as this number, as `d.ddde±x`.
+    /// Returns the shortest digits that are read as this number, as `d.ddde±x`.
     fn shortest(self) -> String;
 }
 

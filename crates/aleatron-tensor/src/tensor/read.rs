@@ -19,16 +19,16 @@ impl Tensor {
     /// Its elements in row-major order, copied to the host.
     ///
     /// # Errors
-    /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an
-    /// index that is outside its axis, `Error::Device` with what the device has reported.
+    /// [`Error::ReadAs`] if they are of another type, [`Error::Index`] if they depend on an index
+    /// that is outside its axis, `Error::Device` with what the device has reported.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.start_read()?.wait()
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
-    /// [`Error::Rank`] where there is not one element, else as [`Self::to_vec`].
+    /// [`Error::Rank`] if there is not one element, otherwise as [`Self::to_vec`].
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.len() != 1 {
             return Err(Error::Elements {
@@ -73,12 +73,12 @@ impl Tensor {
         }
     }
 
-    /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved
-    /// without those around them.
+    /// Returns the tensor on a device: itself where it is there, else a copy. Elements of a view
+    /// are moved without those around them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or
-    /// `Error::Device` where there is no room, else as [`Self::to_vec`].
+    /// [`Error::Unsupported`] if the device has no such elements, [`Error::Memory`] or
+    /// `Error::Device` if memory is exhausted, otherwise as [`Self::to_vec`].
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if self.device() == *device {
             return Ok(self.clone());
@@ -111,7 +111,7 @@ impl Tensor {
         Ok(report("to_device", moved))
     }
 
-    /// The elements, in the memory of the host.
+    /// Returns the elements, in the memory of the host.
     fn download(&self) -> Result<CpuStorage> {
         fn fill<T: Element>(tensor: &Tensor) -> Result<CpuStorage> {
             let values = tensor.to_vec::<T>()?;
@@ -159,7 +159,7 @@ impl<T: Element> PendingValues<T> {
         }
     }
 
-    /// Whether [`Self::wait`] would return at once.
+    /// Returns whether [`Self::wait`] would return at once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         match &self.0 {
@@ -169,7 +169,7 @@ impl<T: Element> PendingValues<T> {
     }
 }
 
-/// The error for values that were awaited before.
+/// Returns the error for values that were awaited before.
 fn taken() -> Error {
     Error::argument("read", "pending values", "already returned", "await them once")
 }

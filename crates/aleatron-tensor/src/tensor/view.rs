@@ -24,7 +24,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The same with another step.
+    /// Returns the same with another step.
     #[must_use]
     pub fn step(self, step: usize) -> Self {
         Self { step, ..self }
@@ -56,7 +56,7 @@ impl From<RangeFull> for Slice {
 }
 
 impl Tensor {
-    /// A part of an axis.
+    /// Returns a part of an axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Slice, Tensor};
@@ -67,7 +67,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end, [`Error::Argument`]
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] past its end, [`Error::Argument`]
     /// for a step of 0.
     pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Result<Self> {
         let (axis, slice) = (layout::axis("slice", axis, self.rank())?, slice.into());
@@ -81,10 +81,10 @@ impl Tensor {
         }))
     }
 
-    /// The elements at one place of an axis, which is gone.
+    /// Returns the elements at one place of an axis, which is gone.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] past its end.
     pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
         let axis = layout::axis("select", axis, self.rank())?;
         let one = self.layout.slice(axis, index, index.saturating_add(1), 1)?;
@@ -92,19 +92,19 @@ impl Tensor {
         Ok(viewed(self, one.squeeze(axis)?, || View::Select { axis, index, len }))
     }
 
-    /// An axis in reverse order.
+    /// Returns an axis in reverse order.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn flip(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("flip", axis, self.rank())?;
         Ok(viewed(self, self.layout.flip(axis), || View::Flip { axis }))
     }
 
-    /// Two axes exchanged.
+    /// Returns two axes exchanged.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn transpose(&self, one: isize, other: isize) -> Result<Self> {
         let [one, other] = [
             layout::axis("transpose", one, self.rank())?,
@@ -115,7 +115,7 @@ impl Tensor {
         self.permute(&order)
     }
 
-    /// The transposed matrix, or matrices: the last two axes exchanged.
+    /// Returns the transposed matrix, or matrices: the last two axes exchanged.
     ///
     /// # Errors
     /// [`Error::Axis`] below rank 2.
@@ -123,11 +123,11 @@ impl Tensor {
         self.transpose(-2, -1)
     }
 
-    /// The axes in another order.
+    /// Returns the axes in another order.
     ///
     /// # Errors
-    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not
-    /// name each axis once.
+    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] if the order does not name
+    /// each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Self> {
         let layout = self.layout.permute("permute", order)?;
         Ok(viewed(self, layout, || View::permutation(order)))
@@ -136,7 +136,7 @@ impl Tensor {
     /// Without an axis of size 1.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Argument`] for one of another size.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Argument`] for one of another size.
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("squeeze", axis, self.rank())?;
         Ok(viewed(self, self.layout.squeeze(axis)?, || View::reshape(self)))
@@ -156,15 +156,16 @@ impl Tensor {
     /// With axes of size 1, and missing ones in front, repeated.
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shape does not come from this one by that.
+    /// [`Error::Shapes`] if the shape does not come from this one by that.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(viewed(self, self.layout.broadcast_to("broadcast_to", shape)?, || View::Broadcast))
     }
 
-    /// The same elements in another shape: a view where they lie in order far enough, else a copy.
+    /// Returns the same elements in another shape: a view where they lie in order far enough, else
+    /// a copy.
     ///
     /// # Errors
-    /// [`Error::Reshape`] for another number of elements, or where there is no room for the copy.
+    /// [`Error::Reshape`] for another number of elements, or if there is no memory for the copy.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         match self.layout.reshape(shape)? {
             Some(layout) => Ok(viewed(self, layout, || View::reshape(self))),
@@ -172,21 +173,20 @@ impl Tensor {
         }
     }
 
-    /// The same elements in another shape, never a copy.
+    /// Returns the same elements in another shape, never a copy.
     ///
     /// # Errors
-    /// [`Error::Reshape`] where that takes a copy, or for another number of elements.
+    /// [`Error::Reshape`] if that takes a copy, or for another number of elements.
     pub fn view(&self, shape: &[usize]) -> Result<Self> {
         let refused = || Error::Reshape { from: self.shape().to_vec(), to: shape.to_vec() };
         let layout = self.layout.reshape(shape)?.ok_or_else(refused)?;
         Ok(viewed(self, layout, || View::reshape(self)))
     }
 
-    /// All axes from `start` up to and with `end` as one.
+    /// Returns all axes from `start` up to and with `end` as one.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the end is before the
-    /// start.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] if the end is before the start.
     pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
         if self.rank() == 0 {
             return self.reshape(&[1]);
@@ -203,10 +203,10 @@ impl Tensor {
         self.reshape(&[&shape[..first], &[joined], &shape[last + 1..]].concat())
     }
 
-    /// The same elements in row-major order: itself, or a copy.
+    /// Returns the same elements in row-major order: itself, or a copy.
     ///
     /// # Errors
-    /// Where there is no room for the copy.
+    /// An error if there is no memory for the copy.
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());
@@ -219,7 +219,7 @@ impl Tensor {
     /// expression that is never read, recorded or made part of another one is never computed.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// An error if memory is exhausted.
     pub fn record(&self) -> Result<()> {
         if let Storage::Gpu(storage) = &self.storage {
             storage.data()?;
@@ -227,7 +227,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// A copy in row-major order, in a storage of its own that holds nothing else.
+    /// Returns a copy in row-major order, in a storage of its own that holds nothing else.
     pub(crate) fn copied(&self) -> Result<Self> {
         match self.place()? {
             Place::Cpu(view) => {
@@ -244,7 +244,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor that is all of a storage, in order.
+    /// Returns a tensor that is all of a storage, in order.
     pub(crate) fn whole(&self) -> Result<Self> {
         let len = match &self.storage {
             Storage::Cpu(storage) => storage.len(),

@@ -51,45 +51,45 @@ impl<T: Element> PartitionView<T> {
         &self.tensor
     }
 
-    /// The shape of a tile.
+    /// Returns the shape of a tile.
     #[must_use]
     pub fn tile_shape(&self) -> [usize; 4] {
         self.tile
     }
 
-    /// The tiles along each axis.
+    /// Returns the tiles along each axis.
     #[must_use]
     pub fn tile_count(&self) -> [usize; 4] {
         let shape = self.tensor.shape();
         std::array::from_fn(|axis| shape[axis].div_ceil(self.tile[axis]))
     }
 
-    /// All tiles.
+    /// Returns all tiles.
     #[must_use]
     pub fn total_tiles(&self) -> usize {
         self.tile_count().iter().product()
     }
 
-    /// The elements of a whole tile.
+    /// Returns the elements of a whole tile.
     #[must_use]
     pub fn elements_per_tile(&self) -> usize {
         self.tile.iter().fold(1, |product, &size| product.saturating_mul(size))
     }
 
-    /// Whether all sides of tiles are powers of two.
+    /// Returns whether all sides of tiles are powers of two.
     #[must_use]
     pub fn is_power_of_two_tiles(&self) -> bool {
         self.tile.iter().all(|size| size.is_power_of_two())
     }
 
-    /// The threads that suit a tile: its last two sides, at most 256 together.
+    /// Returns the threads that suit a tile: its last two sides, at most 256 together.
     #[must_use]
     pub fn recommended_workgroup_size(&self) -> (u32, u32, u32) {
         let columns = self.tile[3].clamp(1, 256);
         (columns as u32, (self.tile[2].clamp(1, 256)).min(256 / columns).max(1) as u32, 1)
     }
 
-    /// A tile; `None` past the last.
+    /// Returns a tile; `None` past the last.
     #[must_use]
     pub fn get_tile(&self, tile_idx: [usize; 4]) -> Option<TileInfo> {
         let (counts, shape) = (self.tile_count(), self.tensor.shape());
@@ -102,7 +102,7 @@ impl<T: Element> PartitionView<T> {
         Some(TileInfo { tile_idx, start, size, is_edge: size != self.tile })
     }
 
-    /// The memory of a tile.
+    /// Returns the memory of a tile.
     ///
     /// # Errors
     /// [`Error::Argument`] past the last tile, and for tiled memory.
@@ -117,7 +117,7 @@ impl<T: Element> PartitionView<T> {
         Ok(view)
     }
 
-    /// A tile of a tensor with this memory: a view.
+    /// Returns a tile of a tensor with this memory: a view.
     ///
     /// # Errors
     /// As [`Self::get_tile_view`] and [`TensorView::apply`].
@@ -125,7 +125,7 @@ impl<T: Element> PartitionView<T> {
         self.get_tile_view(tile_idx)?.apply(tensor)
     }
 
-    /// All tiles in row-major order.
+    /// Returns all tiles in row-major order.
     #[must_use]
     pub fn iter_tiles(&self) -> Tiles<'_, T> {
         Tiles { partition: self, next: 0, total: self.total_tiles() }

@@ -35,7 +35,7 @@ pub trait ReduceOp {
     /// What changes nothing.
     fn identity() -> f32;
 
-    /// The combination: what the CPU computes.
+    /// Returns the combination: what the CPU computes.
     fn combine(a: f32, b: f32) -> f32;
 
     /// One of the crate's own, where it is one.
@@ -182,7 +182,7 @@ pub fn tiled_reduce_partial<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     Tensor::concat(&bands.iter().collect::<Vec<_>>(), 0)
 }
 
-/// The sum of a matrix.
+/// Returns the sum of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -190,7 +190,7 @@ pub fn tiled_sum_2d(x: &Tensor) -> Result<Tensor> {
     tiled_reduce_2d::<SumOp>(x)
 }
 
-/// The largest of a matrix.
+/// Returns the largest of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -198,7 +198,7 @@ pub fn tiled_max_2d(x: &Tensor) -> Result<Tensor> {
     tiled_reduce_2d::<MaxOp>(x)
 }
 
-/// The smallest of a matrix.
+/// Returns the smallest of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].

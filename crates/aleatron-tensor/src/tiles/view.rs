@@ -45,7 +45,7 @@ impl<T: Element> TensorView<T> {
     /// Row-major memory of a shape.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where its elements cannot be counted.
+    /// [`Error::TooLarge`] if its elements cannot be counted.
     pub fn new(shape: [usize; 4]) -> Result<Self> {
         Ok(Self {
             layout: Layout::contiguous(&shape)?,
@@ -54,7 +54,7 @@ impl<T: Element> TensorView<T> {
         })
     }
 
-    /// A row of elements.
+    /// Returns a row of elements.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -62,7 +62,7 @@ impl<T: Element> TensorView<T> {
         Self::new(four(&[n]))
     }
 
-    /// A matrix.
+    /// Returns a matrix.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -73,7 +73,7 @@ impl<T: Element> TensorView<T> {
     /// Steps of the caller's, over `len` elements.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it would reach outside.
+    /// [`Error::Argument`] if it would reach outside.
     pub fn with_strides(
         shape: [usize; 4],
         strides: [isize; 4],
@@ -105,13 +105,13 @@ impl<T: Element> TensorView<T> {
         Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     #[must_use]
     pub fn shape(&self) -> [usize; 4] {
         four(self.layout.shape())
     }
 
-    /// The steps along the axes, in elements.
+    /// Returns the steps along the axes, in elements.
     #[must_use]
     pub fn strides(&self) -> [isize; 4] {
         let mut strides = [0; 4];
@@ -119,37 +119,38 @@ impl<T: Element> TensorView<T> {
         strides
     }
 
-    /// The place of the first element.
+    /// Returns the place of the first element.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.layout.offset()
     }
 
-    /// The order of the memory.
+    /// Returns the order of the memory.
     #[must_use]
     pub fn layout(&self) -> MemoryLayout {
         self.memory
     }
 
-    /// The number of axes from the first one whose size is not 1 on.
+    /// Returns the number of axes from the first one whose size is not 1 on.
     #[must_use]
     pub fn ndim(&self) -> usize {
         self.layout.shape().iter().position(|&size| size != 1).map_or(0, |first| 4 - first)
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn numel(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
 
-    /// Whether the elements follow each other in row-major order; axes of size 1 change nothing.
+    /// Returns whether the elements follow each other in row-major order; axes of size 1 change
+    /// nothing.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         matches!(self.memory, MemoryLayout::RowMajor | MemoryLayout::ColumnMajor)
@@ -194,20 +195,20 @@ impl<T: Element> TensorView<T> {
         Ok(Self { layout, memory: self.memory, element: PhantomData })
     }
 
-    /// A part of an axis.
+    /// Returns a part of an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] for a range that is not inside,
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] for a range that is not inside,
     /// or reversed.
     pub fn slice_dim(&self, axis: usize, range: Range<usize>) -> Result<Self> {
         let axis = crate::layout::axis("slice", axis as isize, 4)?;
         self.changed("slice", self.layout.slice(axis, range.start, range.end, 1)?)
     }
 
-    /// Two axes exchanged.
+    /// Returns two axes exchanged.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn transpose(&self, one: usize, other: usize) -> Result<Self> {
         let mut order = [0, 1, 2, 3];
         let [one, other] = [
@@ -218,7 +219,8 @@ impl<T: Element> TensorView<T> {
         self.changed("transpose", self.layout.permute("transpose", &order)?)
     }
 
-    /// The same elements in another shape, from the same place on; `None` where that takes a copy.
+    /// Returns the same elements in another shape, from the same place on; `None` where that takes
+    /// a copy.
     ///
     /// # Errors
     /// [`Error::Reshape`] for another number of elements.
@@ -226,7 +228,7 @@ impl<T: Element> TensorView<T> {
         self.layout.reshape(&shape)?.map(|layout| self.changed("reshape", layout)).transpose()
     }
 
-    /// The place of an element in memory; `None` outside the shape.
+    /// Returns the place of an element in memory; `None` outside the shape.
     #[must_use]
     pub fn linear_index(&self, at: [usize; 4]) -> Option<usize> {
         let place = self.layout.place(&at)?;
@@ -239,12 +241,11 @@ impl<T: Element> TensorView<T> {
         Some(before + tile * rows * columns + at[2] % rows * columns + at[3] % columns)
     }
 
-    /// The elements that the description finds in the storage of a tensor: a view, or a copy for
-    /// tiled memory.
+    /// Returns the elements that the description finds in the storage of a tensor: a view, or a
+    /// copy for tiled memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it reaches outside, [`Error::ReadAs`] for elements of another
-    /// type.
+    /// [`Error::Argument`] if it reaches outside, [`Error::ReadAs`] for elements of another type.
     pub fn apply(&self, tensor: &Tensor) -> Result<Tensor> {
         check_type::<T>(tensor)?;
         match self.memory {
@@ -258,10 +259,10 @@ impl<T: Element> TensorView<T> {
         }
     }
 
-    /// The elements of a tensor of this shape in the order of this memory, as one axis.
+    /// Returns the elements of a tensor of this shape in the order of this memory, as one axis.
     ///
     /// # Errors
-    /// [`Error::Shapes`] for another shape, or where there is no room.
+    /// [`Error::Shapes`] for another shape, [`Error::Memory`] if memory is exhausted.
     pub fn pack(&self, tensor: &Tensor) -> Result<Tensor> {
         check_type::<T>(tensor)?;
         let shape = self.shape();

@@ -5,7 +5,7 @@ use aleatron_tensor::{BinaryOp, DType, Device, Tensor, UnaryOp};
 use super::check::{check, random};
 use super::common::Draw;
 
-/// The arguments for which an operation is smooth.
+/// Returns the arguments for which an operation is smooth.
 fn domain(op: UnaryOp) -> [f32; 2] {
     match op {
         UnaryOp::Sqrt | UnaryOp::Rsqrt | UnaryOp::Recip => [0.5, 2.0],
@@ -98,7 +98,7 @@ fn where_and_clip_match_finite_differences() {
     check("clip by tensors", &[values, low, high], |x| x[0].clip(&x[1], &x[2]));
 }
 
-/// The gradient of a function at one point.
+/// Returns the gradient of a function at one point.
 fn slope(x: f32, f: impl Fn(&Tensor) -> aleatron_tensor::Result<Tensor>) -> f32 {
     let x = Tensor::from_slice(&[x], &[], &Device::Cpu).unwrap().requires_grad().unwrap();
     f(&x).unwrap().backward().unwrap();

@@ -4,7 +4,7 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, gpu, views};
 use aleatron_tensor::{ConvOptions, ConvTransposeOptions, DType, Device, Error, Tensor};
 use half::f16;
 
-/// A convolution in 64 bits, and the sums of absolute products.
+/// Returns a convolution in 64 bits, and the sums of absolute products.
 fn exact(
     x: &[f32],
     [images, channels, height, width]: [usize; 4],

@@ -8,7 +8,7 @@ use half::f16;
 /// Elements of the common axis that GPUs add up before they add them to the rest.
 const SLICE: usize = 512;
 
-/// A product in 64 bits, and the sums of absolute products.
+/// Returns a product in 64 bits, and the sums of absolute products.
 fn exact(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
     let mut sums = vec![0.0; m * n];
     let mut absolute = vec![0.0; m * n];
@@ -25,8 +25,8 @@ fn exact(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
     (sums, absolute)
 }
 
-/// The relative error of a sum of k products in 32 bits in any order: each product and each of the
-/// additions it goes through is rounded.
+/// Returns the relative error of a sum of k products in 32 bits in any order: each product and each
+/// of the additions it goes through is rounded.
 fn gamma(k: usize) -> f64 {
     let roundings = (k + k / SLICE + 1) as f64 * U;
     roundings / (1.0 - roundings)

@@ -3,7 +3,7 @@
 use crate::common::{Draw, all_devices};
 use aleatron_tensor::{DType, Device, Error, PadMode, Scalar, Tensor};
 
-/// The source of a coordinate; `None` for the constant.
+/// Returns the source of a coordinate; `None` for the constant.
 fn source(at: usize, before: usize, len: usize, mode: PadMode) -> Option<usize> {
     let (i, n) = (at as isize - before as isize, len as isize);
     let inside = match mode {

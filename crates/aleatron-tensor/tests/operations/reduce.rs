@@ -7,7 +7,7 @@ use half::f16;
 /// The depth of sums that the crate promises.
 const DEPTH: f64 = aleatron_tensor::SUM_DEPTH as f64;
 
-/// The elements behind each result, in order.
+/// Returns the elements behind each result, in order.
 fn rows(data: &[f32], shape: &[usize], axes: &[usize]) -> Vec<Vec<f64>> {
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
     let n = kept.iter().map(|&axis| shape[axis]).product();
@@ -24,7 +24,7 @@ fn rows(data: &[f32], shape: &[usize], axes: &[usize]) -> Vec<Vec<f64>> {
     rows
 }
 
-/// The exact value of a reduction and how far a result may be off.
+/// Returns the exact value of a reduction and how far a result may be off.
 fn exact(reduction: Reduction, row: &[f64]) -> (f64, f64) {
     let depth = DEPTH.min(row.len() as f64);
     let (sum, size) = (row.iter().sum::<f64>(), row.iter().map(|x| x.abs()).sum::<f64>());

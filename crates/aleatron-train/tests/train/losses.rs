@@ -9,7 +9,7 @@ use aleatron_train::{Error, Loss};
 
 const SCORES: [f32; 6] = [1.0, -2.0, 0.5, 100.0, 98.0, -100.0];
 
-/// The softmax of a row in 64 bits.
+/// Returns the softmax of a row in 64 bits.
 fn softmax(row: &[f32]) -> Vec<f64> {
     let largest = row.iter().copied().fold(f32::MIN, f32::max);
     let powers: Vec<f64> = row.iter().map(|&score| f64::from(score - largest).exp()).collect();

@@ -70,7 +70,7 @@ impl CpuForwardPass {
         }
     }
 
-    /// The weighted values of every head.
+    /// Returns the weighted values of every head.
     pub(super) fn attend(&self, layer: usize, rows: &[Row], qkv: &Activations) -> Activations {
         let config = &self.config;
         let (width, head, group) =

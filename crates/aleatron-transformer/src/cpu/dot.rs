@@ -37,8 +37,8 @@ impl Instructions {
         Self::Plain
     }
 
-    /// The products of rows of 32-bit floats with `x`. Rows and `x` have one length, a multiple of
-    /// 16.
+    /// Returns the products of rows of 32-bit floats with `x`. Rows and `x` have one length, a
+    /// multiple of 16.
     pub(super) fn f32(self, rows: [&[f32]; ROWS], x: &[f32]) -> [f32; ROWS] {
         match self {
             Self::Plain => rows.map(|row| products(row, x, |w| *w, |a, b, c| a * b + c)),
@@ -86,7 +86,7 @@ fn products<T>(
     tree(sums)
 }
 
-/// The sum of the partial sums.
+/// Returns the sum of the partial sums.
 #[inline(always)]
 fn tree(sums: [f32; LANES]) -> f32 {
     let mut half: [f32; 8] = std::array::from_fn(|i| sums[i] + sums[i + 8]);

@@ -50,7 +50,7 @@ impl Activations {
 }
 
 impl Workers<'_> {
-    /// The products of all rows of a matrix with all rows of activations.
+    /// Returns the products of all rows of a matrix with all rows of activations.
     pub(super) fn product(self, matrix: &Matrix, x: &Activations) -> Activations {
         let (n, m) = (matrix.rows(), x.rows());
         let mut out = Activations::new(m, n);

@@ -155,7 +155,7 @@ impl CpuForwardPass {
         Ok(x)
     }
 
-    /// The matrix of a layer.
+    /// Returns the matrix of a layer.
     fn layer_map(&self, layer: usize, slot: Slot) -> Option<&Linear> {
         let weights = self.layers.get(layer)?;
         Some(match slot {
@@ -166,12 +166,12 @@ impl CpuForwardPass {
         })
     }
 
-    /// The matrix of the head.
+    /// Returns the matrix of the head.
     fn head(&self) -> &Matrix {
         self.ends.head.as_ref().unwrap_or(&self.ends.embedding)
     }
 
-    /// A linear map of a layer, with the adapters of the rows.
+    /// Returns a linear map of a layer, with the adapters of the rows.
     fn map(&self, layer: usize, slot: Slot, rows: &[Row], x: &Activations) -> Result<Activations> {
         let linear = LinearId::Layer { layer, slot };
         let map = self.layer_map(layer, slot).ok_or_else(|| self.unknown(linear))?;
@@ -229,7 +229,7 @@ impl CpuForwardPass {
         out
     }
 
-    /// The logits of some of the rows.
+    /// Returns the logits of some of the rows.
     fn logits(&self, x: &Activations, rows: &[Row], wanted: &[usize]) -> Result<Activations> {
         let mut chosen = Activations::new(wanted.len(), x.width);
         for (i, &row) in wanted.iter().enumerate() {
@@ -418,7 +418,7 @@ impl ForwardPass for CpuForwardPass {
     }
 }
 
-/// The row of the last token of each segment.
+/// Returns the row of the last token of each segment.
 pub(crate) fn last_rows(segments: &[Segment<'_>]) -> Vec<usize> {
     let ends = segments.iter().scan(0, |end, segment| {
         *end += segment.tokens.len();
@@ -431,7 +431,7 @@ fn add(x: &mut Activations, y: &Activations) {
     x.data.iter_mut().zip(&y.data).for_each(|(x, y)| *x += y);
 }
 
-/// A sum in 16 parts, which is more accurate than one after the other.
+/// Returns a sum in 16 parts, which is more accurate than one after the other.
 fn pairwise(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let (chunks, rest) = values.as_chunks::<16>();
     let mut sums = [0.0; 16];

@@ -56,7 +56,7 @@ impl Heads {
         })
     }
 
-    /// The vectors of four of a head, padding included.
+    /// Returns the vectors of four of a head, padding included.
     pub(crate) fn head4(self) -> u32 {
         self.head.div_ceil(4)
     }
@@ -67,12 +67,12 @@ impl Heads {
         (1..=8.min(group)).rev().find(|n| group.is_multiple_of(*n)).unwrap_or(1)
     }
 
-    /// The workgroups for all queries of one head of keys.
+    /// Returns the workgroups for all queries of one head of keys.
     pub(crate) fn tiles(self) -> u32 {
         self.heads / self.kv_heads / self.queries()
     }
 
-    /// The bytes of a vector of four in the cache.
+    /// Returns the bytes of a vector of four in the cache.
     pub(crate) fn vector_bytes(self) -> usize {
         if self.halves { 8 } else { 16 }
     }
@@ -195,7 +195,7 @@ fn bindings(list: &[(&str, &str, Access)]) -> String {
     text
 }
 
-/// Four weights at a time.
+/// Returns four weights at a time.
 fn four_weights(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => "alias Packed = vec4<f32>; fn unpacked(v: Packed) -> vec4<f32> { return v; }\n",
@@ -349,7 +349,7 @@ impl Product {
 }
 
 impl PassKernel {
-    /// The kernels of attention, of short contexts and of long ones.
+    /// Returns the kernels of attention, of short contexts and of long ones.
     pub(crate) fn of_attention(heads: Heads) -> [Self; 3] {
         [
             Self::Attention { heads, split: false },
@@ -578,8 +578,8 @@ impl Kernel for PassKernel {
     }
 }
 
-/// The text with one of the two stores of attention: each names a binding that the other does not
-/// have.
+/// Returns the text with one of the two stores of attention: each names a binding that the other
+/// does not have.
 fn choose(text: &str, split: bool) -> String {
     let (begin, between, end) = (
         "            if (SPLIT) {\n",

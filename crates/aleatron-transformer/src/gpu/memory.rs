@@ -135,7 +135,7 @@ impl Cache {
         }
     }
 
-    /// The words of one position.
+    /// Returns the words of one position.
     fn words(&self, config: &Config) -> usize {
         config.kv_heads * self.heads.head4() as usize * self.heads.vector_bytes() / 4
     }

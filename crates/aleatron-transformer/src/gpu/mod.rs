@@ -173,7 +173,7 @@ impl WgslForwardPass {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
@@ -191,7 +191,7 @@ impl WgslForwardPass {
         }
     }
 
-    /// The rows whose logits fit the buffer for them.
+    /// Returns the rows whose logits fit the buffer for them.
     fn most_logits(&self) -> usize {
         let fit = host_size(self.context.max_binding_bytes()) / (self.config.vocabulary * 4);
         (fit / SELECTION * SELECTION).clamp(SELECTION, MOST_ROWS)
@@ -318,7 +318,7 @@ impl WgslForwardPass {
         Ok(reads)
     }
 
-    /// The kernels of one step of a series.
+    /// Returns the kernels of one step of a series.
     fn step_launches(&self, decoding: &Decoding, positions: usize) -> Result<Launches> {
         let rows = decoding.sequences.len();
         let [tokens, next] = [decoding.current, 1 - decoding.current].map(|i| &self.step_rows[i]);

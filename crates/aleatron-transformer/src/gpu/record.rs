@@ -34,7 +34,7 @@ const PART: usize = 64;
 /// Workgroups of attention that keep a large device busy.
 const BUSY: usize = 512;
 
-/// The length of a row of activations of this width.
+/// Returns the length of a row of activations of this width.
 pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(Matrix::PADDING)
 }
@@ -536,8 +536,8 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// The workgroups that share the positions of one row. Their number doubles, so that the
-    /// kernels of steps are seldom recorded again.
+    /// Returns the workgroups that share the positions of one row. Their number doubles, so that
+    /// the kernels of steps are seldom recorded again.
     pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
         if positions <= UNSPLIT {
             return 1;

@@ -114,12 +114,12 @@ impl TensorFiles {
         Ok(Self { files: vec![file], index })
     }
 
-    /// The names of all tensors.
+    /// Returns the names of all tensors.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.index.keys().map(String::as_str)
     }
 
-    /// The shape of a tensor.
+    /// Returns the shape of a tensor.
     #[must_use]
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         let file = &self.files[*self.index.get(name)?];

@@ -30,10 +30,10 @@ impl Matrix {
     /// What the length of a row is a multiple of: 16 bytes of the smallest element.
     pub const PADDING: usize = 16;
 
-    /// A matrix of zeros.
+    /// Returns a matrix of zeros.
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Memory`] where it does not fit.
+    /// [`aleatron_core::Error::Memory`] if it does not fit.
     pub fn new(rows: usize, columns: usize, precision: Precision) -> Result<Self> {
         let len = rows as u128 * columns.next_multiple_of(Self::PADDING) as u128;
         let data = match precision {
@@ -47,31 +47,31 @@ impl Matrix {
         Ok(Self { rows, columns, data })
     }
 
-    /// The rows.
+    /// Returns the rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, without padding.
+    /// Returns the columns, without padding.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The elements of a row, padding included.
+    /// Returns the elements of a row, padding included.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.columns.next_multiple_of(Self::PADDING)
     }
 
-    /// The elements.
+    /// Returns the elements.
     #[must_use]
     pub fn data(&self) -> &MatrixData {
         &self.data
     }
 
-    /// The bytes of its elements.
+    /// Returns the bytes of its elements.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.data {

@@ -18,7 +18,7 @@ pub use matrix::{Matrix, MatrixData};
 
 /// Where tensors come from.
 pub trait TensorSource: std::fmt::Debug + Send + Sync {
-    /// A tensor as 32-bit floats, in row-major order.
+    /// Returns a tensor as 32-bit floats, in row-major order.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::TensorShape`] or [`Error::TensorType`].
@@ -110,7 +110,7 @@ impl Slot {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::Up, Self::Down];
 
-    /// The outputs and inputs of this matrix.
+    /// Returns the outputs and inputs of this matrix.
     #[must_use]
     pub fn shape(self, config: &Config) -> [usize; 2] {
         match self {
@@ -151,7 +151,7 @@ impl Rows {
         }
     }
 
-    /// The row of the matrix that is row `i` of the projection.
+    /// Returns the row of the matrix that is row `i` of the projection.
     pub(crate) fn at(self, i: usize) -> usize {
         self.start + i * self.step
     }
@@ -324,7 +324,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The weights of a layer.
+    /// Returns the weights of a layer.
     ///
     /// # Errors
     /// What is wrong with a tensor.

@@ -50,13 +50,13 @@ const SIZES: &[(&str, [usize; 7])] = &[
     ("llama-8b", [32, 4096, 32, 8, 14_336, 128_256, 8192]),
 ];
 
-/// The names of sizes.
+/// Returns the names of sizes.
 #[must_use]
 pub fn sizes() -> Vec<&'static str> {
     SIZES.iter().map(|(name, _)| *name).collect()
 }
 
-/// The configuration of a Llama of a named size.
+/// Returns the configuration of a Llama of a named size.
 ///
 /// # Errors
 /// [`Error::UnknownSize`] with the names there are.

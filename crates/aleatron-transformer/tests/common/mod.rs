@@ -27,7 +27,8 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The CPU and, where it is built in, the GPU. No adapter is a failure: these tests must run.
+/// Returns the CPU and, where it is built in, the GPU. No adapter is a failure: these tests must
+/// run.
 pub fn devices() -> Vec<DeviceChoice> {
     #[cfg(feature = "gpu")]
     return vec![DeviceChoice::Cpu, gpu()];
@@ -35,7 +36,7 @@ pub fn devices() -> Vec<DeviceChoice> {
     vec![DeviceChoice::Cpu]
 }
 
-/// The adapter the environment names, else Mesa's software one.
+/// Returns the adapter the environment names, else Mesa's software one.
 #[cfg(feature = "gpu")]
 pub fn adapter() -> aleatron_device::AdapterChoice {
     use aleatron_device::AdapterChoice;
@@ -68,7 +69,7 @@ pub fn rounding(device: DeviceChoice, precision: Precision, rows: usize) -> Roun
     }
 }
 
-/// The files of a model, as its passes read them.
+/// Returns the files of a model, as its passes read them.
 pub fn files(name: &str) -> (Config, TensorFiles) {
     let config = Config::read(&folder(name).join("config.json")).unwrap();
     let files = TensorFiles::open_folder(&folder(name)).unwrap();

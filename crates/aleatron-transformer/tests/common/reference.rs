@@ -92,7 +92,7 @@ impl Map {
         each.unzip()
     }
 
-    /// The derivatives by the inputs.
+    /// Returns the derivatives by the inputs.
     fn back(&self, y: &[f64]) -> Vec<f64> {
         let mut x = vec![0.0; self.columns];
         for (row, y) in self.weights.chunks_exact(self.columns).zip(y) {
@@ -120,7 +120,7 @@ impl Norm {
         Self { kind: config.norm, epsilon, weight: wide(&weights.weight), bias }
     }
 
-    /// The values less their mean, and what they are multiplied by.
+    /// Returns the values less their mean, and what they are multiplied by.
     fn centred(&self, x: &[f64]) -> (Vec<f64>, f64) {
         let n = x.len() as f64;
         let mean = match self.kind {
@@ -237,7 +237,7 @@ pub struct Trace<'a> {
 }
 
 impl Reference {
-    /// The model with the weights as a pass keeps them, rounded to its precision.
+    /// Returns the model with the weights as a pass keeps them, rounded to its precision.
     pub fn new(loader: &Loader<'_>, adapter: Option<&Adapter>) -> Self {
         let (config, ends) = (loader.config, loader.ends().unwrap());
         let layer = |index: usize| {
@@ -348,7 +348,7 @@ impl Reference {
         (values, errors)
     }
 
-    /// The positions that a row of a layer attends to.
+    /// Returns the positions that a row of a layer attends to.
     fn attended(&self, layer: usize, row: usize) -> std::ops::RangeInclusive<usize> {
         let first = match &self.config.sliding_window {
             Some(window) if layer >= window.first_layer => {
@@ -359,8 +359,8 @@ impl Reference {
         first..=row
     }
 
-    /// The scores, less the largest, and the shares of the positions that `row` attends to, for one
-    /// head.
+    /// Returns the scores, less the largest, and the shares of the positions that `row` attends to,
+    /// for one head.
     fn shares(
         &self,
         rotated: &Stage,
@@ -391,7 +391,7 @@ impl Reference {
         self.key_start(head) + self.config.kv_width()
     }
 
-    /// The weighted values of every head for one row.
+    /// Returns the weighted values of every head for one row.
     fn attend(&self, rotated: &Stage, layer: usize, row: usize) -> (Vec<f64>, Vec<f64>) {
         let others = &rotated.values[self.attended(layer, row)];
         let (size, count) = (self.config.head_dim, others.len());
@@ -460,7 +460,7 @@ impl Reference {
     }
 }
 
-/// A sum of what was there and a product.
+/// Returns a sum of what was there and a product.
 fn add(x: &Stage, product: Stage) -> Stage {
     let rows = x.values.iter().zip(product.values.iter().zip(product.errors));
     Stage::of(rows.map(|(x, (y, mut errors))| {

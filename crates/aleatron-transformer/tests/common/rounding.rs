@@ -8,7 +8,7 @@ pub const U: f64 = 1.0 / 16_777_216.0;
 /// The relative error of a number rounded to 16 bits.
 const HALF: f64 = 1.0 / 2048.0;
 
-/// The largest relative error of n roundings, one upon the other.
+/// Returns the largest relative error of n roundings, one upon the other.
 pub fn g(n: usize) -> f64 {
     let nu = n as f64 * U;
     nu / (1.0 - nu)
@@ -24,7 +24,7 @@ pub enum Sums {
 }
 
 impl Sums {
-    /// The roundings of a term of a sum of `n`.
+    /// Returns the roundings of a term of a sum of `n`.
     pub fn depth(self, n: usize) -> usize {
         match self {
             Self::InOrder => n,

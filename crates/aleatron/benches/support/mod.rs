@@ -56,7 +56,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table as the command line asks for it.
+    /// Returns a table as the command line asks for it.
     pub(crate) fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
         let flag = |name| arguments.iter().any(|a| a == name);
@@ -65,7 +65,7 @@ impl Table {
         Self { budget, filter, json: flag("--json"), rows: Vec::new() }
     }
 
-    /// Whether a case of this name is wanted.
+    /// Returns whether a case of this name is wanted.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.filter.is_empty() || self.filter.iter().any(|word| name.contains(word.as_str()))
     }
@@ -140,8 +140,8 @@ impl Row {
     }
 }
 
-/// The time per run of each of several workloads in every round, timed in turns for `budget` in
-/// all.
+/// Returns the time per run of each of several workloads in every round, timed in turns for
+/// `budget` in all.
 fn rounds<const N: usize>(
     mut works: [&mut dyn FnMut(); N],
     budget: Duration,
@@ -169,7 +169,7 @@ fn rounds<const N: usize>(
     rounds
 }
 
-/// The best time of the first workload.
+/// Returns the best time of the first workload.
 fn best<const N: usize>(rounds: &[[Duration; N]]) -> Duration {
     rounds.iter().filter_map(|times| times.first()).min().copied().unwrap_or_default()
 }
@@ -179,7 +179,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A ceiling of one run.
+/// Returns a ceiling of one run.
 pub(crate) fn ceiling<'a>(name: &'a str, work: &'a mut dyn FnMut()) -> Option<Ceiling<'a>> {
     Some(Ceiling { name, work, scale: 1.0, timing: Timing::InTurns })
 }

@@ -171,7 +171,7 @@ fn positions_of_maxima_depend_on_the_sample() {
     assert_eq!(analysis(&graph).unwrap().layout(made[0]), Some(Layout::LEADING));
 }
 
-/// The message of the error for an output.
+/// Returns the message of the error for an output.
 fn refusal(sample: &[usize], build: impl Fn(&mut Build) -> ValueId) -> String {
     let mut made = Build::new(sample, None);
     let output = build(&mut made);

@@ -33,7 +33,7 @@ const FORMAT: i64 = 8;
 const OPSET: i64 = 18;
 
 impl Graph {
-    /// The graph as the bytes of an `.onnx` file, constants included.
+    /// Returns the graph as the bytes of an `.onnx` file, constants included.
     ///
     /// ```
     /// use aleatron_graph::{Graph, Op, Unary, Value};
@@ -47,8 +47,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs
-    /// without a shape are not found by running it.
+    /// If the graph has a value that nothing makes, a constant cannot be read, or outputs without a
+    /// shape are not found by running it.
     pub fn to_onnx(&self) -> Result<Vec<u8>> {
         self.check_values()?;
         let mut writer = Writer { used: HashMap::new(), version: OPSET };
@@ -85,15 +85,15 @@ impl Graph {
     /// Writes an `.onnx` file.
     ///
     /// # Errors
-    /// As [`Self::to_onnx`], and [`Error::File`] where it cannot be written.
+    /// As [`Self::to_onnx`], and [`Error::File`] if it cannot be written.
     pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_onnx()?;
         std::fs::write(path, bytes).map_err(|source| Error::File { path: path.to_owned(), source })
     }
 
-    /// The outputs with types and shapes, which the format asks for: where they are not known, a
-    /// run with zeros shows them.
+    /// Returns the outputs with types and shapes, which the format asks for: where they are not
+    /// known, a run with zeros shows them.
     fn described_outputs(&self, written: &GraphProto) -> Result<Vec<ValueInfoProto>> {
         let mut known = Vec::with_capacity(self.outputs.len());
         for &id in &self.outputs {
@@ -133,7 +133,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// A name that nothing has, like this one.
+    /// Returns a name that nothing has, like this one.
     fn name(&mut self, like: &str) -> String {
         let base = if like.is_empty() { "value" } else { like };
         let mut name = base.to_owned();
@@ -146,7 +146,7 @@ impl Writer {
         name
     }
 
-    /// A graph; `outer` has the names of values it takes from outside.
+    /// Returns a graph; `outer` has the names of values it takes from outside.
     fn graph(&mut self, graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto> {
         let mut names: HashMap<ValueId, String> = HashMap::new();
         for (outside, inside) in &graph.captures {
@@ -304,7 +304,7 @@ fn inner(name: &str, graph: GraphProto) -> AttributeProto {
     }
 }
 
-/// The number of ONNX for a type of tensors, or for the narrower one that it holds.
+/// Returns the number of ONNX for a type of tensors, or for the narrower one that it holds.
 pub(super) fn code_of(dtype: DType, narrow: Option<Narrow>) -> Result<i32> {
     if let Some(narrow) = narrow {
         return Ok(match narrow {
@@ -360,7 +360,7 @@ fn bytes_of<T: aleatron_tensor::Element + Bytes>(tensor: &Tensor) -> Result<Vec<
     Ok(bytes)
 }
 
-/// A constant with its elements, those of a narrow type as that type.
+/// Returns a constant with its elements, those of a narrow type as that type.
 fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<TensorProto> {
     let raw = match (narrow, tensor.dtype()) {
         (Some(narrow), _) => narrow_bytes(tensor, narrow)?,
@@ -386,7 +386,7 @@ fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<T
     })
 }
 
-/// The low bytes of integers, which are all that a narrow type has.
+/// Returns the low bytes of integers, which are all that a narrow type has.
 fn narrow_bytes(tensor: &Tensor, narrow: Narrow) -> Result<Vec<u8>> {
     let size = match narrow {
         Narrow::Int8 => 1,

@@ -25,7 +25,7 @@ pub(super) struct Written {
     pub(super) version: i64,
 }
 
-/// An attribute that is an integer.
+/// Returns an attribute that is an integer.
 pub(super) fn integer(name: &str, value: i64) -> AttributeProto {
     AttributeProto {
         name: Some(name.to_owned()),
@@ -90,7 +90,7 @@ fn scalar(value: f32) -> Result<Tensor> {
     Ok(Tensor::from_slice(&[value], &[], &Device::Cpu)?)
 }
 
-/// The axis from which on all are joined, for a softmax as operator sets before 13 have it.
+/// Returns the axis from which on all are joined, for a softmax as operator sets before 13 have it.
 pub(super) fn flattened_softmax(op: &Op) -> Option<i64> {
     match op {
         Op::Softmax { axes: SoftmaxAxes::From(axis), .. } => Some(*axis),
@@ -235,7 +235,7 @@ impl Written {
     }
 }
 
-/// The oldest operator set that has an operation as it is written.
+/// Returns the oldest operator set that has an operation as it is written.
 fn version(op: &Op) -> i64 {
     match op {
         Op::Unary(Unary::Gelu | Unary::GeluTanh) | Op::GridSample { .. } => 20,

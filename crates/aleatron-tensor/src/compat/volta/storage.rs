@@ -104,7 +104,7 @@ impl Storage {
         }
     }
 
-    /// The storage of a tensor of floats.
+    /// Returns the storage of a tensor of floats.
     pub(super) fn of(tensor: &crate::Tensor) -> Result<Self> {
         let flat = tensor.reshape(&[tensor.len()])?;
         match flat.device().is_gpu().then(|| GpuBuffer::of(Ok(flat.clone()))).flatten() {

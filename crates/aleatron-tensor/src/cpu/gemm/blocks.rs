@@ -32,13 +32,13 @@ pub(super) struct Operand {
 }
 
 impl Operand {
-    /// The place of an element.
+    /// Returns the place of an element.
     pub(super) fn at(self, row: usize, column: usize) -> *const f32 {
         self.start
             .wrapping_offset(row as isize * self.row_step + column as isize * self.column_step)
     }
 
-    /// The same from an element on.
+    /// Returns the same from an element on.
     pub(super) fn from(self, row: usize, column: usize) -> Self {
         Self { start: self.at(row, column), ..self }
     }
@@ -72,7 +72,7 @@ const LEFT_COPY: usize = MOST_ROWS * CHAIN;
 /// that nothing else refers to.
 ///
 /// # Errors
-/// Where there is no memory for copies of parts of the operands.
+/// If there is no memory for copies of parts of the operands.
 pub(super) unsafe fn multiply(
     kernel: Kernel,
     [m, k, n]: [usize; 3],

@@ -70,13 +70,14 @@ impl CooperativeTile {
         Self::new([64, 64, 32], [32, 32], 2),
     ];
 
-    /// The same with workgroup memory that is written one element at a time.
+    /// Returns the same with workgroup memory that is written one element at a time.
     #[must_use]
     pub const fn with_singles(self) -> Self {
         Self { shared: Shared::Singles, ..self }
     }
 
-    /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
+    /// Returns a tile of rows, columns and depth, whose subgroups have rows and columns of their
+    /// own.
     #[must_use]
     pub const fn new(
         [rows, columns, depth]: [u32; 3],
@@ -94,7 +95,7 @@ impl CooperativeTile {
         }
     }
 
-    /// The subgroups of a workgroup.
+    /// Returns the subgroups of a workgroup.
     const fn subgroups(self) -> u32 {
         if self.subgroup_rows == 0 || self.subgroup_columns == 0 {
             return 0;
@@ -102,13 +103,13 @@ impl CooperativeTile {
         self.rows / self.subgroup_rows * (self.columns / self.subgroup_columns)
     }
 
-    /// The threads of a workgroup.
+    /// Returns the threads of a workgroup.
     #[must_use]
     pub const fn threads(self) -> u32 {
         self.subgroups() * LANES
     }
 
-    /// Whether subgroups and threads share the tile without a rest.
+    /// Returns whether subgroups and threads share the tile without a rest.
     fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self;
         let is_squares = |size: u32| size > 0 && size <= 256 && size.is_multiple_of(SQUARE);
@@ -120,7 +121,7 @@ impl CooperativeTile {
             && matches!(buffers, 1 | 2)
     }
 
-    /// The bytes of workgroup memory that it takes at most, however the operands lie.
+    /// Returns the bytes of workgroup memory that it takes at most, however the operands lie.
     fn shared_bytes(self) -> u32 {
         let halves = |size: u32| size * self.depth + GAP * size.max(self.depth);
         2 * self.buffers * (halves(self.rows) + halves(self.columns))
@@ -128,7 +129,7 @@ impl CooperativeTile {
     }
 }
 
-/// Whether a device has squares of 16-bit floats with sums of 32 bits, and room for a tile.
+/// Returns whether a device has squares of 16-bit floats with sums of 32 bits, and room for a tile.
 pub(crate) fn is_supported(device: &GpuDevice, tile: CooperativeTile) -> bool {
     let (info, capabilities) = (device.info(), device.context().capabilities());
     let has_square = info.cooperative_matrices.iter().any(|matrix| {
@@ -197,8 +198,8 @@ impl Squares {
         ]
     }
 
-    /// The vectors between rows of workgroup memory, and the rows. Operands stay as they lie in
-    /// their buffers.
+    /// Returns the vectors between rows of workgroup memory, and the rows. Operands stay as they
+    /// lie in their buffers.
     fn shared_rows(&self, side: &Side) -> (u32, u32) {
         match side.load.along {
             Along::Depth => ((self.tile.depth + GAP) / 4, side.size),
@@ -206,7 +207,7 @@ impl Squares {
         }
     }
 
-    /// The items of workgroup memory that hold four elements.
+    /// Returns the items of workgroup memory that hold four elements.
     fn items_of_vector(&self) -> u32 {
         match self.tile.shared {
             Shared::Vectors => 1,
@@ -218,8 +219,8 @@ impl Squares {
         side.size * self.tile.depth / 4 / self.tile.threads()
     }
 
-    /// The item `i` of a tile as its row of workgroup memory, its vector in it, and its place `(x,
-    /// k)`.
+    /// Returns the item `i` of a tile as its row of workgroup memory, its vector in it, and its
+    /// place `(x, k)`.
     fn item(&self, side: &Side, i: &str) -> [String; 4] {
         let width = match side.load.along {
             Along::Depth => self.tile.depth / 4,

@@ -122,7 +122,7 @@ pub(crate) struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// The words of the sizes, of the tiles along columns and rows, and of all tiles.
+    /// Returns the words of the sizes, of the tiles along columns and rows, and of all tiles.
     fn size_words(&self, tiles: [usize; 2], groups: usize) -> Result<Vec<u32>> {
         let [m, n, k] = self.sizes;
         Ok(vec![
@@ -135,7 +135,7 @@ impl Problem<'_> {
         ])
     }
 
-    /// The words of the batch: the sizes of its axes, then their steps in each operand.
+    /// Returns the words of the batch: the sizes of its axes, then their steps in each operand.
     fn batch_words(&self) -> Result<Vec<u32>> {
         let mut words = Vec::with_capacity(3 * self.batch.len());
         for axis in &self.batch {
@@ -362,8 +362,8 @@ fn launch_finish(
     device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))
 }
 
-/// The tile of matrix units for a product that they are to compute: where the types and the device
-/// allow it, or the plan asks for it.
+/// Returns the tile of matrix units for a product that they are to compute: where the types and the
+/// device allow it, or the plan asks for it.
 fn cooperative_tile(
     device: &GpuDevice,
     problem: &Problem<'_>,
@@ -451,7 +451,7 @@ fn launch_squares(
     Ok(out)
 }
 
-/// The tile for a product and who computes its slices.
+/// Returns the tile for a product and who computes its slices.
 fn choose(
     device: &GpuDevice,
     problem: &Problem<'_>,

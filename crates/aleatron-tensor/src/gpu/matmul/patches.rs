@@ -15,7 +15,7 @@ pub(crate) struct Patches {
     pub(crate) spread: [u32; 2],
 }
 
-/// The elements that each thread loads. Its column stays the same.
+/// Returns the elements that each thread loads. Its column stays the same.
 fn per_thread(tile: Tile) -> u32 {
     tile.depth * tile.columns / tile.threads()
 }

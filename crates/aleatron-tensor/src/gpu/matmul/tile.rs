@@ -55,7 +55,7 @@ impl Tile {
     pub const ALL: [Self; 6] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::LOW, Self::ROW, Self::NARROW];
 
-    /// A tile.
+    /// Returns a tile.
     #[must_use]
     pub const fn new(
         rows: u32,
@@ -67,7 +67,7 @@ impl Tile {
         Self { rows, columns, depth, thread_rows, thread_columns }
     }
 
-    /// The threads of a workgroup; 0 where the tile is not shared out without a rest.
+    /// Returns the threads of a workgroup; 0 where the tile is not shared out without a rest.
     #[must_use]
     pub const fn threads(self) -> u32 {
         if self.is_shared_out() {
@@ -77,8 +77,8 @@ impl Tile {
         }
     }
 
-    /// Whether threads share the tile without a rest, in groups of four, and slices are whole
-    /// tiles.
+    /// Returns whether threads share the tile without a rest, in groups of four, and slices are
+    /// whole tiles.
     const fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, thread_rows, thread_columns } = self;
         let has_sizes =
@@ -95,7 +95,7 @@ impl Tile {
             && SLICE.is_multiple_of(depth as usize)
     }
 
-    /// Whether a device can run it, for a matrix or for patches.
+    /// Returns whether a device can run it, for a matrix or for patches.
     pub(crate) fn fits(self, info: &AdapterInfo, right: Right) -> bool {
         let threads = self.threads();
         let bytes = 4 * self.depth.saturating_mul(self.rows + self.columns + 8);
@@ -223,8 +223,8 @@ impl Product {
         self.edges == Edges::Ragged
     }
 
-    /// The floats between rows of workgroup memory. Stores along the depth go to several rows at
-    /// once: with a gap they meet fewer others in one bank.
+    /// Returns the floats between rows of workgroup memory. Stores along the depth go to several
+    /// rows at once: with a gap they meet fewer others in one bank.
     fn pitch(size: u32, load: Option<Load>) -> u32 {
         match load {
             Some(Load { along: Along::Depth, .. }) => size + 4,
@@ -299,7 +299,7 @@ impl Product {
         }
     }
 
-    /// The item `i` of a thread: its place in the tile as `(x, k)`.
+    /// Returns the item `i` of a thread: its place in the tile as `(x, k)`.
     fn item_place(&self, side: &Side, load: Load, i: &str) -> (String, String) {
         let depth = self.tile.depth / 4;
         match load.along {
@@ -359,8 +359,8 @@ impl Product {
         }
     }
 
-    /// The expression of four floats of workgroup memory, from float `x`, a multiple of 4, of row
-    /// `k` on.
+    /// Returns the expression of four floats of workgroup memory, from float `x`, a multiple of 4,
+    /// of row `k` on.
     fn shared_vec(&self, side: &Side, load: Option<Load>, x: &str) -> String {
         let (shared, pitch) = (side.shared, Self::pitch(side.size, load));
         match load {
@@ -373,7 +373,7 @@ impl Product {
         }
     }
 
-    /// A row of a thread, of the tile.
+    /// Returns a row of a thread, of the tile.
     fn row_of(&self, row: u32) -> String {
         let Tile { rows, thread_rows, .. } = self.tile;
         if thread_rows < 4 {
@@ -383,7 +383,7 @@ impl Product {
         format!("({}u + tr * 4u + {}u)", group * (rows / groups), row % 4)
     }
 
-    /// The first of four columns of a thread, of the tile.
+    /// Returns the first of four columns of a thread, of the tile.
     fn column_of(&self, group: u32) -> String {
         let Tile { columns, thread_columns, .. } = self.tile;
         format!("({}u + tc * 4u)", group * (columns / (thread_columns / 4)))
