@@ -260,8 +260,8 @@ fn main() {
         let x = values(n, &device).reshape(&[n / 4096, 4096]).unwrap();
         row("transpose", time(&device, || x.t()?.contiguous()), 8.0 * n as f64);
         row("concat of two", time(&device, || Tensor::concat(&[&x, &x], 0)), 16.0 * n as f64);
-        let places = Tensor::arange(0, (n / 4096) as i64, 1, DType::I32, &device).unwrap();
-        row("index_select of rows", time(&device, || x.index_select(0, &places)), 8.0 * n as f64);
+        let indices = Tensor::arange(0, (n / 4096) as i64, 1, DType::I32, &device).unwrap();
+        row("index_select of rows", time(&device, || x.index_select(0, &indices)), 8.0 * n as f64);
     }
     if options.has("small") {
         let x = values(1024, &device);

@@ -6,7 +6,7 @@
 //! ```
 //! Cases: `matmul`, `batched`, `half`, `gemv`, `conv`, `attention`, `cpu`. `ALEATRON_GPU` or
 //! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter do not show performance.
-//! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some places against
+//! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some elements against
 //! 64-bit sums before it is measured. `benchmarks/torch_tensor.py` prints the same rows for torch.
 
 #![allow(
@@ -113,7 +113,7 @@ fn row(name: &str, plan: &str, seconds: f64, flops: f64, wrong: usize) {
         "{name:<28} {plan:<46} {:>10.1} us {:>9.3} TFLOP/s{}",
         seconds * 1e6,
         flops / seconds / 1e12,
-        if wrong > 0 { format!("  WRONG in {wrong} places") } else { String::new() }
+        if wrong > 0 { format!("  WRONG in {wrong} elements") } else { String::new() }
     );
 }
 
@@ -143,7 +143,7 @@ fn name_of(plan: MatmulPlan) -> String {
     }
 }
 
-/// Places of a product that are outside what rounding allows.
+/// Elements of a product that are outside what rounding allows.
 fn wrong(got: &[f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], half: bool) -> usize {
     let mut wrong = 0;
     for i in 0..64usize {

@@ -158,7 +158,7 @@ fn read_tensor(view: &TensorView<'_>) -> Result<Tensor> {
     }
 }
 
-/// Elements of `N` bytes each, at any address.
+/// Reads elements of `N` bytes each, at any address.
 fn of_bytes<const N: usize, T: Element>(
     bytes: &[u8],
     shape: &[usize],
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_other_programs_are_widened_or_refused() {
+    fn foreign_types_are_widened_exactly_or_are_errors() {
         let read = |dtype, bytes: &[u8], n: usize| {
             read_tensor(&TensorView::new(dtype, vec![n], bytes).unwrap())
         };

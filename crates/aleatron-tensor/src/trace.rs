@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// An operation that was carried out, or recorded.
+/// An operation that was executed or recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The operation.
+    /// The name of the operation.
     pub op: &'static str,
-    /// The device its result is on.
+    /// The device of the result.
     pub device: String,
-    /// The type of its result.
+    /// The type of the result.
     pub dtype: DType,
-    /// The shape of its result.
+    /// The shape of the result.
     pub shape: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Collects the operations of all threads while it lives.
+/// Collects the operations of all threads until it is dropped.
 ///
 /// ```
 /// use aleatron_tensor::{Device, Tensor, trace::Trace};
@@ -46,7 +46,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Starts to collect.
+    /// Starts a trace.
     #[must_use]
     pub fn start() -> Self {
         let events = Arc::new(Events::default());
@@ -55,7 +55,7 @@ impl Trace {
         Self { events }
     }
 
-    /// Returns the operations so far.
+    /// Returns the operations collected so far.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         lock(&self.events).clone()
@@ -71,7 +71,7 @@ impl Drop for Trace {
     }
 }
 
-/// Reports the result of an operation, and gives it back.
+/// Reports the result of an operation and returns it.
 pub(crate) fn report(op: &'static str, tensor: Tensor) -> Tensor {
     if UNDER_WAY.load(Ordering::Acquire) > 0 {
         let event = Event {

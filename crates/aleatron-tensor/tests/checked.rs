@@ -79,8 +79,8 @@ fn reductions_scans_and_sorts() {
                 all.extend([x.sum(axes)?, x.argmin_keepdim(axes)?]);
             }
             all.extend([x.softmax(&[2])?, x.layer_norm(&[0, 1], None, None, 1e-5)?, x.cumsum(1)?]);
-            let (values, places) = x.topk(5, 0, Order::Descending)?;
-            all.extend([values, places]);
+            let (values, indices) = x.topk(5, 0, Order::Descending)?;
+            all.extend([values, indices]);
         }
         Ok(all)
     });
@@ -144,8 +144,8 @@ fn images() {
 }
 
 #[test]
-fn places_and_pieces() {
-    assert_equal("places", |device| {
+fn indices_and_pieces() {
+    assert_equal("indices", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
             let x = input(&[21, 34], dtype, 12, device)?;
@@ -156,9 +156,9 @@ fn places_and_pieces() {
                 x.tile(&[2, 3])?,
                 x.t()?.contiguous()?,
             ]);
-            let places: Vec<i32> = (0..2 * 34).map(|i| i * 5 % 21).collect();
-            let places = Tensor::from_slice(&places, &[2, 34], device)?;
-            all.push(x.gather(0, &places)?);
+            let indices: Vec<i32> = (0..2 * 34).map(|i| i * 5 % 21).collect();
+            let indices = Tensor::from_slice(&indices, &[2, 34], device)?;
+            all.push(x.gather(0, &indices)?);
         }
         Ok(all)
     });

@@ -104,7 +104,7 @@ fn rows_and_columns_of_broadcast_matrix_have_their_sums() {
 }
 
 #[test]
-fn places_count_the_copies_of_broadcast_axes() {
+fn indices_count_the_copies_of_broadcast_axes() {
     for device in devices() {
         let x = floats(&[1.0, 9.0, 3.0, 4.0, 9.0, 0.0], &[2, 1, 3, 1], &device);
         let x = x.broadcast_to(&[2, 5, 3, 7]).unwrap();
@@ -117,7 +117,7 @@ fn places_count_the_copies_of_broadcast_axes() {
                 assert_eq!(of(&x), of(&plain), "{reduction:?} over {axes:?} on {device}");
             }
         }
-        // Places past 32 bits are refused.
+        // Indices past 32 bits are refused.
         let wide = x.slice(3, ..1).unwrap().broadcast_to(&[2, 5, 3, 1 << 31]).unwrap();
         assert!(matches!(wide.argmax(3), Err(Error::TooLarge { .. })));
     }

@@ -138,8 +138,8 @@ fn storages_are_on_the_host_or_on_the_gpu() {
 #[test]
 fn tensors_compute_where_they_are_and_keep_the_first_error() {
     named_adapter();
-    let place = || Device::GPU("default".to_string());
-    for device in [Device::CPU, place(), Device::Metal("default".to_string())] {
+    let gpu = || Device::GPU("default".to_string());
+    for device in [Device::CPU, gpu(), Device::Metal("default".to_string())] {
         let x = RawTensor::new([1.0, 4.0], &[2]).to_device(device.clone());
         let y = RawTensor::new(vec![2.0, 2.0], &[2]).to_device(device);
         let of = |tensor: volta::Tensor| tensor.storage().unwrap().to_vec();
@@ -159,7 +159,7 @@ fn tensors_compute_where_they_are_and_keep_the_first_error() {
         let wrong = x.matmul(&RawTensor::zeros(&[3])).relu();
         assert!(wrong.get().is_err() && wrong.borrow().shape.is_empty());
     }
-    let (host, gpu) = (RawTensor::ones(&[2]), RawTensor::rand(&[2]).to_device(place()));
+    let (host, gpu) = (RawTensor::ones(&[2]), RawTensor::rand(&[2]).to_device(gpu()));
     assert!(matches!(host.add(&gpu).get(), Err(aleatron_tensor::Error::Devices { .. })));
     // A device that does not exist is replaced by the CPU, with a warning.
     let moved = gpu.to_device(Device::GPU("no such adapter".to_string()));

@@ -28,7 +28,7 @@ impl<'a> Matrices<'a> {
     fn new(view: &'a CpuView) -> Result<Self> {
         let layout = &view.layout;
         let rank = layout.rank();
-        let starts = layout.keep_axes(0..rank - 2).place_list()?;
+        let starts = layout.keep_axes(0..rank - 2).offset_list()?;
         let steps = [layout.strides()[rank - 2], layout.strides()[rank - 1]];
         Ok(Self { data: view.storage.slice::<f32>()?, starts, steps })
     }
@@ -93,9 +93,9 @@ fn block(
             for (column, score) in scores.iter_mut().enumerate() {
                 *score *= scale;
                 if let Some(mask) = mask {
-                    let place = mask.at_row(row).offset as isize
+                    let offset = mask.at_row(row).offset as isize
                         + (start + column) as isize * mask.column_step;
-                    *score += mask.data[place as usize];
+                    *score += mask.data[offset as usize];
                 }
                 if (start + column) as i64 > (first + row) as i64 + sees_past {
                     *score = f32::NEG_INFINITY;

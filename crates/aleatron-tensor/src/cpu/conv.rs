@@ -32,17 +32,17 @@ pub(crate) fn run(
     bias: Option<&[f32]>,
 ) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
-    let (places, depth) = (geometry.places(), geometry.depth());
-    let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
-    filled(DType::F32, images * groups * out_channels * places, |buffer| {
+    let (positions, depth) = (geometry.positions(), geometry.depth());
+    let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(positions);
+    filled(DType::F32, images * groups * out_channels * positions, |buffer| {
         let mut blocks = Vec::new();
         for (index, part) in
-            buffer.slice_mut::<f32>()?.chunks_mut(out_channels * places).enumerate()
+            buffer.slice_mut::<f32>()?.chunks_mut(out_channels * positions).enumerate()
         {
             blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
         }
         let work =
-            images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
+            images as f64 * groups as f64 * out_channels as f64 * positions as f64 * depth as f64;
         let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
         for_each_item(blocks, nanoseconds, |(index, block)| {
             let image = Image::new(geometry, image, [index / groups, index % groups])?;
@@ -67,19 +67,19 @@ fn convolve(
     mut out: ColumnsMut<'_>,
 ) -> Result<()> {
     let (depth, columns, rows) = (geometry.depth(), out.columns(), out.rows());
-    let places = out.first_column()..out.first_column() + columns;
+    let positions = out.first_column()..out.first_column() + columns;
     if rows < FEW_CHANNELS {
         let mut patch = vec![0.0f32; columns];
         for row in 0..rows {
             out.row_mut(row).fill(0.0);
         }
         for k in 0..depth {
-            image.patch_row(geometry, k, places.clone(), &mut patch);
+            image.patch_row(geometry, k, positions.clone(), &mut patch);
             for row in 0..rows {
-                let place = weight.offset as isize
+                let position = weight.offset as isize
                     + row as isize * weight.row_step
                     + k as isize * weight.column_step;
-                let factor = weight.data[place as usize];
+                let factor = weight.data[position as usize];
                 for (out, &x) in out.row_mut(row).iter_mut().zip(&patch) {
                     *out += factor * x;
                 }
@@ -88,7 +88,7 @@ fn convolve(
     } else {
         with_scratch(depth * columns, |patches| {
             for (k, row) in patches.chunks_mut(columns).enumerate() {
-                image.patch_row(geometry, k, places.clone(), row);
+                image.patch_row(geometry, k, positions.clone(), row);
             }
             let right =
                 Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
@@ -144,26 +144,26 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The elements that element `k` of the kernel meets at each of some places of the result.
+    /// The elements that element `k` of the kernel meets at each of some positions of the result.
     pub(super) fn patch_row(
         &self,
         geometry: &Geometry,
         k: usize,
-        places: std::ops::Range<usize>,
+        positions: std::ops::Range<usize>,
         out: &mut [f32],
     ) {
         let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } =
             *geometry;
         let (channel, ky, kx) =
             (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
-        let (mut place, mut done) = (places.start, 0);
-        let (mut next_row, mut next_first) = (place / width, place % width);
-        while place < places.end {
+        let (mut position, mut done) = (positions.start, 0);
+        let (mut next_row, mut next_first) = (position / width, position % width);
+        while position < positions.end {
             let (row, first) = (next_row, next_first);
             (next_row, next_first) = (row + 1, 0);
-            let len = (width - first).min(places.end - place);
+            let len = (width - first).min(positions.end - position);
             let out = &mut out[done..done + len];
-            (place, done) = (place + len, done + len);
+            (position, done) = (position + len, done + len);
             let y = row as isize * stride[0] as isize + (ky * dilation[0]) as isize - before[0];
             // Most convolutions have no zeros in between, and need no division.
             let is_between = spread[0] > 1 && !(y as usize).is_multiple_of(spread[0]);

@@ -7,7 +7,7 @@ use super::cast::{Values, ValuesMut, cast, narrow, round_to_half, widen};
 use super::{CpuView, filled, parallel, simd};
 use crate::dtype::{Constant, DType};
 use crate::error::{Error, Result};
-use crate::expr::{Expr, Node, Place, Program};
+use crate::expr::{Expr, Node, Program, StepIndex};
 use crate::layout::{collapse, collapse_all};
 use crate::op::{BinaryEntry, UnaryEntry};
 use crate::storage::CpuStorage;
@@ -63,7 +63,7 @@ fn run<T: Out>(
     })
 }
 
-/// A leaf whose elements can be taken from any place on.
+/// A leaf whose elements can be taken from any index on.
 pub(crate) struct Leaf<'a> {
     storage: &'a CpuStorage,
     offset: usize,
@@ -122,18 +122,18 @@ impl<'a> Leaf<'a> {
         }
         let mut done = 0;
         while done < out.len() {
-            let place = at
+            let index = at
                 .iter()
                 .zip(&self.strides)
                 .fold(self.offset as isize, |sum, (&at, &stride)| sum + at as isize * stride);
             let run = (self.dims[inner] - at[inner]).min(out.len() - done);
             let target = &mut out[done..done + run];
             match self.strides[inner] {
-                1 => target.copy_from_slice(&all[place as usize..][..run]),
-                0 => target.fill(all[place as usize]),
+                1 => target.copy_from_slice(&all[index as usize..][..run]),
+                0 => target.fill(all[index as usize]),
                 stride => {
                     for (i, target) in target.iter_mut().enumerate() {
-                        *target = all[(place + i as isize * stride) as usize];
+                        *target = all[(index + i as isize * stride) as usize];
                     }
                 }
             }
@@ -270,11 +270,11 @@ impl<'a> Evaluator<'a> {
     fn run<T: Out>(&mut self, start: usize, out: &mut [T]) -> Result<()> {
         let len = out.len();
         let last = self.program.steps.len() - 1;
-        for (place, &(node, dtype)) in self.program.steps.iter().enumerate() {
-            let (before, rest) = self.registers.split_at_mut(place);
+        for (index, &(node, dtype)) in self.program.steps.iter().enumerate() {
+            let (before, rest) = self.registers.split_at_mut(index);
             match node {
                 Node::Leaf(leaf) => load(&self.leaves[leaf], start, len, &mut rest[0])?,
-                _ if place == last
+                _ if index == last
                     && let Some(room) = T::direct(out) =>
                 {
                     return compute(node, dtype, self.constants, before, len, room);
@@ -334,7 +334,7 @@ fn compute(
     len: usize,
     out: ValuesMut<'_>,
 ) -> Result<()> {
-    let argument = |place: Place| before[place].values(len);
+    let argument = |index: StepIndex| before[index].values(len);
     match node {
         Node::Leaf(_) => Err(Error::internal("cpu::elementwise::compute, leaf")),
         Node::Constant(constant) => {

@@ -37,7 +37,7 @@ pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     })
 }
 
-/// Returns the steps that the indices stand for, by their place in the storage of the indices; the
+/// Returns the steps that the indices stand for, by their offset in the storage of the indices; the
 /// first index outside is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
@@ -47,10 +47,10 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
         aleatron_core::Quantity::Words,
     )?;
     steps.resize(storage.len(), 0);
-    for (position, place) in job.indices.layout.places().enumerate() {
+    for (position, offset) in job.indices.layout.offsets().enumerate() {
         let value = match storage.dtype() {
-            DType::I64 => storage.slice::<i64>()?[place],
-            _ => storage.slice::<i32>()?[place].into(),
+            DType::I64 => storage.slice::<i64>()?[offset],
+            _ => storage.slice::<i32>()?[offset].into(),
         };
         let index = if value < 0 { value.saturating_add(len) } else { value };
         if !(0..len).contains(&index) {
@@ -61,15 +61,15 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
                 len: job.axis_len,
             });
         }
-        steps[place] = index as isize * job.axis_stride;
+        steps[offset] = index as isize * job.axis_stride;
     }
     Ok(steps)
 }
 
 fn take<T: Pod>(job: &Job<'_>, steps: &[isize], out: &mut [T]) -> Result<()> {
     let from: &[T] = job.x.storage.slice()?;
-    for ((out, place), index) in out.iter_mut().zip(job.base.places()).zip(job.over.places()) {
-        *out = from[(place as isize + steps[index]) as usize];
+    for ((out, offset), index) in out.iter_mut().zip(job.base.offsets()).zip(job.over.offsets()) {
+        *out = from[(offset as isize + steps[index]) as usize];
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ unsafe fn call(sizes: [usize; 3], left: Matrix<'_>, right: Matrix<'_>, out: Out)
         row_step: matrix.row_step,
         column_step: matrix.column_step,
     });
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::multiply(Kernel::current(), sizes, left, right, out) }
 }
 

@@ -31,7 +31,7 @@ fn piece([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
     [m, n.div_ceil(pieces).next_multiple_of(tile)]
 }
 
-/// The sizes of a batch of products, and the places where its matrices begin.
+/// The sizes of a batch of products, and the offsets where its matrices begin.
 struct Batch {
     sizes: [usize; 3],
     len: usize,
@@ -42,7 +42,7 @@ struct Batch {
 impl Batch {
     fn new(left: &Layout, right: &Layout) -> Result<Self> {
         let rank = left.rank();
-        let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).place_list();
+        let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).offset_list();
         let starts = [starts(left)?, starts(right)?];
         let steps =
             [left, right].map(|layout| [layout.strides()[rank - 2], layout.strides()[rank - 1]]);

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 
 use crate::error::Result;
 
-/// Runs `task` on pieces of a slice, each with the place of its first element. `nanoseconds` is
+/// Runs `task` on pieces of a slice, each with the index of its first element. `nanoseconds` is
 /// about what an element takes on one thread. Which thread takes which piece changes nothing.
 pub(crate) fn for_each_chunk<T: Pod + Send>(
     out: &mut [T],

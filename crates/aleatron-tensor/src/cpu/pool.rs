@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// The places of the image that a window of an axis meets: the first, the number, and how many of
+/// The positions of the image that a window of an axis meets: the first, the number, and how many of
 /// the image or its padding.
 pub(super) struct Reach {
     pub(super) first: usize,
@@ -28,13 +28,13 @@ impl Windows {
         self.padding[1][0] == 0 && last < self.shape[3]
     }
 
-    /// What the window at a place meets along an axis.
-    pub(super) fn reach(&self, axis: usize, place: usize) -> Reach {
+    /// What the window at a position meets along an axis.
+    pub(super) fn reach(&self, axis: usize, position: usize) -> Reach {
         let [size, kernel, stride, dilation] =
             [self.shape[axis + 2], self.kernel[axis], self.stride[axis], self.dilation[axis]];
         let [before, after] = self.padding[axis];
-        let start = place as i128 * stride as i128 - before as i128;
-        // The elements of the window below some place.
+        let start = position as i128 * stride as i128 - before as i128;
+        // The elements of the window below some position.
         let below = |end: i128| -> usize {
             let room = (end - start).max(0) as u128;
             room.div_ceil(dilation as u128).min(kernel as u128) as usize

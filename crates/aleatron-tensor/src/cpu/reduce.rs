@@ -138,10 +138,10 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 fold(view, reduced, dtype, f64::INFINITY, min)
             }
             Reducer::ArgMax => {
-                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key))
+                extreme_indices::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key))
             }
             Reducer::ArgMin => {
-                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key))
+                extreme_indices::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key))
             }
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce, 64-bit floats")),
         },
@@ -157,10 +157,10 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 fold(view, reduced, DType::F32, f32::INFINITY, min)
             }
             Reducer::ArgMax => {
-                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key))
+                extreme_indices::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key))
             }
             Reducer::ArgMin => {
-                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key))
+                extreme_indices::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key))
             }
             // Those come with their own function, through `fold`.
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce")),
@@ -220,8 +220,8 @@ fn integers<T: Whole>(
         Reducer::Max => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
         Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::integers")),
         Reducer::Min => fold(view, reduced, T::DTYPE, extremes[1], Ord::min),
-        Reducer::ArgMax => places::<T, T>(view, reduced, extremes[0], |x| x),
-        Reducer::ArgMin => places::<T, T>(view, reduced, extremes[0], |x| !x),
+        Reducer::ArgMax => extreme_indices::<T, T>(view, reduced, extremes[0], |x| x),
+        Reducer::ArgMin => extreme_indices::<T, T>(view, reduced, extremes[0], |x| !x),
     }
 }
 
@@ -381,11 +381,11 @@ fn fold_columns<T: Load>(
     })
 }
 
-/// Returns the places of the first elements with the largest key, of which none is below `least`.
+/// Returns the indices of the first elements with the largest key, of which none is below `least`.
 ///
-/// The largest key of a block is found first, all lanes at once; its place is looked for only where
+/// The largest key of a block is found first, all lanes at once; its index is looked for only where
 /// it is a new largest.
-fn places<T: Load, K: Ord + Copy + Send + Sync>(
+fn extreme_indices<T: Load, K: Ord + Copy + Send + Sync>(
     view: &CpuView,
     reduced: &[usize],
     least: K,
@@ -408,13 +408,14 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
                 let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
                 let largest = simd::largest_key(elements, least, key);
                 if best.is_none_or(|(best, _)| largest > best) {
-                    let place = elements.iter().position(|&x| key(x) == largest);
-                    let place =
-                        place.ok_or(Error::internal("cpu::reduce::places, largest of a block"))?;
-                    best = Some((largest, at + place));
+                    let index = elements.iter().position(|&x| key(x) == largest);
+                    let index = index.ok_or(Error::internal(
+                        "cpu::reduce::extreme_indices, largest of a block",
+                    ))?;
+                    best = Some((largest, at + index));
                 }
             }
-            *part = best.ok_or(Error::internal("cpu::reduce::places, empty piece"))?;
+            *part = best.ok_or(Error::internal("cpu::reduce::extreme_indices, empty piece"))?;
         }
         Ok(())
     })?;
@@ -425,9 +426,10 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
                 .iter()
                 .copied()
                 .reduce(|best, part| if part.0 > best.0 { part } else { best });
-            let (_, place) = best.ok_or(Error::internal("cpu::reduce::places, no pieces"))?;
-            *result = i32::try_from(place)
-                .map_err(|_| Error::internal("cpu::reduce::places, axis length"))?;
+            let (_, index) =
+                best.ok_or(Error::internal("cpu::reduce::extreme_indices, no pieces"))?;
+            *result = i32::try_from(index)
+                .map_err(|_| Error::internal("cpu::reduce::extreme_indices, axis length"))?;
         }
         Ok(())
     })

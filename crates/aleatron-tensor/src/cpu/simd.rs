@@ -152,11 +152,11 @@ for_each_width!(
 
 for_each_width!(
     /// Like [`take_larger`], and sets the number of each element that is replaced.
-    take_larger_place, <>, (most: &mut [f32], places: &mut [u32], line: &[f32], step: usize, place: u32), {
-        for ((most, at), &x) in most.iter_mut().zip(places).zip(line.iter().step_by(step)) {
+    take_larger_index, <>, (most: &mut [f32], indices: &mut [u32], line: &[f32], step: usize, index: u32), {
+        for ((most, at), &x) in most.iter_mut().zip(indices).zip(line.iter().step_by(step)) {
             let is_new = is_larger(x, *most);
             *most = if is_new { x } else { *most };
-            *at = if is_new { place } else { *at };
+            *at = if is_new { index } else { *at };
         }
     }
 );
@@ -308,7 +308,7 @@ impl Stream {
             let rest = head + (target.len() - head) / LINE * LINE;
             target[..head].copy_from_slice(&source[..head]);
             let lines = (rest - head) / LINE;
-            // SAFETY: the lines are in both slices, and the target is at the place of a line from
+            // SAFETY: the lines are in both slices, and the target is at the index of a line from
             // `head` on.
             unsafe { stream_lines(source[head..].as_ptr(), target[head..].as_mut_ptr(), lines) };
             target[rest..].copy_from_slice(&source[rest..]);
@@ -319,7 +319,7 @@ impl Stream {
 }
 
 /// # Safety
-/// Both places must be valid for so many lines, and `to` must be the place of one.
+/// Both indices must be valid for so many lines, and `to` must be the index of one.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
     use std::arch::x86_64::{
@@ -329,7 +329,7 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
     #[target_feature(enable = "avx512f")]
     unsafe fn bits512(from: *const u8, to: *mut u8, lines: usize) {
         for i in 0..lines {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 _mm512_stream_si512(
                     to.add(LINE * i).cast(),
@@ -339,11 +339,11 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
         }
     }
     if Width::current() == Width::Bits512 {
-        // SAFETY: the tier says that the machine has AVX-512F; all else is as the caller says.
+        // SAFETY: the tier says that the machine has AVX-512F; all else is guaranteed by the caller.
         return unsafe { bits512(from, to, lines) };
     }
     for i in 0..lines * (LINE / size_of::<__m128i>()) {
-        // SAFETY: as the caller says; SSE2 is part of the architecture.
+        // SAFETY: guaranteed by the caller; SSE2 is part of the architecture.
         unsafe {
             _mm_stream_si128(
                 to.cast::<__m128i>().add(i),

@@ -58,7 +58,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The GPU is taken from the smallest size on at which, and at all larger ones, it was faster.
+    /// Chooses the smallest size from which on the GPU was faster at every larger size.
     fn new(measured: Vec<(u128, Duration, Duration)>) -> Self {
         let faster = measured.iter().rev().take_while(|(_, cpu, gpu)| gpu < cpu);
         let gpu_from = faster.last().map(|(size, ..)| *size);
@@ -179,7 +179,8 @@ fn measure(
     for n in sizes {
         let (cpu, accelerated) = (time(|| work(*n, &Device::Cpu))?, time(|| work(*n, &gpu))?);
         measured.push((size(n), cpu, accelerated));
-        // A GPU has its say up to the middle of the sizes: its fixed costs weigh less and less.
+        // The GPU is timed up to the middle of the sizes at least: its fixed costs weigh less and
+        // less.
         if measured.len() > sizes.len() / 2 && accelerated > HOPELESS * cpu {
             break;
         }
@@ -222,7 +223,7 @@ mod tests {
                 .gpu_from
         };
         assert_eq!(rule(&[(1, 5), (4, 5), (9, 5), (20, 6)]), Some(4));
-        // An outlier below does not count.
+        // An outlier at a smaller size is ignored.
         assert_eq!(rule(&[(6, 5), (4, 5), (9, 5)]), Some(4));
         assert_eq!(rule(&[(1, 5), (9, 5), (4, 6)]), None);
         assert_eq!(rule(&[(2, 1)]), Some(1));

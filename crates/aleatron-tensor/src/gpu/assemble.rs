@@ -85,7 +85,7 @@ impl Describe for Assemble {
         let mut at = 3 + rank;
         for k in 0..self.boxes.len() {
             let mut inside = Vec::new();
-            let mut place = word(at);
+            let mut offset = word(at);
             for axis in 0..rank {
                 let (stride, start, size) = (
                     word(at + 1 + axis),
@@ -93,10 +93,10 @@ impl Describe for Assemble {
                     word(at + 1 + 2 * rank + axis),
                 );
                 inside.push(format!("(c{axis} - {start}) < {size}"));
-                let _ = write!(place, " + (c{axis} - {start}) * {stride}");
+                let _ = write!(offset, " + (c{axis} - {start}) * {stride}");
             }
             let inside = if inside.is_empty() { "true".to_owned() } else { inside.join(" && ") };
-            let _ = writeln!(text, "    if ({inside}) {{ return in{k}_at({place}); }}");
+            let _ = writeln!(text, "    if ({inside}) {{ return in{k}_at({offset}); }}");
             at += 1 + 3 * rank;
         }
         let _ = writeln!(
@@ -109,7 +109,7 @@ impl Describe for Assemble {
     }
 }
 
-/// Records the assembly of a tensor of a shape from views, each at some place of it, and a constant
+/// Records the assembly of a tensor of a shape from views, each at some offset of it, and a constant
 /// everywhere else. The shape has at least one axis.
 pub(crate) fn launch(
     device: &GpuDevice,

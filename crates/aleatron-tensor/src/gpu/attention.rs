@@ -61,7 +61,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Writes the first place of each operand in the batch.
+    /// Writes the first offset of each operand in the batch.
     fn write_batch(&self, text: &mut String) {
         let rank = self.batch_rank;
         let word = |i: usize| self.params.word(WORDS + i);

@@ -45,7 +45,7 @@ pub(crate) fn launch(
     let [before_y, before_x] = geometry.before;
     let image_steps = size::steps(&image.layout)?;
     let problem = Problem {
-        sizes: [out_channels, geometry.places(), depth],
+        sizes: [out_channels, geometry.positions(), depth],
         batch: vec![
             BatchAxis { count: images, steps: [step(images, left_steps[0])?, image_steps[0]] },
             BatchAxis {

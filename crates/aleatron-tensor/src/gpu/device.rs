@@ -322,18 +322,18 @@ impl GpuDevice {
     ) -> Result<u64> {
         let context = &self.queue.context;
         let limit = context.info().max_bindings as usize;
-        let needed = views.len() + usize::from(description.params().place == ParamsIn::Buffer);
+        let needed = views.len() + usize::from(description.params().location == ParamsIn::Buffer);
         if needed > limit {
             let (actual, limit) = (needed as u128, limit as u128);
             return Err(Error::TooLarge { what: Limit::Bindings, actual, limit });
         }
-        let ParamsShape { words, place } = description.params();
+        let ParamsShape { words, location } = description.params();
         if words != params.len() {
             return Err(Error::internal("gpu::device::launch_grid, number of parameters"));
         }
         let pipeline = context.pipeline(&Described(description), &[])?;
         let table;
-        let (bound, params): (_, &[u8]) = match place {
+        let (bound, params): (_, &[u8]) = match location {
             ParamsIn::Immediate => (context.bind(&pipeline, views)?, bytemuck::cast_slice(params)),
             ParamsIn::Buffer => {
                 table = self.table(params)?;

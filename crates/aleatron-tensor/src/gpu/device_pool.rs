@@ -70,14 +70,14 @@ impl GpuDevicePool {
 
     /// Returns a device.
     #[must_use]
-    pub fn get(&self, place: usize) -> Option<&GpuDevice> {
-        self.devices.get(place)
+    pub fn get(&self, index: usize) -> Option<&GpuDevice> {
+        self.devices.get(index)
     }
 
     /// Returns the index of the adapter of a device.
     #[must_use]
-    pub fn adapter_index(&self, place: usize) -> Option<usize> {
-        self.get(place).map(|device| device.info().index)
+    pub fn adapter_index(&self, index: usize) -> Option<usize> {
+        self.get(index).map(|device| device.info().index)
     }
 
     /// Returns the devices.

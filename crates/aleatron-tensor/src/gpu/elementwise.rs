@@ -155,10 +155,10 @@ impl Leaves {
                 }
                 Walk::Strided | Walk::StridedVectors => {}
             }
-            // The place of an element, or of the vector it begins.
+            // The offset of an element, or of the vector it begins.
             let _ = writeln!(
                 out,
-                "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};"
+                "fn offset{k}(o: u32) -> u32 {{\n    var left = o;\n    var offset = {offset};"
             );
             for axis in (1..rank).rev() {
                 let (size, stride) = (params.word(first + axis - 1), params.word(at + axis));
@@ -168,27 +168,27 @@ impl Leaves {
                     format!("(left % {size})")
                 };
                 let _ =
-                    writeln!(out, "    place += {coordinate} * {stride}; left = left / {size};");
+                    writeln!(out, "    offset += {coordinate} * {stride}; left = left / {size};");
             }
             let last_stride = params.word(at);
             if rank == 1 && *walk == Walk::StridedVectors {
-                let _ = writeln!(out, "    place += (left / 4u) * {last_stride};");
+                let _ = writeln!(out, "    offset += (left / 4u) * {last_stride};");
             } else {
-                let _ = writeln!(out, "    place += left * {last_stride};");
+                let _ = writeln!(out, "    offset += left * {last_stride};");
             }
-            let _ = writeln!(out, "    return place;\n}}");
+            let _ = writeln!(out, "    return offset;\n}}");
             let inner = params.word(at + rank - 1);
             at += rank;
             let body = match (walk, self.rows) {
-                (Walk::StridedVectors, _) => format!("return in{k}_vec(place{k}(4u * t));"),
+                (Walk::StridedVectors, _) => format!("return in{k}_vec(offset{k}(4u * t));"),
                 (_, Rows::Whole) => format!(
-                    "let p = place{k}(4u * t); let s = {inner};
+                    "let p = offset{k}(4u * t); let s = {inner};
     return vec4<{value}>(in{k}_at(p), in{k}_at(p + s), in{k}_at(p + 2u * s), in{k}_at(p + 3u * s));"
                 ),
                 (_, Rows::Ragged) => format!(
                     "let o = 4u * t; let last = {last};
-    return vec4<{value}>(in{k}_at(place{k}(min(o, last))), in{k}_at(place{k}(min(o + 1u, last))),
-                         in{k}_at(place{k}(min(o + 2u, last))), in{k}_at(place{k}(min(o + 3u, last))));"
+    return vec4<{value}>(in{k}_at(offset{k}(min(o, last))), in{k}_at(offset{k}(min(o + 1u, last))),
+                         in{k}_at(offset{k}(min(o + 2u, last))), in{k}_at(offset{k}(min(o + 3u, last))));"
                 ),
             };
             let _ = writeln!(out, "fn leaf{k}(t: u32) -> vec4<{value}> {{\n    {body}\n}}");

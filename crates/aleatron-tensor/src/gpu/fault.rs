@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// The indices that may be under examination at a time; past this, the oldest are waited for.
 const SLOTS: usize = 1024;
 
-/// The words that kernels note faults in: 0 for none, else 2^32 - 1 less the place of the first
+/// The words that kernels note faults in: 0 for none, else 2^32 - 1 less the index of the first
 /// wrong index.
 #[derive(Default)]
 pub(crate) struct FaultSlots {
@@ -106,19 +106,19 @@ impl Fault {
         Ok(Arc::new(Self { slots, slot, op, indices, len, status }))
     }
 
-    /// Returns the error for a wrong index at a place, whose value is read.
-    fn error(&self, device: &GpuDevice, place: u32) -> Error {
+    /// Returns the error for a wrong index at an index, whose value is read.
+    fn error(&self, device: &GpuDevice, index: u32) -> Error {
         let Self { op, len, .. } = *self;
-        let position = u64::from(place);
-        match self.value(device, place as usize) {
+        let position = u64::from(index);
+        match self.value(device, index as usize) {
             Ok(value) => Error::Index { op, position, value, len },
             Err(error) => error,
         }
     }
 
-    fn value(&self, device: &GpuDevice, place: usize) -> Result<i64> {
+    fn value(&self, device: &GpuDevice, index: usize) -> Result<i64> {
         let GpuView { data, layout } = &self.indices;
-        let at = layout.nth_place(place).ok_or(Error::internal("gpu::fault::Fault::value"))?;
+        let at = layout.nth_offset(index).ok_or(Error::internal("gpu::fault::Fault::value"))?;
         let words = data.dtype.size() / 4;
         let words: Vec<u32> = device.read(data.buffer.view_of(words * at, words)?)?.wait()?;
         Ok(match words[..] {
@@ -170,7 +170,7 @@ impl Faults {
             }
         }
         match wrong {
-            Some((fault, place)) => Err(fault.error(device, place)),
+            Some((fault, index)) => Err(fault.error(device, index)),
             None => Ok(()),
         }
     }

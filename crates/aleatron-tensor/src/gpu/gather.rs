@@ -102,7 +102,7 @@ pub(crate) fn launch(device: &GpuDevice, job: &GpuJob<'_>) -> Result<GpuData> {
         DType::I64 => size(what, job.axis_len)?,
         _ => signed_size(what, job.axis_len)?,
     };
-    // Places of indices are noted in 32 bits.
+    // Positions of indices are noted in 32 bits.
     product("indices", job.indices.layout.shape())?;
     let mut params = vec![
         size("vectors", vectors)?,

@@ -73,7 +73,7 @@ impl<D: Describe> Kernel for Described<D> {
     fn bindings(&self) -> Cow<'static, [Access]> {
         let windows = |(_, operand): (String, Operand)| vec![operand.access; operand.windows];
         let mut bindings: Vec<Access> = self.0.operands().into_iter().flat_map(windows).collect();
-        if self.0.params().place == ParamsIn::Buffer {
+        if self.0.params().location == ParamsIn::Buffer {
             bindings.push(Access::Read);
         }
         bindings.into()
@@ -81,7 +81,7 @@ impl<D: Describe> Kernel for Described<D> {
 
     fn immediate_bytes(&self) -> usize {
         let params = self.0.params();
-        match params.place {
+        match params.location {
             ParamsIn::Immediate => 4 * params.words,
             ParamsIn::Buffer => 0,
         }

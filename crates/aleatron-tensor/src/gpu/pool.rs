@@ -24,7 +24,7 @@ const MAX_AREA: u128 = 1 << 15;
 /// The kernel of a pooling.
 ///
 /// In bounds: as `gpu/mod.rs` says. Elements of a window are read only where they are in the image:
-/// places before it wrap and are past it. Threads past the last element compute it again.
+/// positions before it wrap and are past it. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolKernel {
     pool: Pool,
@@ -112,9 +112,9 @@ impl Describe for PoolKernel {
         let y = y0 + i * dilation_y;
         if (y >= rows) {{ continue; }}
         for (var j = 0u; j < kernel_x; j++) {{
-            let place = x0 + j * dilation_x;
-            if (place >= columns) {{ continue; }}
-            let x = image_at(base + y * {step_y} + place * {step_x});
+            let column = x0 + j * dilation_x;
+            if (column >= columns) {{ continue; }}
+            let x = image_at(base + y * {step_y} + column * {step_x});
             {element}
         }}
     }}

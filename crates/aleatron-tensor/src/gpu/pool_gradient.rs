@@ -21,7 +21,7 @@ use crate::ops::pool::{Padding, Pool, Windows};
 /// The kernel of the gradient of a pooling.
 ///
 /// In bounds: as `gpu/mod.rs` says. Windows are read only where they are in the result, and
-/// elements of a window only where they are in the image: places before either wrap and are past
+/// elements of a window only where they are in the image: positions before either wrap and are past
 /// it. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolGradient {

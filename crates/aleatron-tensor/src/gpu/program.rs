@@ -7,7 +7,7 @@ use super::size::words_of;
 use super::wgsl::{i64_of, value_type};
 use crate::dtype::{Constant, DType, Kind};
 use crate::error::{Error, Result};
-use crate::expr::{Node, Place, Program};
+use crate::expr::{Node, Program, StepIndex};
 use crate::math::Helper;
 
 /// The words a constant takes among the parameters.
@@ -133,7 +133,7 @@ pub(crate) fn write(
     first_constant: usize,
     out: &mut String,
 ) {
-    for (place, &(node, dtype)) in program.steps.iter().enumerate() {
+    for (index, &(node, dtype)) in program.steps.iter().enumerate() {
         let value = match node {
             Node::Leaf(index) => leaf(index),
             Node::Constant(index) => {
@@ -163,13 +163,13 @@ pub(crate) fn write(
             DType::U8 if computes => format!("({value}) & vec4<u32>(255u)"),
             _ => value,
         };
-        let _ = writeln!(out, "    let v{place} = {value};");
+        let _ = writeln!(out, "    let v{index} = {value};");
     }
 }
 
 /// Returns an operation on values. One that is missing, which [`constant_params`] has refused,
 /// would be no shader.
-fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
+fn fill(template: Option<&str>, dtype: DType, [x, y]: [StepIndex; 2]) -> String {
     let value = value_type(dtype);
     template
         .unwrap_or("missing_operation()")

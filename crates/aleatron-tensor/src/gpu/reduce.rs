@@ -237,7 +237,7 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
     }
 
     /// Joins the states of `lanes` threads and stores what the first has.
-    fn tree(lanes: u32, valid: &str, place: &str, text: &mut String) {
+    fn tree(lanes: u32, valid: &str, offset: &str, text: &mut String) {
         if lanes > 1 {
             let _ = writeln!(text, "    shared_states[local] = state;\n    workgroupBarrier();");
             let mut half = lanes / 2;
@@ -250,7 +250,7 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
                 half /= 2;
             }
         }
-        let _ = writeln!(text, "    if (lane == 0u && {valid}) {{ put({place}, state); }}\n}}");
+        let _ = writeln!(text, "    if (lane == 0u && {valid}) {{ put({offset}, state); }}\n}}");
     }
 }
 
@@ -384,7 +384,7 @@ impl Describe for Reduce {
         s = take(s, x2, vec4<u32>(r + 2u)); s = take(s, x3, vec4<u32>(r + 3u));
     }}
     for (; r < stop; r += 1u) {{ s = take(s, value(r * quads + q), vec4<u32>(r)); }}
-    let place = 4u * (segment * quads + q);",
+    let offset = 4u * (segment * quads + q);",
                     word(0),
                     word(2),
                     word(3),
@@ -397,7 +397,7 @@ impl Describe for Reduce {
                     } else {
                         format!("s.v.{c}")
                     };
-                    let _ = writeln!(text, "    put(place + {i}u, State({state}));");
+                    let _ = writeln!(text, "    put(offset + {i}u, State({state}));");
                 }
                 text += "}\n";
             }

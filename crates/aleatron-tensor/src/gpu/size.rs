@@ -43,7 +43,7 @@ pub(crate) fn offset(value: usize) -> Result<u32> {
 }
 
 /// Converts the step between neighbours along an axis. Steps are taken modulo 2^32, as are the sums
-/// that kernels form with them: a place inside a buffer is the same. The step along an axis of one
+/// that kernels form with them: an offset inside a buffer is the same. The step along an axis of one
 /// element is never taken and becomes 0.
 pub(crate) fn step(size: usize, step: isize) -> Result<u32> {
     if size <= 1 {

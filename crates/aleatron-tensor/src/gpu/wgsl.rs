@@ -134,17 +134,17 @@ impl Operand {
                 } else {
                     format!("case {window}u")
                 };
-                let place = format!("{name}_{window}[i & {mask}u]");
-                let _ = writeln!(out, "        {case}: {{ {} }}", body(&place));
+                let element = format!("{name}_{window}[i & {mask}u]");
+                let _ = writeln!(out, "        {case}: {{ {} }}", body(&element));
             }
             let _ = writeln!(out, "    }}");
         };
         let _ = writeln!(out, "fn {name}_item(i: u32) -> {item} {{");
-        windowed(out, &|place| format!("return {place};"));
+        windowed(out, &|element| format!("return {element};"));
         let _ = writeln!(out, "}}");
         if self.access == Access::ReadWrite {
             let _ = writeln!(out, "fn {name}_put_item(i: u32, v: {item}) {{");
-            windowed(out, &|place| format!("{place} = v;"));
+            windowed(out, &|element| format!("{element} = v;"));
             let _ = writeln!(out, "}}");
         }
         match self.items {
@@ -232,18 +232,18 @@ pub(crate) enum ParamsIn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ParamsShape {
     pub(crate) words: usize,
-    pub(crate) place: ParamsIn,
+    pub(crate) location: ParamsIn,
 }
 
 impl ParamsShape {
     /// Returns the shape of these parameters on a device.
     pub(crate) fn of(device: &GpuDevice, params: &[u32]) -> Self {
-        Self { words: params.len(), place: device.params_in(params.len()) }
+        Self { words: params.len(), location: device.params_in(params.len()) }
     }
 
     /// Declares them; in a buffer, at `binding`.
     pub(crate) fn declare(self, binding: usize, out: &mut String) {
-        match self.place {
+        match self.location {
             ParamsIn::Immediate if self.words == 0 => {}
             ParamsIn::Immediate => {
                 let fields: String = (0..self.words).map(|i| format!("w{i}: u32, ")).collect();
@@ -261,7 +261,7 @@ impl ParamsShape {
 
     /// Returns a word of them, as an expression.
     pub(crate) fn word(self, i: usize) -> String {
-        match self.place {
+        match self.location {
             ParamsIn::Immediate => format!("params.w{i}"),
             ParamsIn::Buffer => format!("params[{i}u]"),
         }

@@ -1,4 +1,4 @@
-//! The error function, and GELU, which is made of it.
+//! The error function and GELU.
 
 use super::exp::exp_of_sum;
 use super::polynomial;

@@ -1,4 +1,4 @@
-//! Exponentials, and what is made of them.
+//! Exponentials and functions based on them.
 
 use super::{log1p, nearest, polynomial, power_of_two, scale};
 
@@ -78,7 +78,7 @@ pub(crate) fn softplus(x: f32) -> f32 {
     positive + log1p(exp(-x.abs()))
 }
 
-/// x where it is positive, else slope (e^x - 1).
+/// Returns x if it is positive, otherwise slope (e^x - 1).
 #[inline(always)]
 pub(crate) fn elu(x: f32, slope: f32) -> f32 {
     let negative = slope * expm1(x);

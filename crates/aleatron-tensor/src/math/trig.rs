@@ -38,13 +38,13 @@ pub(crate) fn cos(x: f32) -> f32 {
     if x.abs() <= REDUCED { sin_near(x, 1) } else { f64::from(x).cos() as f32 }
 }
 
-/// The sines of many, in vector registers but for those of large arguments.
+/// Computes many sines, in vector registers except those of large arguments.
 #[inline(always)]
 pub(crate) fn sin_all(x: &[f32], out: &mut [f32]) {
     all(x, out, 0, sin);
 }
 
-/// The cosines of many.
+/// Computes many cosines.
 #[inline(always)]
 pub(crate) fn cos_all(x: &[f32], out: &mut [f32]) {
     all(x, out, 1, cos);

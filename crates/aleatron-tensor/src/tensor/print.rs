@@ -99,7 +99,7 @@ fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
 trait Decimal: Copy {
     fn widened(self) -> f64;
 
-    /// Returns the shortest digits that are read as this number, as `d.ddde±x`.
+    /// Returns the shortest digits that parse as this number, as `d.ddde±x`.
     fn shortest(self) -> String;
 }
 
@@ -158,7 +158,7 @@ fn floats<T: Decimal>(values: &[T], precision: usize) -> Vec<String> {
             _ => positional(x, precision),
         })
         .collect();
-    // Points stand below each other.
+    // Decimal points are aligned.
     let fraction = |text: &String| match text.split_once('.') {
         Some((_, fraction)) => fraction.find('e').unwrap_or(fraction.len()),
         None => 0,
@@ -177,7 +177,7 @@ fn floats<T: Decimal>(values: &[T], precision: usize) -> Vec<String> {
     texts.into_iter().map(padded).collect()
 }
 
-/// `12.5`, with at most so many digits after the point.
+/// Formats a number like `12.5`, with at most this many digits after the point.
 fn positional<T: Decimal>(x: T, precision: usize) -> String {
     // The shortest digits are also a number that prints without an exponent.
     let exact = x.shortest().parse::<f64>().unwrap_or_else(|_| x.widened());
@@ -192,7 +192,7 @@ fn positional<T: Decimal>(x: T, precision: usize) -> String {
     text
 }
 
-/// `1.25e+01`, with at most so many digits after the point.
+/// Formats a number like `1.25e+01`, with at most this many digits after the point.
 fn scientific<T: Decimal>(x: T, precision: usize) -> String {
     let mut text = x.shortest();
     let digits = |text: &str| text.find('e').unwrap_or(text.len());
@@ -249,7 +249,7 @@ impl Lines<'_> {
         out.push(']');
     }
 
-    /// Writes what stands between two items of an axis: a blank, or line breaks above the last axis
+    /// Writes the separator of two items of an axis: a blank, or line breaks above the last axis
     /// and in long rows.
     fn separate(&self, out: &mut String, depth: usize, next: usize) {
         let breaks = self.shape.len() - depth - 1;
@@ -275,7 +275,7 @@ mod tests {
         Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
     }
 
-    /// What `print` of NumPy 2 shows for the same float32 arrays.
+    /// The expected texts are those of `print` of NumPy 2 for the same float32 arrays.
     #[test]
     fn floats_are_printed_as_by_numpy() {
         for (values, expected) in [

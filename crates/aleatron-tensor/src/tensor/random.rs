@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::layout::elements;
 use crate::trace::report;
 
-/// What the third word of a counter is for.
+/// The use of the third word of a counter.
 #[derive(Debug, Clone, Copy)]
 enum Draws {
     Uniform = 0,
@@ -123,8 +123,8 @@ fn normal(words: [u32; 4]) -> [f32; 4] {
 }
 
 impl Tensor {
-    /// Draws floats from [0, 1), other ones on each call: multiples of 2^-24, rounded to the type.
-    /// [`manual_seed`] makes a program repeat them.
+    /// Draws floats from [0, 1), different ones on each call: multiples of 2^-24, rounded to the
+    /// type. [`manual_seed`] makes a program repeat them.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -134,12 +134,12 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DType`] for others than floats, [`Error::Memory`] if memory is exhausted.
+    /// [`Error::DType`] for other types than floats, [`Error::Memory`] if memory is exhausted.
     pub fn rand(shape: &[usize], dtype: DType, device: &Device) -> Result<Self> {
         Self::rand_seeded(shape, next_seed(), dtype, device)
     }
 
-    /// Draws normal floats with mean 0 and variance 1, other ones on each call.
+    /// Draws normal floats with mean 0 and variance 1, different ones on each call.
     ///
     /// # Errors
     /// As [`Self::rand`].

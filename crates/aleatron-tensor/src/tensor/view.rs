@@ -1,9 +1,9 @@
-//! Views: other shapes of the same elements. None copies anything, but [`Tensor::reshape`] of
-//! elements that do not lie in order and [`Tensor::contiguous`].
+//! Views: other shapes of the same elements. No view copies elements, except [`Tensor::reshape`] of
+//! elements that are not contiguous and [`Tensor::contiguous`].
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use super::{Place, Tensor};
+use super::{DeviceView, Tensor};
 use crate::autograd::{View, same_elements, viewed};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -12,19 +12,19 @@ use crate::layout;
 use crate::storage::Storage;
 use crate::trace::report;
 
-/// A part of an axis: from `start` up to but without `end`, every `step`th element.
+/// A slice of an axis: every `step`th element from `start` up to but excluding `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     /// The first element.
     pub start: usize,
-    /// One past the last; `None` for all that follow.
+    /// One past the last element; `None` for the end of the axis.
     pub end: Option<usize>,
     /// The distance between elements that are taken, at least 1.
     pub step: usize,
 }
 
 impl Slice {
-    /// Returns the same with another step.
+    /// Sets the step.
     #[must_use]
     pub fn step(self, step: usize) -> Self {
         Self { step, ..self }
@@ -56,7 +56,7 @@ impl From<RangeFull> for Slice {
 }
 
 impl Tensor {
-    /// Returns a part of an axis.
+    /// Slices an axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Slice, Tensor};
@@ -81,7 +81,7 @@ impl Tensor {
         }))
     }
 
-    /// Returns the elements at one place of an axis, which is gone.
+    /// Returns the elements at one index of an axis, which is removed.
     ///
     /// # Errors
     /// [`Error::Axis`] for an axis out of range, [`Error::Range`] past its end.
@@ -92,7 +92,7 @@ impl Tensor {
         Ok(viewed(self, one.squeeze(axis)?, || View::Select { axis, index, len }))
     }
 
-    /// Returns an axis in reverse order.
+    /// Reverses an axis.
     ///
     /// # Errors
     /// [`Error::Axis`] for an axis out of range.
@@ -101,7 +101,7 @@ impl Tensor {
         Ok(viewed(self, self.layout.flip(axis), || View::Flip { axis }))
     }
 
-    /// Returns two axes exchanged.
+    /// Exchanges two axes.
     ///
     /// # Errors
     /// [`Error::Axis`] for an axis out of range.
@@ -115,7 +115,7 @@ impl Tensor {
         self.permute(&order)
     }
 
-    /// Returns the transposed matrix, or matrices: the last two axes exchanged.
+    /// Transposes a matrix, or a batch of matrices: exchanges the last two axes.
     ///
     /// # Errors
     /// [`Error::Axis`] below rank 2.
@@ -123,7 +123,7 @@ impl Tensor {
         self.transpose(-2, -1)
     }
 
-    /// Returns the axes in another order.
+    /// Permutes the axes.
     ///
     /// # Errors
     /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] if the order does not name
@@ -133,7 +133,7 @@ impl Tensor {
         Ok(viewed(self, layout, || View::permutation(order)))
     }
 
-    /// Without an axis of size 1.
+    /// Removes an axis of size 1.
     ///
     /// # Errors
     /// [`Error::Axis`] for an axis out of range, [`Error::Argument`] for one of another size.
@@ -142,27 +142,26 @@ impl Tensor {
         Ok(viewed(self, self.layout.squeeze(axis)?, || View::reshape(self)))
     }
 
-    /// With a new axis of size 1 at this place.
+    /// Inserts an axis of size 1 at an index.
     ///
     /// # Errors
     /// [`Error::Axis`] past the rank.
     pub fn unsqueeze(&self, axis: isize) -> Result<Self> {
-        let place = layout::axis("unsqueeze", axis, self.rank() + 1)?;
-        let unsqueezed = self.layout.unsqueeze(place);
+        let index = layout::axis("unsqueeze", axis, self.rank() + 1)?;
+        let unsqueezed = self.layout.unsqueeze(index);
         layout::elements(unsqueezed.shape())?;
         Ok(viewed(self, unsqueezed, || View::reshape(self)))
     }
 
-    /// With axes of size 1, and missing ones in front, repeated.
+    /// Broadcasts to a shape: axes of size 1, and missing leading axes, are repeated.
     ///
     /// # Errors
-    /// [`Error::Shapes`] if the shape does not come from this one by that.
+    /// [`Error::Shapes`] if the tensor does not broadcast to the shape.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(viewed(self, self.layout.broadcast_to("broadcast_to", shape)?, || View::Broadcast))
     }
 
-    /// Returns the same elements in another shape: a view where they lie in order far enough, else
-    /// a copy.
+    /// Returns the same elements in another shape: a view if possible, otherwise a copy.
     ///
     /// # Errors
     /// [`Error::Reshape`] for another number of elements, or if there is no memory for the copy.
@@ -176,14 +175,14 @@ impl Tensor {
     /// Returns the same elements in another shape, never a copy.
     ///
     /// # Errors
-    /// [`Error::Reshape`] if that takes a copy, or for another number of elements.
+    /// [`Error::Reshape`] if that requires a copy, or for another number of elements.
     pub fn view(&self, shape: &[usize]) -> Result<Self> {
         let refused = || Error::Reshape { from: self.shape().to_vec(), to: shape.to_vec() };
         let layout = self.layout.reshape(shape)?.ok_or_else(refused)?;
         Ok(viewed(self, layout, || View::reshape(self)))
     }
 
-    /// Returns all axes from `start` up to and with `end` as one.
+    /// Joins the axes from `start` to `end`, both included, into one.
     ///
     /// # Errors
     /// [`Error::Axis`] for an axis out of range, [`Error::Range`] if the end is before the start.
@@ -203,7 +202,7 @@ impl Tensor {
         self.reshape(&[&shape[..first], &[joined], &shape[last + 1..]].concat())
     }
 
-    /// Returns the same elements in row-major order: itself, or a copy.
+    /// Returns a contiguous tensor in row-major order: this one, or a copy.
     ///
     /// # Errors
     /// An error if there is no memory for the copy.
@@ -215,8 +214,8 @@ impl Tensor {
         Ok(same_elements("contiguous", self, copy))
     }
 
-    /// Makes sure that its elements are there, or that commands which compute them are recorded: an
-    /// expression that is never read, recorded or made part of another one is never computed.
+    /// Records the commands that compute the elements, if they are pending: an expression that is
+    /// never read, recorded or used in another one is never computed.
     ///
     /// # Errors
     /// An error if memory is exhausted.
@@ -227,24 +226,24 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns a copy in row-major order, in a storage of its own that holds nothing else.
+    /// Copies the elements in row-major order to a new storage that holds nothing else.
     pub(crate) fn copied(&self) -> Result<Self> {
-        match self.place()? {
-            Place::Cpu(view) => {
+        match self.device_view()? {
+            DeviceView::Cpu(view) => {
                 let expr = Expr::leaf(view, self.dtype());
                 Self::from_cpu(crate::cpu::elementwise::evaluate(&expr, self.len())?, self.shape())
             }
-            Place::Gpu(gpu, view) => {
+            DeviceView::Gpu(gpu, view) => {
                 let storage =
                     GpuStorage::pending(&gpu, Expr::leaf(view, self.dtype()), self.shape())?;
-                // Recorded now: whoever asks for a copy wants elements that lie in order.
+                // Recorded now, so that the elements are contiguous.
                 storage.data()?;
                 Self::from_gpu(storage, self.shape())
             }
         }
     }
 
-    /// Returns a tensor that is all of a storage, in order.
+    /// Returns a tensor that covers its whole storage in order, copying if necessary.
     pub(crate) fn whole(&self) -> Result<Self> {
         let len = match &self.storage {
             Storage::Cpu(storage) => storage.len(),

@@ -35,10 +35,11 @@ fn exact(
                                 let column =
                                     (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
                                 if row < height && column < width {
-                                    let place = ((n * channels + first + c) * height + row) * width
+                                    let offset = ((n * channels + first + c) * height + row)
+                                        * width
                                         + column;
                                     let weight = f64::from(w[((o * own + c) * kh + i) * kw + j]);
-                                    let product = f64::from(x[place]) * weight;
+                                    let product = f64::from(x[offset]) * weight;
                                     sum += product;
                                     total += product.abs();
                                 }

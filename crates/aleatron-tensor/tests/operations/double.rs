@@ -100,8 +100,8 @@ fn products_views_and_pieces_are_those_of_64_bits() {
         values(Tensor::concat(&[&x, &x.t().unwrap()], 0)),
         [1.0, 1e-12, 3.0, 4.0, 1.0, 3.0, 1e-12, 4.0]
     );
-    let places = Tensor::from_slice(&[1i32, -2], &[2], &Device::Cpu).unwrap();
-    assert_eq!(values(x.index_select(1, &places)), [1e-12, 1.0, 4.0, 3.0]);
+    let indices = Tensor::from_slice(&[1i32, -2], &[2], &Device::Cpu).unwrap();
+    assert_eq!(values(x.index_select(1, &indices)), [1e-12, 1.0, 4.0, 3.0]);
     assert_eq!(of(&[0.1, 0.2]).to_string(), "[0.1 0.2]");
 }
 

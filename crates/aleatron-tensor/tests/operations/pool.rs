@@ -4,7 +4,7 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
 use half::f16;
 
-/// What a window is made of, one by one: the elements it meets, and how many of its places are in
+/// What a window is made of, one by one: the elements it meets, and how many of its positions are in
 /// the image or its padding.
 fn windows(
     x: &[f32],
@@ -19,12 +19,12 @@ fn windows(
         match rounding {
             Rounding::Down => room / stride[axis] + 1,
             Rounding::Up => {
-                let places = room.div_ceil(stride[axis]) + 1;
+                let positions = room.div_ceil(stride[axis]) + 1;
                 // A window that begins past the image and what is before it is left out.
-                if (places - 1) * stride[axis] >= size[axis] + padding[axis][0] {
-                    places - 1
+                if (positions - 1) * stride[axis] >= size[axis] + padding[axis][0] {
+                    positions - 1
                 } else {
-                    places
+                    positions
                 }
             }
         }

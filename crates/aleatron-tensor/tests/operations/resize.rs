@@ -21,7 +21,7 @@ fn with(interpolation: Interpolation, coordinates: Coordinates) -> ResizeOptions
 }
 
 /// Where element `i` of `size` lies among `len`.
-fn place(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
+fn position(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
     let (i, len, size) = (i as f64, len as f64, size as f64);
     match coordinates {
         Coordinates::HalfPixel | Coordinates::HalfPixelSymmetric => (i + 0.5) * len / size - 0.5,
@@ -64,7 +64,7 @@ fn lines_between_neighbours_are_straight() {
                 assert_eq!(got.shape(), [3, size]);
                 let want: Vec<f64> = (0..3 * size)
                     .map(|i| {
-                        let at = place(coordinates, i % size, len, size);
+                        let at = position(coordinates, i % size, len, size);
                         let (low, fraction) = (at.floor(), at - at.floor());
                         let element = |at: f64| {
                             f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize])
@@ -72,7 +72,7 @@ fn lines_between_neighbours_are_straight() {
                         element(low) * (1.0 - fraction) + element(low + 1.0) * fraction
                     })
                     .collect();
-                // Weights, products and their sum are rounded; places differ by some 64-bit
+                // Weights, products and their sum are rounded; positions differ by some 64-bit
                 // roundings.
                 let what = format!("{len} to {size} {coordinates:?} on {device}");
                 assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |_| 4.0 * U);

@@ -104,7 +104,7 @@ fn views_describe_memory_that_kernels_use() {
             floats(part.transpose(2, 3).unwrap().apply(&x).unwrap()),
             [8.0, 14.0, 9.0, 15.0, 10.0, 16.0]
         );
-        // A reshape keeps the place of the first element.
+        // A reshape keeps the offset of the first element.
         let tail = view.slice_dim(2, 2..4).unwrap();
         let flat = tail.reshape([1, 1, 1, 12]).unwrap().unwrap();
         assert_eq!((flat.offset(), floats(flat.apply(&x).unwrap())[0]), (12, 12.0));

@@ -20,11 +20,11 @@ impl Model {
                     at[axis] = left % shape[axis];
                     left /= shape[axis];
                 }
-                let place = source(&at)
+                let offset = source(&at)
                     .iter()
                     .zip(&self.shape)
-                    .fold(0, |place, (at, size)| place * size + at);
-                self.data[place]
+                    .fold(0, |offset, (at, size)| offset * size + at);
+                self.data[offset]
             })
             .collect();
         Self { shape, data }
@@ -126,7 +126,7 @@ fn random_views_of_views() {
 }
 
 #[test]
-fn reshape_of_a_slice_keeps_its_place() {
+fn reshape_of_a_slice_keeps_its_offset() {
     for device in devices() {
         let x = Tensor::arange(0, 24, 1, DType::I32, &device).unwrap().reshape(&[4, 6]).unwrap();
         let tail = x.slice(0, 2..4).unwrap().view(&[3, 4]).unwrap();

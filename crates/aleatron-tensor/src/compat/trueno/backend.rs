@@ -87,7 +87,7 @@ impl GpuBackend {
         a.mul(&b)?.sum_all()?.item()
     }
 
-    /// x where it is positive, else x times the slope.
+    /// x if it is positive, otherwise x times the slope.
     ///
     /// # Errors
     /// As [`Self::unary`].
@@ -95,7 +95,7 @@ impl GpuBackend {
         self.each(data, |x| x.leaky_relu(slope))
     }
 
-    /// x where it is positive, else alpha (e^x - 1).
+    /// x if it is positive, otherwise alpha (e^x - 1).
     ///
     /// # Errors
     /// As [`Self::unary`].

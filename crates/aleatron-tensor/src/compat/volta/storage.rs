@@ -116,7 +116,7 @@ impl Storage {
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.is_gpu() { "Gpu" } else { "Cpu" };
-        write!(f, "Storage::{place}({} elements)", self.len())
+        let kind = if self.is_gpu() { "Gpu" } else { "Cpu" };
+        write!(f, "Storage::{kind}({} elements)", self.len())
     }
 }

@@ -23,7 +23,7 @@ const COLUMNS: usize = 528;
 /// by side: a copy would not pay.
 const FEW_ROWS: usize = 48;
 
-/// A place in a matrix, and the way to the next row and column.
+/// A position in a matrix, and the way to the next row and column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operand {
     pub(super) start: *const f32,
@@ -32,7 +32,7 @@ pub(super) struct Operand {
 }
 
 impl Operand {
-    /// Returns the place of an element.
+    /// Returns the position of an element.
     pub(super) fn at(self, row: usize, column: usize) -> *const f32 {
         self.start
             .wrapping_offset(row as isize * self.row_step + column as isize * self.column_step)
@@ -113,8 +113,8 @@ pub(super) unsafe fn multiply(
             };
         }
     }
-    // A thread that ends has no place for it any more.
-    let _ = COPIES.try_with(|place| place.set(Some(copies)));
+    // A thread that ends has no position for it any more.
+    let _ = COPIES.try_with(|position| position.set(Some(copies)));
     Ok(())
 }
 
@@ -135,7 +135,7 @@ impl Block {
         let Self { kernel, sizes: [m, k, n], left, right } = self;
         let (left_copy, right_copy) = (copies, copies.wrapping_add(LEFT_COPY));
         if m == 1 && right.row_step == 1 && right.column_step != 1 {
-            // SAFETY: the copy has room for a row of k elements; all else is as the caller says.
+            // SAFETY: the copy has room for a row of k elements; all else is guaranteed by the caller.
             unsafe {
                 pack([1, k], left, left_copy, 1);
                 let (right, column_step) = (right.start, right.column_step);
@@ -251,10 +251,10 @@ mod tests {
         }
 
         fn at(&self, row: usize, column: usize) -> f32 {
-            let place = self.offset as isize
+            let position = self.offset as isize
                 + row as isize * self.steps[0]
                 + column as isize * self.steps[1];
-            self.data[place as usize]
+            self.data[position as usize]
         }
     }
 
@@ -267,9 +267,9 @@ mod tests {
         let out = Out { start: got.as_mut_ptr(), row_step, into };
         // SAFETY: the operands have that many rows and columns, and so has the result.
         unsafe { multiply(kernel, [m, k, n], left.operand(), right.operand(), out).unwrap() };
-        for (place, got) in got.into_iter().enumerate() {
-            let (row, column) = (place / row_step, place % row_step);
-            let mut want = before[place];
+        for (position, got) in got.into_iter().enumerate() {
+            let (row, column) = (position / row_step, position % row_step);
+            let mut want = before[position];
             if column < n {
                 want = match into {
                     Into::Empty => plain(kernel, k, |i| left.at(row, i), |i| right.at(i, column)),

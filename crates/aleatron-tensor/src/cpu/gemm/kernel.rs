@@ -97,27 +97,27 @@ impl Kernel {
     /// # Errors
     /// [`Error::Internal`] for a tile that is larger than a whole one.
     pub(super) unsafe fn tile(self, rows: usize, columns: usize, tile: Tile) -> Result<()> {
-        const PLACE: &str = "tile of a matrix product";
+        const SITE: &str = "tile of a matrix product";
         let vectors = match columns.div_ceil(self.width) {
             vectors @ ..=MOST_VECTORS => vectors,
             _ => ROW_VECTORS,
         };
         if columns == vectors * self.width {
-            // SAFETY: as the caller says; the machine has the tier's instructions.
+            // SAFETY: guaranteed by the caller; the machine has the tier's instructions.
             let written = unsafe { (self.tile)(rows, vectors, tile) };
-            return if written { Ok(()) } else { Err(Error::internal(PLACE)) };
+            return if written { Ok(()) } else { Err(Error::internal(SITE)) };
         }
         if rows * vectors > MOST_ROWS * MOST_VECTORS {
-            return Err(Error::internal(PLACE));
+            return Err(Error::internal(SITE));
         }
         // The last vector goes past the columns: the tile is computed beside the result.
         let mut beside = [0.0f32; MOST_ROWS * MOST_VECTORS * MOST_WIDTH];
         let row_step = vectors * self.width;
-        // SAFETY: as the caller says; the array has room for the largest tile.
+        // SAFETY: guaranteed by the caller; the array has room for the largest tile.
         unsafe {
             let out = Out { start: beside.as_mut_ptr(), row_step, into: Into::Empty };
             if !(self.tile)(rows, vectors, Tile { out, ..tile }) {
-                return Err(Error::internal(PLACE));
+                return Err(Error::internal(SITE));
             }
             for (row, sums) in beside.chunks(row_step).enumerate().take(rows) {
                 let out = tile.out.start.add(row * tile.out.row_step);
@@ -144,7 +144,7 @@ pub(super) trait Vector: Copy {
     ///
     /// # Safety
     /// See [`Vector::splat`].
-    unsafe fn prefetch(place: *const f32);
+    unsafe fn prefetch(address: *const f32);
     /// # Safety
     /// See [`Vector::splat`].
     unsafe fn add(self, other: Self) -> Self;
@@ -189,12 +189,12 @@ unsafe fn compute<V: Vector, const R: usize, const C: usize>(tile: Tile) {
         }
         for r in 0..R {
             for c in 0..C {
-                let place = out.start.add(r * out.row_step + c * V::WIDTH);
+                let target = out.start.add(r * out.row_step + c * V::WIDTH);
                 let sum = match out.into {
                     Into::Empty => sums[r][c],
-                    Into::Sums => V::load(place).add(sums[r][c]),
+                    Into::Sums => V::load(target).add(sums[r][c]),
                 };
-                sum.store(place);
+                sum.store(target);
             }
         }
     }
@@ -227,12 +227,12 @@ impl Vector for Four {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.cast::<Self>().write_unaligned(self) }
     }
     #[inline(always)]
@@ -253,7 +253,7 @@ impl Vector for Four {
 /// # Safety
 /// As for [`Kernel::tile`].
 unsafe fn baseline(rows: usize, vectors: usize, tile: Tile) -> bool {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { of_shape!(Four, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
 }
 
@@ -287,32 +287,32 @@ mod x86_64 {
                 const WIDTH: usize = $width;
                 #[inline(always)]
                 unsafe fn splat(x: f32) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $splat(x) }
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f32) {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
-                unsafe fn prefetch(place: *const f32) {
-                    // SAFETY: as the caller says.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+                unsafe fn prefetch(address: *const f32) {
+                    // SAFETY: guaranteed by the caller.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $add(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn add_product(self, x: Self, y: Self) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $add_product(x, y, self) }
                 }
             }
@@ -342,7 +342,7 @@ mod x86_64 {
     /// As for [`Kernel::tile`], and the machine must have AVX-512F.
     #[target_feature(enable = "avx512f")]
     unsafe fn avx512(rows: usize, vectors: usize, tile: Tile) -> bool {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { of_shape!(__m512, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
     }
 
@@ -350,7 +350,7 @@ mod x86_64 {
     /// As for [`Kernel::tile`], and the machine must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(rows: usize, vectors: usize, tile: Tile) -> bool {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { of_shape!(__m256, rows, vectors, tile, [1 2 3 4 5 6]) }
     }
 }

@@ -19,7 +19,7 @@ const GROUP: usize = 16;
 /// The operand must be valid for the lines and their length, and `to` for `width` times the length;
 /// it has at least as many lanes as there are lines.
 pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32, width: usize) {
-    // SAFETY: all places read are of the operand, all written below `width` times the length.
+    // SAFETY: all addresses read are of the operand, all written below `width` times the length.
     unsafe {
         if lines < width {
             to.write_bytes(0, width * len);
@@ -57,10 +57,10 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
 /// Copies floats, without a call where they are whole pieces.
 ///
 /// # Safety
-/// Both places must be valid for `len` floats.
+/// Both addresses must be valid for `len` floats.
 #[inline(always)]
 unsafe fn copy(from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if !len.is_multiple_of(PIECE) {
             return to.copy_from_nonoverlapping(from, len);
@@ -79,7 +79,7 @@ unsafe fn copy(from: *const f32, to: *mut f32, len: usize) {
 #[inline(always)]
 unsafe fn transpose(from: Operand, to: *mut f32, step: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller says; SSE is part of the architecture.
+    // SAFETY: guaranteed by the caller; SSE is part of the architecture.
     unsafe {
         use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
         let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|row| _mm_loadu_ps(from.at(row, 0)));
@@ -91,7 +91,7 @@ unsafe fn transpose(from: Operand, to: *mut f32, step: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     for row in 0..SQUARE {
         for column in 0..SQUARE {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(column * step + row) = *from.at(row, column) };
         }
     }

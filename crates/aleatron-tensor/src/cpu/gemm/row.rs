@@ -9,7 +9,7 @@ use super::kernel::{Four, Kernel, MOST_WIDTH, Vector};
 /// Floats of each column that are read at a time: those of a line of the caches.
 const LINE: usize = 16;
 
-/// Steps of columns that put all of them at one place of the first cache, in floats.
+/// Steps of columns that put all of them at one address of the first cache, in floats.
 const CACHE_WAY: isize = 1024;
 
 /// One row and some columns.
@@ -37,7 +37,7 @@ pub(super) trait Columns: Vector {
 impl Columns for Four {
     #[inline(always)]
     unsafe fn add_lines(self, left: *const f32, right: *const f32, step: isize) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         (0..LINE).fold(self, |sum, i| unsafe {
             let y: Self = std::array::from_fn(|j| *right.wrapping_offset(j as isize * step).add(i));
             sum.add_product(Self::splat(*left.add(i)), y)
@@ -52,7 +52,7 @@ impl Kernel {
     /// The operands must be valid for k and the columns, and the result for the columns; nothing
     /// else may refer to it.
     pub(super) unsafe fn row(self, row: RowProduct, out: *mut f32, into: Into) {
-        // SAFETY: as the caller says; the machine has the tier's instructions.
+        // SAFETY: guaranteed by the caller; the machine has the tier's instructions.
         unsafe { (self.row)(row, out, into) };
     }
 }
@@ -60,7 +60,7 @@ impl Kernel {
 /// # Safety
 /// As for [`Kernel::row`].
 pub(super) unsafe fn baseline(row: RowProduct, out: *mut f32, into: Into) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { compute::<Four>(row, out, into) };
 }
 
@@ -82,7 +82,7 @@ unsafe fn compute<V: Columns>(row: RowProduct, out: *mut f32, into: Into) {
                 chains::<V, 1>(rest, V::WIDTH, out, into);
                 column += V::WIDTH;
             } else {
-                // The same column in all places.
+                // The same column in all addresses.
                 chains::<V, 1>(RowProduct { column_step: 0, ..rest }, 1, out, into);
                 column += 1;
             }
@@ -102,7 +102,7 @@ unsafe fn chains<V: Columns, const G: usize>(
     into: Into,
 ) {
     let RowProduct { k, left, right, column_step: step, .. } = row;
-    // SAFETY: all places are of the operands and the result.
+    // SAFETY: all addresses are of the operands and the result.
     unsafe {
         let mut sums = [V::splat(0.0); G];
         let lines = k / LINE * LINE;
@@ -142,7 +142,7 @@ pub(super) mod x86_64 {
         unsafe fn add_lines(self, left: *const f32, right: *const f32, step: isize) -> Self {
             let mut sum = self;
             for i in (0..LINE).step_by(4) {
-                // SAFETY: as the caller says.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     // Columns j and j + 4.
                     let [a, b, c, d] = [0, 1, 2, 3].map(|j: isize| {
@@ -171,7 +171,7 @@ pub(super) mod x86_64 {
     /// As for `Kernel::row`, and the machine must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(in super::super) unsafe fn fma(row: RowProduct, out: *mut f32, into: Into) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { compute::<__m256>(row, out, into) };
     }
 }

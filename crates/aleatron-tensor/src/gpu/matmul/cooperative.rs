@@ -220,7 +220,7 @@ impl Squares {
     }
 
     /// Returns the item `i` of a tile as its row of workgroup memory, its vector in it, and its
-    /// place `(x, k)`.
+    /// position `(x, k)`.
     fn item(&self, side: &Side, i: &str) -> [String; 4] {
         let width = match side.load.along {
             Along::Depth => self.tile.depth / 4,
@@ -249,11 +249,11 @@ impl Squares {
             if is_ragged {
                 let _ = writeln!(out, "    if (x >= {limit} || k >= K) {{ return {zero}; }}");
             }
-            let place = match side.load.along {
+            let position = match side.load.along {
                 Along::Depth => format!("x * {step_x} + k / 4u"),
                 Along::Side => format!("x / 4u + k * {step_k}"),
             };
-            let _ = writeln!(out, "    return {name}_item(base + {offset} + {place});\n}}");
+            let _ = writeln!(out, "    return {name}_item(base + {offset} + {position});\n}}");
             return;
         }
         let _ = writeln!(
@@ -291,12 +291,13 @@ impl Squares {
                 let [row, vector, ..] =
                     self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
                 let (shared, name) = (side.shared, side.name);
-                let place = format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
+                let position =
+                    format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
                 let _ = match self.tile.shared {
-                    Shared::Vectors => writeln!(out, "{shared}[{place}] = p{name}{j};"),
+                    Shared::Vectors => writeln!(out, "{shared}[{position}] = p{name}{j};"),
                     Shared::Singles => writeln!(
                         out,
-                        "{{ let at = ({place}) * 4u; let v = p{name}{j};
+                        "{{ let at = ({position}) * 4u; let v = p{name}{j};
 {shared}[at] = v.x; {shared}[at + 1u] = v.y; {shared}[at + 2u] = v.z; {shared}[at + 3u] = v.w; }}"
                     ),
                 };
@@ -319,7 +320,7 @@ impl Squares {
                     let x = format!("({first} + {}u)", i * SQUARE);
                     // The left operand has rows of its own in order where they lie along the common
                     // axis, the right one otherwise.
-                    let (place, is_by_rows) = match side.load.along {
+                    let (position, is_by_rows) = match side.load.along {
                         Along::Depth => (format!("{x} * {pitch}u + {}u", k / 4), side.name == "a"),
                         Along::Side => (format!("{k}u * {pitch}u + {x} / 4u"), side.name == "b"),
                     };
@@ -327,7 +328,7 @@ impl Squares {
                     let items = self.items_of_vector();
                     let _ = writeln!(
                         out,
-                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[({buffer} * {}u + {place}) * {items}u], {}u);",
+                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[({buffer} * {}u + {position}) * {items}u], {}u);",
                         side.name,
                         side.shared,
                         pitch * rows,
@@ -485,7 +486,7 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        // Buffers take turns within one round, so that their places are known when the shader is
+        // Buffers take turns within one round, so that their positions are known when the shader is
         // compiled.
         let _ = writeln!(
             text,
@@ -545,7 +546,7 @@ mod tests {
                             out: operand(Items::Vectors, Access::ReadWrite),
                             edges,
                             batch_rank: 1,
-                            params: ParamsShape { words: WORDS + 3, place: ParamsIn::Immediate },
+                            params: ParamsShape { words: WORDS + 3, location: ParamsIn::Immediate },
                         };
                         let source =
                             aleatron_device::Kernel::source(&Described(squares), Capabilities::ALL);

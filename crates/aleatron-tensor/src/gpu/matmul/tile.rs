@@ -135,7 +135,7 @@ pub(crate) enum Right {
     /// A matrix.
     Matrix(Load),
     /// The patches of images that a convolution sees: a row for each element of its kernel, a
-    /// column for each place.
+    /// column for each position.
     Patches(Patches),
 }
 
@@ -267,11 +267,11 @@ impl Product {
                         "    if (x >= {limit} || k >= K_end) {{ return vec4<f32>(0.0); }}"
                     );
                 }
-                let place = match along {
+                let position = match along {
                     Along::Depth => format!("x * {step_x} + k / 4u"),
                     Along::Side => format!("x / 4u + k * {step_k}"),
                 };
-                let _ = writeln!(out, "    return {name}_vec(base + {offset} + {place});\n}}");
+                let _ = writeln!(out, "    return {name}_vec(base + {offset} + {position});\n}}");
             }
             (_, along) => {
                 let _ = writeln!(
@@ -299,8 +299,8 @@ impl Product {
         }
     }
 
-    /// Returns the item `i` of a thread: its place in the tile as `(x, k)`.
-    fn item_place(&self, side: &Side, load: Load, i: &str) -> (String, String) {
+    /// Returns the item `i` of a thread: its position in the tile as `(x, k)`.
+    fn item_position(&self, side: &Side, load: Load, i: &str) -> (String, String) {
         let depth = self.tile.depth / 4;
         match load.along {
             Along::Depth => (format!("{i} / {depth}u"), format!("({i} % {depth}u) * 4u")),
@@ -316,7 +316,7 @@ impl Product {
         let items = Items4::new(side.size * self.tile.depth / 4, threads);
         for j in 0..items.per_thread {
             let i = format!("(t + {}u)", j * threads);
-            let (x, k) = self.item_place(side, load, &i);
+            let (x, k) = self.item_position(side, load, &i);
             let is_last = j + 1 == items.per_thread;
             let load = format!(
                 "p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);",
@@ -337,7 +337,7 @@ impl Product {
         let items = Items4::new(side.size * self.tile.depth / 4, threads);
         for j in 0..items.per_thread {
             let i = format!("(t + {}u)", j * threads);
-            let (x, k) = self.item_place(side, load, &i);
+            let (x, k) = self.item_position(side, load, &i);
             let store = match load.along {
                 Along::Side => {
                     format!("{shared}[({k}) * {}u + ({x}) / 4u] = p{name}{j};", pitch / 4)
@@ -514,7 +514,7 @@ impl Product {
         }
     }
 
-    /// Writes the number of the batch and the first places of its matrices.
+    /// Writes the number of the batch and the first positions of its matrices.
     fn write_batch(&self, out: &mut String) {
         let _ = writeln!(out, "var base_a = 0u; var base_b = 0u; var left = batch;");
         let rank = self.batch_rank;
@@ -619,7 +619,7 @@ let out_base = first_slice * {step} + batch * M * N;",
         self.write_batch(&mut text);
         self.declare_registers(&mut text);
         if let Right::Patches(_) = self.right.1 {
-            patches::write_places(self, &mut text);
+            patches::write_positions(self, &mut text);
         }
         let _ = writeln!(
             text,
