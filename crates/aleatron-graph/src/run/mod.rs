@@ -1,7 +1,7 @@
 //! Running graphs on tensors.
 //!
 //! Nodes run one after the other; a value is dropped after its last use. Operators run as
-//! operations of tensors, on the device where their inputs are; [`place`] decides it. Operators
+//! operations of tensors, on the device where their inputs are; [`placement`] decides it. Operators
 //! that tensors do not have read their inputs to the host.
 
 mod array;
@@ -14,7 +14,7 @@ mod inputs;
 mod memory;
 mod nms;
 mod normalize;
-mod place;
+mod placement;
 mod pool;
 mod product;
 mod quantize;
@@ -36,7 +36,7 @@ use self::inputs::Inputs;
 pub(crate) use self::inputs::axis as axis_of;
 use self::memory::Limits;
 pub(crate) use self::memory::at_least;
-use self::place::Role;
+use self::placement::Role;
 pub(crate) use self::shape::reshaped_shape;
 pub(crate) use self::window::Geometry;
 use crate::error::{Error, Result};
@@ -99,10 +99,10 @@ impl Runner {
                 let Some((id, tensor)) = id.and_then(|id| Some((id, graph.constant(id)?))) else {
                     continue;
                 };
-                let role = place::role(&node.op, k);
-                let is_needed = role != Role::Parameter && !place::is_on_host(&node.op);
-                if is_needed && !constants.contains_key(&id) && place::fits(tensor, role, device) {
-                    constants.insert(id, place::moved(tensor, role, device)?);
+                let role = placement::role(&node.op, k);
+                let is_needed = role != Role::Parameter && !placement::is_on_host(&node.op);
+                if is_needed && !constants.contains_key(&id) && placement::fits(tensor, role, device) {
+                    constants.insert(id, placement::moved(tensor, role, device)?);
                 }
             }
         }
@@ -223,10 +223,10 @@ impl Runner {
     pub fn compute_with(&self, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
         let target = self.target(node, inputs);
         let moved = |(k, tensor): (usize, &Option<Tensor>)| {
-            let role = place::role(&node.op, k);
+            let role = placement::role(&node.op, k);
             tensor
                 .as_ref()
-                .map(|tensor| place::moved(tensor, role, device_of(role, target)))
+                .map(|tensor| placement::moved(tensor, role, device_of(role, target)))
                 .transpose()
         };
         let inputs = inputs.iter().enumerate().map(moved).collect::<Result<Vec<_>>>()?;
@@ -302,7 +302,7 @@ impl Runner {
         let target = self.target(node, &inputs);
         for (k, (id, input)) in node.inputs.iter().zip(&mut inputs).enumerate() {
             let (Some(id), Some(tensor)) = (id, input) else { continue };
-            let role = place::role(&node.op, k);
+            let role = placement::role(&node.op, k);
             let device = device_of(role, target);
             if tensor.device() == *device
                 || matches!(node.op, Op::Loop { .. }) && role == Role::Data
@@ -313,7 +313,7 @@ impl Runner {
             *tensor = match constant.or_else(|| copies.get(id)) {
                 Some(copy) if copy.device() == *device => copy.clone(),
                 _ => {
-                    let copy = place::moved(tensor, role, device)?;
+                    let copy = placement::moved(tensor, role, device)?;
                     copies.insert(*id, copy.clone());
                     copy
                 }
@@ -328,19 +328,19 @@ impl Runner {
         let data = || {
             let given =
                 inputs.iter().enumerate().filter_map(|(k, tensor)| Some((k, tensor.as_ref()?)));
-            given.map(|(k, tensor)| (k, place::role(&node.op, k), tensor))
+            given.map(|(k, tensor)| (k, placement::role(&node.op, k), tensor))
         };
         let is_weight = |k: usize, tensor: &Tensor| {
             let id = node.inputs.get(k).copied().flatten();
-            id.is_some_and(|id| self.graph.constant(id).is_some()) && place::is_weight(tensor)
+            id.is_some_and(|id| self.graph.constant(id).is_some()) && placement::is_weight(tensor)
         };
         let is_there = data().any(|(k, role, tensor)| {
             role != Role::Parameter && (tensor.device().is_gpu() || is_weight(k, tensor))
         });
         let fits = data().all(|(_, role, tensor)| {
-            role == Role::Parameter || place::fits(tensor, role, &self.device)
+            role == Role::Parameter || placement::fits(tensor, role, &self.device)
         });
-        match is_there && fits && !place::is_on_host(&node.op) {
+        match is_there && fits && !placement::is_on_host(&node.op) {
             true => &self.device,
             false => &Device::Cpu,
         }

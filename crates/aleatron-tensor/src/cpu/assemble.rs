@@ -1,4 +1,4 @@
-//! Tensors put together from boxes of others, on the CPU.
+//! Assembly of tensors from boxes of others, on the CPU.
 
 use bytemuck::Pod;
 
@@ -8,8 +8,7 @@ use crate::error::Result;
 use crate::layout::{Layout, collapse};
 use crate::storage::CpuStorage;
 
-/// Returns a tensor of a shape from views, each at some position of it, and a constant everywhere
-/// else.
+/// Assembles a tensor of a shape from views, each at a position, and a constant everywhere else.
 pub(crate) fn assemble(
     boxes: &[(CpuView, Vec<usize>)],
     shape: &[usize],

@@ -1,7 +1,7 @@
 //! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a
 //! cache, and multiplied with the weights.
 
-use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
+use super::gemm::{Beta, ColumnsMut, Matrix, split_columns};
 use super::parallel::for_each_item;
 use super::scratch::with_scratch;
 use super::{CpuView, filled};
@@ -19,12 +19,12 @@ const NANOSECONDS: f64 = 0.04;
 /// Nanoseconds of an element of a patch.
 pub(super) const PATCH_NANOSECONDS: f64 = 0.3;
 
-/// Channels of the result below which they are computed one by one: a matrix product of so few rows
-/// does not pay.
+/// The number of channels of the result below which they are computed one by one: a matrix product
+/// of so few rows is slower.
 const FEW_CHANNELS: usize = 4;
 
-/// Returns a convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for
-/// each channel of the result.
+/// Computes a non-empty convolution of 32-bit floats. The weights are a matrix with a row for each
+/// channel of the result.
 pub(crate) fn run(
     geometry: &Geometry,
     image: &CpuView,
@@ -58,7 +58,7 @@ pub(crate) fn run(
     })
 }
 
-/// A block of the result.
+/// Computes a block of the result.
 fn convolve(
     geometry: &Geometry,
     image: &Image<'_>,
@@ -92,7 +92,7 @@ fn convolve(
             }
             let right =
                 Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
-            out.gemm(depth, weight, right, Into::Empty)
+            out.gemm(depth, weight, right, Beta::Overwrite)
         })?;
     }
     for (row, &bias) in bias.unwrap_or_default().iter().enumerate().take(rows) {
@@ -119,11 +119,11 @@ fn copy(from: &[f32], to: &mut [f32]) {
     to[len - 8..].copy_from_slice(&from[len - 8..]);
 }
 
-/// The channels of an image that one group sees.
+/// The channels of an image in one group.
 pub(super) struct Image<'a> {
     data: &'a [f32],
     offset: isize,
-    /// The steps of channels, rows and columns.
+    /// The strides of channels, rows and columns.
     steps: [isize; 3],
 }
 
@@ -144,7 +144,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The elements that element `k` of the kernel meets at each of some positions of the result.
+    /// Copies the elements under element `k` of the kernel at some positions of the result.
     pub(super) fn patch_row(
         &self,
         geometry: &Geometry,

@@ -1,13 +1,13 @@
 //! Gradients of convolutions on the CPU, by matrix products.
 //!
 //! The gradient of the image is the product of the transposed weights and the gradient of the
-//! result, whose rows are added to the positions that they came from. The gradient of the weights is
+//! result, whose rows are added to the positions of their patches. The gradient of the weights is
 //! the product of the gradient of the result and the patches of the image.
 
 use std::ops::Range;
 
 use super::conv::{Image, PATCH_NANOSECONDS};
-use super::gemm::{ColumnsMut, Into, Matrix, gemm, split_columns};
+use super::gemm::{Beta, ColumnsMut, Matrix, gemm, split_columns};
 use super::parallel::{for_each_chunk, for_each_item};
 use super::scratch::with_scratch;
 use super::{CpuView, filled};
@@ -29,18 +29,18 @@ const PARTIAL_SUMS: usize = 1 << 22;
 /// alone, so that the order of sums does not depend on the number of threads.
 const MAX_PARTS: usize = 32;
 
-/// Channels of the result up to which the gradient of the weights is computed by dot products:
-/// preparing the operands of so small a matrix product takes longer.
+/// The number of channels of the result up to which the gradient of the weights is computed by dot
+/// products: preparing the operands of such a small matrix product takes longer.
 const FEW_CHANNELS: usize = 8;
 
-/// Elements of rows from which on their dot products pay.
+/// The row length from which on dot products are faster.
 const LONG_ROWS: usize = 256;
 
 /// Patch rows that one task takes, for the gradient of large weights.
 const DEPTH_BLOCK: usize = 256;
 
-/// Returns the gradient of the image from that of the result, which lies in order, and the weights,
-/// a row for each channel of the result.
+/// Computes the gradient of the image from the contiguous gradient of the result and the weights, a
+/// row for each channel of the result.
 pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [channels, out_channels], kernel, extent, .. } =
         *geometry;
@@ -79,7 +79,7 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
                     [rows, out_channels, positions],
                     left,
                     right,
-                    Into::Empty,
+                    Beta::Overwrite,
                     patches,
                     positions,
                 )?;
@@ -93,8 +93,7 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
     })
 }
 
-/// Adds the values that element `k` of the kernel met to the positions of the image that they came
-/// from.
+/// Adds the gradients under element `k` of the kernel to their positions of the image.
 fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) {
     let Geometry { kernel, stride, dilation, before, extent, out: [_, width], .. } = *geometry;
     let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
@@ -124,8 +123,7 @@ fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) 
     }
 }
 
-/// Returns the gradient of the weights from the image and the gradient of the result, which lies in
-/// order.
+/// Computes the gradient of the weights from the image and the contiguous gradient of the result.
 pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
     let (positions, depth) = (geometry.positions(), geometry.depth());
@@ -148,7 +146,7 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
     for_each_item(tasks, nanoseconds, |(part, group, mut out)| {
         let columns = (BLOCK / out.columns()).next_multiple_of(16).min(positions);
         with_scratch(out.columns() * columns, |patches| {
-            let mut into = Into::Empty;
+            let mut beta = Beta::Overwrite;
             for index in part * part_images..((part + 1) * part_images).min(images) {
                 let source = Image::new(geometry, image, [index, group])?;
                 for start in (0..positions).step_by(columns) {
@@ -161,8 +159,8 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
                         row_step: positions as isize,
                         column_step: 1,
                     };
-                    add_products(geometry, &source, left, range, patches, into, &mut out)?;
-                    into = Into::Sums;
+                    add_products(geometry, &source, left, range, patches, beta, &mut out)?;
+                    beta = Beta::Accumulate;
                 }
             }
             Ok(())
@@ -189,7 +187,7 @@ fn add_products(
     left: Matrix<'_>,
     positions: Range<usize>,
     patches: &mut [f32],
-    into: Into,
+    beta: Beta,
     out: &mut ColumnsMut<'_>,
 ) -> Result<()> {
     let (first, count) = (out.first_column(), positions.len());
@@ -198,9 +196,9 @@ fn add_products(
         image.patch_row(geometry, first + k, positions.clone(), row);
     }
     if out.rows() <= FEW_CHANNELS && count >= LONG_ROWS {
-        out.add_dots(count, &left.data[left.offset..], left.row_step as usize, patches, into);
+        out.add_dots(count, &left.data[left.offset..], left.row_step as usize, patches, beta);
         return Ok(());
     }
     let right = Matrix { data: patches, offset: 0, row_step: count as isize, column_step: 1 };
-    out.gemm(count, left, right.t(), into)
+    out.gemm(count, left, right.t(), beta)
 }

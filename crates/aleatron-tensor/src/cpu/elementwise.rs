@@ -12,10 +12,10 @@ use crate::layout::{collapse, collapse_all};
 use crate::op::{BinaryEntry, UnaryEntry};
 use crate::storage::CpuStorage;
 
-/// Elements a thread takes at a time.
+/// The number of elements that a thread takes at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Elements of a block: those of all steps should stay in the first-level cache.
+/// The number of elements of a block: the values of all steps should stay in the first-level cache.
 const BLOCK: usize = 1 << 10;
 
 /// Evaluates an expression over views of one shape of `len` elements.
@@ -39,19 +39,17 @@ fn run<T: Out>(
     out: &mut [T],
     nanoseconds: f64,
 ) -> Result<()> {
-    // One step over elements that lie in order needs no blocks: it goes from the leaves to the
-    // result.
+    // One step over contiguous elements needs no blocks: it reads the leaves and writes the result.
     let is_direct = expr.program.operations() <= 1 && leaves.iter().all(Leaf::is_borrowed);
     let streams = simd::streams(size_of_val(out));
     let block = if is_direct && !streams { CHUNK } else { BLOCK };
-    parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, piece| {
+    parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, chunk| {
         let mut evaluator = Evaluator::new(&expr.program, &expr.constants, leaves);
         let mut scratch = Vec::new();
         let mut stream = streams.then(simd::Stream::new);
-        for (i, target) in piece.chunks_mut(block).enumerate() {
+        for (i, target) in chunk.chunks_mut(block).enumerate() {
             if let Some(stream) = &mut stream {
-                // The result goes past the cache: nobody reads it before the cache has seen
-                // everything else.
+                // The result bypasses the cache: it is not read before the cache has been replaced.
                 scratch.resize(target.len(), T::zeroed());
                 evaluator.run(start + i * block, &mut scratch)?;
                 stream.copy(&scratch, target);
@@ -63,7 +61,7 @@ fn run<T: Out>(
     })
 }
 
-/// A leaf whose elements can be taken from any index on.
+/// A leaf that can be read from any index on.
 pub(crate) struct Leaf<'a> {
     storage: &'a CpuStorage,
     offset: usize,
@@ -84,13 +82,13 @@ impl<'a> Leaf<'a> {
         views.iter().zip(strides).map(leaf).collect()
     }
 
-    /// Returns the leaf of one view.
+    /// Creates the leaf of one view.
     pub(crate) fn only(view: &'a CpuView) -> Self {
         let (dims, [strides]) = collapse([&view.layout]);
         Self { storage: &view.storage, offset: view.layout.offset(), dims, strides }
     }
 
-    /// Returns the type of its elements.
+    /// Returns the type of the elements.
     pub(crate) fn dtype(&self) -> DType {
         self.storage.dtype()
     }
@@ -99,18 +97,17 @@ impl<'a> Leaf<'a> {
         self.strides == [1]
     }
 
-    /// Returns whether a run of elements is a slice of the storage, in the type that is computed
-    /// in.
+    /// Returns whether a run of elements is a slice of the storage, in the type of the computation.
     pub(crate) fn is_borrowed(&self) -> bool {
         self.is_contiguous() && self.storage.dtype() != DType::F16
     }
 
-    /// Returns the elements from `start` on, where they lie in order.
+    /// Returns the contiguous elements from `start` on.
     pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> Result<&'a [T]> {
         Ok(&self.storage.slice()?[self.offset + start..][..len])
     }
 
-    /// Copies the elements from `start` on, wherever they lie.
+    /// Copies the elements from `start` on, for any layout.
     pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) -> Result<()> {
         let all: &[T] = self.storage.slice()?;
         let inner = self.dims.len() - 1;
@@ -151,12 +148,12 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// What a result is stored as.
+/// The stored type of a result.
 trait Out: Pod + Send + Sync {
-    /// Takes the values of the last step.
+    /// Stores the values of the last step.
     fn take(values: Values<'_>, out: &mut [Self]) -> Result<()>;
 
-    /// Returns the room itself, where the last step can write to it.
+    /// Returns the output itself if the last step can write to it.
     fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>>;
 }
 
@@ -221,7 +218,7 @@ impl Register<'_> {
         })
     }
 
-    /// Room for `len` values of a type, kept from block to block.
+    /// Returns a buffer for `len` values of a type, reused from block to block.
     fn room(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
         fn long<T: Pod>(mut values: Vec<T>, len: usize) -> Vec<T> {
             values.resize(values.len().max(len), T::zeroed());
@@ -293,7 +290,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The elements of a leaf: borrowed where they lie in order in the type that is computed in.
+/// Loads the elements of a leaf; borrows contiguous elements in the type of the computation.
 fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'a>) -> Result<()> {
     let dtype = leaf.storage.dtype();
     if leaf.is_borrowed() {
@@ -325,7 +322,7 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
     }
 }
 
-/// One step on one block.
+/// Computes one step on one block.
 fn compute(
     node: Node,
     dtype: DType,
@@ -356,7 +353,7 @@ fn compute(
     }
 }
 
-/// An operation of one argument on one block.
+/// Computes an operation of one argument on one block.
 fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
     match (x, out, entry) {
         (Values::F32(x), ValuesMut::F32(out), UnaryEntry { float: Some(float), .. }) => {
@@ -395,7 +392,7 @@ fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) ->
     Ok(())
 }
 
-/// An operation of two arguments on one block.
+/// Computes an operation of two arguments on one block.
 fn binary(
     entry: &BinaryEntry,
     x: Values<'_>,
@@ -502,7 +499,8 @@ mod tests {
     use super::*;
     use crate::op::{BinaryOp, UnaryOp};
 
-    /// Types that no expression has are an error, and the result is not what memory held before.
+    /// Types that no expression has are errors, and the result does not expose uninitialised
+    /// memory.
     #[test]
     fn steps_of_impossible_types_are_internal_errors() {
         let (mut floats, mut bytes) = ([7.0f32; 2], [7u8; 2]);

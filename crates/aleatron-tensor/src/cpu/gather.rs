@@ -1,4 +1,4 @@
-//! Elements found by indices, on the CPU.
+//! Gathering of elements by indices, on the CPU.
 
 use bytemuck::Pod;
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::CpuStorage;
 
-/// What is gathered; see the twin for GPUs.
+/// Describes a gather, like `GpuJob` for GPUs.
 pub(crate) struct Job<'a> {
     pub(crate) op: &'static str,
     pub(crate) x: &'a CpuView,
-    /// The layout of `x` over the result: 0 along the axes of the indices.
+    /// The layout of `x` over the result, with stride 0 along the axes of the indices.
     pub(crate) base: Layout,
     pub(crate) axis_stride: isize,
     pub(crate) axis_len: usize,
@@ -37,8 +37,8 @@ pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     })
 }
 
-/// Returns the steps that the indices stand for, by their offset in the storage of the indices; the
-/// first index outside is an error.
+/// Returns the offset of each index along the axis, by its position in the storage of the indices;
+/// the first index out of range is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
     let storage = &job.indices.storage;

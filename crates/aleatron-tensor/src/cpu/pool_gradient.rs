@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// Returns the gradient of the image from that of the result; both lie in order. The image is
-/// needed for the largest elements.
+/// Computes the gradient of the image from that of the result; both are contiguous. Max pooling
+/// needs the image.
 pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Result<CpuStorage> {
     let Windows {
         shape: [images, channels, rows, columns],
@@ -118,7 +118,7 @@ fn max_of_whole_rows(windows: &Windows, down: &[Reach], g: &[f32], image: &[f32]
                 k as u32,
             );
         }
-        for (column, (&k, &g)) in places.iter().zip(g).enumerate() {
+        for (column, (&k, &g)) in indices.iter().zip(g).enumerate() {
             let k = k as usize;
             let row = down.first + k / kernel[1] * dilation[0];
             out[row * columns + column * stride[1] + k % kernel[1] * dilation[1]] += g;

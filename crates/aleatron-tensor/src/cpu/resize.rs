@@ -8,7 +8,7 @@ use crate::layout::{Layout, elements};
 use crate::ops::resize::{OUTSIDE, Taps};
 use crate::storage::CpuStorage;
 
-/// Returns the tensor of 32-bit floats with other elements along an axis.
+/// Resizes an axis of a tensor of 32-bit floats.
 pub(crate) fn run(view: &CpuView, axis: usize, taps: &Taps, shape: &[usize]) -> Result<CpuStorage> {
     let (data, layout) = (view.storage.slice::<f32>()?, &view.layout);
     let inner = layout.keep_axes(axis + 1..layout.rank());
@@ -50,7 +50,7 @@ fn sum_neighbours(
         *out = if let [only] = offsets {
             at(*only)
         } else {
-            // What counts for nothing is not looked at: it may be infinite.
+            // Elements of weight 0 are skipped: they may be infinite.
             let terms = offsets.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
             terms.fold(0.0, |sum, (&neighbour, weight)| sum + at(neighbour) * weight)
         };

@@ -1,4 +1,4 @@
-//! Sums of elements whose offsets are named by indices, on the CPU.
+//! Sums of elements at indices, on the CPU.
 
 use super::parallel::for_each_chunk;
 use super::{CpuView, filled};
@@ -11,7 +11,7 @@ use crate::storage::CpuStorage;
 const NANOSECONDS: f64 = 3.0;
 
 /// Adds each element of `x` to the element of `out` that has the same coordinates, except along
-/// `axis`, where its index counts. Elements are added in the order of the axis, by one thread for
+/// `axis`, where its index is used. Elements are added in the order of the axis, by one thread for
 /// each part of the axes before it.
 pub(crate) fn add(
     op: &'static str,
@@ -63,7 +63,7 @@ fn run<T: bytemuck::Pod + Send + Sync>(
             let row = start / row_len;
             let offsets = row_offsets(&x.layout, value_starts[row]);
             let index_offsets = row_offsets(&indices.layout, index_starts[row]);
-            for (number, (value, index)) in places.zip(index_offsets).enumerate() {
+            for (number, (value, index)) in offsets.zip(index_offsets).enumerate() {
                 let named = index_at(index)?;
                 let offset = if named < 0 { named + len as i64 } else { named };
                 if !(0..len as i64).contains(&offset) {

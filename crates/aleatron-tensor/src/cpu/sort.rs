@@ -9,8 +9,7 @@ use crate::op::Reducer;
 use crate::ops::Order;
 use crate::storage::CpuStorage;
 
-/// Returns the indices of the elements of rows of `n` elements, in their new order; equal ones keep
-/// theirs.
+/// Returns the indices that sort rows of `n` elements; equal elements keep their order.
 pub(crate) fn sorted_indices(view: &CpuView, n: usize, order: Order) -> Result<CpuStorage> {
     match Reducer::computed_in(view.storage.dtype()) {
         DType::I32 => rows::<i32, i32>(view, n, |x| x, order),

@@ -1,4 +1,4 @@
-//! Tensors put together from boxes of others, on GPUs.
+//! Assembly of tensors from boxes of others, on GPUs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ struct Assemble {
     params: ParamsShape,
 }
 
-/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes but the first are
+/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes except the first are
 /// parameters from `first` on.
 pub(super) fn coordinates(
     rank: usize,
@@ -109,7 +109,7 @@ impl Describe for Assemble {
     }
 }
 
-/// Records the assembly of a tensor of a shape from views, each at some offset of it, and a constant
+/// Records the assembly of a tensor of a shape from views, each at a position, and a constant
 /// everywhere else. The shape has at least one axis.
 pub(crate) fn launch(
     device: &GpuDevice,

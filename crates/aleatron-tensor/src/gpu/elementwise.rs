@@ -22,39 +22,40 @@ use crate::math::Helper;
 /// Threads of a workgroup; each computes four elements.
 pub(super) const THREADS: u32 = 256;
 
-/// How the elements of a leaf are found.
+/// The access pattern of the elements of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Walk {
-    /// They lie in order, vector by vector.
+    /// Contiguous, vector by vector.
     InOrder,
-    /// It is one element for all.
+    /// One element for all.
     Uniform,
-    /// By strides, each for itself.
+    /// By strides, each element separately.
     Strided,
-    /// By strides, but the four of a vector lie in order and begin a vector of the leaf.
+    /// By strides, with the four elements of a vector contiguous and aligned to a vector of the
+    /// leaf.
     StridedVectors,
 }
 
-/// How the four elements of a thread lie in the shape.
+/// The positions of the four elements of a thread in the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rows {
     /// In one row, since the rows are whole vectors.
     Whole,
-    /// Anywhere.
+    /// In any rows.
     Ragged,
 }
 
-/// The leaves of an expression as a kernel takes them.
+/// The leaves of an expression, as arguments of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Leaves {
     pub(crate) operands: Vec<(Operand, Walk)>,
-    /// The axes that strided leaves need.
+    /// The number of axes of strided leaves.
     pub(crate) rank: usize,
     pub(crate) rows: Rows,
 }
 
 impl Leaves {
-    /// Returns the leaves of views of one shape, and their parameters: the sizes of all axes but
+    /// Returns the leaves of views of one shape, and their parameters: the sizes of all axes except
     /// the first, then for each leaf its offset and strides.
     pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Result<Self> {
         let is_uniform = |layout: &Layout| {
@@ -112,7 +113,7 @@ impl Leaves {
         Ok(Self { operands, rank: dims.len(), rows })
     }
 
-    /// Returns the words of their parameters.
+    /// Returns the number of words of their parameters.
     pub(crate) fn words(&self) -> usize {
         let own = |(_, walk): &(Operand, Walk)| match walk {
             Walk::InOrder | Walk::Uniform => 1,
@@ -129,7 +130,7 @@ impl Leaves {
             .collect()
     }
 
-    /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their
+    /// Writes functions `leafK(t)` that return the elements 4 t to 4 t + 3 of each leaf. Their
     /// parameters begin at `first`; `last` is the expression of the number of the last element.
     pub(crate) fn declare(&self, params: ParamsShape, first: usize, last: &str, out: &mut String) {
         let rank = self.rank;
@@ -198,7 +199,7 @@ impl Leaves {
 
 /// The kernel of an expression.
 ///
-/// In bounds: as `gpu/mod.rs` says. Threads go on below the number of vectors only, and a vector
+/// In bounds: as `gpu/mod.rs` says. Only threads below the number of vectors continue, and a vector
 /// has at least one element; in ragged rows, elements past the last are replaced by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Elementwise {

@@ -17,14 +17,14 @@ use crate::error::{Error, Limit, Result};
 use crate::math::Helper;
 use crate::ops::pool::{Padding, Pool, Windows};
 
-/// The elements of the largest window: a thread goes through it, and some drivers end loops after
-/// 2^16 rounds. Whole images are reduced otherwise.
+/// The number of elements of the largest window: a thread iterates over it, and some drivers end
+/// loops after 2^16 iterations. Whole images are reduced differently.
 const MAX_AREA: u128 = 1 << 15;
 
 /// The kernel of a pooling.
 ///
-/// In bounds: as `gpu/mod.rs` says. Elements of a window are read only where they are in the image:
-/// positions before it wrap and are past it. Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. Only elements inside the image are read: positions before it
+/// wrap around, past its end. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolKernel {
     pool: Pool,

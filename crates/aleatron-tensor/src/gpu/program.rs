@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 use crate::expr::{Node, Program, StepIndex};
 use crate::math::Helper;
 
-/// The words a constant takes among the parameters.
+/// Returns the number of words of a constant among the parameters.
 fn constant_words(dtype: DType) -> usize {
     if dtype == DType::I64 { 2 } else { 1 }
 }
 
-/// Returns the operation of a step as WGSL; `None` for one that its types do not have, and for
-/// steps without an operation.
+/// Returns the WGSL template of a step; `None` if its types do not support the operation, or if the
+/// step has none.
 fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
     match node {
         Node::Unary(op, x) => {
@@ -45,8 +45,8 @@ fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str>
     }
 }
 
-/// Adds the constants of a program, whose operations must all be there for their types, to the
-/// parameters.
+/// Adds the constants of a program to the parameters. All operations must be supported for their
+/// types.
 pub(crate) fn constant_params(
     program: &Program,
     constants: &[Constant],
@@ -104,7 +104,7 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
             _ => {}
         }
     }
-    // Casts stand on the tests for NaN.
+    // Casts use the tests for NaN.
     if all.iter().any(|helper| matches!(helper, Helper::Cast | Helper::Cast64)) {
         all.push(Helper::Basic);
     }
@@ -124,7 +124,7 @@ pub(crate) fn integers(program: &Program) -> Vec<DType> {
     types
 }
 
-/// Writes the steps. `leaf` gives the expression of a leaf's four elements, `word` that of a word
+/// Writes the steps. `leaf` returns the expression of a leaf's four elements, `word` that of a word
 /// of the parameters, where the constants begin at `first_constant`.
 pub(crate) fn write(
     program: &Program,
@@ -167,8 +167,8 @@ pub(crate) fn write(
     }
 }
 
-/// Returns an operation on values. One that is missing, which [`constant_params`] has refused,
-/// would be no shader.
+/// Returns the expression of an operation on values. A missing operation, which [`constant_params`]
+/// has rejected, would be an invalid shader.
 fn fill(template: Option<&str>, dtype: DType, [x, y]: [StepIndex; 2]) -> String {
     let value = value_type(dtype);
     template
@@ -179,7 +179,7 @@ fn fill(template: Option<&str>, dtype: DType, [x, y]: [StepIndex; 2]) -> String 
         .replace("{t}", value)
 }
 
-/// Returns four times a constant whose words are these expressions.
+/// Returns a vector of four copies of a constant whose words are these expressions.
 pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),

@@ -21,8 +21,8 @@ use crate::ops::resize::Taps;
 
 /// The kernel of a resizing.
 ///
-/// In bounds: as `gpu/mod.rs` says. The table has `taps` offsets and as many weights for each
-/// element of the axis; offsets are those of the input, but for the one that stands for the outside,
+/// In bounds: as `gpu/mod.rs` says. The table has `taps` positions and as many weights for each
+/// element of the axis; positions are inside the input, except the one that represents the outside,
 /// which is not read. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Resample {

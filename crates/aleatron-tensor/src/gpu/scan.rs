@@ -89,8 +89,8 @@ fn element(row: u32, j: u32) -> {t} {{
     }
 }
 
-/// Records the scan of rows of `n` elements, at most [`ROW`], that lie in order. Elements are of 32
-/// or 64 bits.
+/// Records the scan of contiguous rows of `n` elements, at most [`ROW`]. Elements have 32 or 64
+/// bits.
 pub(crate) fn launch(
     device: &GpuDevice,
     view: &GpuView,

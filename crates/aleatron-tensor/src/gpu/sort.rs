@@ -1,7 +1,7 @@
 //! Sorting on GPUs: rows of (key, index) pairs, padded to powers of two, by bitonic merges.
 //!
 //! Keys are integers in the order of the elements, and equal ones keep the order of their indices,
-//! so every pair is different and the result does not depend on how it is reached. Blocks of
+//! so every pair is different and the result does not depend on the order of exchanges. Blocks of
 //! [`BLOCK`] pairs are sorted and merged in workgroup memory; steps over longer distances are
 //! launches of their own.
 
@@ -27,9 +27,9 @@ const BLOCK: usize = 1024;
 /// A kernel of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
-    /// Makes pairs of elements.
+    /// Creates pairs from elements.
     Keys(Order),
-    /// Sorts blocks, or rows where they are shorter.
+    /// Sorts blocks, or rows if they are shorter.
     Blocks,
     /// Exchanges pairs over a distance of at least a block.
     Exchange,
@@ -179,9 +179,8 @@ fn exchange(a: u32, b: u32, up: bool) {
     }
 }
 
-/// Records the sorting of rows of `n` elements that lie in order, of 32-bit floats or integers.
-/// Gives the indices of the elements in their new order, in rows of the power of two that is
-/// returned.
+/// Records the sorting of rows of `n` contiguous elements, of 32-bit floats or integers. Returns
+/// the indices that sort the elements, in padded rows, and their length, a power of two.
 pub(crate) fn launch(
     device: &GpuDevice,
     view: &GpuView,

@@ -75,16 +75,16 @@ impl Tensor {
                 let whole = n / ROW * ROW;
                 let outer = &self.shape()[..self.rank() - 1];
                 let cut = [outer, &[n / ROW, ROW]].concat();
-                let pieces =
+                let chunks =
                     self.slice(-1, ..whole)?.reshape(&cut)?.contiguous()?.scan_rows(reducer)?;
-                let ends = pieces.select(-1, ROW - 1)?.contiguous()?.scan_rows(reducer)?;
+                let ends = chunks.select(-1, ROW - 1)?.contiguous()?.scan_rows(reducer)?;
                 let before = ends.slice(-1, ..n / ROW - 1)?.unsqueeze(-1)?;
                 let join = |x: &Self, y: &Self| {
                     if *reducer == Reducer::Prod { x.mul(y) } else { x.add(y) }
                 };
                 let axis = self.rank() as isize - 1;
-                let first = pieces.slice(axis, ..1)?;
-                let others = join(&pieces.slice(axis, 1..)?, &before)?;
+                let first = chunks.slice(axis, ..1)?;
+                let others = join(&chunks.slice(axis, 1..)?, &before)?;
                 let body =
                     Self::concat(&[&first, &others], axis)?.reshape(&[outer, &[whole]].concat())?;
                 if whole == n {

@@ -210,8 +210,8 @@ fn generate<T: Element<Stored = T> + Pod>(
             buffer.slice_mut::<T>()?,
             1 << 16,
             1.0,
-            |start, piece| {
-                for (i, element) in piece.iter_mut().enumerate() {
+            |start, chunk| {
+                for (i, element) in chunk.iter_mut().enumerate() {
                     *element = value(start + i);
                 }
                 Ok(())

@@ -2,18 +2,18 @@
 
 use super::blocks::Operand;
 
-/// Rows and columns of the squares that rows and columns are exchanged in.
+/// The side of the squares in which rows and columns are exchanged.
 const SQUARE: usize = 4;
 
-/// Floats that are copied as one.
-const PIECE: usize = 8;
+/// The number of floats copied at once.
+const CHUNK: usize = 8;
 
-/// Lines whose beginnings are read before their ends: more would drive each other out of the first
-/// cache where they are 4 KiB apart, and fewer would not fill lines of the cache at a time.
+/// The number of lines that are read together: more would evict each other from the first-level
+/// cache if they are 4 KiB apart, and fewer would not fill cache lines.
 const GROUP: usize = 16;
 
-/// Writes lines of an operand side by side: element i of each, then element i + 1, `width` after
-/// the one before. Lanes past the lines are zeros.
+/// Interleaves lines of an operand: element i of each, then element i + 1, `width` after the one
+/// before. Lanes past the lines are zeros.
 ///
 /// # Safety
 /// The operand must be valid for the lines and their length, and `to` for `width` times the length;
@@ -35,10 +35,10 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
             squares = [lines, len].map(|size| size / SQUARE * SQUARE);
             for group in (0..squares[0]).step_by(GROUP) {
                 let group = group..squares[0].min(group + GROUP);
-                for piece in (0..squares[1]).step_by(GROUP) {
-                    let piece = piece..squares[1].min(piece + GROUP);
+                for chunk in (0..squares[1]).step_by(GROUP) {
+                    let chunk = chunk..squares[1].min(chunk + GROUP);
                     for line in group.clone().step_by(SQUARE) {
-                        for i in piece.clone().step_by(SQUARE) {
+                        for i in chunk.clone().step_by(SQUARE) {
                             transpose(from.from(line, i), to.add(i * width + line), width);
                         }
                     }
@@ -54,7 +54,7 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
     }
 }
 
-/// Copies floats, without a call where they are whole pieces.
+/// Copies floats, without a call if they are whole chunks.
 ///
 /// # Safety
 /// Both addresses must be valid for `len` floats.
@@ -62,17 +62,17 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
 unsafe fn copy(from: *const f32, to: *mut f32, len: usize) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        if !len.is_multiple_of(PIECE) {
+        if !len.is_multiple_of(CHUNK) {
             return to.copy_from_nonoverlapping(from, len);
         }
-        for i in (0..len).step_by(PIECE) {
-            let piece = from.add(i).cast::<[f32; PIECE]>().read_unaligned();
-            to.add(i).cast::<[f32; PIECE]>().write_unaligned(piece);
+        for i in (0..len).step_by(CHUNK) {
+            let chunk = from.add(i).cast::<[f32; CHUNK]>().read_unaligned();
+            to.add(i).cast::<[f32; CHUNK]>().write_unaligned(chunk);
         }
     }
 }
 
-/// Writes a square whose rows have their elements side by side, with rows and columns exchanged.
+/// Transposes a square whose rows are contiguous.
 ///
 /// # Safety
 /// The operand must be valid for the square, and `to` for as many rows, `step` apart.

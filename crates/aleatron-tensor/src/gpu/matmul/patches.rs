@@ -5,17 +5,17 @@ use std::fmt::Write;
 
 use super::tile::{Product, Tile, WORDS};
 
-/// What of a convolution is written into its kernel; the rest are parameters, so that few kernels
+/// The constants of a convolution in its kernel; the others are parameters, so that few kernels
 /// serve many convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Patches {
     /// The height and width of the kernel.
     pub(crate) kernel: [u32; 2],
-    /// The distance at which the elements of the image lie, with zeros in between.
+    /// The distance between elements of the image, with zeros in between.
     pub(crate) spread: [u32; 2],
 }
 
-/// Returns the elements that each thread loads. Its column stays the same.
+/// Returns the number of elements that each thread loads, all of one column.
 fn per_thread(tile: Tile) -> u32 {
     tile.depth * tile.columns / tile.threads()
 }
@@ -39,7 +39,7 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
         out,
         "fn b_load(base: u32, y0: u32, x0: u32, k: u32) -> f32 {{
     let c = k / {area}u; let r = k % {area}u;
-    // Positions before the image wrap, and so are past it.
+    // Positions before the image wrap around, past its end.
     let y = y0 + (r / {width}u) * {dy}; let x = x0 + (r % {width}u) * {dx};
     var v = 0.0;
     if (y < {rows} && x < {columns}{spread_y}{spread_x}) {{
@@ -61,7 +61,7 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
     );
 }
 
-/// Writes where the column of a thread lies in the image.
+/// Writes the position of the column of a thread in the image.
 pub(super) fn write_positions(product: &Product, out: &mut String) {
     let first = WORDS + 3 * product.batch_rank;
     let word = |i: usize| product.params.word(first + i);

@@ -1,12 +1,12 @@
-//! The kernel of matrix products: a workgroup computes a tile of the result, a thread a part of it
-//! in registers.
+//! The kernel of matrix products: a workgroup computes a tile of the result; each thread computes a
+//! part of it in registers.
 //!
 //! # The order of sums
 //!
 //! The common axis is cut into slices of [`SLICE`] elements. Within a slice products are added one
 //! after another by fused multiply-adds, and slices are added one after another. Every tile and
-//! every way to share slices out keeps this order, so an element of a result depends on its row and
-//! its column alone, not on the shape of the product.
+//! every division of slices keeps this order, so an element of a result depends on its row and its
+//! column alone, not on the shape of the product.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -17,18 +17,18 @@ use super::patches::{self, Patches};
 use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Items, Operand, ParamsShape};
 
-/// The elements of the common axis that are added up in registers.
+/// The number of elements of the common axis that are added in registers.
 pub(crate) const SLICE: usize = 512;
 
-/// The words of parameters before those of the batch.
+/// The number of words of parameters before those of the batch.
 pub(crate) const WORDS: usize = 16;
 
-/// The part of the result that a workgroup computes, and how it is shared among its threads.
+/// The part of the result that a workgroup computes, and its division among threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Its rows.
+    /// The rows of the tile.
     pub rows: u32,
-    /// Its columns.
+    /// The columns of the tile.
     pub columns: u32,
     /// The elements of the common axis that are in workgroup memory at a time.
     pub depth: u32,
@@ -39,11 +39,11 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// For products with operands that are dear to load.
+    /// For products whose operands are expensive to load.
     pub const LARGE: Self = Self::new(128, 128, 16, 8, 8);
     /// For large products.
     pub const WIDE: Self = Self::new(64, 128, 16, 8, 4);
-    /// For products that would be too few large tiles.
+    /// For products that have too few large tiles.
     pub const MEDIUM: Self = Self::new(64, 64, 16, 8, 4);
     /// For few rows.
     pub const LOW: Self = Self::new(16, 64, 32, 4, 4);
@@ -51,11 +51,11 @@ impl Tile {
     pub const ROW: Self = Self::new(4, 128, 32, 1, 4);
     /// For few columns.
     pub const NARROW: Self = Self::new(64, 16, 32, 4, 4);
-    /// All of them.
+    /// All tiles.
     pub const ALL: [Self; 6] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::LOW, Self::ROW, Self::NARROW];
 
-    /// Returns a tile.
+    /// Creates a tile.
     #[must_use]
     pub const fn new(
         rows: u32,
@@ -67,7 +67,7 @@ impl Tile {
         Self { rows, columns, depth, thread_rows, thread_columns }
     }
 
-    /// Returns the threads of a workgroup; 0 where the tile is not shared out without a rest.
+    /// Returns the number of threads of a workgroup; 0 if the tile does not divide evenly.
     #[must_use]
     pub const fn threads(self) -> u32 {
         if self.is_shared_out() {
@@ -77,7 +77,7 @@ impl Tile {
         }
     }
 
-    /// Returns whether threads share the tile without a rest, in groups of four, and slices are
+    /// Returns whether the tile divides evenly among threads, in groups of four, and slices into
     /// whole tiles.
     const fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, thread_rows, thread_columns } = self;
@@ -95,7 +95,7 @@ impl Tile {
             && SLICE.is_multiple_of(depth as usize)
     }
 
-    /// Returns whether a device can run it, for a matrix or for patches.
+    /// Returns whether a device can run the tile, for a matrix or for patches.
     pub(crate) fn fits(self, info: &AdapterInfo, right: Right) -> bool {
         let threads = self.threads();
         let bytes = 4 * self.depth.saturating_mul(self.rows + self.columns + 8);
@@ -114,9 +114,9 @@ impl Tile {
 /// The axis of an operand along which its elements are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Along {
-    /// The common one.
+    /// The common axis.
     Depth,
-    /// The other one: rows of the left operand, columns of the right one.
+    /// The other axis: rows of the left operand, columns of the right one.
     Side,
 }
 
@@ -124,45 +124,46 @@ pub(crate) enum Along {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Load {
     pub(crate) along: Along,
-    /// Vectors where four lie in order and begin a vector of the buffer, else singles.
+    /// Vectors if four elements are contiguous and aligned to a vector of the buffer, otherwise
+    /// singles.
     pub(crate) items: Items,
 }
 
-/// Where the right operand comes from. Of patches, the words of steps are the distances of the
-/// elements that the kernel meets.
+/// The source of the right operand. For patches, the words of strides are the distances between
+/// elements under the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Right {
     /// A matrix.
     Matrix(Load),
-    /// The patches of images that a convolution sees: a row for each element of its kernel, a
-    /// column for each position.
+    /// The patches of images in a convolution: a row for each element of its kernel, a column for
+    /// each position.
     Patches(Patches),
 }
 
-/// Whether tiles may reach past the result.
+/// Whether tiles may extend past the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Edges {
     /// All tiles are whole.
     Whole,
-    /// They may not be.
+    /// Some tiles may be partial.
     Ragged,
 }
 
-/// Who computes the slices of the common axis.
+/// The division of the slices of the common axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Slices {
-    /// The same workgroup, one after another; each is added to the result.
+    /// One workgroup computes all slices in order and adds each to the result.
     InTurn,
-    /// A workgroup for each; they are stored one behind the other.
+    /// A workgroup computes each slice; the slices are stored one after another.
     Apart,
 }
 
 /// The kernel of a product.
 ///
-/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not
-/// read, 0 stands for them, and they are not written; vectors are used only along axes that are
-/// whole vectors. Indices into workgroup memory are below its size by the way items are numbered:
-/// item `i` of `count` is at `i / width`, `i % width`, and those past `count` are left out.
+/// In bounds: as `gpu/mod.rs` says. In ragged tiles, elements past the sizes are replaced by 0 and
+/// not written; vectors are used only along axes that are whole vectors. Indices into workgroup
+/// memory are below its size because of the numbering of items: item `i` of `count` is at `i /
+/// width`, `i % width`, and items past `count` are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Product {
     pub(crate) tile: Tile,
@@ -172,16 +173,16 @@ pub(crate) struct Product {
     pub(crate) out: Operand,
     pub(crate) edges: Edges,
     pub(crate) slices: Slices,
-    /// The axes of the batch.
+    /// The number of axes of the batch.
     pub(crate) batch_rank: usize,
     pub(crate) params: ParamsShape,
 }
 
-/// The threads' items of an operand: how many there are, and of how many each thread has one.
+/// The items of an operand: their number, and the number of rounds in which each thread loads one.
 struct Items4 {
     count: u32,
     per_thread: u32,
-    /// Whether the last round has some for each thread.
+    /// Whether the last round has an item for each thread.
     is_even: bool,
 }
 
@@ -195,11 +196,11 @@ impl Items4 {
 struct Side {
     /// The buffer.
     name: &'static str,
-    /// Its workgroup memory.
+    /// The workgroup memory.
     shared: &'static str,
-    /// Its size in the tile.
+    /// The size of the side in the tile.
     size: u32,
-    /// The first of its words: offset, step along the side, step along the depth.
+    /// The index of the first word: offset, stride along the side, stride along the depth.
     words: usize,
     /// The number of elements along the side.
     limit: &'static str,
@@ -223,8 +224,8 @@ impl Product {
         self.edges == Edges::Ragged
     }
 
-    /// Returns the floats between rows of workgroup memory. Stores along the depth go to several
-    /// rows at once: with a gap they meet fewer others in one bank.
+    /// Returns the pitch of rows of workgroup memory in floats. Stores along the depth write to
+    /// several rows at once: padding reduces bank conflicts.
     fn pitch(size: u32, load: Option<Load>) -> u32 {
         match load {
             Some(Load { along: Along::Depth, .. }) => size + 4,
@@ -239,7 +240,7 @@ impl Product {
         }
     }
 
-    /// Declares workgroup memory: vectors where vectors are stored, else floats.
+    /// Declares workgroup memory: vectors if vectors are stored, otherwise floats.
     fn declare_shared(&self, side: &Side, load: Option<Load>, out: &mut String) {
         let floats = self.tile.depth * Self::pitch(side.size, load);
         let name = side.shared;
@@ -330,7 +331,7 @@ impl Product {
         }
     }
 
-    /// Writes the stores of what was loaded into workgroup memory.
+    /// Writes the stores of the loaded elements into workgroup memory.
     fn write_stores(&self, side: &Side, load: Load, out: &mut String) {
         let (threads, name, shared) = (self.tile.threads(), side.name, side.shared);
         let pitch = Self::pitch(side.size, Some(load));
@@ -389,7 +390,7 @@ impl Product {
         format!("({}u + tc * 4u)", group * (columns / (thread_columns / 4)))
     }
 
-    /// Writes the products of what is in workgroup memory.
+    /// Writes the products of the elements in workgroup memory.
     fn write_products(&self, out: &mut String) {
         let Tile { depth, thread_rows, thread_columns, .. } = self.tile;
         let (left, right) = (self.left_side(), self.right_side());
@@ -514,7 +515,7 @@ impl Product {
         }
     }
 
-    /// Writes the number of the batch and the first positions of its matrices.
+    /// Writes the index of the batch and the offsets of its matrices.
     fn write_batch(&self, out: &mut String) {
         let _ = writeln!(out, "var base_a = 0u; var base_b = 0u; var left = batch;");
         let rank = self.batch_rank;
@@ -527,7 +528,7 @@ impl Product {
             );
         }
         if let Some(_bias) = self.bias {
-            // The bias has a value for each row, and rows of its own for each part of the batch's
+            // The bias has a value for each row, and its own rows for each index of the batch's
             // last axis.
             let groups = if rank > 0 { word(rank - 1) } else { "1u".to_owned() };
             let _ = writeln!(
@@ -584,7 +585,8 @@ if (id >= {total}) {{ return; }}
 let M = {m}; let N = {n}; let K = {k};
 let tiles_n = {tiles_n}; let tiles_m = {tiles_m};
 let tile_id = id % (tiles_n * tiles_m); let rest = id / (tiles_n * tiles_m);
-// Neighbouring workgroups share rows and columns: eight rows of tiles are gone through column by column.
+// Neighbouring workgroups share rows and columns: eight rows of tiles are processed column by
+// column.
 let strip = tile_id / (8u * tiles_n); let in_strip = tile_id % (8u * tiles_n);
 let strip_rows = min(tiles_m - strip * 8u, 8u);
 let row0 = (strip * 8u + in_strip % strip_rows) * {rows}u;
@@ -607,7 +609,7 @@ let tr = t / {per_row}u; let tc = t % {per_row}u;",
                 word(6),
                 word(7)
             ),
-            // The slice is the outermost: all of the batch is in one before the next.
+            // The slice is the outermost index: a slice covers the whole batch.
             Slices::Apart => writeln!(
                 text,
                 "let batch = rest / {count}; let first_slice = rest % {count}; let last_slice = first_slice + 1u;
@@ -658,7 +660,7 @@ impl Product {
     }
 }
 
-/// How the result is seen: vectors where rows are whole ones.
+/// Returns the items of the result: vectors if rows are whole vectors.
 pub(crate) fn out_items(columns: usize) -> Items {
     if columns.is_multiple_of(4) { Items::Vectors } else { Items::Singles }
 }
