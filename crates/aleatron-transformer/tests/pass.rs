@@ -76,7 +76,7 @@ fn truncated_cache_continues_like_a_fresh_one() {
         pass.forward(&[Segment { sequence, tokens: &other }], Logits::Last).unwrap();
         assert!(matches!(
             pass.truncate(sequence, 23),
-            Err(Error::CutBack { len: 22, keep: 23, .. })
+            Err(Error::Truncation { len: 22, keep: 23, .. })
         ));
         pass.truncate(sequence, 4).unwrap();
         let copy = pass.fork(sequence).unwrap();

@@ -1,4 +1,4 @@
-//! Whether the samples of a batch are independent, and where they lie in each value.
+//! Independence of the samples of a batch, and their layout in each value.
 //!
 //! One run shows the shapes of all values. Along with it, [`BatchAnalysis`] follows the axis of the
 //! samples from node to node by rules that hold for any number of samples. A node without a rule,
@@ -57,7 +57,7 @@ impl BatchAnalysis {
     /// analyzes it. One sample is enough for a graph that takes any number of them.
     ///
     /// # Errors
-    /// If the graph cannot run with these inputs.
+    /// An error if the graph cannot run with these inputs.
     pub fn new(runner: &Runner, inputs: Vec<Tensor>, n: usize) -> Result<Self> {
         let mut tracer = Tracer::new(runner, &inputs, n);
         let outputs = runner.run_with(inputs, &mut tracer)?;

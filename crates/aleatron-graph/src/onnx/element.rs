@@ -26,13 +26,13 @@ pub(super) fn of_attributes(node: &NodeProto) -> Option<ElementType> {
     ElementType::from_code(code?)
 }
 
-/// Where the type of a node's output comes from.
+/// The source of the type of a node's output.
 enum Source {
     /// From an input.
     Input { input: usize, reach: Reach },
     /// From the operator itself, whatever its inputs are.
     Operator,
-    /// The operator does not take such inputs.
+    /// The operator does not support such inputs.
     Refused,
 }
 

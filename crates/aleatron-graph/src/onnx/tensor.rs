@@ -36,7 +36,7 @@ pub(crate) enum ElementType {
 }
 
 impl ElementType {
-    /// Returns the type with a number of ONNX.
+    /// Returns the type with a code of ONNX.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         Some(match code {
             1 => Self::F32,
@@ -134,8 +134,8 @@ pub(crate) fn type_name(code: i32) -> String {
     name.to_owned()
 }
 
-/// Returns the bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that
-/// is refused later.
+/// Returns the size of a constant as a tensor in bytes, for a sum over all constants; 0 for one
+/// that is an error later.
 pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else {
         return 0;
@@ -144,7 +144,8 @@ pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     sizes.fold(element.dtype().size() as u128, u128::saturating_mul)
 }
 
-/// Returns a constant as a tensor on the host. `folder` is where files beside the model are.
+/// Reads a constant as a tensor on the host. `folder` is the folder of the model and its external
+/// files.
 pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Tensor> {
     let name = proto.name.as_deref().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("tensor \"{name}\""), reason);
@@ -319,8 +320,7 @@ fn from_fields(
     })
 }
 
-/// Returns the bytes of a constant that is kept in another file, inside the folder of the model and
-/// nowhere else.
+/// Reads the bytes of a constant in an external file, which must be inside the folder of the model.
 fn read_external(
     proto: &TensorProto,
     expected: usize,
@@ -331,14 +331,15 @@ fn read_external(
     for entry in &proto.external_data {
         let value = entry.value.as_deref().unwrap_or_default();
         let number = || {
-            value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")))
+            value
+                .parse::<u64>()
+                .map_err(|_| fault(format!("\"{value}\" is not an offset in a file")))
         };
         match entry.key.as_deref().unwrap_or_default() {
             "location" => location = Some(value),
             "offset" => offset = number()?,
             "length" => length = Some(number()?),
-            // A checksum, and what later versions of the format may add, says nothing of where the
-            // bytes are.
+            // A checksum, and keys of later versions, do not affect the location of the bytes.
             _ => {}
         }
     }
@@ -362,7 +363,7 @@ fn read_external(
     }
     let path = folder.join(relative);
     let in_file = |source| Error::File { path: path.clone(), source };
-    // A link could lead anywhere.
+    // A link could point outside the folder.
     let (real, root) =
         (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
     if !real.starts_with(root) {

@@ -1,11 +1,11 @@
-//! The names of operators, for people.
+//! Names of operators, for display.
 
 use super::{
     Binary, Cell, Extreme, Op, Pooling, Reduction, SignalWindow, Softmax, Unary, Variadic,
 };
 
 impl Op {
-    /// Returns the name of the operator of ONNX, for people.
+    /// Returns the name of the operator in ONNX, for display.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -10,11 +10,11 @@ use super::{Runner, Unobserved};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
-/// Looks up a value of the graph around.
+/// Looks up a value of the outer graph.
 type Outer<'a> = &'a dyn Fn(ValueId) -> Result<Tensor>;
 
-/// The most steps of all loops of a run together, those inside others included: a run with more is
-/// taken for one that never ends.
+/// The largest number of steps of all loops of a run together, nested ones included: a run with
+/// more is assumed never to end.
 pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 fn captured(graph: &Graph, outer: Outer<'_>) -> Result<HashMap<ValueId, Tensor>> {
@@ -126,15 +126,14 @@ mod tests {
         Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap()
     }
 
-    /// Returns a loop of so many steps over a body.
+    /// Returns a loop of this many steps over a body.
     fn repeated(graph: &mut Graph, steps: i64, number: ValueId, body: Box<Graph>) -> ValueId {
         let steps = graph.add_constant("steps", scalar(steps));
         let goes_on = graph.add_constant("begins", scalar(true));
         graph.add_node("loop", Op::Loop { body }, &[steps, goes_on, number])
     }
 
-    /// Loops inside loops have one limit for all of them: three steps of four steps each are
-    /// fifteen.
+    /// Nested loops share one limit: three steps of four steps each are fifteen.
     #[test]
     fn nested_loops_share_a_limit() {
         let increment = body(|graph, number| {

@@ -17,7 +17,7 @@ struct Given<'a> {
     batch: usize,
     hidden: usize,
     directions: usize,
-    /// Gates times units.
+    /// The number of gates times the number of units.
     rows: usize,
     /// The steps of each sample, if some have fewer than others.
     lengths: Option<Vec<usize>>,
@@ -41,7 +41,7 @@ struct Weights<'a> {
     candidate: Option<Tensor>,
     /// The recurrent bias of the candidate of a GRU whose reset comes after the product.
     candidate_bias: Option<Tensor>,
-    /// Of an LSTM: input, output, forget.
+    /// The peepholes of an LSTM: input, output, forget.
     peepholes: Option<Tensor>,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Given<'a> {
                 states = next;
                 continue;
             };
-            // A sample that has ended keeps its states.
+            // A finished sample keeps its states.
             let is_active = lengths.gt(Scalar::Int(k as i64))?;
             all.push(is_active.where_(&next.h, 0.0)?);
             let h = is_active.where_(&next.h, &states.h)?;
@@ -266,7 +266,7 @@ impl Weights<'_> {
         elementwise::apply(*self.functions.get(k).ok_or_else(missing)?, x)
     }
 
-    /// Returns the sums of a gate of an LSTM with what its peephole adds.
+    /// Adds the peephole to the sums of a gate of an LSTM.
     fn peephole(&self, sums: &Tensor, k: usize, c: &Tensor) -> Result<Tensor> {
         let units = k * self.hidden..(k + 1) * self.hidden;
         let sum = sums.slice(1, units.clone())?;

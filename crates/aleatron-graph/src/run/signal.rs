@@ -27,8 +27,8 @@ fn unit(k: usize, n: usize) -> Complex {
 struct Transform {
     n: usize,
     sign: f64,
-    /// For lengths that are no power of two: a convolution with e^(i pi k^2 / n), of a length that
-    /// is one.
+    /// For lengths that are not a power of two: a convolution with e^(i pi k^2 / n), of a length
+    /// that is a power of two.
     chirp: Option<Chirp>,
 }
 
@@ -121,7 +121,7 @@ fn parts(x: &Array<f32>) -> Result<usize> {
     }
 }
 
-/// Checks a length that an input gives: the memory for it must be there.
+/// Checks a length given by an input: there must be enough memory for it.
 fn length(number: i64, name: &str) -> Result<usize> {
     match size(number, name)? {
         0 => Err(Error::attribute(name, 0, "a positive number is needed")),
@@ -274,8 +274,7 @@ pub(super) fn window(
     let mut data: Vec<f32> = room(&[n])?;
     let period = if periodic { n } else { n.saturating_sub(1) };
     data.extend((0..n).map(|k| {
-        // A window of one element is its middle, where a cosine of the period has gone half its
-        // way.
+        // A window of one element is its centre, at half the period of the cosine.
         let angle = if period == 0 { PI } else { 2.0 * PI * k as f64 / period as f64 };
         let value = match function {
             SignalWindow::Hann => 0.5 - 0.5 * angle.cos(),

@@ -1,4 +1,4 @@
-//! Linear products of the CPU pass that something else executes or observes.
+//! Linear products of the CPU pass with an executor or observer.
 
 use aleatron_core::{Quantity, memory};
 
@@ -9,7 +9,7 @@ use crate::products::{LinearId, LinearProduct, ProductOutcome, TokenPosition};
 use crate::weights::Matrix;
 
 impl CpuForwardPass {
-    /// Returns the products of a matrix with activations, one row of them for each of `rows`.
+    /// Computes the products of a matrix with activations, one row for each of `rows`.
     pub(super) fn product<'a>(
         &self,
         linear: LinearId,
