@@ -22,7 +22,7 @@ pub(super) struct Header {
     pub(super) shape: Vec<usize>,
     pub(super) element: Element,
     pub(super) by_columns: bool,
-    /// Where the data start.
+    /// The offset of the data.
     pub(super) len: usize,
 }
 
@@ -218,7 +218,7 @@ impl Element {
         Some(text.trim_end_matches('\0').to_owned())
     }
 
-    /// Reads `len` labels, whose bytes are known to be there.
+    /// Reads `len` labels, whose bytes are known to exist.
     pub(super) fn read_labels(
         self,
         source: &mut (impl Read + ?Sized),

@@ -20,7 +20,7 @@ const VALUES: usize = 256;
 /// The side of an [error map](MultiplierStats::map): each entry stands for 4 by 4 pairs.
 pub const MAP_SIDE: usize = 64;
 
-/// Where the streams of one operand come from: a sequence as in
+/// The source of the streams of one operand: a sequence as in
 /// [`aleatron_core::generator::GeneratorName`], or `bernoulli:SEED`, a stream of random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operand {
@@ -33,7 +33,7 @@ pub enum Operand {
     },
 }
 
-/// How wrong the products of two generators are at one length.
+/// The errors of the products of two generators at one length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MultiplierStats {
     /// The generator of X.
@@ -163,7 +163,7 @@ impl Operand {
         Ok(values)
     }
 
-    /// What is known to be wrong with multiplying streams of these two.
+    /// Returns the known problems of multiplying streams of these two generators.
     ///
     /// # Errors
     /// [`aleatron_core::Error`] for a sequence that does not exist.

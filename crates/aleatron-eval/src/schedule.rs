@@ -241,8 +241,8 @@ impl Schedule {
         self.workload().shard(shard, n)
     }
 
-    /// Returns the generator, length and seed of a task, to report its progress; the network in
-    /// floating point has none.
+    /// Returns the generator, length and seed of a task, to report its progress; these are empty in
+    /// floating point.
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match self.passes.get(task.pass).map(|pass| &pass.kind) {

@@ -87,7 +87,7 @@ mod tests {
         ] {
             assert!((t_quantile(n) - t).abs() < 1e-4, "{n}: {}", t_quantile(n));
         }
-        // The first term that is left out is 2.6 / n^3.
+        // The first omitted term is 2.6 / n^3.
         assert!((t_quantile(1000) - 1.962_339_080_826_4).abs() < 2.7e-9, "{}", t_quantile(1000));
     }
 }

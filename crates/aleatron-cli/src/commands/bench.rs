@@ -84,7 +84,7 @@ struct Row {
     cpu_bit_macs_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_us: Option<f64>,
-    /// Where `Device::Auto` runs it.
+    /// The device that `Device::Auto` selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 //! `aleatron eval --shard I/N`: one of several shards of an evaluation, for batch systems;
-//! `aleatron merge` puts them together.
+//! `aleatron merge` merges them.
 
 use super::eval::{progress_bar, resume_hint};
 use super::report::{Earlier, fault, open_folder};
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Tasks of a shard: a process that is killed loses at most one of them.
 const TASKS: usize = 64;
 
-/// How the names of shards begin and end.
+/// The beginning and the end of names of shards.
 const BEGINNING: &str = "shard-";
 const ENDING: &str = ".jsonl";
 

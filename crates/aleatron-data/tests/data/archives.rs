@@ -180,7 +180,7 @@ fn pieces_have_all_samples_whatever_their_size() {
         [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
     {
         let pieces: Vec<_> =
-            data.pieces(size).map(|(first, piece)| (first, piece.unwrap())).collect();
+            data.chunks(size).map(|(first, piece)| (first, piece.unwrap())).collect();
         assert_eq!(pieces.iter().map(|piece| piece.0).collect::<Vec<_>>(), firsts, "{size}");
         assert_eq!(
             pieces.iter().flat_map(|piece| piece.1.iter().copied()).collect::<Vec<_>>(),

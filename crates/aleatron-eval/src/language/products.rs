@@ -38,7 +38,7 @@ impl ProductSelection {
     }
 }
 
-/// How many inputs of a linear product were outside the interval of its streams.
+/// The number of inputs of a linear product outside the interval of its streams.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saturation {
     /// The product.
@@ -47,7 +47,7 @@ pub struct Saturation {
     pub input_scale: f64,
     /// The inputs that were encoded.
     pub inputs: u64,
-    /// Those that saturated.
+    /// The number of saturated inputs.
     pub saturated: u64,
 }
 

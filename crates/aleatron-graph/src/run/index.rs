@@ -135,7 +135,7 @@ fn update(
     if scatter == Scatter::Replace {
         return for_dtype!(x, T => {
             let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
-            for (k, &first) in places.iter().enumerate() {
+            for (k, &first) in offsets.iter().enumerate() {
                 array.data[first..first + run].copy_from_slice(&updates.data[k * run..(k + 1) * run]);
             }
             array.tensor()
@@ -143,7 +143,7 @@ fn update(
     }
     for_number!(x, T => {
         let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
-        for (k, &first) in places.iter().enumerate() {
+        for (k, &first) in offsets.iter().enumerate() {
             for j in 0..run {
                 let element = &mut array.data[first + j];
                 *element = combine(scatter, *element, updates.data[k * run + j]);
