@@ -62,8 +62,8 @@ def test_a_budget_ends_a_search() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"loss": -1.0}, "the loss allowed is -1"),
-        ({"loss": float("nan")}, "the loss allowed is NaN"),
+        ({"loss": -1.0}, "the permitted loss is -1"),
+        ({"loss": float("nan")}, "the permitted loss is NaN"),
         ({"longest": 4, "shortest": 8}, "lengths to search"),
         ({"shortest": 0}, "lengths to search"),
         ({"longest": -1}, "longest is -1, not in"),
