@@ -45,7 +45,7 @@ pub(crate) fn axis_size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "a size of sizes")
 }
 
-/// The most tokens to make.
+/// Returns a number of tokens to generate.
 pub(crate) fn max_tokens(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "max_tokens")
 }
@@ -100,7 +100,7 @@ pub(crate) fn first_sample(value: &Bound<'_, PyAny>) -> PyResult<u32> {
     integer(value, "first_sample", "in [0, 2**32)")
 }
 
-/// Where a layer runs: a name, or a list of names for several devices as one.
+/// Returns the device of a layer: a name, or a list of names for several devices as one.
 pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     let names = match value.cast::<PyString>() {
         Ok(name) => name.to_str()?.to_owned(),
@@ -112,7 +112,7 @@ pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     parse(&names).map_err(|error: EngineError| exception(error, &[]))
 }
 
-/// How streams are read.
+/// Returns the polarity of streams.
 pub(crate) fn polarity(value: &Bound<'_, PyAny>) -> PyResult<Polarity> {
     named(value, "polarity")
 }
@@ -132,12 +132,12 @@ pub(crate) fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
     named(value, "sharing")
 }
 
-/// How numbers are kept between layers.
+/// Returns the arithmetic between layers.
 pub(crate) fn arithmetic(value: &Bound<'_, PyAny>) -> PyResult<Arithmetic> {
     named(value, "arithmetic")
 }
 
-/// Anything the core reads from text, and, where text is a number, from that.
+/// Parses a value from text, or from a number if the text may be one.
 fn named<T>(value: &Bound<'_, PyAny>, name: &str) -> PyResult<T>
 where
     T: FromStr,
@@ -158,7 +158,7 @@ where
     parse(&text).map_err(|error: T::Err| exception(error, &[]))
 }
 
-/// Parses a name, in capital letters or not; errors have the name as it was given.
+/// Parses a name, ignoring case; errors show the name as given.
 pub(crate) fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
     text.to_ascii_lowercase().parse().or_else(|_| text.parse())
 }
@@ -172,8 +172,8 @@ fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     integer(value, name, "in [0, 2**63)")
 }
 
-/// An integer out of range is a wrong value; Python's own `OverflowError` says neither which nor
-/// how far.
+/// Reads an integer. One out of range raises ValueError with the name and the range, unlike
+/// Python's `OverflowError`.
 fn integer<'py, T>(value: &Bound<'py, PyAny>, name: &str, range: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

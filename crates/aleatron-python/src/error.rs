@@ -1,4 +1,4 @@
-//! Exceptions: which of Python's own says best what went wrong.
+//! Conversion of errors to Python exceptions.
 
 use aleatron::data::Error as DataError;
 use aleatron::eval::Error as EvalError;
@@ -64,7 +64,7 @@ fn io_text(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// Returns the error of the engine at the bottom of one of a graph.
+/// Returns the core error that caused an error of a graph.
 fn core_of(error: &GraphError) -> Option<&CoreError> {
     match error {
         GraphError::Core(core) => Some(core),
@@ -102,15 +102,14 @@ fn short(value: f64) -> String {
     if text.len() <= 24 { text } else { format!("{value:e}") }
 }
 
-/// Returns the exception for a panic that reached the boundary: a fault of ours, but not one to end
-/// the process with.
+/// Returns the exception for a panic: a defect of the package that must not end the process.
 pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
     PyRuntimeError::new_err(format!("internal error in aleatron, please report it: {text}"))
 }
 
-/// "at index 5 ", "at index (3, 7) ", or nothing for a scalar.
+/// Returns "at index 5 ", "at index (3, 7) ", or an empty text for a scalar.
 fn place(index: usize, shape: &[usize]) -> String {
     match shape {
         [] => String::new(),

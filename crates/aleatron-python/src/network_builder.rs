@@ -268,7 +268,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// The mean of each channel, over so many axes.
+    /// Adds the mean of each channel, over this many axes.
     fn global_average_pool(&self, name: &str, axes: usize) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, axes)?;
@@ -276,7 +276,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// The largest of each channel, over so many axes.
+    /// Adds the maximum of each channel, over this many axes.
     fn global_max_pool(&self, name: &str, axes: usize) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, axes)?;
@@ -284,7 +284,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// All axes but that of samples as one.
+    /// Joins all axes except that of samples.
     fn flatten(&self, name: &str) {
         let mut graph = self.growing();
         graph.add(name, Op::Flatten { axis: 1 }, &[]);
