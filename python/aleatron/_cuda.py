@@ -61,7 +61,7 @@ _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.
 
 
 class Described(NamedTuple):
-    """An array on a card: where it is, and what keeps it there."""
+    """An array on a CUDA device: its address and its owner."""
 
     address: int
     shape: tuple[int, ...]
@@ -73,14 +73,14 @@ class Described(NamedTuple):
 
 
 def is_on_card(obj: Any) -> bool:
-    """Whether an object says that it is in the memory of a CUDA device."""
+    """Returns whether an object declares to be in the memory of a CUDA device."""
     if hasattr(obj, "__dlpack_device__"):
         return int(obj.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
     return hasattr(obj, "__cuda_array_interface__")
 
 
 def describe(obj: Any, name: str) -> Described:
-    """Where an array on a card is; raises ValueError for one that is not in C order without gaps."""
+    """Returns the location of an array on a CUDA device; raises ValueError unless it is C-contiguous."""
     if hasattr(obj, "requires_grad") and hasattr(obj, "detach"):
         obj = obj.detach()
     described, strides, itemsize = _by_dlpack(obj) if hasattr(obj, "__dlpack__") else _by_interface(obj)
@@ -149,7 +149,7 @@ class CudaArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where it is, in the way of Numba and CuPy."""
+        """The array interface of Numba and CuPy."""
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -161,7 +161,7 @@ class CudaArray:
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The kind and the number of its device, as DLPack counts them."""
+        """Returns the kind and the number of the device, as defined by DLPack."""
         return (_CUDA, self._place)
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> object:
@@ -169,14 +169,14 @@ class CudaArray:
         return _to_capsule(self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """A copy on the host."""
+        """Returns a copy on the host."""
         if copy is False:
             raise ValueError("an array on a CUDA device cannot be viewed by the host: it must be copied")
         array = self._memory.read().view(self.dtype).reshape(self.shape)
         return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
-        """Its shape, type and device."""
+        """Returns the shape, type and device."""
         return f"CudaArray(shape={self.shape}, dtype={self.dtype}, device='{self.device}')"
 
 

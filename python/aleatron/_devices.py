@@ -8,7 +8,7 @@ from aleatron import _core
 
 
 class Gpu(NamedTuple):
-    """A GPU: how to ask for it, its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
+    """A GPU: its device string, its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
 
     device: str
     name: str

@@ -360,7 +360,7 @@ def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation],
 
 
 def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evaluation:
-    """Runs on rank 0 with the others as workers, and gives all of them the result, or the exception."""
+    """Runs on rank 0 with the other ranks as workers, and returns the result, or raises the exception, on all ranks."""
     if comm.Get_size() == 1:
         return run(None)
     found, raised, _ = on_ranks(comm, run)
@@ -390,7 +390,7 @@ _locks: weakref.WeakSet[_core._FileLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Leaves the locks of checkpoints to the parent: workers that outlive it must not keep them."""
+    """Leaves the locks of checkpoints to the parent: workers that outlive it must not hold them."""
     for lock in list(_locks):
         lock.after_fork()
 
@@ -400,7 +400,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Checkpoint(Generic[Found]):
-    """A file that an evaluation resumes from and is saved in, checked to be writable before the work."""
+    """A checkpoint file of an evaluation, checked to be writable before the work."""
 
     def __init__(self, path: str | os.PathLike[str] | None, read: Callable[[str], Found]) -> None:
         self.path = None if path is None else pathlib.Path(path)
@@ -532,7 +532,7 @@ def _names(values: str | Sequence[str], what: str) -> list[str]:
 
 
 def _value(text: str) -> int | float | str:
-    """A number if the text is one, exactly as it was written."""
+    """Returns a number if the text is one, otherwise the text."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -551,7 +551,7 @@ def frame(text: str, function: str) -> Any:
 
 
 def optional(module: str, function: str) -> Any:
-    """A module that only some functions need."""
+    """Imports an optional module."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

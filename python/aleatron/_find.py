@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice of lengths, and how good it is.
+    """One choice of lengths and its score.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Found:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what `to_json` or `aleatron eval --find` wrote; ValueError where it is no search."""
+        """Reads the output of `to_json` or `aleatron eval --find`; ValueError if it is not a search."""
         read: dict[str, Any] = json.loads(_core._read_found(text))
         trials = tuple(Trial(tuple(trial["lengths"]), trial["score"]) for trial in read.pop("trials"))
         layers, products, lengths = (tuple(read.pop(name)) for name in ("layers", "products", "lengths"))
@@ -119,7 +119,7 @@ class Found:
 
     @property
     def is_good(self) -> bool:
-        """Whether the search came to its end with lengths that are good enough."""
+        """Whether the search finished with lengths that are good enough."""
         return self.is_finished and self.score >= self.bar
 
     @property

@@ -36,7 +36,7 @@ def patience() -> float:
 
 
 class RankExecutor(concurrent.futures.Executor):
-    """The ranks of a communicator but the root, each of which is in `serve`."""
+    """The ranks of a communicator except the root, each of which runs `serve`."""
 
     def __init__(self, channel: Any, patience: float) -> None:
         self._channel, self._patience = channel, patience
@@ -72,7 +72,7 @@ class RankExecutor(concurrent.futures.Executor):
         return future
 
     def end(self, found: Any, raised: BaseException | None) -> bool:
-        """Ends `serve` on all ranks that are alive, which return what was found and raised; tells whether ranks were lost."""
+        """Ends `serve` on all ranks that are alive, which return results and exceptions; returns whether ranks were lost."""
         self._ending = (found, raised)
         self._thread.join()
         return self._lost
@@ -128,7 +128,7 @@ class RankExecutor(concurrent.futures.Executor):
         return False
 
     def _give_up(self) -> bool:
-        """Fails what lost ranks worked on, and all there is where no rank is left."""
+        """Fails the tasks of lost ranks, and all tasks if no rank is left."""
         for rank in [rank for rank in self._running if not self._is_alive(rank)]:
             _, future = self._running.pop(rank)
             future.set_exception(ConnectionError(f"rank {rank} has been silent for {self._patience:.0f} seconds"))
@@ -165,7 +165,7 @@ def serve(channel: Any) -> Any:
 
 
 def on_ranks(comm: Any, run: Callable[[concurrent.futures.Executor], Any]) -> tuple[Any, BaseException | None, bool]:
-    """Runs a function on the root, with an executor of the other ranks. All of them get what it returns, what it raises, and whether
+    """Runs a function on the root, with an executor of the other ranks. All ranks receive its result, its exception, and whether
     ranks were lost."""
     channel = comm.Dup()
     if comm.Get_rank() != ROOT:

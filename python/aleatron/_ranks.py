@@ -24,7 +24,7 @@ class _Ended(BaseException):
 
 
 def is_one_of_several() -> bool:
-    """Whether a launcher says that it has started several processes."""
+    """Returns whether a launcher reports that it has started several processes."""
     return any(os.environ.get(name, "1") not in ("", "0", "1") for name in LAUNCHED)
 
 

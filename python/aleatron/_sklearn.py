@@ -34,7 +34,7 @@ class _Dense:
 
 @dataclass(frozen=True)
 class _Affine:
-    """What scalers do to features: gain * feature + shift."""
+    """The linear map of scalers: gain * feature + shift."""
 
     gain: Floats
     shift: Floats
@@ -96,7 +96,7 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
 
 
 def stream_classifier() -> type:
-    """The class `StreamClassifier`, or, without scikit-learn, one that says what is missing when it is called."""
+    """The class `StreamClassifier`, or, without scikit-learn, a stand-in that raises an error when it is called."""
     try:
         from aleatron._stream_classifier import StreamClassifier
     except ImportError as error:
@@ -107,7 +107,7 @@ def stream_classifier() -> type:
 
 
 class _MissingStreamClassifier:
-    """Stands for `StreamClassifier` where scikit-learn is not installed, so that `from aleatron import *` works."""
+    """Replaces `StreamClassifier` if scikit-learn is not installed, so that `from aleatron import *` works."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise ImportError("aleatron.StreamClassifier needs scikit-learn 1.6 or later: pip install scikit-learn")
@@ -197,7 +197,7 @@ def _assemble(dense: _Dense, affine: _Affine, name: str) -> Network:
 
 
 def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: Floats) -> None:
-    """Compares the network with the estimator; they may differ by what rounding explains and no more."""
+    """Compares the network with the estimator; they may differ by rounding only."""
     if x.ndim != 2:
         raise ValueError(f"check has shape {x.shape}, not (n_samples, {network.n_features})")
     scores = network(x)
@@ -229,7 +229,7 @@ def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: 
 
 
 def _rounding(dense: _Dense, affine: _Affine, x: Floats) -> Floats:
-    """The most that two ways to compute the scores differ by.
+    """Returns a bound of the difference between two computations of the scores.
 
     A sum of n products in any order is wrong by at most n / (1 - n u) times the unit roundoff u times the sum of the
     products' magnitudes. Magnitudes and errors go through layers with the magnitudes of weights; activations enlarge

@@ -128,7 +128,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return network.streams(self.length, self.generator, self.seed, clip=True, device=self.device)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """What the estimator is given, and `y` where there is one.
+        """Returns the arguments of the estimator, with `y` if there is one.
 
         Steps of a pipeline say themselves what they take: text, missing values, columns of any type. Without them, features are numbers.
         """
@@ -145,7 +145,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return features
 
     def _transform(self, x: Any) -> Floats:
-        """The features that the network gets: those after the pipeline's steps."""
+        """Returns the features of the network: those after the pipeline's steps."""
         if self.estimator_ is not None:
             for step in split_pipeline(self.estimator_)[0]:
                 x = step.transform(x)

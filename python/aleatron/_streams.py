@@ -1,4 +1,4 @@
-"""Gates and measures of packed streams: uint64 arrays of shape (..., words), as `encode` and `pack` make them.
+"""Gates and measures of packed streams: uint64 arrays of shape (..., words), as `encode` and `pack` return them.
 
 AND multiplies independent unipolar streams, XNOR bipolar ones; operands broadcast as NumPy's do. Bits past a stream's length
 are zero in every result, so a gate that would set them takes the length.

@@ -24,7 +24,7 @@ UNBOUNDED_SHARE = 1e-3
 
 
 class NotPlain(Exception):
-    """A module that is not read by its attributes; says which, and why."""
+    """A module that is not converted by its attributes, with the reason."""
 
 
 def from_torch(
@@ -92,7 +92,7 @@ def from_torch(
 
 
 def walk(module: Any, shape: tuple[int, ...], name: str = "network") -> bytes:
-    """A plain module as an ONNX file; NotPlain where it is none."""
+    """Converts a plain module to an ONNX file; NotPlain for other modules."""
     builder = _core._NetworkBuilder(name, list(shape))
     steps = list(_steps(module, ""))
     if not any(type(step).__name__ not in NOTHING for _, step in steps):
@@ -113,7 +113,7 @@ def walk(module: Any, shape: tuple[int, ...], name: str = "network") -> bytes:
 
 
 def _steps(module: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The modules that compute something, in order."""
+    """Returns the modules that compute something, in order."""
     if type(module).__name__ != "Sequential":
         yield path, module
         return
@@ -317,7 +317,7 @@ def _as_after_training(module: Any) -> Iterator[None]:
 
 
 def _in_32_bits(module: Any) -> Any:
-    """The module, or a copy where its parameters have half precision: networks compute with 32 bits, and so must what they are compared with."""
+    """Returns the module, or a copy in 32 bits if its parameters have half precision: networks compute with 32 bits."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         return module
@@ -327,7 +327,7 @@ def _in_32_bits(module: Any) -> Any:
 
 
 def _as_tensor(module: Any, example: Any) -> Any:
-    """The example as the module takes it: a tensor of the type and on the device of its parameters."""
+    """Converts the example to a tensor of the type and on the device of the module's parameters."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         return example
@@ -347,7 +347,7 @@ def _read_output(output: Any, n_samples: int) -> npt.NDArray[np.float64]:
 
 
 def _export(module: Any, example: Any, reason: str) -> bytes:
-    """The module as torch's exporter writes it."""
+    """Exports the module with torch's exporter."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise ValueError(f"{reason}, and only modules of torch can be exported")
@@ -379,7 +379,7 @@ def _warn_of_tracing(torch: Any, caught: list[warnings.WarningMessage]) -> None:
 
 
 def _trace(torch: Any, module: Any, example: Any) -> bytes:
-    """What the exporter that needs no package but onnx writes."""
+    """Exports with the exporter that needs only onnx."""
     file = io.BytesIO()
     arguments: dict[str, Any] = {
         "input_names": ["input"],
@@ -393,7 +393,7 @@ def _trace(torch: Any, module: Any, example: Any) -> bytes:
 
 
 def _export_program(torch: Any, module: Any, example: Any) -> bytes:
-    """What the exporter that needs onnxscript writes."""
+    """Exports with the exporter that needs onnxscript."""
     shapes = ({0: torch.export.Dim("samples")},)
     program = torch.onnx.export(module, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False)
     model: bytes = program.model_proto.SerializeToString()

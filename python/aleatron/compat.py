@@ -66,7 +66,7 @@ Trace = tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]
 
 
 def _of_rank(array: Any, ndim: int, name: str) -> Any:
-    """Checks the number of axes of an argument by that of what came of it."""
+    """Checks the number of axes of an argument by that of its result."""
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {'one axis' if ndim == 1 else f'{ndim} axes'}")
     return array
@@ -149,7 +149,7 @@ class DenseLayer:
 
 
 def _prepacked(packed: npt.ArrayLike, length: int) -> Words:
-    """Reads streams of one sample and clears the bits past the length, in a copy where there are any."""
+    """Reads streams of one sample and clears the bits past the length, in a copy if there are any."""
     exact = type(packed) is np.ndarray and packed.dtype == np.uint64
     words: Words = _of_rank(packed if exact else as_words(packed, "packed_inputs"), 2, "packed_inputs")
     if length % 64 == 0 or words.shape[-1] != -(-length // 64):
@@ -225,7 +225,7 @@ class VectorizedSCLayer:
         self._weights = np.array(self._engine.weights)
 
     def _make_engine(self) -> al.DenseLayer | GpuLayer | _NumpyLayer:
-        """The layer itself: with CuPy where it is there, on another GPU, or on the CPU."""
+        """The layer itself: with CuPy if it is available, on another GPU, or on the CPU."""
         if self.use_gpu:
             # Not before it is needed: it imports CuPy.
             from aleatron.accel import gpu_backend, numpy_streams
@@ -286,7 +286,7 @@ class VectorizedSCLayer:
 
 
 class GpuDenseLayer:
-    """A dense layer on a GPU; raises RuntimeError where there is none.
+    """A dense layer on a GPU; raises RuntimeError without one.
 
     `max_batch` is accepted and not needed: a batch of any size is computed.
     """

@@ -1,4 +1,4 @@
-"""Dense layers through streams in JAX, with gradients. `aleatron.accel.jax_backend` is where they are used from."""
+"""Dense layers through streams in JAX, with gradients. `aleatron.accel.jax_backend` exports them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _check_shapes(x: tuple[int, ...], weights: tuple[int, ...]) -> None:
 
 @once
 def _straight_through() -> Any:
-    """The value as it is, with the gradient of x @ weights.T."""
+    """Returns the value unchanged, with the gradient of x @ weights.T."""
 
     def value_of(x: Any, weights: Any, value: Any) -> Any:
         return value

@@ -1,4 +1,4 @@
-"""Streams in JAX: packed words, encoding, dense layers. `aleatron.accel.jax_backend` is where they are used from.
+"""Streams in JAX: packed words, encoding, dense layers. `aleatron.accel.jax_backend` exports them.
 
 Words of 64 bits need JAX's 64-bit mode. Where it is off, a word is a pair of uint32, the low one first, along a last axis of two.
 """
@@ -41,12 +41,12 @@ DRAWS = 8
 
 
 def is_traced(*arrays: Any) -> bool:
-    """Whether a value is not known yet: an argument inside jit, grad or vmap."""
+    """Returns whether a value is traced: an argument inside jit, grad or vmap."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
 def has_64_bits() -> bool:
-    """Whether JAX is in its 64-bit mode."""
+    """Returns whether JAX is in its 64-bit mode."""
     return bool(jax.config.jax_enable_x64)
 
 
@@ -92,7 +92,7 @@ def to_host(arr: Any) -> npt.NDArray[Any]:
 
 
 def as_floats(array: Any) -> Any:
-    """Numbers as float32, or as float64 where they have it."""
+    """Converts numbers to float32, or keeps float64."""
     if not (
         jnp.issubdtype(array.dtype, np.floating) or jnp.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
     ):
@@ -120,7 +120,7 @@ def words_shape(words: Any) -> tuple[int, ...]:
 
 
 def _same_form(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two arrays in one form: words are split where the other are pairs."""
+    """Converts two arrays to one form: words are split if the other array has pairs."""
     if a.dtype == b.dtype:
         return a, b
     return _halves(a), _halves(b)
@@ -134,7 +134,7 @@ def _halves(words: Any) -> Any:
 
 
 def _words(halves: Any) -> Any:
-    """Pairs of uint32 as words, where JAX has them."""
+    """Joins pairs of uint32 into words, if JAX supports them."""
     if not has_64_bits():
         return halves
     wide = halves.astype(np.uint64)
@@ -346,7 +346,7 @@ def jax_encode(
 
 
 def _check_values(values: Any, polarity: str) -> None:
-    """Refuses known values outside the interval; only what is wrong is brought to the host."""
+    """Raises an error for concrete values outside the interval; only the wrong values are copied to the host."""
     low, high = interval(polarity)
     if not bool(((values >= low) & (values <= high)).all()):
         as_values(np.asarray(values), "probability", polarity)

@@ -1,4 +1,4 @@
-"""Libraries that may not be installed, and what is made of them at first use."""
+"""Optional libraries, imported at first use."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def optional(name: str, extra: str) -> tuple[Any, str | None]:
 
 
 def once(function: F) -> F:
-    """Keeps what a function returns for its arguments; a cache with the function's own type."""
+    """Caches the results of a function; the cache preserves the type of the function."""
     return cast(F, functools.cache(function))

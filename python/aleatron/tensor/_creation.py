@@ -43,7 +43,7 @@ def _placed(device: str | None) -> str:
 def asarray(
     obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
-    """Returns a tensor of what `obj` holds.
+    """Converts `obj` to a tensor.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _read(obj: Any) -> npt.NDArray[Any]:
 
 
 def _converted(array: npt.NDArray[Any], dtype: DType | None, is_python: bool, device: str) -> npt.NDArray[Any]:
-    """The elements in C order, of a type that tensors have."""
+    """The elements in C order, of a type that tensors support."""
     if dtype is None:
         if is_python and array.dtype.kind in "iu":
             dtype = default_integer(device)
@@ -240,7 +240,7 @@ def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: s
 def full_like(
     x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
-    """Returns a tensor of one value, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of one value, with the shape, type and device of `x` unless others are given."""
     check_tensor(x, "x")
     return full(
         x.shape,
@@ -251,17 +251,17 @@ def full_like(
 
 
 def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns a tensor of zeros, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of zeros, with the shape, type and device of `x` unless others are given."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns a tensor of ones, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of ones, with the shape, type and device of `x` unless others are given."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """As `zeros_like`."""
+    """Returns an uninitialised tensor like `zeros_like`."""
     return zeros_like(x, dtype=dtype, device=device)
 
 
@@ -274,7 +274,7 @@ def arange(
     dtype: DType | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Returns the numbers from `start` on in steps of `step`, up to but without `stop`; from 0 up to `start` where there is no `stop`.
+    """Returns the numbers from `start` on in steps of `step`, up to but excluding `stop`; from 0 up to `start` without `stop`.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def linspace(
     device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """Returns `num` numbers at equal distances from `start` to `stop`, which is the last where `endpoint` is true."""
+    """Returns `num` numbers at equal distances from `start` to `stop`, which is included if `endpoint` is true."""
     check = types.check(types.float32 if dtype is None else dtype)
     if num < 0:
         raise ValueError(f"linspace: num is {num}, which is negative")

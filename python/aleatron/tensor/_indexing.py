@@ -13,7 +13,7 @@ from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axi
 
 
 def item(x: Tensor, key: Any) -> Tensor:
-    """What `x[key]` is."""
+    """Returns `x[key]`."""
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, Tensor) and part.ndim + (part.dtype is types.bool_) > 0 for part in parts):
         return _by_tensors(x, parts)
@@ -70,7 +70,7 @@ def _assigned(x: Tensor, where: tuple[Any, ...], value: Any) -> CoreTensor:
 
 
 def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
-    """The parts with one for each axis: an ellipsis, or the end, stands for those not named."""
+    """Expands a key to one entry for each axis: an ellipsis, or the end, stands for the missing ones."""
     ellipses = sum(part is Ellipsis for part in parts)
     if ellipses > 1:
         raise IndexError("an index has at most one ellipsis")
@@ -190,7 +190,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Returns, for each place of the other axes, the elements at places of its own.
+    """Returns, for each position along the other axes, the elements at separate indices.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the namespace says of itself, as the standard asks."""
+"""The inspection API of the standard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Info:
     """Devices, types and abilities of `aleatron.tensor`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Returns what the namespace can do."""
+        """Returns the capabilities of the namespace."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -39,5 +39,5 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """Returns what the namespace says of itself."""
+    """Returns the inspection interface of the namespace."""
     return Info()

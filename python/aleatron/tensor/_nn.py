@@ -1,4 +1,4 @@
-"""What neural networks need beyond the standard."""
+"""Functions of neural networks beyond the standard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Returns the logarithm of `softmax`, accurate where that is near 0 or 1."""
+    """Returns the logarithm of `softmax`, accurate if the softmax is near 0 or 1."""
     check_kind(check_tensor(x, "x"), FLOATS, "log_softmax")
     return Tensor(x._core.log_softmax(normal_axis(axis, x.ndim, "log_softmax")))
 

@@ -22,7 +22,7 @@ def _reduce(x: Tensor, name: str, axis: Axes, keepdims: bool) -> Tensor:
 
 
 def _of_all(x: Tensor, dtype: DType | None, name: str) -> Tensor:
-    """The elements of a sum or product, in the type it is made in."""
+    """Returns the elements of a sum or product, in the type of its computation."""
     check_kind(check_tensor(x, "x"), NUMERIC, name)
     if dtype is None:
         dtype = default_integer(x.device) if x.dtype in INTEGERS else x.dtype
@@ -54,7 +54,7 @@ def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdim
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the mean over axes, or over all; NaN where there are no elements."""
+    """Returns the mean over axes, or over all; NaN without elements."""
     check_kind(check_tensor(x, "x"), FLOATS, "mean")
     return _reduce(x, "mean", axis, keepdims)
 
@@ -64,12 +64,12 @@ def _count(x: Tensor, axis: Axes, name: str) -> int:
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the largest element over axes, or over all; NaN where one is."""
+    """Returns the largest element over axes, or over all; NaN if there is a NaN."""
     return _extreme(x, "max", axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the smallest element over axes, or over all; NaN where one is."""
+    """Returns the smallest element over axes, or over all; NaN if there is a NaN."""
     return _extreme(x, "min", axis, keepdims)
 
 

@@ -27,7 +27,7 @@ Number = bool | int | float
 
 
 class Tensor:
-    """An array on the CPU or a GPU; `aleatron.tensor.asarray` makes one.
+    """An array on the CPU or a GPU; `aleatron.tensor.asarray` creates one.
 
     Operations follow the Python array API standard: types combine within their kind only, nothing moves from one device to another by
     itself, and the result is where its arguments are. Slices and transposes are views and copy nothing.
@@ -54,7 +54,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """The device: "cpu", or "gpu" with its place."""
+        """The device: "cpu", or "gpu" with its index."""
         return self._core.device
 
     @property
@@ -102,7 +102,7 @@ class Tensor:
         return aleatron.tensor
 
     def to_device(self, device: str, /, *, stream: None = None) -> Tensor:
-        """Returns the tensor on a device: itself where it is there, else a copy.
+        """Returns the tensor on a device: itself if it is there already, otherwise a copy.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Tensor:
     # Leaving for other libraries.
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The elements as a NumPy array of its own."""
+        """Returns a copy of the elements as a NumPy array."""
         if copy is False:
             raise ValueError("a NumPy array of a tensor is always a copy")
         array = self._core.to_numpy()
@@ -489,7 +489,7 @@ def normal_axis(axis: object, ndim: int, function: str) -> int:
     """An axis counted from the front."""
     place = whole(axis, f"{function}: an axis")
     if not -ndim <= place < ndim:
-        raise ValueError(f"{function}: axis {place} is outside a tensor of {ndim} axes")
+        raise ValueError(f"{function}: axis {place} is out of range for a tensor of {ndim} axes")
     return place % ndim if ndim else 0
 
 
