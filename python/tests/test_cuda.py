@@ -15,7 +15,7 @@ import pytest
 import aleatron as al
 
 
-def test_absence_says_why() -> None:
+def test_missing_cuda_is_explained() -> None:
     if any(gpu.device.startswith("cuda:") for gpu in al.gpus()):
         assert al.DenseLayer(2, 2, device="cuda").device_for() == "cuda:0"
         return

@@ -68,14 +68,14 @@ def test_notebooks_show_a_table(found: al.Evaluation) -> None:
     assert table.count("<tr>") == 1 + len(found.rows) and "97.50 % in floating point" in table
 
 
-def test_what_is_not_installed_is_named(found: al.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(found: al.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, call in [("pandas", found.to_pandas), ("matplotlib.pyplot", found.plot)]:
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ImportError, match=f"pip install {module.partition('.')[0]}"):
             call()
 
 
-def test_one_of_something_is_enough() -> None:
+def test_single_values_replace_lists() -> None:
     one = al.evaluate(lengths=16, generators="sobol", margins=2.0)
     several = al.evaluate(lengths=[np.int64(16)], generators=("sobol",), margins=[2])
     assert [cell["confusion"] for cell in one.cells] == [cell["confusion"] for cell in several.cells]
@@ -189,7 +189,7 @@ def test_classes_of_any_type(dtype: type) -> None:
         (np.array([0, 2**64 - 1], np.uint64), ValueError, "y at index 1 is 18446744073709551615"),
     ],
 )
-def test_classes_that_are_none(y: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_classes_are_errors(y: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
         al.evaluate(x=np.zeros((2, 64)), y=y, lengths=8, generators="sobol")
     assert al.evaluate(x=np.zeros((2, 64)), y=[False, True], lengths=8, generators="sobol").complete
@@ -220,7 +220,7 @@ def test_integers_between_layers() -> None:
     assert (last["multipliers"] < 2 ** last["multiplier_widths"]).all()
 
 
-def test_layer_outputs_are_what_the_scores_are_made_of() -> None:
+def test_layer_outputs_lead_to_the_scores() -> None:
     x, _ = al.load_digits()
     network = al.Network.digits()
     streams = network.streams(64)
@@ -300,7 +300,7 @@ def test_one_score_is_two_classes() -> None:
     assert np.array(found.cells[0]["confusion"]).shape == (2, 2)
 
 
-def test_networks_are_kept_between_calls() -> None:
+def test_stream_networks_are_cached_between_calls() -> None:
     network = al.Network.digits()
     first = network.streams(64, "sobol", layers={"output": {"length": 32}})
     assert first == network.streams(64, "sobol", layers={"output": {"length": 32}})
@@ -338,7 +338,7 @@ def test_arrays_of_layers_cannot_be_written() -> None:
         ({"name": 7}, TypeError, "name must be a str, not int"),
     ],
 )
-def test_layers_check_what_they_are_given(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
+def test_layers_check_their_arguments(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
         al.Layer(**{"weights": [[1.0]], **arguments})
 
@@ -350,7 +350,7 @@ def test_layers_are_equal_by_value() -> None:
     assert layer != "layer" and al.Network.digits().layers == al.Network.digits().layers
 
 
-def test_scales_whose_product_overflows_are_refused() -> None:
+def test_scales_whose_product_overflows_are_errors() -> None:
     with pytest.raises(ValueError, match="inf"):
         al.Network([al.Layer([[1e30]], input_scale=1e300)])
 
@@ -403,7 +403,7 @@ def test_neurons_can_be_copied_and_pickled() -> None:
     assert following[1:] == [following[0]] * 3
 
 
-def test_names_of_files_are_taken_as_they_are(tmp_path: pathlib.Path) -> None:
+def test_file_names_are_not_changed(tmp_path: pathlib.Path) -> None:
     first, second = al.Network([al.Layer([[1.0]])]), al.Network([al.Layer([[2.0]])])
     first.save(tmp_path / "model.v1")
     second.save(tmp_path / "model.v2")
@@ -525,7 +525,7 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
         (np.full((50, 10), np.nan), "the target of sample 0 is NaN, not a number from -1e100 to 1e100"),
     ],
 )
-def test_targets_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message: str) -> None:
+def test_mismatched_targets_are_errors(y: npt.NDArray[np.float64], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         al.evaluate_regression(al.Network.digits(), al.load_digits()[0][:50], y, lengths=16, generators="sobol")
 
@@ -551,6 +551,6 @@ def test_evaluation_with_faults_has_a_row_for_each_site_and_rate() -> None:
         ({"fault_site": "memory"}, "give faults"),
     ],
 )
-def test_faults_that_cannot_be_are_value_errors(arguments: dict[str, Any], text: str) -> None:
+def test_impossible_faults_are_value_errors(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         al.evaluate(lengths=16, generators="sobol", **arguments)

@@ -30,7 +30,7 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     assert str(found).count("\n") == 5 + len(found.layers)
 
 
-def test_searches_go_on(tmp_path: pathlib.Path) -> None:
+def test_searches_resume(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "find.json"
     asked = {"loss": 2.0, "generator": "sobol", "longest": 64, "shortest": 8}
     whole = al.find(CNN, X.reshape(-1, 1, 8, 8), Y, **asked)  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def test_a_budget_ends_a_search() -> None:
     assert al.find(loss=0.0, generator="sobol", longest=8, shortest=8).lengths == (8, 8)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_are_errors() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"loss": -1.0}, "the permitted loss is -1"),
         ({"loss": float("nan")}, "the permitted loss is NaN"),

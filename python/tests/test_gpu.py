@@ -15,7 +15,7 @@ import aleatron as al
 NAMED = os.environ.get("SC_GPU_ADAPTER", "")
 
 
-def test_the_adapter_asked_for_is_there() -> None:
+def test_requested_adapter_is_listed() -> None:
     if NAMED:
         assert al.gpus() and NAMED.lower() in al.gpus()[0].name.lower()
 
@@ -90,7 +90,7 @@ def test_the_environment_decides_for_auto() -> None:
         assert (done.stdout, done.stderr, done.returncode) == (f"{place}\n", "", 0)
 
 
-def test_an_adapter_that_is_not_there() -> None:
+def test_missing_adapter_is_an_error() -> None:
     program = "import aleatron as al; print(al.gpus()); al.DenseLayer(2, 2, device='gpu')"
     environment = {**os.environ, "SC_GPU_ADAPTER": "no such adapter"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
@@ -100,7 +100,7 @@ def test_an_adapter_that_is_not_there() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.timeout(60)
-def test_forked_children_leave_the_gpu_alone() -> None:
+def test_forked_children_do_not_use_the_gpu() -> None:
     program = """
 import os, sys, warnings
 import numpy as np

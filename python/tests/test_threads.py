@@ -84,7 +84,7 @@ def test_results_do_not_depend_on_threads() -> None:
     assert al.get_num_threads() == len(os.sched_getaffinity(0))
 
 
-def test_results_do_not_depend_on_kept_draws() -> None:
+def test_results_do_not_depend_on_cached_draws() -> None:
     layer, rng = al.DenseLayer(100, 20, polarity="bipolar"), np.random.default_rng(5)
     before = al.get_draw_memory()
     try:

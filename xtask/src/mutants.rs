@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_reasons() {
+    fn accepted_mutants_have_reasons() {
         assert!(accepted(ACCEPTED).is_ok());
         assert_eq!(
             accepted("# why\na.rs: x\n\n# why not\nb.rs: y\nb.rs: y\n"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stands_for_one_survivor_wherever_it_is() {
+    fn listed_line_matches_one_survivor_at_any_position() {
         let survivors = strings(&[
             "a.rs:3:7: replace f -> T::new with x",
             "a.rs:9:1: replace f -> T::new with x",

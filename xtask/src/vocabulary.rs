@@ -131,7 +131,9 @@ fn find(file: &str, text: &str, exceptions: &[Exception]) -> Vec<String> {
     let mut findings = Vec::new();
     for (k, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
-        for term in terms.iter().filter(|term| contains(&line, term)) {
+        let words = line.replace('_', " ");
+        let text = |term: &Term| if term.avoid.contains('_') { &line } else { &words };
+        for term in terms.iter().filter(|term| contains(text(term), term)) {
             let Term { avoid, recommend, .. } = term;
             findings.push(format!("{file}:{}: avoid \"{avoid}\"; use: {recommend}", k + 1));
         }
@@ -139,8 +141,7 @@ fn find(file: &str, text: &str, exceptions: &[Exception]) -> Vec<String> {
     findings
 }
 
-/// Returns whether a line in lower case contains a term outside its allowed phrases. An underscore
-/// separates words as a space does, so terms are found in identifiers.
+/// Returns whether a line in lower case contains a term outside its allowed phrases.
 fn contains(line: &str, term: &Term) -> bool {
     let is_open = term.avoid.starts_with('*');
     let avoid = term.avoid.trim_start_matches('*');
@@ -184,7 +185,7 @@ mod tests {
     fn allowed_phrases_and_parts_of_words_are_ignored() {
         assert!(find("a.rs", "there is no file; it is no longer prejudged", &[]).is_empty());
         assert_eq!(find("a.rs", "there is no file, and a pipe is no file", &[]).len(), 1);
-        assert_eq!(find("a.rs", "fn judge_written()", &[]).len(), 1);
+        assert_eq!(find("a.rs", "fn what_makes_no_sense()", &[]).len(), 1);
         assert!(find("a.rs", "required_unless_present", &[]).is_empty());
     }
 

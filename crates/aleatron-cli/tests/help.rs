@@ -83,21 +83,21 @@ fn options_are_grouped() {
 }
 
 #[test]
-fn mistyped_command_is_answered_with_the_similar_one() {
+fn mistyped_command_suggests_the_similar_one() {
     let output = aleatron(&["evall"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar subcommand exists: 'eval'"), "{output:?}");
 }
 
 #[test]
-fn mistyped_option_is_answered_with_the_similar_one() {
+fn mistyped_option_suggests_the_similar_one() {
     let output = aleatron(&["eval", "--lenghts", "16"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar argument exists: '--lengths'"), "{output:?}");
 }
 
 #[test]
-fn mistyped_value_is_answered_with_the_similar_one() {
+fn mistyped_value_suggests_the_similar_one() {
     let output = aleatron(&["eval", "--task", "regresion"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar value exists: 'regression'"), "{output:?}");

@@ -57,7 +57,7 @@ fn eval_of_a_model_prints_losses() {
 }
 
 #[test]
-fn model_in_the_program_needs_no_files() {
+fn embedded_model_needs_no_files() {
     let few = ["--lengths", "64", "--generators", "sobol", "--max-tokens", "300"];
     let found = json(&[&["eval", "bytes", "--json"], &few[..]].concat());
     assert_eq!((&found["model"], &found["predicted_tokens"]), (&"bytes".into(), &300.into()));

@@ -158,7 +158,7 @@ fn images(folder: &Folder) -> String {
 }
 
 #[test]
-fn images_of_another_layout_are_refused_and_transposed() {
+fn images_of_another_layout_are_errors_or_transposed() {
     let folder = Folder::new("sources-layout");
     let model = images(&folder);
     // Channels last: the first image has its largest channel first, the second one last.
@@ -408,7 +408,7 @@ fn searches_write_a_page_and_name_their_files() {
 /// Opening a pipe would block forever.
 #[cfg(unix)]
 #[test]
-fn networks_that_are_not_regular_files_are_refused() {
+fn networks_that_are_not_regular_files_are_errors() {
     let folder = Folder::new("sources-fifo");
     let path = folder.join("net.onnx");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());

@@ -69,7 +69,7 @@ fn train_resumes_from_a_checkpoint_and_prints_both_curves() {
 }
 
 #[test]
-fn train_refuses_invalid_usage_before_any_work() {
+fn train_rejects_invalid_usage_before_any_work() {
     let folder = Folder::new("train-usage");
     let cases: [&[&str]; 6] = [
         &["--rate", "0"],

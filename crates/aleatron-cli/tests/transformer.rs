@@ -153,7 +153,7 @@ fn text_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_generate_usage_is_explained() {
     for (arguments, code, expected) in [
         (vec!["generate", "nowhere", "text"], 1, "config.json"),
         (vec!["generate", MODEL, "text", "--device", "cpu"], 1, "tokenizer.json"),
@@ -264,7 +264,7 @@ fn finetune_writes_an_adapter_that_generate_reads() {
 }
 
 #[test]
-fn finetune_refuses_invalid_usage_and_other_families() {
+fn finetune_rejects_invalid_usage_and_other_families() {
     let folder = Folder::new("finetune-usage");
     let (out, text, lines) =
         (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));

@@ -119,7 +119,7 @@ fn tutorial_runs_as_it_stands() {
 }
 
 #[test]
-fn shown_lines_are_compared_by_words_and_rests() {
+fn shown_lines_match_by_words_and_prefixes() {
     let all = Compare::Words;
     assert!(is_printed("a  b …", "x\n a b c", all));
     assert!(is_printed("a b", "a   b", all));

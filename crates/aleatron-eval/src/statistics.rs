@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_go_on_where_the_table_ends() {
+    fn quantiles_past_the_table_are_approximated() {
         // scipy.stats.t.ppf(0.975, n)
         for (n, t) in [
             (1, 12.706),

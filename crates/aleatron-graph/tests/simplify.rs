@@ -120,7 +120,7 @@ fn nodes_of_constants_are_computed_once() {
 /// What is too large to be kept is left to the run, and is not computed first: 2^40 elements would
 /// not even fit.
 #[test]
-fn nodes_that_make_too_much_of_constants_are_left() {
+fn nodes_that_expand_constants_too_much_are_not_folded() {
     let big = 1_i64 << 20;
     let integers =
         |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape, CPU).unwrap();

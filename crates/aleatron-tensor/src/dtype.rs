@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_one_kind_combine_to_the_wider_one() {
+    fn types_of_one_kind_promote_to_the_wider_one() {
         use DType::{Bool, F16, F32, I32, I64, U8};
         for a in DType::ALL {
             assert_eq!(a.promote(a), Some(a));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_take_a_type_where_they_can() {
+    fn scalars_convert_to_types_that_represent_them() {
         let value = |scalar: Scalar, dtype| scalar.to_dtype(dtype).map(Constant::as_i64);
         assert_eq!(value(Scalar::Int(255), DType::U8), Ok(255));
         assert_eq!(value(Scalar::Int(-5), DType::I32), Ok(-5));

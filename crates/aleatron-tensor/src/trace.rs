@@ -22,7 +22,7 @@ pub struct Event {
 type Events = Mutex<Vec<Event>>;
 
 static TRACES: Mutex<Vec<Weak<Events>>> = Mutex::new(Vec::new());
-static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,7 +51,7 @@ impl Trace {
     pub fn start() -> Self {
         let events = Arc::new(Events::default());
         lock(&TRACES).push(Arc::downgrade(&events));
-        UNDER_WAY.fetch_add(1, Ordering::Release);
+        ACTIVE.fetch_add(1, Ordering::Release);
         Self { events }
     }
 
@@ -64,7 +64,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        UNDER_WAY.fetch_sub(1, Ordering::Release);
+        ACTIVE.fetch_sub(1, Ordering::Release);
         lock(&TRACES).retain(|events| {
             events.strong_count() > 0 && !std::ptr::eq(events.as_ptr(), Arc::as_ptr(&self.events))
         });
@@ -73,7 +73,7 @@ impl Drop for Trace {
 
 /// Reports the result of an operation and returns it.
 pub(crate) fn report(op: &'static str, tensor: Tensor) -> Tensor {
-    if UNDER_WAY.load(Ordering::Acquire) > 0 {
+    if ACTIVE.load(Ordering::Acquire) > 0 {
         let event = Event {
             op,
             device: tensor.device().to_string(),

@@ -57,7 +57,7 @@ fn assert_equal(what: &str, operation: impl Fn(&Device) -> Result<Vec<Tensor>>) 
 const DTYPES: [DType; 2] = [DType::F32, DType::F16];
 
 #[test]
-fn elementwise_and_random() {
+fn elementwise_and_random_kernels_are_equal_with_checks() {
     assert_equal("elementwise", |device| {
         let mut all = vec![Tensor::rand_seeded(&[1001], 7, DType::F32, device)?];
         for dtype in DTYPES {
@@ -70,7 +70,7 @@ fn elementwise_and_random() {
 }
 
 #[test]
-fn reductions_scans_and_sorts() {
+fn reductions_scans_and_sorts_are_equal_with_checks() {
     assert_equal("reductions", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
@@ -87,7 +87,7 @@ fn reductions_scans_and_sorts() {
 }
 
 #[test]
-fn products_and_attention() {
+fn products_and_attention_are_equal_with_checks() {
     assert_equal("products", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
@@ -144,7 +144,7 @@ fn images() {
 }
 
 #[test]
-fn indices_and_pieces() {
+fn indices_and_slices_are_equal_with_checks() {
     assert_equal("indices", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {

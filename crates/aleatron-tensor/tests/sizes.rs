@@ -15,7 +15,7 @@ fn pattern(n: usize, device: &Device) -> Tensor {
 }
 
 #[test]
-fn elementwise_over_sixteen_mi_elements_and_their_neighbours() {
+fn elementwise_around_sixteen_mi_elements() {
     // 65,535 workgroups of 256 threads with one element each end at 16,776,960.
     for n in [16_776_959, 16_776_961, (16 << 20) + 3] {
         let device = gpu();
@@ -59,7 +59,7 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
 }
 
 #[test]
-fn too_much_is_an_error_after_which_everything_goes_on() {
+fn exhausted_memory_is_an_error_that_later_operations_survive() {
     for device in [Device::Cpu, gpu()] {
         for shape in [&[1usize << 40][..], &[usize::MAX], &[1 << 30, 1 << 20], &[1 << 62, 8]] {
             let refused = Tensor::ones(shape, DType::F32, &device)

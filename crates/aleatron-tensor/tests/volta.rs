@@ -103,7 +103,7 @@ fn kernels_compute_every_documented_operation() {
 }
 
 #[test]
-fn storages_are_on_the_host_or_on_the_gpu() {
+fn storages_report_their_device() {
     named_adapter();
     let mut host = Storage::cpu(vec![1.0, 2.0]);
     host.as_mut_slice().unwrap()[1] = 5.0;
@@ -136,7 +136,7 @@ fn storages_are_on_the_host_or_on_the_gpu() {
 }
 
 #[test]
-fn tensors_compute_where_they_are_and_keep_the_first_error() {
+fn tensors_compute_on_their_device_and_keep_the_first_error() {
     named_adapter();
     let gpu = || Device::GPU("default".to_string());
     for device in [Device::CPU, gpu(), Device::Metal("default".to_string())] {

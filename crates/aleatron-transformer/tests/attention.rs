@@ -76,7 +76,7 @@ fn pairs(shapes: &[[usize; 4]]) -> Vec<Pair> {
 }
 
 #[test]
-fn one_token_after_a_long_context() {
+fn one_token_after_a_long_context_matches_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES) {
         let tokens = text(513, 1);
         let trace = reference.read(&tokens, rounding(device, precision, 512));
@@ -97,7 +97,7 @@ fn one_token_after_a_long_context() {
 }
 
 #[test]
-fn prompts_of_long_contexts() {
+fn prompts_of_long_contexts_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES[1..3]) {
         for context in CONTEXTS {
             let tokens = text(context, 2);
@@ -123,7 +123,7 @@ fn prompts_of_long_contexts() {
 }
 
 #[test]
-fn batches_of_different_contexts() {
+fn batches_of_different_contexts_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES[1..3]) {
         let lengths = [513, 3, 257, 128, 300, 1, 256];
         let texts: Vec<Vec<u32>> = lengths.iter().map(|&len| text(len + 1, len)).collect();
@@ -147,7 +147,7 @@ fn batches_of_different_contexts() {
 
 /// Steps keep their commands from one to the next; a context that outgrows them must not be cut.
 #[test]
-fn steps_past_the_room_of_the_cache() {
+fn steps_past_the_capacity_of_the_cache_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&[[2, 8, 2, 8]]) {
         let (prompts, steps) = ([text(252, 3), text(9, 4)], 10);
         let pass = model.pass();

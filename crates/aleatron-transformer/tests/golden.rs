@@ -65,7 +65,7 @@ fn greedy_tokens_are_those_of_hugging_face() {
 }
 
 #[test]
-fn adapters_give_what_peft_does_merged_or_not() {
+fn adapters_match_peft_merged_or_not() {
     for (name, base) in ADAPTERS {
         let (golden, plain) = (Golden::read(name), Golden::read(base));
         let [adapted, original] =
@@ -132,7 +132,7 @@ fn sequences_of_one_batch_use_different_adapters() {
 
 /// `bounds.json` has the bounds of the last row on the CPU, for tests in other languages.
 #[test]
-fn bounds_of_other_languages_are_these() {
+fn bounds_in_other_languages_are_equal() {
     let mut all = BTreeMap::new();
     for (name, base, adapter) in MODELS
         .map(|name| (name, name, None))

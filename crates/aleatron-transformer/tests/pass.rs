@@ -172,7 +172,7 @@ fn sampling_repeats_with_its_seed_and_keeps_to_its_options() {
 }
 
 #[test]
-fn generations_may_alternate() {
+fn alternating_generations_equal_separate_ones() {
     for device in devices() {
         let golden = Golden::read("qwen2");
         let mut model = load("qwen2", device, Precision::F32);

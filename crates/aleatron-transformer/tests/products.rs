@@ -75,13 +75,13 @@ fn check(sizes: [usize; 3], rows: impl Iterator<Item = usize> + Clone) {
 }
 
 #[test]
-fn every_number_of_rows() {
+fn products_of_every_number_of_rows_match_reference() {
     // No size is a multiple of what a workgroup, a lane or a vector takes.
     check([50, 37, 45], 1..=33);
 }
 
 #[test]
-fn sums_that_take_lanes_several_turns() {
+fn sums_over_several_iterations_of_lanes_match_reference() {
     // From one vector short of a turn of 64 lanes with four vectors each, to one past it.
     for hidden in [1020, 1024, 1040, 2058] {
         check([hidden, 7, 19], [1, 3, 5, 8, 11, 16, 17].into_iter());
@@ -89,6 +89,6 @@ fn sums_that_take_lanes_several_turns() {
 }
 
 #[test]
-fn one_row_of_weights_and_one_column() {
+fn products_of_one_row_and_one_column_match_reference() {
     check([2, 1, 1], [1, 2, 5, 9, 16, 20].into_iter());
 }

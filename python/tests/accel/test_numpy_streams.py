@@ -216,7 +216,7 @@ def test_bad_input(call: Any, message: str) -> None:
         call()
 
 
-def test_sizes_that_no_address_reaches() -> None:
+def test_sizes_beyond_addresses() -> None:
     with pytest.raises(MemoryError):
         ns.random_weights(2**32, 2**32)
     with pytest.raises(MemoryError):

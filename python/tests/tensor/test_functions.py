@@ -219,7 +219,7 @@ def test_reductions(name: str, device: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["argmax", "argmin", "argsort", "sort"])
 @checked
 @given(data=st.data())
-def test_places(name: str, device: str, data: st.DataObject) -> None:
+def test_argmax_and_argmin(name: str, device: str, data: st.DataObject) -> None:
     # GPUs sort 32-bit keys.
     dtypes = tuple(dtype for dtype in dtypes_of(device) if device == "cpu" or "sort" not in name or dtype != "int64")
     x = data.draw(arrays(dtypes, min_dims=1, special=False))
@@ -234,7 +234,7 @@ def test_places(name: str, device: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @checked
 @given(x=arrays(special=False))
-def test_places_among_all(name: str, x: Any) -> None:
+def test_argmax_and_argmin_over_all_elements(name: str, x: Any) -> None:
     same_outcome(lambda: getattr(at, name)(ours(x)), lambda: getattr(strict, name)(theirs(x)))
 
 
@@ -254,7 +254,7 @@ def test_cumulative(name: str, device: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_what_gpus_do_not_have_is_refused(dtype: str) -> None:
+def test_operations_unsupported_on_gpus_are_errors(dtype: str) -> None:
     if len(DEVICES) == 1 or dtype not in dtypes_of("gpu"):
         return
     x = at.ones((2, 2), dtype=getattr(at, dtype), device="gpu")

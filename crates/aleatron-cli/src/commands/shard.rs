@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_shards_are_known_by_the_names_of_the_others() {
+    fn missing_shards_follow_from_the_names_of_the_others() {
         let shard = |text: &str| text.parse::<Shard>().unwrap();
         assert_eq!(Shard::of_name("shard-2-of-4.jsonl"), Some(shard("2/4")));
         assert_eq!(Shard::of_name("shard-5-of-4.jsonl"), None);

@@ -126,7 +126,7 @@ fn labels_and_features_of_every_type() {
 
 /// What does not fit is refused by its header, before anything of its size is unpacked.
 #[test]
-fn what_does_not_fit_is_refused_by_its_header() {
+fn arrays_larger_than_memory_are_errors_by_their_header() {
     let y: (&str, &str, &str, &[u8]) = ("y", "|u1", "(2,)", &[0, 1]);
     let error = read(&[("x", "|u1", "(3, 1)", &[0, 1, 2]), y]).unwrap_err();
     assert_eq!(error, "t: 3 values are not 2 samples of 1 features");
@@ -156,7 +156,7 @@ fn what_does_not_fit_is_refused_by_its_header() {
 }
 
 #[test]
-fn samples_are_those_of_a_range_that_is_there() {
+fn sample_range_out_of_bounds_is_an_error_in_memory() {
     let data = crate::samples();
     let of = |start: usize, end: usize| data.samples(std::ops::Range { start, end });
     assert_eq!(&*of(1, 3).unwrap(), &data.features()[2..6]);
@@ -174,7 +174,7 @@ fn samples_are_those_of_a_range_that_is_there() {
 }
 
 #[test]
-fn pieces_have_all_samples_whatever_their_size() {
+fn chunks_have_all_samples_for_any_size() {
     let data = crate::samples();
     for (size, firsts) in
         [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
@@ -190,7 +190,7 @@ fn pieces_have_all_samples_whatever_their_size() {
 }
 
 #[test]
-fn targets_are_whole_rows_of_some_width() {
+fn targets_are_whole_rows() {
     let of = |n_targets: usize, targets: usize| {
         Dataset::with_targets("t", 2, vec![0.0; 6], n_targets, vec![0.0; targets]).is_ok()
     };

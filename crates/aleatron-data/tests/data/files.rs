@@ -133,7 +133,7 @@ fn faults_of_arrays_name_the_file() {
 }
 
 #[test]
-fn features_alone_need_no_labels() {
+fn inputs_are_read_without_labels() {
     let folder = Folder::new("features");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 3)", &[1, 2, 3, 4, 5, 6]);
     let halves = ReadOptions { divisor: 2.0, ..ReadOptions::default() };
@@ -376,8 +376,7 @@ fn deep_colours_are_read_by_channel() {
     assert!(error.contains("a folder of images has classes"), "{error}");
 }
 
-/// Data of files are equal where they are of the same file, and rows of no numbers to be found are
-/// refused.
+/// Data sets of the same file are equal, and empty target rows are errors.
 #[test]
 fn files_have_distinct_identities() {
     let folder = Folder::new("apart");

@@ -590,7 +590,7 @@ fn errors_name_the_value_and_the_remedy() {
 }
 
 #[test]
-fn positions_beyond_the_limits_are_refused() {
+fn positions_beyond_the_limits_are_errors() {
     let mut model = load("llama");
     let scales = scales(&mut model, 1.0);
     let products = products(&mut model, &scales, &streams("bernoulli", 16), ProductSelection::All);

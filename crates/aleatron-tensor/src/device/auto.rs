@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_is_taken_from_the_size_on_at_which_it_stays_faster() {
+    fn gpu_is_chosen_from_the_size_on_at_which_it_stays_faster() {
         let rule = |times: &[(u64, u64)]| {
             let ms = Duration::from_millis;
             let measured = times.iter().enumerate();

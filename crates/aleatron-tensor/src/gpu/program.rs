@@ -16,7 +16,7 @@ fn constant_words(dtype: DType) -> usize {
 }
 
 /// Returns the WGSL template of a step; `None` if its types do not support the operation, or if the
-/// step has none.
+/// step is not an operation.
 fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
     match node {
         Node::Unary(op, x) => {
@@ -211,7 +211,7 @@ mod tests {
     use crate::op::UnaryOp;
 
     #[test]
-    fn operation_without_a_form_for_its_type_is_an_internal_error() {
+    fn unsupported_operation_of_a_type_is_an_internal_error() {
         let program = |dtype| Program {
             steps: vec![(Node::Leaf(0), dtype), (Node::Unary(UnaryOp::Exp, 0), dtype)],
         };

@@ -168,7 +168,7 @@ mod tests {
     use crate::Device;
 
     #[test]
-    fn fold_in_small_steps_equals_one_step() {
+    fn fold_in_small_steps_equals_fold_in_one_step() {
         let values: Vec<i32> = (0..168).map(|i| (i * 37 + 11) % 53 - 26).collect();
         let x = Tensor::from_slice(&values, &[6, 7, 4], &Device::Cpu).unwrap();
         let reducers = [

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_of_another_length_than_the_shape_is_refused() {
+    fn storage_length_that_differs_from_the_shape_is_an_error() {
         let storage = |len| crate::cpu::filled(DType::F32, len, |_| Ok(())).unwrap();
         assert!(Tensor::from_cpu(storage(6), &[2, 3]).is_ok());
         for shape in [&[7][..], &[5], &[], &[2, 0], &[1 << 32, 1 << 20]] {

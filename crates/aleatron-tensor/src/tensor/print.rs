@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_more_elements_than_memory_holds_are_printed() {
+    fn views_larger_than_memory_are_printed() {
         let wide = of(&[1.0], &[1]).broadcast_to(&[1 << 20, 1 << 20]).unwrap();
         assert_eq!(wide.to_string().lines().next(), Some("[[1. 1. 1. ... 1. 1. 1.]"));
         let deep = of(&[1.0], &[1]).reshape(&[1; 20]).unwrap().broadcast_to(&[7; 20]).unwrap();

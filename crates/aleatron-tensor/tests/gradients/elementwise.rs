@@ -145,7 +145,7 @@ fn results_without_a_gradient_are_untracked() {
 }
 
 #[test]
-fn types_combine_and_gradients_keep_the_type_of_their_argument() {
+fn types_promote_and_gradients_keep_the_type_of_their_argument() {
     let x =
         Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().cast(DType::F16).unwrap();
     let (x, y) = (

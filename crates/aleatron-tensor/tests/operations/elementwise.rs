@@ -67,7 +67,7 @@ fn report(faults: Vec<String>) {
 }
 
 #[test]
-fn operations_of_one_argument() {
+fn unary_operations_match_reference() {
     let mut faults = Vec::new();
     let x = arguments();
     for device in all_devices() {
@@ -101,7 +101,7 @@ fn operations_of_one_argument() {
 }
 
 #[test]
-fn operations_of_two_arguments() {
+fn binary_operations_match_reference() {
     let mut faults = Vec::new();
     let left = arguments();
     let mut right = left.clone();
@@ -369,7 +369,7 @@ fn where_clip_and_logic() {
 }
 
 #[test]
-fn a_chain_is_one_kernel_and_gives_the_same() {
+fn fused_chain_is_one_kernel_with_equal_results() {
     let mut draw = Draw::new(9);
     let data = draw.floats(5000, -2.0, 2.0);
     let chain = |x: &Tensor| {
@@ -413,7 +413,7 @@ fn empty_and_single_elements() {
 }
 
 #[test]
-fn devices_do_not_mix() {
+fn tensors_of_two_devices_are_an_error() {
     let a = Tensor::ones(&[2], DType::F32, &Device::Cpu).unwrap();
     let b = a.to_device(&gpu()).unwrap();
     let error = a.add(&b).unwrap_err();

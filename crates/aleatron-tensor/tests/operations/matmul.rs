@@ -59,7 +59,7 @@ fn check(what: &str, got: &Tensor, a: &[f32], b: &[f32], sizes: [usize; 3]) {
 }
 
 #[test]
-fn all_small_shapes_are_right() {
+fn all_small_shapes_match_reference() {
     let mut draw = Draw::new(1);
     for device in devices() {
         for m in 1..=6 {
@@ -78,7 +78,7 @@ fn all_small_shapes_are_right() {
 }
 
 #[test]
-fn views_of_every_kind_are_taken_as_they_are() {
+fn products_of_views_match_reference() {
     let mut draw = Draw::new(2);
     let (m, k, n) = (12, 20, 8);
     let (a, b) = (draw.floats(m * k, -1.0, 1.0), draw.floats(k * n, -1.0, 1.0));
@@ -93,7 +93,7 @@ fn views_of_every_kind_are_taken_as_they_are() {
 }
 
 #[test]
-fn ragged_edges_of_every_tile_are_right() {
+fn ragged_edges_of_every_tile_match_reference() {
     let mut draw = Draw::new(3);
     let device = gpu();
     for tile in Tile::ALL {
@@ -146,7 +146,7 @@ fn every_plan_gives_the_same_bits() {
 /// The rows and columns of the CPU's products do not depend on how many there are, so threads may
 /// cut them anywhere; nor do they depend on how the matrices lie in memory.
 #[test]
-fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
+fn elements_on_the_cpu_do_not_depend_on_the_size_of_the_product() {
     let mut draw = Draw::new(9);
     for (m, k, n) in [(200, 700, 130), (65, 300, 33), (40, 1100, 9)] {
         let left =
@@ -185,7 +185,7 @@ fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
 }
 
 #[test]
-fn batches_broadcast_and_vectors_are_rows_or_columns() {
+fn batches_broadcast_and_vectors_are_rows_or_columns_in_products() {
     let mut draw = Draw::new(5);
     for device in all_devices() {
         let (m, k, n) = (5, 6, 7);
@@ -224,7 +224,7 @@ fn batches_broadcast_and_vectors_are_rows_or_columns() {
 }
 
 #[test]
-fn long_sums_are_right() {
+fn long_sums_match_reference() {
     let mut draw = Draw::new(6);
     for device in devices() {
         // Past what one workgroup of a plain dot product adds, and past the rounds that one loop
@@ -246,7 +246,7 @@ fn long_sums_are_right() {
 }
 
 #[test]
-fn halves_are_added_up_in_32_bits() {
+fn halves_are_accumulated_in_32_bits() {
     let mut draw = Draw::new(7);
     let round = |x: &mut Vec<f32>| x.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());
     for device in all_devices() {
@@ -273,7 +273,7 @@ fn halves_are_added_up_in_32_bits() {
 }
 
 #[test]
-fn integers_wrap_on_the_cpu_and_are_refused_on_a_gpu() {
+fn integer_products_wrap_on_the_cpu_and_are_errors_on_a_gpu() {
     let a = Tensor::from_slice(&[i32::MAX, 2, 3, 4], &[2, 2], &Device::Cpu).unwrap();
     let b = Tensor::from_slice(&[2i32, 0, 1, 1], &[2, 2], &Device::Cpu).unwrap();
     assert_eq!(a.matmul(&b).unwrap().to_vec::<i32>().unwrap(), [0, 2, 10, 4]);
@@ -288,7 +288,7 @@ fn integers_wrap_on_the_cpu_and_are_refused_on_a_gpu() {
 }
 
 #[test]
-fn nothing_times_nothing_is_nothing_or_zero() {
+fn products_of_empty_matrices_are_empty_or_zero() {
     for device in devices() {
         let of = |shape: &[usize]| Tensor::zeros(shape, DType::F32, &device).unwrap();
         assert_eq!(of(&[0, 3]).matmul(&of(&[3, 2])).unwrap().shape(), [0, 2]);

@@ -72,7 +72,7 @@ fn options() -> Vec<PoolOptions<2>> {
 }
 
 #[test]
-fn windows_of_every_kind_are_right() {
+fn pooling_windows_match_reference() {
     let mut draw = Draw::new(31);
     let shape = [2, 3, 7, 6];
     let x = draw.floats(shape.iter().product(), -1.0, 1.0);
@@ -132,7 +132,7 @@ fn views_sequences_and_halves_are_pooled() {
 }
 
 #[test]
-fn nan_is_the_largest_and_nothing_is_minus_infinity() {
+fn max_pool_of_nan_is_nan_and_of_padding_is_minus_infinity() {
     for device in devices() {
         let x = [1.0f32, f32::NAN, 3.0, f32::NEG_INFINITY, f32::NEG_INFINITY, f32::INFINITY];
         let image = Tensor::from_slice(&x, &[1, 1, 1, 6], &device).unwrap();
@@ -170,7 +170,7 @@ fn global_pooling_leaves_one_element_of_each_channel() {
 }
 
 #[test]
-fn windows_that_do_not_fit_are_refused() {
+fn windows_larger_than_the_image_are_errors() {
     for device in devices() {
         let image = Tensor::ones(&[1, 1, 3, 3], DType::F32, &device).unwrap();
         assert!(matches!(image.max_pool2d(&PoolOptions::new([4, 1])), Err(Error::Argument { .. })));

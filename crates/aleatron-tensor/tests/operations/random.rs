@@ -25,7 +25,7 @@ fn values_are_the_same_on_every_device_and_in_every_shape() {
 }
 
 #[test]
-fn moments_are_right() {
+fn moments_of_random_tensors_match_their_distribution() {
     let n = 1 << 20;
     let item = |x: Tensor| f64::from(x.item::<f32>().unwrap());
     let uniform = Tensor::rand_seeded(&[n], 1, DType::F32, &Device::Cpu).unwrap();

@@ -97,7 +97,7 @@ fn check(what: &str, x: &Tensor, data: &[f32], axes: &[isize]) {
 }
 
 #[test]
-fn every_reduction_over_every_axis() {
+fn every_reduction_over_every_axis_matches_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         let is_shared = devices().contains(&device);
@@ -145,7 +145,7 @@ fn long_rows_and_columns() {
 }
 
 #[test]
-fn scalars_and_nothing() {
+fn reductions_of_scalars_and_empty_tensors() {
     for device in all_devices() {
         let one = Tensor::from_slice(&[-3.5f32], &[], &device).unwrap();
         check("scalar", &one, &[-3.5], &[]);
@@ -244,7 +244,7 @@ fn integers_bytes_booleans_and_halves() {
 }
 
 #[test]
-fn expressions_are_computed_on_the_way() {
+fn pending_expressions_are_reduced_without_a_copy() {
     let own = crate::common::own_gpu(&aleatron_device::ContextOptions::default());
     let Device::Gpu(gpu) = &own else { unreachable!() };
     let x = Tensor::arange(0, 100, 1, DType::F32, &own).unwrap();
@@ -296,7 +296,7 @@ fn sizes_across_the_limits_of_devices() {
 
 /// Long rows are searched in pieces; the first of equal elements counts, wherever pieces end.
 #[test]
-fn indices_in_long_rows() {
+fn argmax_in_long_rows_returns_the_first_maximum() {
     let n = (3 << 16) + 77;
     for device in devices() {
         for first in [0, 5, 65_535, 65_536, 70_001, n - 1] {

@@ -51,7 +51,7 @@ fn position(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 
 }
 
 #[test]
-fn lines_between_neighbours_are_straight() {
+fn linear_interpolation_matches_reference() {
     let mut draw = Draw::new(41);
     for device in devices() {
         for (len, size) in [(1, 3), (4, 8), (5, 3), (7, 7), (6, 1), (10, 23)] {
@@ -82,7 +82,7 @@ fn lines_between_neighbours_are_straight() {
 }
 
 #[test]
-fn the_nearest_neighbour_is_chosen_as_asked() {
+fn nearest_neighbour_follows_the_rounding_option() {
     for device in all_devices() {
         let x = Tensor::arange(0, 4, 1, DType::F32, &device).unwrap();
         let of = |nearest, coordinates, size| {
@@ -118,7 +118,7 @@ fn the_nearest_neighbour_is_chosen_as_asked() {
 }
 
 #[test]
-fn regions_have_a_value_outside_and_scales_may_be_given() {
+fn crop_and_resize_uses_region_scale_and_outside_value() {
     for device in devices() {
         let x = Tensor::arange(0, 5, 1, DType::F32, &device).unwrap();
         let axis = ResizeAxis { region: [-0.25, 0.75], ..ResizeAxis::new(0, 5) };
@@ -134,7 +134,7 @@ fn regions_have_a_value_outside_and_scales_may_be_given() {
 
 /// Cubic convolution keeps straight lines straight, and its weights at a half are known.
 #[test]
-fn cubic_convolution_is_right() {
+fn cubic_interpolation_matches_reference() {
     for device in devices() {
         let x = Tensor::from_slice(&[0.0f32, 0.0, 1.0, 0.0, 0.0], &[5], &device).unwrap();
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 9) };
@@ -174,7 +174,7 @@ fn several_axes_views_and_halves_are_resized() {
 }
 
 #[test]
-fn what_cannot_be_resized_is_refused() {
+fn invalid_resizing_is_an_error() {
     for device in devices() {
         let x = Tensor::ones(&[2, 0], DType::F32, &device).unwrap();
         let resize = |x: &Tensor, axes: &[ResizeAxis]| {

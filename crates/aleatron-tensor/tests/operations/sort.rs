@@ -18,7 +18,7 @@ fn exact(row: &[f32], order: Order) -> Vec<i32> {
 }
 
 #[test]
-fn rows_of_every_length() {
+fn normalized_or_sorted_rows_of_every_length_match_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         for (rows, n) in [(4, 1), (3, 2), (5, 7), (2, 100), (3, 1000), (2, 1024), (1, 5000)] {
@@ -55,7 +55,7 @@ fn rows_of_every_length() {
 }
 
 #[test]
-fn topk_and_other_axes_and_types() {
+fn topk_and_sort_along_other_axes_and_types() {
     for device in devices() {
         let x = Tensor::from_slice(&[3i32, 1, 2, 9, 8, 7], &[2, 3], &device).unwrap();
         let (values, indices) = x.topk(2, 1, Order::Descending).unwrap();

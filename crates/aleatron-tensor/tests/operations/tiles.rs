@@ -21,7 +21,7 @@ impl ReduceOp for MaxAbs {
 }
 
 #[test]
-fn matrices_of_every_shape() {
+fn tiled_reductions_of_every_shape_match_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         for (rows, columns) in [(1, 1), (16, 16), (17, 33), (5, 100), (64, 48), (40, 300)] {
@@ -74,7 +74,7 @@ fn matrices_of_every_shape() {
 }
 
 #[test]
-fn an_expression_that_no_shader_takes_is_an_error() {
+fn invalid_shader_expression_is_an_error() {
     struct Wrong;
     impl ReduceOp for Wrong {
         const WGSL: Option<&'static str> = Some("this is not an expression");
@@ -91,7 +91,7 @@ fn an_expression_that_no_shader_takes_is_an_error() {
 }
 
 #[test]
-fn views_describe_memory_that_kernels_use() {
+fn tensor_views_select_the_described_elements() {
     for device in devices() {
         let x = Tensor::arange(0, 24, 1, DType::F32, &device).unwrap();
         let view = TensorView::<f32>::new_2d(4, 6).unwrap();
@@ -151,7 +151,7 @@ fn views_describe_memory_that_kernels_use() {
 }
 
 #[test]
-fn partitions_cover_everything_once() {
+fn partitions_cover_every_element_once() {
     let partition = PartitionView::new_2d(TensorView::<f32>::new_2d(5, 7).unwrap(), 2, 3).unwrap();
     assert_eq!((partition.tile_count(), partition.total_tiles()), ([1, 1, 3, 3], 9));
     let mut tiles = partition.iter_tiles();

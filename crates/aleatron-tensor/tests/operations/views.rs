@@ -32,7 +32,7 @@ impl Model {
 }
 
 #[test]
-fn random_views_of_views() {
+fn random_views_of_views_match_reference() {
     let mut draw = Draw::new(1);
     for device in devices() {
         for _ in 0..60 {

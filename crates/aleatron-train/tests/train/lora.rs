@@ -491,7 +491,7 @@ fn new_adapter_is_uniform_and_does_nothing() {
 }
 
 #[test]
-fn options_out_of_range_and_other_families_are_refused() {
+fn options_out_of_range_and_other_families_are_errors() {
     let model = Model::golden("llama");
     let (data, lora) = (sequences(&model), model.lora(&adapter(&model.config, 0.0)));
     let refused = |options: FinetuneOptions, data: &[Sequence]| {

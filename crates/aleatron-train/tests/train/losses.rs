@@ -69,7 +69,7 @@ fn losses_of_targets_match_their_definitions() {
 }
 
 #[test]
-fn losses_refuse_parameters_and_kinds_that_do_not_fit() {
+fn invalid_parameters_and_kinds_of_losses_are_errors() {
     let scores = tensor(&SCORES, &[2, 3]);
     let labels = Tensor::from_slice(&[2_i32, 3], &[2], &Device::Cpu).unwrap();
     assert!(matches!(cross_entropy(&scores, &labels, 0.0), Err(Error::Tensor(_))));

@@ -282,7 +282,7 @@ fn unipolar_weights_stay_in_their_interval() {
 }
 
 #[test]
-fn invalid_options_and_data_are_refused_before_any_work() {
+fn invalid_options_and_data_are_errors_before_any_work() {
     let network = Network::digits_plain().unwrap();
     let data = digits(10);
     let refuses = |options: TrainOptions| {
