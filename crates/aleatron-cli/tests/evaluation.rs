@@ -77,7 +77,7 @@ fn a_report_is_one_page_and_can_be_resumed() {
     // The time a cell took shows that it was not run again.
     assert_eq!(first["cells"].as_array().unwrap()[..], second["cells"].as_array().unwrap()[..2]);
     assert_eq!(second["cells"].as_array().unwrap().len(), 3);
-    // Asking for less, or for something else, loses nothing.
+    // Plans with fewer or other settings lose no finished cell.
     let third = run("8", &["--resume", "--generators", "bernoulli", "--seeds", "2"]);
     assert!(third.status.success(), "{}", String::from_utf8_lossy(&third.stderr));
     let third: Value = serde_json::from_str(&result("evaluation.json")).unwrap();
@@ -102,7 +102,7 @@ fn a_report_is_one_page_and_can_be_resumed() {
     }
     assert!(fault(&run("8", &["--resume", "--width", "10"])).contains("differs in its settings"));
     assert!(fault(&aleatron(&["eval", "--resume"])).contains("--report"));
-    // A file that says what cannot be is refused, and stays as it is.
+    // An inconsistent file is an error and stays unchanged.
     let file = Path::new(&report).join("evaluation.json");
     let broken = result("evaluation.json").replacen("\"accuracy\": 0.", "\"accuracy\": 17.", 1);
     std::fs::write(&file, &broken).unwrap();
@@ -450,7 +450,7 @@ fn eval_on_a_gpu_equals_eval_on_the_cpu() {
     assert_eq!(cells("gpu,cpu"), cells("cpu"));
 }
 
-/// Ctrl-C leaves what was finished, as a table and as a file.
+/// Ctrl-C saves finished cells as a table and as a file.
 #[cfg(unix)]
 #[test]
 fn interrupted_eval_saves_finished_cells() {
@@ -493,7 +493,7 @@ fn interrupted_eval_saves_finished_cells() {
     assert!(done > 0 && left > 0 && done as u64 + left == 399 * 50, "{done} and {left}");
 }
 
-/// A fault on the way, here the end of the memory, loses nothing that was finished.
+/// A fault during the run, here exhausted memory, loses no finished cell.
 #[cfg(target_os = "linux")]
 #[test]
 fn failed_eval_saves_finished_cells() {

@@ -28,7 +28,7 @@ const COMMANDS: [&str; 12] = [
     "verify",
 ];
 
-/// Returns the help of a command in a terminal of so many columns.
+/// Returns the help of a command in a terminal of this many columns.
 fn help(name: &str, columns: usize) -> String {
     let columns = columns.to_string();
     text(&good(command(&[name, "--help"]).env("COLUMNS", columns).output().unwrap()))

@@ -72,7 +72,7 @@ fn unknown_arguments_are_exit_code_two() {
     assert_eq!(aleatron(&["verify", "--no-such-flag"]).output().unwrap().status.code(), Some(2));
 }
 
-/// The adapter continuous integration has, whatever else there is.
+/// Runs the program on the adapter of continuous integration, even if there are others.
 #[cfg(feature = "gpu")]
 fn on_llvmpipe(arguments: &[&str]) -> Output {
     aleatron(arguments).env("SC_GPU_ADAPTER", "llvmpipe").output().unwrap()

@@ -75,7 +75,7 @@ fn killed_shard_resumes_and_missing_shard_is_reported() {
     assert_eq!(evaluation(&good(aleatron(&["merge", &shards, "--json"]))), whole);
 }
 
-/// Two processes that write one shard are kept apart; two shards of one folder are not.
+/// Two processes cannot write one shard, but two shards of one folder.
 #[test]
 fn second_process_cannot_write_a_shard() {
     let folder = Folder::new("shard-lock");
@@ -111,7 +111,7 @@ fn second_process_cannot_write_a_shard() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // A lock ends with its process. What is there is unfinished, which is the only fault now.
+    // A lock ends with its process. The only remaining fault is the unfinished shard.
     let refused = fault(&shard("1/2").output().unwrap());
     assert!(refused.contains("it is unfinished: go on with --resume"), "{refused}");
 }

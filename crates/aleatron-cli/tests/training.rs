@@ -32,7 +32,7 @@ fn train_improves_short_streams_and_writes_network_and_report() {
         accuracy("after")
     );
     assert_eq!(found["epochs"].as_array().unwrap().len(), 3);
-    // The file gives what the report says, bit for bit.
+    // The file has the results of the report, bit for bit.
     let again =
         json(&["eval", &out, "--lengths", "8", "--generators", "sobol", "--clip", "--json"]);
     assert_eq!(again["cells"][0]["accuracy"], found["after"]["cells"][0]["accuracy"]);

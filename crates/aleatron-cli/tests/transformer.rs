@@ -129,7 +129,7 @@ fn generate_continues_a_text() {
     assert_eq!(String::from_utf8(plain.stdout).unwrap(), format!("{text}\n"));
 }
 
-/// A reader that goes away is none of the program's business; a disk that is full is.
+/// A closed pipe is not a failure; a full disk is.
 #[test]
 #[cfg(target_os = "linux")]
 fn text_that_cannot_be_written_is_a_failure() {

@@ -30,7 +30,7 @@ fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Which words of a shown line must be equal.
+/// The words of a shown line that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compare {
     /// All of them.
@@ -40,7 +40,7 @@ enum Compare {
 }
 
 impl Compare {
-    /// What holds for the weights of a training on this machine: the page was written on x86-64
+    /// Returns the comparison for weights trained on this machine: the page was written on x86-64
     /// with FMA.
     fn trained() -> Self {
         #[cfg(target_arch = "x86_64")]

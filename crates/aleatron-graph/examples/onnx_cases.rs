@@ -15,7 +15,7 @@ use aleatron_tensor::{DType, Device, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What became of a case.
+/// The result of a case.
 enum Verdict {
     Right,
     Refused(String),
@@ -126,7 +126,7 @@ fn run_case(case: &Path, device: &Device) -> Verdict {
     }
     let [rtol, atol] = ["rtol", "atol"].map(|name| tolerance.get(name).copied().unwrap_or(1e-7));
     for (k, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
-        // A bound for each element, where there is one.
+        // A bound for each element, if there is one.
         let bound =
             read(format!("bound_{k}.pb")).ok().and_then(|bytes| onnx::read_tensor(&bytes).ok());
         let bounds = match bound.map(|bound| bound.to_vec::<f32>()) {
@@ -144,7 +144,7 @@ fn run_case(case: &Path, device: &Device) -> Verdict {
     Verdict::Right
 }
 
-/// Writes the graph as a file: what is read from it must compute the same, and be written as the
+/// Writes the graph as a file: the graph read from it must compute the same, and be written as the
 /// same file.
 fn check_written(
     graph: &Graph,
@@ -166,11 +166,11 @@ fn check_written(
     Ok(())
 }
 
-/// How far outputs may be off.
+/// The permitted error of outputs.
 enum Bounds {
-    /// By this share of the value, and this.
+    /// A relative and an absolute tolerance.
     Tolerance { rtol: f64, atol: f64 },
-    /// Each by its own.
+    /// A bound for each element.
     Each(Vec<f32>),
 }
 

@@ -1,4 +1,4 @@
-//! Files that are broken, too large or made to harm: errors, never panics.
+//! Broken, oversized or malicious files are errors, never panics.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::onnx::proto::{
@@ -181,7 +181,7 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Reading a pipe blocks until data are written to it: it is refused, as a model and as a file of
+/// Reading a pipe blocks until data are written to it: it is an error, as a model and as a file of
 /// constants.
 #[cfg(unix)]
 #[test]
@@ -280,7 +280,7 @@ fn doubling_values_are_errors_before_they_are_computed() {
     }
 }
 
-/// Every value would fit, and a sum at the end keeps all of them alive.
+/// Every value would fit into memory, but a sum at the end keeps all of them alive.
 #[test]
 fn values_that_exceed_memory_together_are_errors_before_they_are_computed() {
     let n = 1_usize << 20;
@@ -315,7 +315,7 @@ fn a_million_nodes_are_sorted() {
     let mut graph = read(graph(nodes)).unwrap();
     assert_eq!(graph.nodes().len(), n);
     graph.simplify().unwrap();
-    // The last one makes the output, whose name stays.
+    // The last node computes the output, whose name stays.
     assert_eq!(graph.nodes().len(), 1);
 }
 
@@ -382,7 +382,7 @@ fn normalisations_without_channels_are_errors() {
     }
 }
 
-/// What a node of an older operator set does not look at is nothing to a newer one, either.
+/// Inputs that a node of an older operator set ignores are not written for a newer one.
 #[test]
 fn old_nodes_are_written_as_they_run() {
     let ints = |name: &str, ints: &[i64]| AttributeProto {

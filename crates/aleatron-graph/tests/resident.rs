@@ -126,7 +126,7 @@ fn window(kernel: usize, stride: usize) -> Window {
 /// Runs a graph on each GPU, checks that nothing was read, and returns the largest distance from
 /// the outputs of the CPU.
 fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<f32> {
-    // As it would be used: from a file, and simplified.
+    // As in normal use: from a file, and simplified.
     let mut graph = Graph::from_onnx(&graph.to_onnx().unwrap()).unwrap();
     graph.simplify().unwrap();
     let of = |device: &Device| Runner::new(graph.clone(), device).unwrap();
@@ -190,7 +190,7 @@ fn resnet_reads_nothing_back() {
     }
 }
 
-/// How attention is part of the network.
+/// The form of attention in the network.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// Products, a mask that is added, and a softmax; sizes are computed from shapes.

@@ -1,5 +1,5 @@
-//! How fast elementwise operations, reductions, normalisation and small operations are,
-//! device-resident.
+//! Benchmarks of elementwise operations, reductions, normalisation and small operations on
+//! device-resident tensors.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_bench -- [--case NAME]... [--device cpu|gpu] [--quick]
@@ -44,7 +44,7 @@ fn options() -> std::result::Result<Options, String> {
             "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
             "--device" => options.device = args.next().ok_or("--device needs a name")?,
             "--quick" => options.quick = true,
-            // What `cargo bench` adds.
+            // The argument that `cargo bench` adds.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}")),
         }
@@ -71,7 +71,7 @@ fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
     best
 }
 
-/// Records what is pending.
+/// Records the pending computation of a tensor.
 fn record(tensor: &Tensor) {
     tensor.record().unwrap();
 }
@@ -80,7 +80,7 @@ fn row(name: &str, seconds: f64, bytes: f64) {
     println!("{name:<44} {:>11.1} us {:>9.3} TB/s", seconds * 1e6, bytes / seconds / 1e12);
 }
 
-/// Values between 0 and 1 that are made on the device.
+/// Computes values between 0 and 1 on the device.
 fn values(n: usize, device: &Device) -> Tensor {
     let row = Tensor::rand_seeded(&[4096.min(n)], 1, DType::F32, device).unwrap();
     let rows = n.div_ceil(4096);
@@ -106,8 +106,8 @@ fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     best
 }
 
-/// Sums and elementwise operations of the CPU beside reading and copying the same memory with as
-/// many threads.
+/// Compares sums and elementwise operations of the CPU with reading and copying the same memory
+/// with as many threads.
 fn memory(n: usize) {
     use aleatron_cpu::{Cpu, Tier, threads};
     let pool = threads::current().unwrap();
@@ -174,7 +174,7 @@ fn main() {
                 4.0 * n as f64,
             );
             row(&format!("sum of columns, {n}"), time(&device, || square.sum(0)), 4.0 * n as f64);
-            // One result waited for, beside an empty submission.
+            // One awaited result, compared with an empty submission.
             let one = values(4096, &device);
             let wait = |x: &Tensor| {
                 let mut best = f64::MAX;

@@ -1,5 +1,5 @@
-//! How fast products, convolutions and attention are, device-resident, with every plan beside the
-//! automatic one.
+//! Benchmarks of products, convolutions and attention on device-resident tensors, with every plan
+//! compared with the automatic one.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_kernels -- [--case NAME]... [--sweep] [--quick]
@@ -48,7 +48,7 @@ fn options() -> std::result::Result<Options, String> {
             "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
             "--sweep" => options.sweep = true,
             "--quick" => options.quick = true,
-            // What `cargo bench` adds.
+            // The argument that `cargo bench` adds.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}")),
         }
@@ -56,7 +56,7 @@ fn options() -> std::result::Result<Options, String> {
     Ok(options)
 }
 
-/// Values of a matrix that keeps the size of what it is multiplied with, on average.
+/// Returns the elements of a matrix that preserves the magnitude of its factors, on average.
 fn weights(n: usize, seed: u32, depth: usize) -> Vec<f32> {
     let scale = (3.0 / depth as f32).sqrt();
     random(n, seed).into_iter().map(|x| x * scale).collect()
@@ -143,7 +143,7 @@ fn name_of(plan: MatmulPlan) -> String {
     }
 }
 
-/// Elements of a product that are outside what rounding allows.
+/// Returns the number of elements of a product outside their rounding bounds.
 fn wrong(got: &[f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], half: bool) -> usize {
     let mut wrong = 0;
     for i in 0..64usize {

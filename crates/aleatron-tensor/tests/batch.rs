@@ -1,4 +1,4 @@
-//! Explicit batches: what is recorded together is sent together, and handles are checked.
+//! Explicit batches: operations are submitted together, and handles are checked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;

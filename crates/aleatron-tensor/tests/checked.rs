@@ -1,7 +1,7 @@
 //! Kernels are compiled without run-time checks where their indices are known to be inside. With
 //! the checks they must give the same bits, on the same inputs: a check that changes a result has
-//! caught an index outside. Other test files compare both with exact results; here every family of
-//! kernels is run on views, with sizes that fit no workgroup.
+//! caught an index out of bounds. Other test files compare both with exact results; here every
+//! family of kernels is run on views, with sizes that fit no workgroup.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -24,7 +24,7 @@ fn input(shape: &[usize], dtype: DType, seed: u64, device: &Device) -> Result<Te
     whole.slice(0, gaps)?.permute(&back)?.flip(0)
 }
 
-/// Bits of the elements, whatever their type.
+/// Returns the bits of the elements, for any type.
 fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
     match tensor.dtype() {
         DType::I32 => Ok(tensor.to_vec::<i32>()?.into_iter().map(|x| x as u32).collect()),

@@ -1,4 +1,4 @@
-//! Several devices give what one gives.
+//! Results of several devices equal those of one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Sizes across the limits of devices, and what is too large.
+//! Sizes around the limits of devices, and sizes above them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -74,7 +74,7 @@ fn exhausted_memory_is_an_error_that_later_operations_survive() {
             );
         }
         let one = Tensor::ones(&[1], DType::F32, &device).unwrap();
-        // A view of any size costs nothing, but its elements do.
+        // A view of any size needs no memory, but its elements do.
         let wide = one.broadcast_to(&[1 << 50]).unwrap();
         assert!(wide.add(1.0).is_err());
         assert_eq!(one.add(1.0).unwrap().item::<f32>().unwrap(), 2.0);

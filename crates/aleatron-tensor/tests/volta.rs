@@ -94,7 +94,7 @@ fn kernels_compute_every_documented_operation() {
         GpuKernels::sum(&GpuBuffer::from_slice(&vec![1.0; 1 << 20]).unwrap()),
         Some(1_048_576.0)
     );
-    // Unknown names and sizes that do not match give nothing instead of a panic.
+    // Unknown names and mismatched sizes return `None` instead of a panic.
     assert!(GpuKernels::binary_op(&a, &b, "plus").is_none());
     assert!(GpuKernels::binary_op(&a, &b, "equal").is_none());
     assert!(GpuKernels::unary_op(&a, "").is_none());
@@ -119,7 +119,7 @@ fn storages_report_their_device() {
     assert_eq!(format!("{gpu:?}"), "Storage::Gpu(2 elements)");
     let moved = host.to_device(&Device::GPU("default".to_string()));
     assert!(moved.is_gpu() && !moved.to_device(&Device::CPU).is_gpu());
-    // Results are read when a slice is asked for.
+    // Results are read when a slice is requested.
     let other = Storage::gpu(vec![3.0, 2.0]);
     let of = |storage: Option<Storage>| storage.unwrap().as_slice().to_vec();
     assert_eq!(of(RawTensor::gpu_add(&gpu, &other)), [4.0, 7.0]);

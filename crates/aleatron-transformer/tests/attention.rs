@@ -15,8 +15,8 @@ use common::{devices, rounding};
 const SEED: u64 = 5;
 const VOCABULARY: usize = 24;
 
-/// Around the positions that one workgroup has alone, those at which parts double, and the room a
-/// cache begins with.
+/// Contexts around the limit of a single workgroup, the limits at which parts double, and the
+/// initial capacity of a cache.
 const CONTEXTS: [usize; 7] = [128, 129, 255, 256, 257, 300, 513];
 
 /// Returns a small model: layers, heads, heads of keys, the width of a head.
@@ -104,7 +104,8 @@ fn prompts_of_long_contexts_match_reference() {
             let trace = reference.read(&tokens, rounding(device, precision, context));
             let pass = model.pass();
             let sequence = pass.open().unwrap();
-            // As a whole, then the last rows, few enough that their positions are shared out.
+            // The whole prompt, then its last rows, few enough that several workgroups share their
+            // positions.
             for first in [0, context - 20, context - 3] {
                 pass.truncate(sequence, first).unwrap();
                 let rest = Segment { sequence, tokens: &tokens[first..] };
@@ -166,7 +167,7 @@ fn steps_past_the_capacity_of_the_cache_match_reference() {
                 let logit = |token: &usize| trace.logit(row, *token);
                 let best = (0..VOCABULARY).max_by(|a, b| logit(a).total_cmp(&logit(b))).unwrap();
                 let token = tokens[row + 1] as usize;
-                // Another token only where the two are too close to call.
+                // Another token is allowed only if both logits are within their bounds.
                 let apart = logit(&best) - logit(&token);
                 assert!(
                     token == best || apart <= trace.bound(row, best) + trace.bound(row, token),

@@ -1,6 +1,6 @@
 //! Kernels are compiled without run-time checks where their indices are known to be inside. With
-//! the checks they must give the same bits: a check that changes a result has caught an index
-//! outside.
+//! the checks they must give the same bits: a check that changes a result has caught an index out
+//! of bounds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(feature = "gpu")]
 

@@ -1,4 +1,4 @@
-//! What is wrong with files and calls is an error that names it.
+//! Faults of files and calls are errors that name them.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Models and adapters against what Hugging Face transformers and peft give for them, within the
-//! bounds of `common/reference.rs`.
+//! Models and adapters compared with Hugging Face transformers and peft, within the bounds of
+//! `common/reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -25,7 +25,7 @@ fn reference(name: &str, precision: Precision, adapter: Option<&str>) -> Referen
     Reference::new(&loader, adapter.as_ref())
 }
 
-/// Logits of every row, some of each: every one takes a pass backwards.
+/// Checks some logits of every row: each one needs a backward pass.
 #[track_caller]
 fn assert_logits(trace: &Trace<'_>, logits: &[f32], rows: usize, what: &str) {
     for (row, logits) in logits.chunks_exact(logits.len() / rows).enumerate() {
@@ -191,7 +191,7 @@ fn adapters_survive_writing_and_reading() {
                 .unwrap()
         };
         assert_eq!(described(&folder(name)), described(&path));
-        // Nothing else is left in the folder.
+        // No other files are left in the folder.
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2);
         std::fs::remove_dir_all(&path).unwrap();
     }

@@ -12,8 +12,8 @@ use common::reference::Reference;
 use common::{Golden, MODELS, devices, files, greedy, load, rounding};
 use std::sync::{Arc, Mutex};
 
-/// Two ways through one model on one device: the same bits on the CPU, which sums in one order,
-/// else each within its bound of f64.
+/// Compares two computations of one model on one device: equal bits on the CPU, which sums in one
+/// order, otherwise each within its bound of f64.
 #[track_caller]
 fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     if device == DeviceChoice::Cpu {
@@ -22,7 +22,7 @@ fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 
     assert_within(name, device, tokens, ways);
 }
 
-/// Two ways through one model on one device, each within its bound of f64.
+/// Compares two computations of one model on one device, each within its bound of f64.
 #[track_caller]
 fn assert_within(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     let (config, files) = files(name);

@@ -38,7 +38,8 @@ fn passes(loader: &Loader<'_>) -> Vec<(DeviceChoice, Box<dyn ForwardPass>)> {
     all
 }
 
-/// One layer with these widths: hidden, inner, vocabulary. Heads are small.
+/// Returns the configuration of one layer with these widths: hidden, inner, vocabulary. Heads are
+/// small.
 fn config([hidden, inner, vocabulary]: [usize; 3]) -> Config {
     let small = sized("tiny").unwrap();
     Config { layers: 1, hidden, heads: 3, kv_heads: 1, head_dim: 6, inner, vocabulary, ..small }

@@ -1,7 +1,7 @@
 //! Convolutions against dense layers of as many products, tables against bits, and signed layers
 //! against unipolar ones.
 //!
-//! `cargo bench --bench conv_bench`; an argument keeps the cases whose name has it.
+//! `cargo bench --bench conv_bench`; an argument selects the cases whose name contains it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -17,7 +17,7 @@ use support::{Ceiling, Table, Timing, keep, rate};
 
 const SEED: u64 = 44257;
 
-/// 32 channels to 64 by kernels of 3 x 3 on 28 x 28 places.
+/// 32 channels to 64 by kernels of 3 x 3 on 28 x 28 positions.
 const CONV: Convolution = Convolution::conv2d([32, 28, 28], 64, [3, 3]).with_padding([1, 1]);
 
 fn main() {

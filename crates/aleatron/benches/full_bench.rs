@@ -35,8 +35,7 @@ fn main() {
     table.print(&format!("Dense layers, L = {LENGTH}, on {}", Tier::current().unwrap()));
 }
 
-/// One sample, probabilities in, counts out; the ceiling reads the weights and does nothing with
-/// them.
+/// Benchmarks one sample from probabilities to counts; the ceiling only reads the weights.
 fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     let name = format!("{n_inputs}->{n_neurons}, one sample, {}", threads(cpu));
     if !table.wants(&name) {
@@ -47,7 +46,7 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     check(&layer, &x);
     let streams = layer.weight_streams().unwrap();
     let bytes = 8.0 * streams.words().len() as f64;
-    // As a layer has them: aligned, on huge pages.
+    // As in a layer: aligned, on huge pages.
     let mut weights =
         aleatron_cpu::WordBuffer::zeroed(streams.words().len(), Quantity::Weights).unwrap();
     weights.copy_from_slice(streams.words());
@@ -108,12 +107,12 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
     );
 }
 
-/// What a single sample is measured against: a copy of the weights, read.
+/// Returns the ceiling of a single sample: reading a copy of the weights.
 fn reading(work: &mut dyn FnMut()) -> Ceiling<'_> {
     Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Apart }
 }
 
-/// What a batch is measured against.
+/// Returns the ceiling of a batch.
 fn counting(work: &mut dyn FnMut(), scale: f64) -> Ceiling<'_> {
     Ceiling { name: "counting registers", work, scale, timing: Timing::InTurns }
 }

@@ -49,7 +49,7 @@ fn faults_of_archives_are_named() {
     );
 }
 
-/// Whatever the bytes, reading ends with data or an error.
+/// Reading any bytes ends with data or an error.
 #[test]
 fn broken_archives_are_errors() {
     let folder = std::env::temp_dir().join(format!("aleatron-data-{}", std::process::id()));
@@ -124,7 +124,7 @@ fn labels_and_features_of_every_type() {
     assert_eq!(error, "t: the label of sample 1 is -1, not a class counted from 0");
 }
 
-/// What does not fit is refused by its header, before anything of its size is unpacked.
+/// An array larger than memory is an error by its header, before anything of its size is unpacked.
 #[test]
 fn arrays_larger_than_memory_are_errors_by_their_header() {
     let y: (&str, &str, &str, &[u8]) = ("y", "|u1", "(2,)", &[0, 1]);

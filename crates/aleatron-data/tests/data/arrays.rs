@@ -61,7 +61,7 @@ fn arrays_of_every_type_are_read() {
     );
 }
 
-/// More than one piece of an array.
+/// An array of more than one chunk.
 #[test]
 fn large_arrays_are_read_in_chunks() {
     let n = (1 << 16) + 3;
@@ -74,7 +74,8 @@ fn large_arrays_are_read_in_chunks() {
     assert_eq!((data.len(), data.labels().len()), (n, n));
 }
 
-/// An archive of a few bytes cannot ask for memory that it cannot fill, whatever it says of itself.
+/// An archive of a few bytes reserves no more memory than it can fill, even if its headers claim
+/// more.
 #[test]
 fn archives_reserve_no_more_memory_than_they_can_fill() {
     let n = 1 << 24;
@@ -145,7 +146,7 @@ fn columns_of_labels_have_names() {
     assert_eq!(shown, "t, line 2: \"4294967296\" is not a class counted from 0");
     assert_eq!(read("1,4294967295\n").unwrap().labels(), [4_294_967_295]);
     assert!(!read("1,2\n").unwrap().is_empty());
-    // What later lines have more of is a fault of theirs.
+    // Extra fields in later lines are errors of those lines.
     let no_heading = CsvOptions { header: Header::No, ..CsvOptions::default() };
     let shown = Dataset::from_csv(b"1,0\n1;2;0\n", "t", &no_heading).unwrap_err().to_string();
     assert!(shown.starts_with("t, line 2: "), "{shown}");

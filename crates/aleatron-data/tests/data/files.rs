@@ -1,9 +1,9 @@
-//! Data sets from `.npy` files, which are read in pieces, and from folders of images.
+//! Data sets from `.npy` files, which are read in chunks, and from folders of images.
 
 use aleatron_data::{Dataset, Error as DataError, Header, LabelKind, ReadOptions};
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for a test, gone when the test is over.
+/// A temporary folder of a test, removed when the test ends.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -118,7 +118,7 @@ fn faults_of_arrays_name_the_file() {
     }
     let alone = Dataset::read(&x).unwrap_err().to_string();
     assert!(alone.contains("x.npy") && alone.contains("labels"), "{alone}");
-    // What is not finite is found when it is read.
+    // Values that are not finite are errors when they are read.
     let y = folder.npy("y.npy", "|u1", "False", "(2,)", &[1, 0]);
     let bytes: Vec<u8> = [1.0, f64::NAN].iter().flat_map(|v: &f64| v.to_le_bytes()).collect();
     let data = read(&folder.npy("x.npy", "<f8", "False", "(2, 1)", &bytes), &y).unwrap();
@@ -196,7 +196,7 @@ fn a_folder_of_images_has_a_class_for_each_folder() {
     let pixels =
         Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
     assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 2, 2, 3]);
-    // One name that is none, and all of them are names.
+    // If one name is not a number, all are names.
     folder.write("x/a.png", &image(Grayscale, Eight, [1, 1], &[9]));
     let pixels =
         Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
@@ -259,8 +259,7 @@ fn chunks_without_pixels_are_skipped() {
     assert_eq!(Dataset::read(&folder.0).unwrap().features(), [0.2]);
 }
 
-/// A byte of a file is at most 1032 bytes of pixels: what says to have as many may have them, and
-/// what has many is read.
+/// A byte of a file expands to at most 1032 bytes of pixels: an image within this limit is read.
 #[test]
 fn pixels_take_at_most_what_a_file_can_hold() {
     let folder = Folder::new("black");
@@ -369,7 +368,7 @@ fn deep_colours_are_read_by_channel() {
     let pixels = [red, green, blue, dark, bright, dark].map(u16::to_be_bytes).concat();
     folder.write("0/a.png", &image(Rgb, Sixteen, [2, 1], &pixels));
     let data = Dataset::read_with(&folder.0, &ReadOptions::default()).unwrap();
-    // Fifths of the most, by channel.
+    // Fifths of the largest value, by channel.
     assert_eq!(all(&data), [0.2, 0.0, 0.4, 1.0, 0.6, 0.0]);
     let numbers = ReadOptions { kind: LabelKind::Numbers, ..ReadOptions::default() };
     let error = Dataset::read_with(&folder.0, &numbers).unwrap_err().to_string();

@@ -97,7 +97,7 @@ pub(crate) fn evaluated(network: &Network, data: &Dataset, plan: &Plan) -> Evalu
     evaluate(network, data, plan, None, Cancel::NEVER, |_| ()).unwrap()
 }
 
-/// One dense layer of two neurons and one input, with an activation behind it.
+/// Returns one dense layer of two neurons and one input, followed by an activation.
 pub(crate) fn two_scores(weights: [f64; 2], bias: &[f64], activation: Activation) -> Network {
     NetworkBuilder::new("n", &[1])
         .dense("a", 1, &weights, bias)

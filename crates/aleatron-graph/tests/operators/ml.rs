@@ -89,7 +89,7 @@ fn text_labels_are_errors_with_their_name() {
     assert!(error.to_string().contains("ai.onnx.ml.SVMClassifier"), "{error}");
 }
 
-/// A list that is another type would be taken for an empty one.
+/// A list of another type would look like an empty one.
 #[test]
 fn attribute_of_another_type_is_an_error() {
     let nodes = vec![ml_node("Scaler", &["x"], &["y"], vec![int("scale", 2)])];

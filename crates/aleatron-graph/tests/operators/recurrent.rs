@@ -4,7 +4,7 @@ use aleatron_graph::onnx::proto::TensorProto;
 
 use super::file::{code, graph, int, integers, node, read, reals, run, tensor, text, value};
 
-/// Numbers in [-1, 1) that look random.
+/// Returns pseudo-random numbers in [-1, 1).
 fn numbers(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|k| ((k * 7919 + seed * 104_729 + 13) % 2003) as f32 / 1001.5 - 1.0).collect()
 }

@@ -1,4 +1,4 @@
-//! What the tests share: the devices under test, random values and derived bounds.
+//! Shared helpers of the tests: devices, random values and derived bounds.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -8,8 +8,8 @@ use aleatron_core::philox::philox4x32;
 use aleatron_device::{AdapterChoice, Capabilities, Checks, ContextOptions};
 use aleatron_tensor::{Device, GpuDevice, Tensor};
 
-/// Returns the adapter the environment names, else Mesa's software one. No adapter is a failure:
-/// these tests must run.
+/// Returns the adapter that the environment names, otherwise Mesa's software one. A missing adapter
+/// is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -23,13 +23,13 @@ pub fn gpu() -> Device {
     })
 }
 
-/// Returns a device of its own.
+/// Opens a separate device.
 pub fn own_gpu(options: &ContextOptions) -> Device {
     Device::Gpu(GpuDevice::open(&choice(), options).unwrap())
 }
 
-/// Returns a device that checks every kernel at run time: kernels without checks must give the
-/// same.
+/// Opens a device that checks every kernel at run time: kernels without checks must give equal
+/// results.
 pub fn checked_gpu() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     let options = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };

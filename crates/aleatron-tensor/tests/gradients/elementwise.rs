@@ -29,7 +29,7 @@ fn unary_operations_match_finite_differences() {
         let [low, high] = domain(op);
         let x = random(&mut draw, &[2, 3], low, high);
         check(op.name(), std::slice::from_ref(&x), |x| x[0].unary(op));
-        // Both signs, where the operation takes them.
+        // Both signs, if the operation supports them.
         if matches!(op, UnaryOp::Abs | UnaryOp::Relu | UnaryOp::Recip) {
             check(op.name(), &[x.neg().unwrap()], |x| x[0].unary(op));
         }

@@ -4,8 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{AttentionOptions, Causality, DType, Device, Error, Tensor};
 use half::f16;
 
-/// Returns the attention of one matrix of queries in 64 bits. `seen` gives what is added to a
-/// score, or `None` for a key that is not seen.
+/// Returns the attention of one matrix of queries in 64 bits. `seen` returns the term added to a
+/// score, or `None` for a masked key.
 fn exact(
     [q, k, v]: [&[f32]; 3],
     [queries, keys, length, values]: [usize; 4],

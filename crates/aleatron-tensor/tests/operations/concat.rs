@@ -33,7 +33,7 @@ fn concat_over_views_and_axes_matches_reference() {
             stacked.to_vec::<i32>().unwrap(),
             [0, 1, 2, 100, 102, 104, 3, 4, 5, 101, 103, 105]
         );
-        // More than one kernel takes.
+        // More tensors than one kernel supports.
         let many: Vec<Tensor> =
             (0..40).map(|i| numbers(10 * i, &[1 + i as usize % 3], &device)).collect();
         let joined = Tensor::concat(&many.iter().collect::<Vec<_>>(), 0).unwrap();

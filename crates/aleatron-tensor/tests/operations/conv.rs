@@ -1,4 +1,4 @@
-//! Convolutions against exact ones, on every device.
+//! Convolutions compared with exact ones, on every device.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, gpu, views};
 use aleatron_tensor::{ConvOptions, ConvTransposeOptions, DType, Device, Error, Tensor};

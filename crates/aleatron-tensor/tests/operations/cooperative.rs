@@ -1,5 +1,5 @@
-//! Products by the matrix units of a GPU: right where the adapter has them, refused where it has
-//! not.
+//! Products by the matrix units of a GPU: exact within bounds if the adapter has them, otherwise
+//! errors.
 
 use crate::common::{Draw, U, gpu};
 use aleatron_tensor::{CooperativeTile, DType, Device, Error, MatmulPlan, Tensor};
@@ -45,8 +45,8 @@ enum Views {
     All,
 }
 
-/// A product of random matrices by a tile, checked; each kind of view is a kernel of its own, so
-/// few tiles are tried with all of them.
+/// Checks a product of random matrices by a tile; each kind of view is a separate kernel, so few
+/// tiles are tested with all of them.
 fn try_tile(
     draw: &mut Draw,
     device: &Device,

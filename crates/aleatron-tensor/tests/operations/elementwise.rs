@@ -46,7 +46,7 @@ fn arguments() -> Vec<f32> {
     all
 }
 
-/// What is wrong with a value, if anything is.
+/// Returns a message if a value is wrong.
 fn fault(what: &str, got: f32, want: f64, ulps: f64, dtype: DType) -> Option<String> {
     let limit = if dtype == DType::F16 { 65520.0 } else { f64::from(f32::MAX) };
     let bound = if want.is_finite() { op::error_bound(ulps, want, dtype) } else { 0.0 };
@@ -60,7 +60,7 @@ fn fault(what: &str, got: f32, want: f64, ulps: f64, dtype: DType) -> Option<Str
     (!is_right).then(|| format!("{what} is {got:e}, want {want:e} within {bound:e}"))
 }
 
-/// The first fault of each operation.
+/// Panics with the first fault of each operation.
 #[track_caller]
 fn report(faults: Vec<String>) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -191,7 +191,7 @@ fn integers_are_exact_on_every_device() {
             }
         }
     }
-    // And the CPU against what Rust says.
+    // The CPU is compared with Rust.
     let sum = cpu(&x).add(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();
     assert!(sum.iter().zip(x.iter().zip(&y)).all(|(s, (a, b))| *s == a.wrapping_add(*b)));
     let quotient = cpu(&x).floor_divide(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();

@@ -75,7 +75,7 @@ fn index_out_of_range_is_an_error_with_its_position() {
                 Error::Index { op: "index_select", position: 2, value: value.into(), len: 3 };
             assert_eq!(wrong(&device, value), Err(want), "{device}");
         }
-        // What comes later is right.
+        // Later results are right.
         assert_eq!(wrong(&device, 1), Ok(vec![3.0, 7.0, 5.0, 5.0, 5.0]));
         let nothing = Tensor::from_slice::<f32>(&[], &[0], &device).unwrap();
         let zero = Tensor::from_slice(&[0i32], &[1], &device).unwrap();

@@ -1,4 +1,4 @@
-//! Products of matrices against exact ones, on every device and for every kind of view.
+//! Products of matrices compared with exact ones, on every device and for every kind of view.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, gpu, own_gpu, views};
 use aleatron_device::{Capabilities, ContextOptions};
@@ -32,7 +32,8 @@ fn gamma(k: usize) -> f64 {
     roundings / (1.0 - roundings)
 }
 
-/// What rounding to 16 bits adds: half a unit of the last of 11 bits, or of the smallest number.
+/// Returns the error of rounding to 16 bits: half a unit of the last of 11 bits, or of the smallest
+/// number.
 fn half_rounding(value: f64) -> f64 {
     value.abs() / 2048.0 + f64::powi(2.0, -25)
 }
@@ -115,7 +116,7 @@ fn ragged_edges_of_every_tile_match_reference() {
     }
 }
 
-/// An element depends on its row and its column alone, whatever computes it.
+/// An element depends on its row and its column only, for every plan.
 #[test]
 fn every_plan_gives_the_same_bits() {
     let mut draw = Draw::new(4);
@@ -202,7 +203,7 @@ fn batches_broadcast_and_vectors_are_rows_or_columns_in_products() {
             let got = &got[batch * m * n..][..m * n];
             assert_within(&format!("{batch} on {device}"), got, &want, |i| gamma(k) * absolute[i]);
         }
-        // The batch of the left is folded into its rows, or is not, where it does not lie in order.
+        // The batch of the left is folded into its rows if it is contiguous.
         let weights = right.select(0, 1).unwrap();
         let turned = left.transpose(0, 1).unwrap();
         let got = turned.matmul(&weights).unwrap().transpose(0, 1).unwrap();
@@ -227,8 +228,8 @@ fn batches_broadcast_and_vectors_are_rows_or_columns_in_products() {
 fn long_sums_match_reference() {
     let mut draw = Draw::new(6);
     for device in devices() {
-        // Past what one workgroup of a plain dot product adds, and past the rounds that one loop
-        // has on some drivers.
+        // Past the length that one workgroup of a plain dot product sums, and past the iterations
+        // of a loop on some drivers.
         for k in [257, 1000, 70_000, 16_384 * 5 + 3] {
             let (a, b) = (draw.floats(2 * k, -1.0, 1.0), draw.floats(k, -1.0, 1.0));
             let left = Tensor::from_slice(&a, &[2, k], &device).unwrap();

@@ -1,4 +1,4 @@
-//! Padding: every mode, on every device, against coordinates taken one by one.
+//! Padding: every mode, on every device, compared with coordinates computed one by one.
 
 use crate::common::{Draw, all_devices};
 use aleatron_tensor::{DType, Device, Error, PadMode, Scalar, Tensor};

@@ -4,8 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
 use half::f16;
 
-/// What a window is made of, one by one: the elements it meets, and how many of its positions are in
-/// the image or its padding.
+/// Returns the contents of each window: its elements, and the number of its positions in the image
+/// or its padding.
 fn windows(
     x: &[f32],
     [images, channels, height, width]: [usize; 4],
@@ -20,7 +20,7 @@ fn windows(
             Rounding::Down => room / stride[axis] + 1,
             Rounding::Up => {
                 let positions = room.div_ceil(stride[axis]) + 1;
-                // A window that begins past the image and what is before it is left out.
+                // A window that begins past the image and its leading padding is dropped.
                 if (positions - 1) * stride[axis] >= size[axis] + padding[axis][0] {
                     positions - 1
                 } else {
@@ -163,7 +163,7 @@ fn global_pooling_leaves_one_element_of_each_channel() {
             (deep.shape(), deep.to_vec::<f32>().unwrap()),
             (&[2, 1, 1, 1, 1][..], vec![59.0, 119.0])
         );
-        // More elements than a loop of some drivers has rounds.
+        // More elements than iterations of a loop on some drivers.
         let large = Tensor::ones(&[1, 1, 300, 301], DType::F32, &device).unwrap();
         assert_eq!(large.global_avg_pool().unwrap().to_vec::<f32>().unwrap(), [1.0]);
     }

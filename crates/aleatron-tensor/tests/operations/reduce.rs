@@ -294,7 +294,7 @@ fn sizes_across_the_limits_of_devices() {
     assert_eq!(sums.max_all().unwrap().item::<f32>().unwrap(), 32.0);
 }
 
-/// Long rows are searched in pieces; the first of equal elements counts, wherever pieces end.
+/// Long rows are searched in segments; the first of equal elements is returned for any boundaries.
 #[test]
 fn argmax_in_long_rows_returns_the_first_maximum() {
     let n = (3 << 16) + 77;

@@ -20,7 +20,7 @@ fn with(interpolation: Interpolation, coordinates: Coordinates) -> ResizeOptions
     ResizeOptions { coordinates, ..ResizeOptions::new(interpolation) }
 }
 
-/// Where element `i` of `size` lies among `len`.
+/// Returns the position of element `i` of `size` among `len`.
 fn position(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
     let (i, len, size) = (i as f64, len as f64, size as f64);
     match coordinates {
@@ -198,8 +198,8 @@ fn invalid_resizing_is_an_error() {
     }
 }
 
-/// A filter as wide as the elements of the result weighs all elements that it covers, and
-/// neighbours outside count for nothing.
+/// A filter as wide as the elements of the result weighs all elements that it covers; neighbours
+/// outside are ignored.
 #[test]
 fn antialiasing_weighs_every_element_within_its_width() {
     let mut draw = Draw::new(43);

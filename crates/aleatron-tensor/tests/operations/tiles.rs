@@ -111,7 +111,7 @@ fn tensor_views_select_the_described_elements() {
         assert!(part.reshape([1, 1, 1, 6]).unwrap().is_none());
         assert_eq!(view.linear_index([0, 0, 3, 5]), Some(23));
         assert_eq!(view.linear_index([0, 0, 4, 0]), None);
-        // An axis of size 1 changes nothing.
+        // An axis of size 1 does not affect contiguity.
         assert!(view.slice_dim(2, 1..2).unwrap().is_contiguous());
         let own = TensorView::<f32>::of(&x.reshape(&[4, 6]).unwrap()).unwrap();
         assert_eq!((own.shape(), own.offset(), own.is_contiguous()), (view.shape(), 0, true));

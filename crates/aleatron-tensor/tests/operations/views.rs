@@ -1,9 +1,9 @@
-//! Views copy nothing, and views of views are what they should be.
+//! Views share their storage, and views of views match a reference model.
 
 use crate::common::{Draw, devices};
 use aleatron_tensor::{DType, Device, Error, Slice, Tensor};
 
-/// A tensor as plain lists: what views are checked against.
+/// A tensor as plain lists, the reference of views.
 #[derive(Clone)]
 struct Model {
     shape: Vec<usize>,
