@@ -224,7 +224,7 @@ impl Element {
         source: &mut (impl Read + ?Sized),
         len: usize,
     ) -> Result<RawLabels, String> {
-        let fault = |error: &dyn std::fmt::Display| format!("the array is cut off: {error}");
+        let fault = |error: &dyn std::fmt::Display| format!("the array is truncated: {error}");
         if !self.is_text() {
             let mut values =
                 memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| fault(&e))?;
@@ -373,7 +373,7 @@ fn open(path: &Path) -> Result<(File, Header)> {
         (header.bytes(), u128::from(file.metadata().map_err(|e| Error::file(path, e))?.len()));
     if needed > actual {
         let reason =
-            format!("the array is cut off: it takes {needed} bytes, the file has {actual}");
+            format!("the array is truncated: it takes {needed} bytes, the file has {actual}");
         return Err(fault(path, reason));
     }
     if needed < actual {

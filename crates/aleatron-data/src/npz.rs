@@ -187,7 +187,7 @@ impl<S: Read + Seek> Archive<S> {
             let mut values =
                 memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| e.to_string())?;
             let read = element.read_all(member, len, &mut values);
-            read.map_err(|error| format!("the array is cut off: {error}"))?;
+            read.map_err(|error| format!("the array is truncated: {error}"))?;
             Ok(values)
         })?;
         header.in_rows(values)
@@ -221,7 +221,7 @@ impl<S: Read + Seek> Archive<S> {
             u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION);
         if needed > most {
             return Err(fault(format!(
-                "the array is cut off: it takes {needed} bytes, the archive has {most}"
+                "the array is truncated: it takes {needed} bytes, the archive has {most}"
             )));
         }
         let mut skipped = vec![0; header.len];

@@ -350,7 +350,7 @@ impl Graph {
             let Some(stuck) = missing.iter().position(|&n| n > 0) else {
                 return Err(Error::model(
                     "graph",
-                    "internal error: a node that needs nothing was not put in order",
+                    "internal error: a node without missing inputs was not sorted",
                 ));
             };
             let nodes = self.nodes.len() - order.len();

@@ -65,7 +65,7 @@ impl Rope {
         let parameters = options.object("rope_parameters")?;
         if let (Some(_), Some(value)) = (parameters, old_scaling.and(options.get("rope_scaling"))) {
             let option = "rope_scaling".to_owned();
-            let reason = "cannot stand beside rope_parameters".to_owned();
+            let reason = "cannot be combined with rope_parameters".to_owned();
             return Err(Error::BadOption { option, value: value.to_string(), reason });
         }
         let described = parameters.or(old_scaling);

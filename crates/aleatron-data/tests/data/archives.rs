@@ -131,7 +131,7 @@ fn arrays_larger_than_memory_are_errors_by_their_header() {
     let error = read(&[("x", "|u1", "(3, 1)", &[0, 1, 2]), y]).unwrap_err();
     assert_eq!(error, "t: 3 values are not 2 samples of 1 features");
     let error = read(&[("x", "|u1", "(2, 100)", &[0; 10]), y]).unwrap_err();
-    assert!(error.contains("array \"x\": the array is cut off"), "{error}");
+    assert!(error.contains("array \"x\": the array is truncated"), "{error}");
     let error = read(&[("x", "|u1", "(2, 1)", &[0; 10]), y]).unwrap_err();
     assert!(error.contains("8 bytes past the end of the array"), "{error}");
     let huge = 1u64 << 50;

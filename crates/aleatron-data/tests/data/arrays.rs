@@ -83,7 +83,7 @@ fn archives_reserve_no_more_memory_than_they_can_fill() {
     for claim in [u32::MAX, 1 << 25] {
         let mut file = npz([("|u1", "False", &x, &[0; 9]), ("|u1", "False", &y, &[0; 9])]);
         let message = Dataset::from_npz(&file, "t").unwrap_err().to_string();
-        assert!(message.contains("array \"y\": the array is cut off: it takes "), "{message}");
+        assert!(message.contains("array \"y\": the array is truncated: it takes "), "{message}");
         // The sizes of the second entry of the directory, and those before its data, say otherwise.
         let entry = file.windows(4).rposition(|window| window == b"PK\x01\x02").unwrap();
         file[entry + 24..entry + 28].copy_from_slice(&claim.to_le_bytes());

@@ -97,7 +97,7 @@ fn faults_of_arrays_name_the_file() {
     let folder = Folder::new("faults");
     let y = folder.npy("y.npy", "|u1", "False", "(2,)", &[1, 0]);
     for (order, shape, bytes, part) in [
-        ("False", "(2, 2)", &[1, 2, 3][..], "x.npy: the array is cut off"),
+        ("False", "(2, 2)", &[1, 2, 3][..], "x.npy: the array is truncated"),
         ("False", "(2, 2)", &[1, 2, 3, 4, 5], "x.npy: 1 bytes past the end"),
         ("False", "(3, 1)", &[1, 2, 3], "x.npy: 3 values are not 2 samples of 1 features"),
         ("True", "(2, 1, 2)", &[1, 2, 3, 4], "row-major order"),

@@ -68,7 +68,7 @@ fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op
             "none" => Unary::Gelu,
             "tanh" => Unary::GeluTanh,
             other => {
-                return Err(Error::attribute("approximate", other, "none or tanh is possible"));
+                return Err(Error::attribute("approximate", other, "expected none or tanh"));
             }
         },
         "HardSigmoid" => {

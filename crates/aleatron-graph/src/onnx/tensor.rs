@@ -355,7 +355,7 @@ fn read_external(
     if location.is_empty()
         || !relative.components().all(|part| matches!(part, Component::Normal(_)))
     {
-        return Err(fault(format!("\"{location}\" is not a file beside the model")));
+        return Err(fault(format!("\"{location}\" is not a file in the folder of the model")));
     }
     if length.is_some_and(|length| length != expected as u64) {
         let length = length.unwrap_or_default();
@@ -367,7 +367,7 @@ fn read_external(
     let (real, root) =
         (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
     if !real.starts_with(root) {
-        return Err(fault(format!("\"{location}\" is not a file beside the model")));
+        return Err(fault(format!("\"{location}\" is not a file in the folder of the model")));
     }
     // Opening a pipe waits for its writer, and a device may have no end.
     let kind = std::fs::metadata(&real).map_err(in_file)?;

@@ -96,7 +96,7 @@ pub(super) fn repeat(
     }
     for list in collected {
         if list.is_empty() {
-            return Err(Error::input(0, "a loop without a step makes nothing to collect"));
+            return Err(Error::input(0, "a loop without steps has no outputs to collect"));
         }
         carried.push(super::shape::concat(&Inputs(&list), 0)?);
     }

@@ -100,7 +100,7 @@ pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
         Binary::Sub => BinaryOp::Sub,
     };
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     Ok(Tensor::binary(op, x, y)?)
 }
@@ -165,7 +165,7 @@ pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Result<Vec<usize>> {
 /// Returns the remainder of a division that rounds towards zero: it has the sign of the dividend.
 fn fmod(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     if x.dtype().is_float() {
         // For magnitudes, the remainder of a division that rounds down is the same.
@@ -236,7 +236,7 @@ pub(super) fn variadic(function: Variadic, inputs: &Inputs<'_>) -> Result<Tensor
 pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
     let (condition, x, y) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     if x.dtype() != y.dtype() {
-        return Err(Error::input(2, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(2, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     Ok(condition.where_(x, y)?)
 }

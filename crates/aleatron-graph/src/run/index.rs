@@ -130,7 +130,7 @@ fn update(
     scatter: Scatter,
 ) -> Result<Tensor> {
     if updates.dtype() != x.dtype() {
-        return Err(Error::input(2, format!("{} beside {}", updates.dtype(), x.dtype())));
+        return Err(Error::input(2, format!("{} does not match {}", updates.dtype(), x.dtype())));
     }
     if scatter == Scatter::Replace {
         return for_dtype!(x, T => {

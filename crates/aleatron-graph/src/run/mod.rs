@@ -216,7 +216,7 @@ impl Runner {
             inputs.push(id.map(|id| self.lookup(&none, id)).transpose()?);
         }
         let made = self.compute_with(node, &inputs)?;
-        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it makes nothing"))
+        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it has no output"))
     }
 
     /// Computes a node without inner graphs with other inputs.

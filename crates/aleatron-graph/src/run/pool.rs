@@ -181,7 +181,7 @@ fn max_pool(
 pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
     let (_, _, input) = spatial(x.shape())?;
     if len(input)? == 0 {
-        return Err(Error::input(0, format!("shape {:?} has nothing to pool", x.shape())));
+        return Err(Error::input(0, format!("shape {:?} has no elements to pool", x.shape())));
     }
     match pooling {
         Pooling::Average { .. } => Ok(x.global_avg_pool()?),

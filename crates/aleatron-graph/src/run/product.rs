@@ -11,7 +11,7 @@ use crate::op::{Equation, EquationTerm, Padding, Rounding, Window};
 /// Multiplies matrices, or batches of matrices. Integers are multiplied on the host.
 pub(super) fn matmul(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     if !x.dtype().is_float() {
         let (x, y) = (x.to_device(&Device::Cpu)?, y.to_device(&Device::Cpu)?);
@@ -204,7 +204,7 @@ pub(super) fn conv_transpose(
                 }
                 let (begin, end) = (size(pads[axis], "pads")?, size(pads[rank + axis], "pads")?);
                 let kept = begin.checked_add(end).and_then(|total| full.checked_sub(total));
-                (begin, kept.ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?)
+                (begin, kept.ok_or_else(|| Error::attribute("pads", pads, "no elements remain"))?)
             }
             _ => (0, full),
         };

@@ -330,7 +330,7 @@ fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> 
         return Ok(inside.pad(&pairs, aleatron_tensor::PadMode::Constant(value))?);
     }
     if inside.is_empty() && len(&shape)? > 0 {
-        return Err(Error::input(0, "nothing is left to continue"));
+        return Err(Error::input(0, "there are no elements to repeat"));
     }
     for (axis, &[begin, _]) in around.iter().enumerate() {
         let (n, wanted) = (inside.shape()[axis] as i64, shape[axis]);

@@ -188,7 +188,7 @@ impl<T: Element> TensorView<T> {
 
     fn changed(&self, op: &'static str, layout: Layout) -> Result<Self> {
         if let MemoryLayout::Tiled { .. } = self.memory {
-            return Err(Error::argument(op, "layout", self.memory, "tiled memory has no steps"));
+            return Err(Error::argument(op, "layout", self.memory, "which has no strides"));
         }
         Ok(Self { layout, memory: self.memory, element: PhantomData })
     }

@@ -551,7 +551,7 @@ impl Kernel for PassKernel {
     }
 
     fn checks(&self) -> BoundsChecks {
-        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        #[allow(unsafe_code, reason = "the only proof of bounds of the kernels of this crate")]
         // SAFETY: no other crate can name a kernel, and `record.rs` launches each as stated below.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
