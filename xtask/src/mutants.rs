@@ -36,11 +36,11 @@ const ACCEPTED: &str = include_str!("../../mutants-accepted.txt");
 /// The exit status of a run in which mutants survived.
 const SURVIVORS: i32 = 2;
 
-/// The exit status of a run in which tests of mutants took too long, which is as good as failing.
+/// The exit status of a run in which tests of mutants timed out, which counts as failing.
 const TIMEOUTS: i32 = 3;
 
 /// Runs the mutants of all crates, or of the one that follows `-p`. All other arguments, such as
-/// `--shard 0/12`, are handed to cargo-mutants.
+/// `--shard 0/12`, are passed to cargo-mutants.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (packages, others) = match arguments {
         [flag, name, others @ ..] if flag == "-p" || flag == "--package" => {
@@ -93,7 +93,7 @@ fn run_package(
         return Err(format!("cargo mutants failed: {status}"));
     }
     let folder = output.join("mutants.out");
-    // Asked to list or check alone, it leaves no results.
+    // With options that only list or check, it leaves no results.
     if !folder.join("missed.txt").is_file() {
         return Ok(0);
     }

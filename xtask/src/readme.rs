@@ -1,9 +1,9 @@
-//! The commands of the README, which must work as they stand there.
+//! The commands of the README, which must work as printed.
 
 use crate::step::{Step, command};
 use std::path::Path;
 
-/// The command that runs this, and so is not run again.
+/// The command that runs this program, which is not run again.
 const THIS: &str = "cargo xtask test";
 
 /// Returns a step for every line of the README's `sh` blocks.

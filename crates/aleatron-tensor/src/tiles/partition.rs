@@ -107,8 +107,7 @@ impl<T: Element> PartitionView<T> {
     /// # Errors
     /// [`Error::Argument`] past the last tile, and for tiled memory.
     pub fn get_tile_view(&self, tile_idx: [usize; 4]) -> Result<TensorView<T>> {
-        let refused =
-            || Error::argument("partition", "tile", tile_idx, "which is out of range");
+        let refused = || Error::argument("partition", "tile", tile_idx, "which is out of range");
         let info = self.get_tile(tile_idx).ok_or_else(refused)?;
         let mut view = self.tensor.clone();
         for axis in 0..4 {
