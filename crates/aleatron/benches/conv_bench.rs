@@ -1,5 +1,5 @@
-//! Convolutions against dense layers of as many products, tables against bits, and signed layers
-//! against unipolar ones.
+//! Benchmarks of convolutions against dense layers with as many products, tables against bits, and
+//! signed layers against unipolar ones.
 //!
 //! `cargo bench --bench conv_bench`; an argument selects the cases whose name contains it.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -38,7 +38,7 @@ fn main() {
                 64,
             );
         }
-        // As many products as the convolution has, and as many rows of weights.
+        // The same numbers of products and of rows of weights as in the convolution.
         let dense = StreamLayer::dense(288, 64).length(256);
         batch(&mut table, &cpu, &format!("dense 288->64 x 784, L = 256, {threads}"), dense, 784);
         for polarity in Polarity::ALL {
@@ -64,8 +64,8 @@ fn main() {
     table.print(&format!("Convolutions and signed layers on {}", Tier::current().unwrap()));
 }
 
-/// A batch whose seed was used before; the ceiling ANDs, counts and adds registers that are never
-/// loaded.
+/// Benchmarks a batch whose seed was used before; the ceiling ANDs, counts and adds registers that
+/// are never loaded.
 fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_samples: usize) {
     if !table.wants(name) {
         return;
@@ -93,7 +93,7 @@ fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_sample
     );
 }
 
-/// The neurons of the first row of weights by the plain reference.
+/// Checks the neurons of the first row of weights with the reference.
 fn check(layer: &StreamLayer, x: &[f64]) {
     let rows = layer.spec().neurons_per_row();
     let spec = layer.spec().neurons(0..rows).unwrap();

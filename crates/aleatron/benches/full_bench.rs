@@ -66,7 +66,7 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     );
 }
 
-/// A batch; the ceiling ANDs, counts and adds registers that are never loaded.
+/// Benchmarks a batch; the ceiling ANDs, counts and adds registers that are never loaded.
 fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samples: usize) {
     let name = format!("{n_inputs}->{n_neurons} x {n_samples}, {}", threads(cpu));
     if !table.wants(&name) {
@@ -117,7 +117,7 @@ fn counting(work: &mut dyn FnMut(), scale: f64) -> Ceiling<'_> {
     Ceiling { name: "counting registers", work, scale, timing: Timing::InTurns }
 }
 
-/// Another seed for each call: no draws can be used again.
+/// Returns a new seed for each call: cached draws cannot be reused.
 fn next(seed: &mut u64) -> u64 {
     *seed += 1;
     *seed
@@ -150,7 +150,7 @@ fn layer(n_inputs: usize, n_neurons: usize) -> StreamLayer {
     StreamLayer::dense(n_inputs, n_neurons).length(LENGTH).seed(1).build().unwrap()
 }
 
-/// The first neuron by the plain reference.
+/// Checks the first neuron with the reference.
 fn check(layer: &StreamLayer, x: &[f64]) {
     let (spec, one) = (layer.spec(), layer.spec().neurons(0..1).unwrap());
     let first = layer.weight_streams().unwrap().words()[..spec.sample_words()].to_vec();

@@ -67,8 +67,8 @@ impl GpuDenseLayer {
     /// Returns the values of `n_samples` samples, row-major of samples by neurons.
     ///
     /// # Errors
-    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] if there are not just
-    /// `n_samples`.
+    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] if the number of samples is
+    /// not `n_samples`.
     pub fn forward_batch_gpu(
         &self,
         values: &[f64],
