@@ -7,7 +7,7 @@
     python benchmarks/cluster_bench.py --quick              a small network: is everything right?
 
 A network of 784-512-512-10 is evaluated with 4 generators, 6 lengths and 4 seeds. Every process has one thread. The first time is that of
-`evaluate` without an executor; what executors find is compared with it by `==`, and a difference ends the run with exit
+`evaluate` without an executor; the results of executors are compared with it by `==`, and a difference ends the run with exit
 code 1. Processes are started before the clock is. The speed-up is against one process behind an executor, the overhead that of
 this process against none.
 """

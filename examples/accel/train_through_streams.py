@@ -55,7 +55,7 @@ def first_params(key: Any, n_inputs: int) -> Params:
 
 
 def scores(params: Params, x: Any, length: int, seed: Any) -> Any:
-    """The outputs: products in floats for length 0, else through streams of that many bits."""
+    """The outputs: products in floats for length 0, otherwise through streams of that many bits."""
 
     def product(values: Any, weights: Any, layer: int) -> Any:
         if length == 0:

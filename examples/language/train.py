@@ -7,7 +7,7 @@
 
 Without --text, the text is that of Debian's package r-cran-janeaustenr (MIT licence): the six novels
 of Jane Austen, published 1811 to 1818, whose copyright has expired. The last tenth of the text is not
-trained on; its beginning is written beside the model, as held_out.txt. A token is a byte. Weights are
+trained on; its beginning is written next to the model, as held_out.txt. A token is a byte. Weights are
 written as 16-bit floats. The same arguments give the same model on the same machine and version of
 torch.
 

@@ -1,6 +1,6 @@
 """Arrays in the memory of CUDA devices: those of other libraries, taken as they are, and results that stay there.
 
-Arrays come through DLPack, or through `__cuda_array_interface__` where there is nothing else. The driver is asked by the engine what is at
+Arrays come through DLPack, or through `__cuda_array_interface__` otherwise. The engine queries the driver what is at
 an address before it is used.
 """
 

@@ -90,7 +90,7 @@ class Evaluation(_core._Evaluation):
         """Draws accuracy, or the root mean square error, against length, a line for each generator, and returns the matplotlib axes.
 
         Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. If there are faults, the axis is the fault rate, with
-        a line for each generator, site and length. Integers, which have no length, are a horizontal line. `ax` is where to draw, a new figure if not given.
+        a line for each generator, site and length. Integers, which have no length, are a horizontal line. `ax` is the axes to draw on, a new figure if not given.
         """
         pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
@@ -215,18 +215,18 @@ def evaluate(
         The layers that have the faults; all if not given.
     checkpoint
         A file to resume from if it exists, in which finished results are saved during the run. A run that is interrupted, fails or is
-        killed loses little. The results in the file are retained, whatever is asked for now.
+        killed loses little. Existing results in the file are always retained.
     progress
         True for a bar if tqdm is installed, or a function of (done, total, generator, length, seed). With an executor, tasks are
         counted instead of generators, lengths and seeds.
     executor
         Where to run: any `concurrent.futures.Executor`, such as a pool of processes, `mpi4py.futures.MPIPoolExecutor` or Dask's
-        `Client.get_executor()`; or a function that makes one, and another where workers are lost and the first one breaks. What is
-        found is equal to what this process would find. With a checkpoint, every finished task is saved in a file beside it until
+        `Client.get_executor()`; or a function that creates one, and another if workers are lost and the first one breaks. What is
+        found is equal to what this process would find. With a checkpoint, every finished task is saved in a file next to it until
         all are. `aleatron.cluster.WorkersLost` is raised if workers stay lost.
     comm
-        A communicator of mpi4py, all of whose ranks call this function: rank 0 hands out tasks to the others, and all of them
-        get what was found. Arguments other than `comm` are those of rank 0.
+        A communicator of mpi4py, all of whose ranks call this function: rank 0 submits tasks to the others, and all of them
+        return the result. Arguments other than `comm` are those of rank 0.
 
     Examples
     --------

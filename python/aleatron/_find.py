@@ -56,7 +56,7 @@ class Found:
     products
         The products of one sample in each of them.
     lengths
-        The shortest lengths found that are good enough; those of the start where not even they are.
+        The shortest lengths found that are good enough; the initial lengths if even those are not.
     score
         The score with them: the accuracy, or the coefficient of determination R² of a regression.
     float_score
@@ -177,7 +177,7 @@ def find(
     """Searches for the shortest streams of each layer that lose at most a part of the score, as `aleatron eval --find` does.
 
     The search first tries one length for all layers, from the shortest up. Then the layer that costs most is tried with half its length; if the
-    score stays within the loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened, or the
+    score stays within the loss, the layer keeps the half, otherwise it is unchanged. The search ends when no layer can be shortened, or the
     budget is spent.
 
     Parameters

@@ -1,6 +1,6 @@
 """Ranks of MPI as the workers of an executor, which goes on when some of them are lost.
 
-A rank that works says so every second. One that has been silent for long is lost, and what it worked on fails with `ConnectionError`, so
+A working rank sends a message every second. A rank that has been silent for long is lost, and its task fails with `ConnectionError`, so
 that it can be run again. Only one thread of a process calls MPI.
 """
 

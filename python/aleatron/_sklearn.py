@@ -44,7 +44,7 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
     """Creates a network from a fitted estimator of scikit-learn.
 
     The estimator is an MLPClassifier, an MLPRegressor, a LogisticRegression, or a pipeline of scalers that ends in one of
-    them. The network gives what stands before the estimator's softmax or logistic function, or, of a regressor, its
+    them. The network computes the input of the estimator's softmax or logistic function, or, for a regressor, its
     predictions. A classifier of two classes has one score. Classes are indices into the estimator's `classes_`. The layers
     are named "hidden" ("hidden1" and so on if there are several) and "output".
 

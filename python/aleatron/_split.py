@@ -24,7 +24,7 @@ class SplitDenseLayer:
     """A dense layer that is too large for one machine: every rank holds some of the neurons.
 
     A neuron has the weights and bits that it has in the `DenseLayer` of all neurons, so counts are equal to those of the whole layer,
-    whatever the number of ranks. All methods are collective: every rank calls them, in the same order. What is wrong on one rank
+    for any number of ranks. All methods are collective: every rank calls them, in the same order. What is wrong on one rank
     raises an error on all of them.
 
     Parameters
@@ -32,7 +32,7 @@ class SplitDenseLayer:
     n_inputs, n_neurons
         The size of the whole layer; there must be a neuron for each rank.
     length, seed, polarity, device, generator, width, sharing
-        As for `DenseLayer`; a rank may have a device of its own.
+        As for `DenseLayer`; each rank may have a different device.
     comm
         The communicator of mpi4py; without one, all neurons are here.
 

@@ -20,7 +20,7 @@ from aleatron._sklearn import Floats, from_sklearn, split_pipeline
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn classifier whose network runs as streams.
 
-    `fit` fits a clone of the estimator, unless the estimator is fitted already, makes a network of it and calibrates the
+    `fit` fits a clone of the estimator, unless the estimator is fitted already, converts it to a network and calibrates the
     network with the samples. Of a pipeline the last step becomes the network; the steps before it run in scikit-learn, as
     they are. Features outside what `fit` has seen saturate.
 
@@ -70,7 +70,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> StreamClassifier:
         """Fits the estimator if it is not fitted, and calibrates its network with `X`.
 
-        `y` may be left out for a network and for a fitted estimator; where it is given, its classes must be theirs.
+        `y` may be omitted for a network and for a fitted estimator; if it is given, its classes must match.
         """
         ready = isinstance(self.estimator, Network) or _is_fitted(self.estimator)
         if y is None and ready:
@@ -130,7 +130,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
         """Returns the arguments of the estimator, with `y` if there is one.
 
-        Steps of a pipeline say themselves what they take: text, missing values, columns of any type. Without them, features are numbers.
+        Steps of a pipeline define their inputs themselves: text, missing values, columns of any type. Without them, features are numbers.
         """
         network = isinstance(self.estimator, Network)
         if not network and split_pipeline(self.estimator)[0]:

@@ -1,7 +1,7 @@
 """The tasks of an evaluation on the workers of an executor.
 
-A task names a job by its hash. A worker that does not know the job says so and gets it with the next task; then it keeps it. What a task
-finds is integers for each sample and errors for each chunk of 256 samples, so that it does not matter who runs which task, and
+A task names a job by its hash. A worker that does not know the job requests it with the next task and caches it. The result of a task
+is integers for each sample and errors for each chunk of 256 samples, so that the assignment of tasks does not matter, and
 when.
 """
 
@@ -55,7 +55,7 @@ class WorkersLost(RuntimeError):
     Attributes
     ----------
     found
-        The Evaluation of what was finished.
+        The Evaluation of the finished tasks.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def from_torch(
     taken, and compared, in 32 bits. The exporter follows the branches that `example` takes: torch's TracerWarning names the lines whose
     branches depend on values.
 
-    The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
+    The network's outputs on `example` must equal those of the module within the rounding of 32 bits: a bound is derived from the
     magnitudes of weights and values. Where the network has operators without such a bound (layer normalisation, attention), one
     thousandth of the largest output is allowed.
 

@@ -1,7 +1,7 @@
 """The names of `sc_neurocore_engine` over Aleatron: change the import line, keep the program.
 
 Signatures, defaults and shapes are those of `sc_neurocore_engine` 3.15.7 and of its `GpuDenseLayer`; the bits are Aleatron's.
-All forward methods of a layer give the same bits for the same seed. What was a fault there is an error or a right answer
+All forward methods of a layer give the same bits for the same seed. Faults of that package are errors or right results
 here; `docs/python/sc-neurocore.md` lists every difference. `VectorizedSCLayer` also runs without the compiled extension, on NumPy.
 
 >>> from aleatron.compat import VectorizedSCLayer, batch_encode_numpy
@@ -199,8 +199,8 @@ class _NumpyLayer:
 class VectorizedSCLayer:
     """A dense layer that takes and returns arrays.
 
-    `seed` decides the weights: give layers different ones for different weights. `use_gpu` runs the layer on a GPU, through CuPy
-    where it is installed, or warns and uses the CPU where there is none; the bits are the same. Without the compiled extension the layer
+    `seed` decides the weights: use different seeds for different weights. `use_gpu` runs the layer on a GPU, through CuPy
+    if it is installed, or warns and uses the CPU without a GPU; the bits are the same. Without the compiled extension the layer
     runs on NumPy, with the same bits.
 
     Examples
@@ -385,7 +385,7 @@ def unpack_bitstream(
 ) -> bytes | list[bytes]:
     """Unpacks words to bytes of zeros and ones, or rows of words to such bytes for each.
 
-    For rows `original_length` is the bits of all of them together, unless `original_shape` says how many each has.
+    For rows `original_length` is the bits of all of them together, unless `original_shape` defines the bits of each.
 
     Examples
     --------

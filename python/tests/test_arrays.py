@@ -31,7 +31,7 @@ class OnlyDlpack:
 
 
 class OnlyArray:
-    """Something NumPy can ask for an array."""
+    """An object with `__array__` only."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
         return FRACTIONS.astype(dtype or np.float64)

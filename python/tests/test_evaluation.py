@@ -1,4 +1,4 @@
-"""What comes of evaluations: results people use, files that lose nothing, arguments that are checked."""
+"""Evaluations: results, lossless files, and checked arguments."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_checkpoints_keep_everything(tmp_path: pathlib.Path) -> None:
         al.evaluate(lengths=64, generators="halton", checkpoint=file, progress=stop)
     kept = al.Evaluation.from_json(file.read_text())
     assert kept.cells == second.cells and not kept.complete
-    assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "nothing is left beside it"
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "no other files are left"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files have no such permissions there")
@@ -356,7 +356,7 @@ def test_scales_whose_product_overflows_are_errors() -> None:
 
 
 class Tensor:
-    """As much of a tensor of torch as is needed to read one: it refuses NumPy while it has a gradient."""
+    """The parts of a torch tensor that reading needs: it rejects NumPy while it has a gradient."""
 
     def __init__(self, values: Any, dtype: str = "torch.float32", grad: bool = False) -> None:
         self.values, self.dtype, self.requires_grad = np.asarray(values, np.float32), dtype, grad
@@ -467,7 +467,7 @@ def test_correlation_of_streams() -> None:
 
 
 class Liar(list):  # type: ignore[type-arg]
-    """A sequence that says it is longer than any memory."""
+    """A sequence that claims to be longer than any memory."""
 
     def __len__(self) -> int:
         return 2**62

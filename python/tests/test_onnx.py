@@ -29,7 +29,7 @@ def runtime(model: bytes, x: np.ndarray) -> np.ndarray:
 
 
 def compare(model: bytes, x: np.ndarray, expected: np.ndarray, most: float) -> None:
-    """Another program's outputs, and ours after reading, are within the bound, which says something."""
+    """Checks that another program's outputs, and Aleatron's after reading, are within a meaningful bound."""
     bound = _core._rounding_bound(model, x)
     assert bound is not None
     bound = bound.reshape(expected.shape)

@@ -217,14 +217,14 @@ def test_unsupported_estimators_are_errors(wine: Arrays) -> None:
 
 
 class Contrary(LogisticRegression):  # type: ignore[misc]
-    """Predicts what its scores do not say."""
+    """Predicts classes that contradict its scores."""
 
     def predict(self, X: Any) -> Any:
         return self.classes_[1 - np.searchsorted(self.classes_, super().predict(X))]
 
 
 class Shifted(MLPRegressor):  # type: ignore[misc]
-    """Predicts a little more than its weights say."""
+    """Predicts a little more than its weights imply."""
 
     def predict(self, X: Any) -> Any:
         return super().predict(X) * (1 + 1e-3)
@@ -356,7 +356,7 @@ def test_data_frames_keep_their_names(wine: Arrays) -> None:
 
 
 def test_pipeline_steps_receive_raw_inputs(wine: Arrays) -> None:
-    """Text, missing values, columns of names: what the first step can read is not read before it."""
+    """Text, missing values, columns of names: inputs reach the first step unread."""
     pandas = pytest.importorskip("pandas")
     x, y = wine
     documents = np.array(["good red", "bad white", "good", "white bad bad"] * 5)

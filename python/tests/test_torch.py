@@ -300,7 +300,7 @@ def test_differences_are_errors() -> None:
     module = Sequential(linear(6, 20), function("ReLU"), linear(20, 3))
 
     class ReLU(Module):
-        """Not what its name says."""
+        """A module that is not the ReLU of its name."""
 
         def forward(self, x: np.ndarray) -> np.ndarray:
             return np.maximum(x, 1e-3)

@@ -88,12 +88,12 @@ def jax_conv_counts(
     """Counts the products of a convolution: encodes pixels and weights, multiplies streams, counts ones.
 
     The counts are those of `aleatron.ConvLayer.from_weights(weights, input_shape, length, weight_seed, polarity)` for the seed: a pixel has one
-    stream in a sample, and taps in the padding are left out.
+    stream in a sample, and taps in the padding are skipped.
 
     Parameters
     ----------
     x
-        Images (channels, rows, columns), sequences (channels, places), or a batch of either.
+        Images (channels, rows, columns), sequences (channels, positions), or a batch of either.
     weights
         Kernels of shape (n_channels, channels of a group, rows, columns), without rows for sequences.
     length

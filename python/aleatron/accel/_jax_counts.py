@@ -88,7 +88,7 @@ def numerators(weights: Operand, inputs: Operand, bits: int, polarity: Polarity,
     polarity
         The polarity of both.
     valid
-        Booleans that broadcast to (..., n), for products that are left out; all products count if not given.
+        Booleans that broadcast to (..., n), for excluded products; all products are included if not given.
 
     Returns
     -------

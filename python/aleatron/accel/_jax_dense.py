@@ -104,7 +104,7 @@ def jax_dense(
     The forward pass is the value of `jax_dense_counts`: c / L, (2 c - n L) / L for bipolar layers, or (c - n L) / L for signed ones. The backward pass goes
     straight through the streams, so a network learns with the noise it will have. Vary the seeds from step to step.
 
-    Values outside the interval are a ValueError. Inside jit, where values are not known, they are moved to its ends, where
+    Values outside the interval are a ValueError. Inside jit, where values are traced, they are clipped to it, where
     the gradient is zero, and NaN makes the outputs that depend on it NaN.
 
     Parameters are those of `jax_dense_counts`.

@@ -53,7 +53,7 @@ def has_64_bits() -> bool:
 def to_jax(arr: Any) -> JaxArray:
     """Returns an array on JAX's device.
 
-    uint64 arrays are packed words: where JAX's 64-bit mode is off they become pairs of uint32, of shape (\\*shape, 2), instead of
+    uint64 arrays are packed words: if JAX's 64-bit mode is off they become pairs of uint32, of shape (\\*shape, 2), instead of
     losing their upper halves.
 
     Examples
@@ -144,7 +144,7 @@ def _words(halves: Any) -> Any:
 def jax_pack_bitstream(bits: Any) -> JaxArray:
     """Packs zeros and ones along the last axis into words.
 
-    A value other than 0 and 1 is a ValueError with its index; inside jit, where values are not known, any but zero is a one.
+    A value other than 0 and 1 is a ValueError with its index; inside jit, where values are traced, any nonzero value is a one.
 
     Examples
     --------
@@ -292,7 +292,7 @@ def jax_encode(
     """Encodes values as packed streams: the bits of `aleatron.encode`, also inside jit.
 
     Values on the host are taken in float64 as they are. Those of a JAX array are what its own type holds: the streams of a float32
-    array are those of its values. Inside jit, where values are not known, those outside the interval are moved to its
+    array are those of its values. Inside jit, where values are traced, those outside the interval are clipped to its
     ends and NaN is read as the lower end.
 
     Parameters
@@ -311,7 +311,7 @@ def jax_encode(
     Returns
     -------
     jax.Array
-        Words of shape (\\*probs.shape, ceil(length / 64)), as pairs of uint32 where JAX has no 64-bit mode.
+        Words of shape (\\*probs.shape, ceil(length / 64)), as pairs of uint32 if JAX's 64-bit mode is off.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The choice of the processor of the stochastic forward pass: `get_backend` returns the fastest one, or the requested one.
 
-Every backend gives the same bits for a fixed seed. `NumpyBackend` is the specification in NumPy and always there; the others
+Every backend gives the same bits for a fixed seed. `NumpyBackend` is the specification in NumPy and always available; the others
 are compared with it. `PRIORITY` has their names, the fastest first.
 
 >>> from aleatron.accel.backend import get_backend, sc_forward
@@ -333,7 +333,7 @@ def get_backend(name: str = "auto") -> Backend:
     ValueError
         There is no backend of that name.
     RuntimeError
-        The backend cannot run here; the message says why.
+        The backend is unavailable; the message has the reason.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def sc_forward(
     seed
         The seed of the input streams.
     backend
-        A name for `get_backend`, or what it returned.
+        A name for `get_backend`, or its result.
 
     Returns
     -------

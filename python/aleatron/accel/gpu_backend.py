@@ -1,7 +1,7 @@
 """Packed streams on an NVIDIA GPU through CuPy, or in NumPy without a GPU.
 
-The kernels are in `stream_kernels.cu`; none makes a temporary of the size of its products. Without CuPy or a device every
-function computes the same in NumPy, and the first call says so in a UserWarning. `HAS_CUPY` tells which it is, `WHY_NO_CUPY`
+The kernels are in `stream_kernels.cu`; none allocates a temporary of the size of its products. Without CuPy or a device every
+function computes the same in NumPy, and the first call warns with a UserWarning. `HAS_CUPY` is the choice, `WHY_NO_CUPY`
 the reason, and `xp` is CuPy or NumPy.
 
 >>> from aleatron.accel.gpu_backend import HAS_CUPY, to_device, to_host, xp

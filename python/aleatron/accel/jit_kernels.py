@@ -1,7 +1,7 @@
 """Packing, encoding and counting compiled by Numba, on all cores; in NumPy if Numba is not installed.
 
 Kernels release the interpreter and run in a pool of threads, so calls from several threads and after a fork are safe.
-`HAS_NUMBA` tells whether Numba is there, and `WHY_NO_NUMBA` why not.
+`HAS_NUMBA` is whether Numba is available, and `WHY_NO_NUMBA` the reason if not.
 
 >>> import numpy as np
 >>> from aleatron.accel.jit_kernels import jit_pack_bits

@@ -43,7 +43,7 @@ class MPIDriver:
     Attributes
     ----------
     comm
-        The communicator, or None where there is no MPI.
+        The communicator, or None without MPI.
     rank, size
         The number of this process, and how many there are.
 
@@ -75,12 +75,12 @@ class MPIDriver:
         Parameters
         ----------
         global_inputs
-            The whole array on the root, of any type and at least one axis. Other ranks give None; what else they give is ignored.
+            The whole array on the root, of any type and at least one axis. Other ranks pass None; other arguments of theirs are ignored.
 
         Returns
         -------
         numpy.ndarray
-            The share of this rank; the whole array where there is one rank.
+            The share of this rank; the whole array if there is one rank.
 
         Examples
         --------

@@ -7,9 +7,9 @@ Networks are trained in floats before they become streams, and streams are evalu
 >>> at.softmax(x @ x.mT, axis=-1).shape
 (2, 2)
 
-Names and meanings are those of the standard (https://data-apis.org/array-api/) where it has the function; `softmax`, `conv2d`,
-`layer_norm` and others are beyond it. `device="gpu"` puts a tensor on a GPU; operations run where their arguments are, in
-batches, and nothing waits until a value is read.
+Names and meanings are those of the standard (https://data-apis.org/array-api/) for its functions; `softmax`, `conv2d`,
+`layer_norm` and others are beyond it. `device="gpu"` puts a tensor on a GPU; operations run on the device of their arguments, in
+batches, and only reads wait.
 """
 
 from math import e, inf, nan, pi

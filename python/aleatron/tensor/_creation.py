@@ -53,9 +53,9 @@ def asarray(
         The type of the elements. Without it, that of `obj`: 8- and 16-bit integers become int32, other integers int64; on GPUs, 64-bit floats become float32;
         Python's floats float32, integers int64 (int32 on GPUs without 64-bit integers).
     device
-        "cpu", "gpu", "gpu:1", …; without it, that of `obj` where it is a tensor, else the CPU.
+        "cpu", "gpu", "gpu:1", …; without it, that of `obj` if it is a tensor, otherwise the CPU.
     copy
-        True returns a tensor that assignments to `obj` do not change; False is an error where a copy is made.
+        True returns a tensor that assignments to `obj` do not change; False is an error if a copy is needed.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     Parameters
     ----------
     x
-        An object with `__dlpack__`, whose memory the host can read.
+        An object with `__dlpack__`, whose memory is accessible to the host.
     device
         Where the tensor shall be; the CPU without it.
     copy
@@ -162,8 +162,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Returns the elements as another type.
 
-    Floats become integers without their fraction, the nearest one where they are too large, NaN 0; wide integers become narrow ones by their
-    low bits; whatever is not zero is true.
+    Floats are truncated to integers and saturate, NaN becomes 0; wide integers keep their
+    low bits; every value except zero becomes true.
 
     Parameters
     ----------
@@ -172,9 +172,9 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
     dtype
         The type.
     copy
-        Whether the result is another object than `x` where `x` has the type already.
+        Whether the result is a new object even if `x` has the type already.
     device
-        Where the result shall be; where `x` is without it.
+        The device of the result; that of `x` by default.
     """
     is_same = check_tensor(x, "x").dtype is types.check(dtype) and not copy
     result = x if is_same else Tensor(x._core.cast(dtype.core))
@@ -281,7 +281,7 @@ def arange(
     start, stop, step
         The numbers.
     dtype
-        The type of the elements; without it float32 where one of the numbers is a float, else int64.
+        The type of the elements; without it float32 if one of the numbers is a float, otherwise int64.
     device
         Where the tensor shall be; the CPU without it.
     """

@@ -168,14 +168,14 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     x
         The tensor.
     indices
-        The places, in one axis of integers; negative ones count from the end.
+        The indices, in one axis of integers; negative ones count from the end.
     axis
-        The axis; may be left out for a tensor of one axis.
+        The axis; optional for a tensor of one axis.
 
     Raises
     ------
     IndexError
-        For a place outside the axis: at once on the CPU, when a value is read on a GPU.
+        For an index out of range: immediately on the CPU, when a value is read on a GPU.
     """
     check_tensor(x, "x")
     check_kind(check_tensor(indices, "indices"), types.INTEGERS, "take")
@@ -197,7 +197,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     x
         The tensor.
     indices
-        The places, integers; its other axes are those of `x`, or of size 1.
+        The indices, integers; its other axes are those of `x`, or of size 1.
     axis
         The axis.
     """

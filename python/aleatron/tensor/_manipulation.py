@@ -149,9 +149,9 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     x
         The tensor.
     shape
-        The sizes; one may be -1, for what is left.
+        The sizes; one may be -1 and is then inferred.
     copy
-        False raises ValueError where a copy would be made.
+        False raises ValueError if a copy is needed.
     """
     size = check_tensor(x, "x").size
     sizes = whole_numbers(shape, "reshape: a size")

@@ -39,7 +39,7 @@ def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims
     axis
         An axis, several, or None for all.
     dtype
-        The type it is summed in; without it int64 for integers, else that of `x`. 16-bit floats are summed in 32 bits.
+        The type it is summed in; without it int64 for integers, otherwise that of `x`. 16-bit floats are summed in 32 bits.
     keepdims
         Whether the axes stay, with size 1.
     """
@@ -161,7 +161,7 @@ def cumulative_sum(
     x
         The tensor.
     axis
-        The axis; may be left out for a tensor of one axis.
+        The axis; optional for a tensor of one axis.
     dtype
         The type it is summed in, as of `sum`.
     include_initial
@@ -189,7 +189,7 @@ def diff(
     axis
         The axis.
     n
-        How often; 0 gives `x`.
+        The number of differences; 0 returns `x`.
     prepend, append
         Elements to put before and after `x` first.
     """

@@ -29,8 +29,8 @@ Number = bool | int | float
 class Tensor:
     """An array on the CPU or a GPU; `aleatron.tensor.asarray` creates one.
 
-    Operations follow the Python array API standard: types combine within their kind only, nothing moves from one device to another by
-    itself, and the result is where its arguments are. Slices and transposes are views and copy nothing.
+    Operations follow the Python array API standard: types are promoted within their kind only, nothing moves from one device to another by
+    itself, and the result is on the device of its arguments. Slices and transposes are views and copy nothing.
 
     Elements never change, so that views and results are safe to keep. An assignment `x[key] = value` gives the object `x` new elements; views that
     were taken before keep the old ones.
@@ -148,7 +148,7 @@ class Tensor:
         Parameters
         ----------
         gradient
-            The gradient of the final result with respect to each element; may be left out for a tensor of one element.
+            The gradient of the final result with respect to each element; optional for a tensor of one element.
 
         Raises
         ------

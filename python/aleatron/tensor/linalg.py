@@ -1,6 +1,6 @@
 """Linear algebra: the extension `linalg` of the array API standard.
 
-Products, norms of vectors and diagonals run where their arguments are. Decompositions and what is made of them (`cholesky`, `det`, `eigh`, `eigvalsh`, `inv`, `matrix_norm` with
+Products, norms of vectors and diagonals run on the device of their arguments. Decompositions and functions based on them (`cholesky`, `det`, `eigh`, `eigvalsh`, `inv`, `matrix_norm` with
 singular values, `matrix_power`, `matrix_rank`, `pinv`, `qr`, `slogdet`, `solve`, `svd`, `svdvals`) are computed on the host by LAPACK, in the precision of the argument and in
 32 bits for float16; the result is on the device of the argument.
 """

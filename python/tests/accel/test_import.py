@@ -1,4 +1,4 @@
-"""What is imported when: none of the optional libraries by the package, and none of the extension where there is none."""
+"""Imports: the package imports no optional library, and works without the extension."""
 
 from __future__ import annotations
 

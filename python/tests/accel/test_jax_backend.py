@@ -1,4 +1,4 @@
-"""JAX: the bits of the engine, the documented equations, gradients, and what jit, vmap and scan make of them."""
+"""JAX: the bits of the engine, the documented equations, gradients, and their behaviour under jit, vmap and scan."""
 
 from __future__ import annotations
 

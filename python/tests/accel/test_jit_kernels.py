@@ -1,4 +1,4 @@
-"""Numba's kernels, and what runs without Numba."""
+"""Numba's kernels, and the fallbacks without Numba."""
 
 from __future__ import annotations
 

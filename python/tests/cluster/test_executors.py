@@ -27,7 +27,7 @@ def processes(n: int) -> ProcessPoolExecutor:
 
 
 class Recorded(ProcessPoolExecutor):
-    """Processes that note what they are sent."""
+    """Processes that record their requests."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n, mp_context=SPAWN)

@@ -95,7 +95,7 @@ def whole() -> al.Evaluation:
 
 
 def kill_on_the_way(ranks: Any, tasks: pathlib.Path, mark: str, killed: list[int]) -> tuple[str, int]:
-    """Kills some ranks when five tasks are finished; returns what was said and how many tasks were kept then."""
+    """Kills some ranks when five tasks are finished; returns the output and the number of finished tasks at that time."""
     until = time.monotonic() + 100
     while not tasks.exists() or tasks.read_bytes().count(b"\n") < 6:
         assert ranks.poll() is None and time.monotonic() < until, ranks.communicate()

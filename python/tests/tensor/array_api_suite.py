@@ -4,7 +4,7 @@
     pip install -r array-api-tests/requirements.txt
     python python/tests/tensor/array_api_suite.py array-api-tests --max-examples 20
 
-Options after the folder are those of pytest and of the suite. Tests in `array-api-skips.txt`, beside this file, are skipped; the file has the
+Options after the folder are those of pytest and of the suite. Tests in `array-api-skips.txt`, next to this file, are skipped; the file has the
 reason of each. The suite must pass otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""Every function of the standard gives what its reference implementation gives: shapes, types, values, errors."""
+"""Every function of the standard equals its reference implementation in shapes, types, values, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The namespace has what the standard has, with the standard's signatures."""
+"""The namespace has the names of the standard, with its signatures."""
 
 from __future__ import annotations
 
