@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// An input of the graph is missing.
     #[error("the input \"{name}\" is missing")]
-    NotGiven {
+    MissingInput {
         /// The input.
         name: String,
     },

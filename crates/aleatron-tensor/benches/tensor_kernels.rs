@@ -124,8 +124,8 @@ fn name_of(plan: MatmulPlan) -> String {
     };
     match plan {
         MatmulPlan::Automatic => "automatic".to_owned(),
-        MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
-        MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
+        MatmulPlan::Sequential(tile) => format!("{} sequential", of(tile)),
+        MatmulPlan::SplitK(tile) => format!("{} split-k", of(tile)),
         MatmulPlan::Cooperative(tile) => {
             let CooperativeTile {
                 rows,
@@ -176,7 +176,7 @@ fn matmul(options: &Options, device: &Device) {
             Tile::new(32, 64, 16, 4, 4),
             Tile::new(32, 128, 16, 8, 4),
         ] {
-            plans.extend([MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)]);
+            plans.extend([MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)]);
         }
     }
     for n in [1024, 2048, 4096].map(|n| options.size(n)) {
@@ -185,7 +185,7 @@ fn matmul(options: &Options, device: &Device) {
         let right = Tensor::from_slice(&b, &[n, n], device).unwrap();
         let flops = 2.0 * (n as f64).powi(3);
         for &plan in &plans {
-            if n > 2048 && matches!(plan, MatmulPlan::Apart(_)) {
+            if n > 2048 && matches!(plan, MatmulPlan::SplitK(_)) {
                 continue;
             }
             let got = left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap();
@@ -213,7 +213,7 @@ fn batched(options: &Options, device: &Device) {
     let mut plans = vec![MatmulPlan::Automatic];
     if options.sweep {
         let tiles = [Tile::LARGE, Tile::WIDE, Tile::MEDIUM, Tile::new(64, 128, 16, 8, 8)];
-        plans.extend(tiles.map(MatmulPlan::InTurn));
+        plans.extend(tiles.map(MatmulPlan::Sequential));
     }
     for plan in plans {
         let seconds = time(device, &left, |x| x.matmul_as(&right, plan));
@@ -237,7 +237,7 @@ fn half(options: &Options, device: &Device) {
         let mut plans = vec![MatmulPlan::Automatic];
         if options.sweep {
             plans.extend(CooperativeTile::ALL.map(MatmulPlan::Cooperative));
-            plans.push(MatmulPlan::InTurn(Tile::LARGE));
+            plans.push(MatmulPlan::Sequential(Tile::LARGE));
         }
         let flops = 2.0 * (n as f64).powi(3);
         for plan in plans {
@@ -301,9 +301,9 @@ fn conv(options: &Options, device: &Device) {
                 Tile::new(64, 256, 8, 8, 8),
                 Tile::new(64, 64, 16, 4, 4),
             ];
-            plans.extend(tiles.map(MatmulPlan::InTurn));
+            plans.extend(tiles.map(MatmulPlan::Sequential));
             if images == 1 {
-                plans.extend(tiles.map(MatmulPlan::Apart));
+                plans.extend(tiles.map(MatmulPlan::SplitK));
             }
         }
         let flops = 2.0 * (images * out * size * size * channels * kernel * kernel) as f64;

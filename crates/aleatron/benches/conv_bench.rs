@@ -88,7 +88,7 @@ fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_sample
             name: "counting registers",
             work: &mut work,
             scale,
-            timing: Timing::InTurns,
+            timing: Timing::Alternating,
         }),
     );
 }

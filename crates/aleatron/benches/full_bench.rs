@@ -109,12 +109,12 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
 
 /// Returns the ceiling of a single sample: reading a copy of the weights.
 fn reading(work: &mut dyn FnMut()) -> Ceiling<'_> {
-    Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Apart }
+    Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Separate }
 }
 
 /// Returns the ceiling of a batch.
 fn counting(work: &mut dyn FnMut(), scale: f64) -> Ceiling<'_> {
-    Ceiling { name: "counting registers", work, scale, timing: Timing::InTurns }
+    Ceiling { name: "counting registers", work, scale, timing: Timing::Alternating }
 }
 
 /// Returns a new seed for each call: cached draws cannot be reused.

@@ -121,7 +121,7 @@ fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig,
         }
     };
     assert_eq!(streams.forward(features, 0).unwrap(), streams.forward(features, 0).unwrap());
-    let timing = Timing::InTurns;
+    let timing = Timing::Alternating;
     let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0, timing };
     table.case(
         name,

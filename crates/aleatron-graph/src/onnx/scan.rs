@@ -155,7 +155,7 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
     let mut outputs: Vec<Option<ValueId>> = to.outputs.clone();
     outputs.resize(body.outputs.len() - 1, None);
     // Nodes after the loop reverse sequences.
-    let mut turned = Vec::new();
+    let mut reversed = Vec::new();
     for (k, rank) in ranks.into_iter().enumerate() {
         let (axis, direction) = (settings.output_axes[k], settings.output_directions[k]);
         let Some(output) = outputs[n_states + k] else { continue };
@@ -166,10 +166,10 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
             .graph
             .add_value(Value { name: format!("{}_stacked_{k}", to.name), ..Value::default() });
         outputs[n_states + k] = Some(stacked);
-        turned.push((stacked, output, n_states + k, axis, direction, rank));
+        reversed.push((stacked, output, n_states + k, axis, direction, rank));
     }
     to.graph.nodes.push(Node { name: to.name.clone(), op: Op::Loop { body }, inputs, outputs });
-    for (mut id, _, k, axis, direction, rank) in turned {
+    for (mut id, _, k, axis, direction, rank) in reversed {
         if direction == Direction::Reverse {
             let numbers = [("start", -1), ("end", i64::MIN + 1), ("axis", 0), ("step", -1)];
             let mut inputs = vec![id];

@@ -33,8 +33,10 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
             })
             .collect();
         let made = match inputs {
-            Some(inputs) if !has_graph && at_least(&node.op, &inputs) <= most(&inputs, left) => {
-                let most = most(&inputs, left);
+            Some(inputs)
+                if !has_graph && at_least(&node.op, &inputs) <= element_limit(&inputs, left) =>
+            {
+                let most = element_limit(&inputs, left);
                 let made = crate::run::compute_in(graph, &node, &inputs);
                 let made = made.map_err(|source| Error::Node {
                     index,
@@ -63,7 +65,7 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
 
 /// Returns the largest number of elements that a node may produce: as many as its constants have,
 /// or a few, within the remaining limit.
-fn most(inputs: &[Option<Tensor>], left: usize) -> usize {
+fn element_limit(inputs: &[Option<Tensor>], left: usize) -> usize {
     let own = inputs.iter().flatten().map(Tensor::len).fold(0, usize::saturating_add);
     own.max(MAX_ELEMENTS).min(left)
 }

@@ -27,7 +27,7 @@ impl<T: Element> Array<T> {
 
     /// Creates an array of one value.
     pub(crate) fn full(shape: &[usize], value: T) -> Result<Self> {
-        let mut data = room(shape)?;
+        let mut data = allocate(shape)?;
         data.resize(len(shape)?, value);
         Ok(Self { shape: shape.to_vec(), data })
     }
@@ -52,7 +52,7 @@ pub(crate) fn len(shape: &[usize]) -> Result<usize> {
 }
 
 /// Allocates an empty vector with capacity for the elements of a shape.
-pub(crate) fn room<T>(shape: &[usize]) -> Result<Vec<T>> {
+pub(crate) fn allocate<T>(shape: &[usize]) -> Result<Vec<T>> {
     Ok(memory::with_capacity(len(shape)? as u128, Quantity::Value)?)
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::op::{Attention, ShownScores};
 
 /// Splits heads into a separate axis: (batch, heads, length, head).
-fn apart(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
+fn split_heads(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
     match *x.shape() {
         [_, _, _, _] => Ok(x.clone()),
         [batch, length, features] => {
@@ -37,9 +37,9 @@ pub(super) fn attention(
     n_outputs: usize,
 ) -> Result<Vec<Tensor>> {
     let query = inputs.get(0)?;
-    let q = apart(query, attention.query_heads, 0)?;
-    let keys = appended(inputs.maybe(4), apart(inputs.get(1)?, attention.key_heads, 1)?)?;
-    let values = appended(inputs.maybe(5), apart(inputs.get(2)?, attention.key_heads, 2)?)?;
+    let q = split_heads(query, attention.query_heads, 0)?;
+    let keys = appended(inputs.maybe(4), split_heads(inputs.get(1)?, attention.key_heads, 1)?)?;
+    let values = appended(inputs.maybe(5), split_heads(inputs.get(2)?, attention.key_heads, 2)?)?;
     let (&[batch, heads, n, head], &[_, key_heads, m, key_head], &[_, value_heads, m2, value_head]) =
         (q.shape(), keys.shape(), values.shape())
     else {
@@ -251,7 +251,7 @@ pub(super) fn rotary(
     rotated: i64,
 ) -> Result<Tensor> {
     let x = inputs.get(0)?;
-    let wide = apart(x, Some(heads), 0)?.cast(DType::F32)?;
+    let wide = split_heads(x, Some(heads), 0)?.cast(DType::F32)?;
     let &[batch, _, n, head] = wide.shape() else {
         return Err(Error::input(0, "rank 3 or 4 is needed"));
     };

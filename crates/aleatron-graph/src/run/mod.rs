@@ -140,7 +140,7 @@ impl Runner {
     /// Runs the graph with inputs in its order and returns the outputs.
     ///
     /// # Errors
-    /// [`Error::NotGiven`] or [`Error::InputType`] for missing or wrong inputs, [`Error::Node`]
+    /// [`Error::MissingInput`] or [`Error::InputType`] for missing or wrong inputs, [`Error::Node`]
     /// with the node that failed and the reason.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
         self.run_with(inputs, &mut Unobserved)
@@ -154,8 +154,9 @@ impl Runner {
         let mut ordered = Vec::with_capacity(inputs.len());
         for &id in self.graph.inputs() {
             let name = &self.graph.value(id)?.name;
-            ordered
-                .push(inputs.remove(name).ok_or_else(|| Error::NotGiven { name: name.clone() })?);
+            ordered.push(
+                inputs.remove(name).ok_or_else(|| Error::MissingInput { name: name.clone() })?,
+            );
         }
         if let Some(name) = inputs.into_keys().min() {
             let known =
@@ -380,7 +381,7 @@ impl Runner {
         for (k, &id) in self.graph.inputs().iter().enumerate() {
             let value = self.graph.value(id)?;
             let Some(tensor) = inputs.get(k) else {
-                return Err(Error::NotGiven { name: value.name.clone() });
+                return Err(Error::MissingInput { name: value.name.clone() });
             };
             let mut fits = value.dtype.is_none_or(|dtype| dtype == tensor.dtype());
             if let Some(shape) = &value.shape {

@@ -169,7 +169,7 @@ impl<'a> Given<'a> {
     }
 
     /// Returns steps in the opposite order, those of each sample by its own length.
-    fn turned(&self, x: &Tensor) -> Result<Tensor> {
+    fn reversed(&self, x: &Tensor) -> Result<Tensor> {
         let Some(lengths) = &self.lengths else { return Ok(x.flip(0)?) };
         let from = (0..self.steps).flat_map(|k| {
             lengths.iter().map(move |&length| if k < length { length - 1 - k } else { k } as i32)
@@ -185,7 +185,7 @@ impl<'a> Given<'a> {
         let is_reversed = node.direction == Direction::Reverse || d == 1;
         let mut products = products.slice(2, d * self.rows..(d + 1) * self.rows)?;
         if is_reversed {
-            products = self.turned(&products)?;
+            products = self.reversed(&products)?;
         }
         let start = |initial: &Option<Tensor>| -> Result<Tensor> {
             match initial {
@@ -221,7 +221,7 @@ impl<'a> Given<'a> {
             false => Tensor::stack(&all.iter().collect::<Vec<_>>(), 0)?,
         };
         if is_reversed {
-            all = self.turned(&all)?;
+            all = self.reversed(&all)?;
         }
         Ok((all, states))
     }

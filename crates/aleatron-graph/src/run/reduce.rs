@@ -75,7 +75,7 @@ fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> 
         Reduction::SumSquare => fold(&wide.square()?, Fold::Sum)?,
         Reduction::Max | Reduction::Min if count == 0 => {
             let shape = fold(&wide.cast(DType::F32)?, Fold::Sum)?.shape().to_vec();
-            return Ok(Tensor::full(&shape, of_nothing(dtype, reduction), dtype, &x.device())?);
+            return Ok(Tensor::full(&shape, of_no_elements(dtype, reduction), dtype, &x.device())?);
         }
         Reduction::Max => fold(&wide, Fold::Max)?,
         Reduction::Min => fold(&wide, Fold::Min)?,
@@ -84,7 +84,7 @@ fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> 
 }
 
 /// Returns the largest or the smallest of no elements.
-fn of_nothing(dtype: DType, reduction: Reduction) -> Scalar {
+fn of_no_elements(dtype: DType, reduction: Reduction) -> Scalar {
     let is_max = reduction == Reduction::Max;
     match dtype {
         DType::I64 => Scalar::Int(if is_max { i64::MIN } else { i64::MAX }),

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use aleatron_tensor::{DType, Device, Tensor};
 
-use super::array::{Array, len, room};
+use super::array::{Array, allocate, len};
 use super::elementwise;
 use super::inputs::{Inputs, axis, size};
 use crate::error::{Error, Result};
@@ -245,7 +245,7 @@ pub(super) fn stft(inputs: &Inputs<'_>, onesided: bool) -> Result<Tensor> {
     };
     let (frames, bins) = (spare / step + 1, if onesided { frame / 2 + 1 } else { frame });
     let shape = [batch, frames, bins, 2];
-    let mut data: Vec<f32> = room(&shape)?;
+    let mut data: Vec<f32> = allocate(&shape)?;
     let transform = Transform::new(frame, -1.0);
     let mut line = vec![[0.0; 2]; frame];
     for sample in 0..batch {
@@ -271,7 +271,7 @@ pub(super) fn window(
 ) -> Result<Tensor> {
     let n = size(inputs.int(0)?, "size")?;
     len(&[n])?;
-    let mut data: Vec<f32> = room(&[n])?;
+    let mut data: Vec<f32> = allocate(&[n])?;
     let period = if periodic { n } else { n.saturating_sub(1) };
     data.extend((0..n).map(|k| {
         // A window of one element is its centre, at half the period of the cosine.

@@ -219,7 +219,7 @@ impl Register<'_> {
     }
 
     /// Returns a buffer for `len` values of a type, reused from block to block.
-    fn room(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
+    fn values_mut(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
         fn long<T: Pod>(mut values: Vec<T>, len: usize) -> Vec<T> {
             values.resize(values.len().max(len), T::zeroed());
             values
@@ -244,7 +244,7 @@ impl Register<'_> {
             Self::I64(values) => ValuesMut::I64(&mut values[..len]),
             Self::U8(values) => ValuesMut::U8(&mut values[..len]),
             Self::Empty | Self::Borrowed(_) => {
-                return Err(Error::internal("cpu::elementwise::Register::room"));
+                return Err(Error::internal("cpu::elementwise::Register::values_mut"));
             }
         })
     }
@@ -272,17 +272,17 @@ impl<'a> Evaluator<'a> {
             match node {
                 Node::Leaf(leaf) => load(&self.leaves[leaf], start, len, &mut rest[0])?,
                 _ if index == last
-                    && let Some(room) = T::direct(out) =>
+                    && let Some(values_mut) = T::direct(out) =>
                 {
-                    return compute(node, dtype, self.constants, before, len, room);
+                    return compute(node, dtype, self.constants, before, len, values_mut);
                 }
                 Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
                 _ => {
-                    let room = rest[0].room(
+                    let values_mut = rest[0].values_mut(
                         dtype,
                         if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len },
                     )?;
-                    compute(node, dtype, self.constants, before, len, room)?;
+                    compute(node, dtype, self.constants, before, len, values_mut)?;
                 }
             }
         }
@@ -303,22 +303,22 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
         });
         return Ok(());
     }
-    match register.room(dtype, len)? {
-        ValuesMut::F32(room) if dtype == DType::F16 => {
+    match register.values_mut(dtype, len)? {
+        ValuesMut::F32(values_mut) if dtype == DType::F16 => {
             if leaf.is_contiguous() {
-                widen(leaf.slice(start, len)?, room);
+                widen(leaf.slice(start, len)?, values_mut);
             } else {
                 let mut halves = vec![f16::ZERO; len];
                 leaf.gather(start, &mut halves)?;
-                widen(&halves, room);
+                widen(&halves, values_mut);
             }
             Ok(())
         }
-        ValuesMut::F64(room) => leaf.gather(start, room),
-        ValuesMut::F32(room) => leaf.gather(start, room),
-        ValuesMut::I32(room) => leaf.gather(start, room),
-        ValuesMut::I64(room) => leaf.gather(start, room),
-        ValuesMut::U8(room) => leaf.gather(start, room),
+        ValuesMut::F64(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::F32(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::I32(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::I64(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::U8(values_mut) => leaf.gather(start, values_mut),
     }
 }
 

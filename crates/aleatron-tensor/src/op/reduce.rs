@@ -46,7 +46,7 @@ impl Reducer {
     }
 
     /// Returns the result for no elements, if it is defined.
-    pub(crate) fn of_nothing(&self, dtype: DType) -> Option<Scalar> {
+    pub(crate) fn of_no_elements(&self, dtype: DType) -> Option<Scalar> {
         let number = |value: i64| match dtype.kind() {
             Kind::Float => Scalar::Float(value as f64),
             _ => Scalar::Int(value),

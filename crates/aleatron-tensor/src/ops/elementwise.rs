@@ -162,17 +162,19 @@ fn elementwise(
     operands: &[Operand<'_>],
     dtypes: &[DType],
     shape: &[usize],
-    build: impl Fn(Builder<'_>) -> Built,
+    build: impl Fn(Builder<'_>) -> BuiltExpr,
 ) -> Result<Tensor> {
     // The size is checked before anything is computed.
     let len = Layout::contiguous(shape)?.len();
     let tensor = match arguments(op, operands, dtypes, shape, Fuse::Yes)? {
         Arguments::Cpu(exprs) => {
-            let Built::Cpu(expr) = build(Builder::Cpu(&exprs)) else { return Err(other_device()) };
+            let BuiltExpr::Cpu(expr) = build(Builder::Cpu(&exprs)) else {
+                return Err(other_device());
+            };
             Tensor::from_cpu(crate::cpu::elementwise::evaluate(&expr, len)?, shape)?
         }
         Arguments::Gpu(gpu, exprs) => {
-            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else {
+            let BuiltExpr::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else {
                 return Err(other_device());
             };
             if expr.leaves.len() > MAX_LEAVES || expr.program.steps.len() > MAX_STEPS {
@@ -180,7 +182,7 @@ fn elementwise(
                 else {
                     return Err(other_device());
                 };
-                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else {
+                let BuiltExpr::Gpu(small) = build(Builder::Gpu(&exprs)) else {
                     return Err(other_device());
                 };
                 expr = small;
@@ -206,7 +208,7 @@ enum Builder<'a> {
     Gpu(&'a [Expr<GpuView>]),
 }
 
-enum Built {
+enum BuiltExpr {
     Cpu(Expr<CpuView>),
     Gpu(Expr<GpuView>),
 }
@@ -215,8 +217,8 @@ enum Built {
 macro_rules! build {
     ($builder:expr, $args:ident => $expr:expr) => {
         match $builder {
-            Builder::Cpu($args) => Built::Cpu($expr),
-            Builder::Gpu($args) => Built::Gpu($expr),
+            Builder::Cpu($args) => BuiltExpr::Cpu($expr),
+            Builder::Gpu($args) => BuiltExpr::Gpu($expr),
         }
     };
 }

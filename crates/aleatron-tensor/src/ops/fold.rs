@@ -50,7 +50,7 @@ fn fold_within(
     let computed = Reducer::computed_in(x.dtype());
     let count = layout::elements(&axes.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>())?;
     if count == 0 || shape.contains(&0) {
-        let value = match reducer.of_nothing(computed) {
+        let value = match reducer.of_no_elements(computed) {
             Some(value) => value,
             None if shape.contains(&0) => crate::tensor::small(0, reducer.result(computed)),
             None => return Err(Error::argument(op, "elements", 0, "there must be at least one")),

@@ -108,7 +108,7 @@ fn ragged_edges_of_every_tile_match_reference() {
             let (a, b) = (draw.floats(m * k, -1.0, 1.0), draw.floats(k * n, -1.0, 1.0));
             let left = Tensor::from_slice(&a, &[m, k], &device).unwrap();
             let right = Tensor::from_slice(&b, &[k, n], &device).unwrap();
-            for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+            for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
                 let got = left.matmul_as(&right, plan).unwrap();
                 check(&format!("{m}x{k}x{n} by {plan:?}"), &got, &a, &b, [m, k, n]);
             }
@@ -126,7 +126,7 @@ fn every_plan_gives_the_same_bits() {
     let right = Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &device).unwrap();
     let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
     for tile in Tile::ALL {
-        for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+        for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
             assert_eq!(
                 left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap(),
                 want,
@@ -240,7 +240,7 @@ fn long_sums_match_reference() {
         }
         let k = 16_384 * 5 + 3;
         let left = Tensor::ones(&[3, k], DType::F32, &device).unwrap();
-        let plan = MatmulPlan::InTurn(Tile::ROW);
+        let plan = MatmulPlan::Sequential(Tile::ROW);
         let got = left.matmul_as(&left.t().unwrap(), plan).unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [k as f32; 9]);
     }
@@ -327,7 +327,7 @@ fn what_does_not_fit_is_refused() {
         Tile::new(1024, 1024, 512, 32, 32),
         Tile::new(256, 256, 16, 1, 4),
     ] {
-        for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+        for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
             assert!(
                 matches!(there.matmul_as(&there, plan), Err(Error::Argument { .. })),
                 "{tile:?}"

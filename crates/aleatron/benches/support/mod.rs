@@ -24,9 +24,9 @@ pub(crate) struct Ceiling<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timing {
     /// Alternating with its case, so that disturbances affect both.
-    InTurns,
+    Alternating,
     /// After its case: each has its own memory, and both together would not fit into the cache.
-    Apart,
+    Separate,
 }
 
 /// The rate of a case: the number and the unit of operations per run.
@@ -82,13 +82,13 @@ impl Table {
         }
         let (time, share) = match ceiling {
             None => (best(&rounds([&mut work], self.budget)), None),
-            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Apart }) => {
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Separate }) => {
                 let time = best(&rounds([&mut work], self.budget));
                 let share =
                     best(&rounds([ceiling], self.budget)).as_secs_f64() / time.as_secs_f64();
                 (time, Some((share * scale, name.to_owned())))
             }
-            Some(Ceiling { name, work: ceiling, scale, timing: Timing::InTurns }) => {
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Alternating }) => {
                 let rounds = rounds([&mut work, ceiling], 2 * self.budget);
                 let shares =
                     rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
@@ -180,7 +180,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Returns a ceiling of one run.
 pub(crate) fn ceiling<'a>(name: &'a str, work: &'a mut dyn FnMut()) -> Option<Ceiling<'a>> {
-    Some(Ceiling { name, work, scale: 1.0, timing: Timing::InTurns })
+    Some(Ceiling { name, work, scale: 1.0, timing: Timing::Alternating })
 }
 
 /// Keeps a result from being optimised away.

@@ -123,12 +123,12 @@ pub(super) fn write(
             if let Some(axes) = axes {
                 constants.push((1, "axes", numbers(axes)?));
             }
-            vec![kept(*reduced), flag("noop_with_empty_axes", *no_axes == NoAxes::None)]
+            vec![keepdims(*reduced), flag("noop_with_empty_axes", *no_axes == NoAxes::None)]
         }
         Op::ArgReduce { axis, reduced, tie, .. } => {
             vec![
                 integer("axis", *axis),
-                kept(*reduced),
+                keepdims(*reduced),
                 flag("select_last_index", *tie == Tie::Last),
             ]
         }
@@ -256,7 +256,7 @@ fn version(op: &Op) -> i64 {
     }
 }
 
-fn kept(reduced: Dims) -> AttributeProto {
+fn keepdims(reduced: Dims) -> AttributeProto {
     flag("keepdims", reduced == Dims::Keep)
 }
 

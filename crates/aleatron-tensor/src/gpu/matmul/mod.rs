@@ -49,9 +49,9 @@ pub enum MatmulPlan {
     #[default]
     Automatic,
     /// With this tile; each workgroup iterates over the common axis.
-    InTurn(Tile),
+    Sequential(Tile),
     /// With this tile; slices of the common axis are divided among workgroups, too.
-    Apart(Tile),
+    SplitK(Tile),
     /// With the matrix units of the device, which take 16-bit floats.
     Cooperative(CooperativeTile),
 }
@@ -248,19 +248,19 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
             .into_iter()
             .chain(problem.bias.as_ref().map(|bias| &bias.data.faults)),
     );
-    let is_direct = slices == Slices::InTurn && dtype == DType::F32;
-    let stored = if slices == Slices::Apart { count } else { 1 };
+    let is_direct = slices == Slices::Sequential && dtype == DType::F32;
+    let stored = if slices == Slices::SplitK { count } else { 1 };
     let step = len.next_multiple_of(4);
     let sums_len = if stored > 1 { product("sums of slices", &[step, stored])? } else { len };
     let mut sums = allocate(device, DType::F32, sums_len, faults.clone())?;
     let mut first = 0;
     while first < count {
-        let last = if slices == Slices::Apart { count } else { count.min(first + SLICES_IN_TURN) };
+        let last = if slices == Slices::SplitK { count } else { count.min(first + SLICES_IN_TURN) };
         let bias = problem.bias.as_ref().filter(|_| is_direct && last == count);
-        let range = if slices == Slices::Apart { [0, count] } else { [first, last] };
+        let range = if slices == Slices::SplitK { [0, count] } else { [first, last] };
         let eight = match slices {
-            Slices::Apart => size("elements of a slice", step)?,
-            Slices::InTurn => bias.map_or(0, |bias| bias.offset),
+            Slices::SplitK => size("elements of a slice", step)?,
+            Slices::Sequential => bias.map_or(0, |bias| bias.offset),
         };
         sums.recording =
             launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
@@ -287,7 +287,7 @@ fn launch_tiles(
 ) -> Result<u64> {
     let Problem { sizes: [m, n, k], .. } = *problem;
     let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
-    let apart = if slices == Slices::Apart { last - first } else { 1 };
+    let apart = if slices == Slices::SplitK { last - first } else { 1 };
     let groups = product("tiles", &[tiles[0], tiles[1], batch, apart])?;
     let mut params = problem.size_words(tiles, groups)?;
     params.extend([size("first slice", first)?, size("last slice", last)?, eight]);
@@ -398,7 +398,7 @@ fn cooperative_tile(
         MatmulPlan::Automatic => Ok([CooperativeTile::LARGE, CooperativeTile::SMALL]
             .into_iter()
             .find(|&tile| can(tile) && (tiles(tile) >= BUSY || tile == CooperativeTile::SMALL))),
-        MatmulPlan::InTurn(_) | MatmulPlan::Apart(_) => Ok(None),
+        MatmulPlan::Sequential(_) | MatmulPlan::SplitK(_) => Ok(None),
     }
 }
 
@@ -461,20 +461,20 @@ fn choose(
     plan: MatmulPlan,
 ) -> Result<(Tile, Slices)> {
     let [m, n, _] = problem.sizes;
-    let can_be_apart = count > 1
+    let can_split = count > 1
         && count <= MAX_APART
         && [m, n, batch, 4]
             .iter()
             .fold(count as u128, |bytes, &by| bytes.saturating_mul(by as u128))
             <= SLICE_BYTES;
     let fits = |tile: &&Tile| tile.fits(device.info(), problem.right.load);
-    if let MatmulPlan::InTurn(tile) | MatmulPlan::Apart(tile) = plan {
+    if let MatmulPlan::Sequential(tile) | MatmulPlan::SplitK(tile) = plan {
         if !fits(&&tile) {
             let expected = "it must be shared out without a rest and fit the device";
             return Err(Error::argument("matmul", "tile", tile, expected));
         }
-        let is_apart = can_be_apart && matches!(plan, MatmulPlan::Apart(_));
-        return Ok((tile, if is_apart { Slices::Apart } else { Slices::InTurn }));
+        let is_split = can_split && matches!(plan, MatmulPlan::SplitK(_));
+        return Ok((tile, if is_split { Slices::SplitK } else { Slices::Sequential }));
     }
     let candidates: &[Tile] = match (m, n, problem.right.load) {
         (..=8, ..) => &[Tile::ROW],
@@ -498,12 +498,12 @@ fn choose(
     };
     let own = &candidates[..candidates.len().saturating_sub(1).max(1)];
     if let Some(tile) = own.iter().find(|tile| tiles(tile) >= BUSY) {
-        return Ok((*tile, Slices::InTurn));
+        return Ok((*tile, Slices::Sequential));
     }
     let apart = own.iter().find(|tile| tiles(tile).saturating_mul(count) >= BUSY);
     Ok(match apart {
-        Some(tile) if can_be_apart => (*tile, Slices::Apart),
-        _ if can_be_apart => (smallest, Slices::Apart),
-        _ => (smallest, Slices::InTurn),
+        Some(tile) if can_split => (*tile, Slices::SplitK),
+        _ if can_split => (smallest, Slices::SplitK),
+        _ => (smallest, Slices::Sequential),
     })
 }

@@ -153,9 +153,9 @@ pub(crate) enum Edges {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Slices {
     /// One workgroup computes all slices in order and adds each to the result.
-    InTurn,
+    Sequential,
     /// A workgroup computes each slice; the slices are stored one after another.
-    Apart,
+    SplitK,
 }
 
 /// The kernel of a product.
@@ -434,7 +434,7 @@ impl Product {
     fn write_results(&self, out: &mut String) {
         let Tile { thread_rows, thread_columns, .. } = self.tile;
         // Slices after the first are added to those before.
-        let adds = self.slices == Slices::InTurn;
+        let adds = self.slices == Slices::Sequential;
         let bias = self.bias.is_some() && adds;
         for row in 0..thread_rows {
             let _ = writeln!(out, "{{ let row = row0 + {};", self.row_of(row));
@@ -603,14 +603,14 @@ let tr = t / {per_row}u; let tc = t % {per_row}u;",
             per_row = self.tile.columns / self.tile.thread_columns,
         );
         let _ = match self.slices {
-            Slices::InTurn => writeln!(
+            Slices::Sequential => writeln!(
                 text,
                 "let batch = rest; let first_slice = {}; let last_slice = {}; let out_base = batch * M * N;",
                 word(6),
                 word(7)
             ),
             // The slice is the outermost index: a slice covers the whole batch.
-            Slices::Apart => writeln!(
+            Slices::SplitK => writeln!(
                 text,
                 "let batch = rest / {count}; let first_slice = rest % {count}; let last_slice = first_slice + 1u;
 let out_base = first_slice * {step} + batch * M * N;",
