@@ -176,7 +176,7 @@ def dense_cases() -> Iterator[Case]:
     def least(m: Any, layer: Any, x: Any = x) -> Call:
         return lambda: layer.forward_numpy(x)
 
-    # Next to no work: what is left is the cost of a call from Python.
+    # Almost no work: the time is the overhead of a call from Python.
     yield dense_case("64->1, length 1", (64, 1, 1), x, least)
     bits = 1000.0 * 500 * 1024
     yield Case(

@@ -42,7 +42,7 @@ def package_text() -> str:
 
 def tokenizer() -> Tokenizer:
     """Returns a tokenizer with a token for each byte, in the order of bytes."""
-    # The characters that stand for bytes in files of byte-level tokenizers: printable ones for themselves, the others from 256 on.
+    # The characters that represent bytes in files of byte-level tokenizers: printable bytes as themselves, the others from 256 on.
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (byte for byte in range(256) if byte not in printable)
     characters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + k) for k, byte in enumerate(others)}

@@ -72,7 +72,7 @@ def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
         raise TypeError(f"{name} must hold classes (whole numbers), not {_described(obj, array)}")
     if array.dtype.kind == "f":
         numbers = array.astype(np.float64, copy=False)
-        # Written this way round, NaN is wrong, too.
+        # In this form, NaN is an error, too.
         wrong = ~((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53))
         if wrong.any():
             index = first_index(wrong)
@@ -86,7 +86,7 @@ def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
 def as_bits(obj: object, name: str) -> npt.NDArray[np.uint8]:
     """Reads bits: any nonzero value is a one."""
     if type(obj) is list:
-        # Python's own conversion is several times as quick as NumPy's; what it refuses is left to NumPy.
+        # Python's own conversion is several times as fast as NumPy's, which handles the values that it rejects.
         try:
             return np.frombuffer(bytes(obj), np.uint8)
         except (TypeError, ValueError):
@@ -137,7 +137,7 @@ def _described(obj: object, array: Array) -> str:
 
 
 def _check_range(array: Array, name: str, low: int, high: int) -> None:
-    # Comparing with Python integers is exact for every integer type, but refuses those the type cannot hold.
+    # Comparing with Python integers is exact for every integer type, but raises an error for integers that the type cannot represent.
     wrong = np.zeros(array.shape, dtype=bool)
     info = None if array.dtype.kind == "O" else np.iinfo(array.dtype)
     if info is None or info.min < low:

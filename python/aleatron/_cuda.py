@@ -16,7 +16,7 @@ from aleatron import _core
 
 # Devices of DLPack: memory of a card, and memory that card and host share.
 _CUDA, _CUDA_MANAGED = 2, 13
-# The default stream by its name in DLPack: what its owner has given to do is done before what comes after on it.
+# The default stream by its name in DLPack: pending work of its owner is done before later work on it.
 _DEFAULT_STREAM = 1
 _READ_ONLY = 1
 _KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}
@@ -109,7 +109,7 @@ def _by_dlpack(obj: Any) -> tuple[Described, tuple[int, ...] | None, int]:
     strides = tuple(itemsize * stride for stride in tensor.strides[: tensor.ndim]) if tensor.strides else None
     dtype = f"{_KINDS.get(tensor.dtype.code, 'V')}{itemsize}"
     address = (tensor.data or 0) + tensor.byte_offset
-    # The capsule is the owner: what it stands for lives as long as it does.
+    # The capsule is the owner: the memory lives as long as the capsule.
     described = Described(address, shape, dtype, tensor.device_id, is_read_only, _DEFAULT_STREAM, (obj, capsule))
     return described, strides, itemsize
 
@@ -156,7 +156,7 @@ class CudaArray:
             "data": (self._memory.address, False),
             "strides": None,
             "version": 3,
-            # Calls end with everything done: there is nothing to wait for.
+            # Calls end with all work done: there is nothing to wait for.
             "stream": None,
         }
 
@@ -180,7 +180,7 @@ class CudaArray:
         return f"CudaArray(shape={self.shape}, dtype={self.dtype}, device='{self.device}')"
 
 
-# What was handed out by DLPack and not yet given back, by its address.
+# The memory exported by DLPack and not yet released, by its address.
 _handed_out: dict[int, Any] = {}
 
 

@@ -414,7 +414,7 @@ class Checkpoint(Generic[Found]):
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
             if not self.path.parent.is_dir():
                 raise FileNotFoundError(f"checkpoint {str(self.path)!r}: there is no folder {str(self.path.parent)!r}")
-            # Before the file is read: it is of no other process from now on.
+            # Locked before the file is read, so that no other process writes it.
             self._lock = _core._FileLock(self.path.with_name(f".{self.path.name}.lock"))
             _locks.add(self._lock)
             try:

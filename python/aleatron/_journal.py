@@ -43,7 +43,7 @@ class Journal:
                 text = job.add_file(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise ValueError(f"finished tasks in {str(path)!r}: {error}; remove the file to begin anew") from None
-        # As a whole: a line that was cut off is gone.
+        # Rewritten as a whole, without a truncated line.
         replace_file(path, text)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 

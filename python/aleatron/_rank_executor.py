@@ -19,7 +19,7 @@ from typing import Any
 ROOT = 0
 # Seconds between two signs of life.
 BEAT = 1.0
-# Seconds between two looks for messages: short against a task, long against what a look takes.
+# Seconds between two polls for messages: short compared with a task, long compared with a poll.
 LOOK = 0.001
 
 

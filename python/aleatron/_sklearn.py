@@ -170,7 +170,7 @@ def _read_scaler(scaler: Any) -> _Affine:
     if isinstance(scaler, MinMaxScaler):
         return _Affine(as_float64(scaler.scale_, "scale_"), as_float64(scaler.min_, "min_"))
     n_features = scaler.n_features_in_
-    # Scalers keep what they do not use, so what they are told to do decides.
+    # Scalers keep unused statistics, so their settings decide.
     center, scale = np.zeros(n_features), np.ones(n_features)
     if isinstance(scaler, StandardScaler) and scaler.with_mean:
         center = as_float64(scaler.mean_, "mean_")
@@ -218,7 +218,7 @@ def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: 
         scores, bound = np.hstack([-scores, scores]) / 2, np.hstack([bound, bound]) / 2
     rows = np.arange(len(x))
     best = scores.argmax(axis=1)
-    # The estimator's class may have less than the best score by what both may be wrong by.
+    # The estimator's class may have less than the best score by at most the errors of both.
     lost = scores[rows, best] - scores[rows, indices]
     wrong = ~(lost <= bound[rows, best] + bound[rows, indices])
     if wrong.any():

@@ -193,7 +193,7 @@ def _correlation(a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, meas
 
 
 def _words(obj: npt.ArrayLike, name: str) -> Words:
-    # NumPy's gates take any memory order: words are used as they are.
+    # NumPy's gates take any memory order: words are used unchanged.
     if type(obj) is np.ndarray and obj.dtype == np.uint64:
         return obj
     return as_words(obj, name)

@@ -39,12 +39,12 @@ TASKS_PER_WORKER = 8
 TRIES = 3
 # Seconds without any worker after which they are taken to stay lost.
 PATIENCE = 60.0
-# Jobs that a worker keeps, the last used ones.
+# The number of jobs that a worker caches (LRU).
 KEPT = 2
-# Seconds between two looks at an executor that says nothing.
+# Seconds between two polls of a silent executor.
 POLL = 0.5
 
-# What launchers tell processes: the ranks of this machine, and the number of this one among them.
+# Variables of launchers: the number of ranks of this machine, and the index of this rank among them.
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 
@@ -212,7 +212,7 @@ class _Root:
         sent = sum(request.payload is not None for request in self.running.values())
         while self.tasks and len(self.running) < 2 * self.n_workers + 2:
             task = self.tasks.popleft()
-            # As many copies of the job are on their way as there are workers without it.
+            # There are as many copies of the job in flight as workers without it.
             payload = self.payload if sent < len(self.asking - self.knowing) else None
             sent += payload is not None
             self.number += 1

@@ -120,7 +120,7 @@ def _steps(module: Any, path: str) -> Iterator[tuple[str, Any]]:
     for hooks in ("_forward_hooks", "_forward_pre_hooks"):
         if getattr(module, hooks, None):
             raise NotPlain(f"{_place(path)} (Sequential) has hooks")
-    # A module may stand in several places, such as one ReLU for all layers; `named_children` would show the first alone.
+    # A module may occur several times, such as one ReLU for all layers; `named_children` would show the first alone.
     for name, child in module._modules.items():
         yield from _steps(child, f"{path}.{name}" if path else str(name))
 
@@ -427,7 +427,7 @@ def _check(
         allowed = np.full(scores.shape, UNBOUNDED_SHARE * max(float(np.abs(expected).max()), 1e-30))
     else:
         allowed = bound.reshape(scores.shape)
-    # Written this way round, NaN is wrong, too.
+    # In this form, NaN is an error, too.
     difference = np.abs(scores - expected)
     wrong = ~(difference <= allowed)
     if wrong.any():

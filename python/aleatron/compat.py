@@ -35,7 +35,7 @@ else:
 
     def __getattr__(name: str) -> object:
         if name in ("set_num_threads", "simd_tier"):
-            # Raises the error that says why there is no extension.
+            # Raises the error with the reason why the extension is missing.
             return getattr(al, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -191,7 +191,7 @@ def test_invalid_network_files_are_errors() -> None:
         al.Network.from_onnx(CNN.to_onnx(), polarity="neutral")  # type: ignore[arg-type]
     content = CNN.to_onnx()
     for k in range(0, len(content), 997):
-        # Whatever is cut off, an error says so.
+        # A file truncated at any point is an error.
         with pytest.raises(ValueError):
             al.Network.from_onnx(content[:k])
 

@@ -77,7 +77,7 @@ out = al.CudaArray(0, (30, 7), "float64")
 assert card(OnCard(x), out=out) is out
 assert np.array_equal(np.asarray(out), cpu(x))
 
-# By DLPack: what one call returns is what another takes.
+# By DLPack: the result of one call is an argument of another.
 twice = al.DenseLayer.from_weights(rng.random((5, 7)), 100, device="cuda")
 assert y.__dlpack_device__() == (2, 0)
 scaled = al.CudaArray(0, (30, 7), "float64")

@@ -305,7 +305,7 @@ def test_stream_networks_are_cached_between_calls() -> None:
     first = network.streams(64, "sobol", layers={"output": {"length": 32}})
     assert first == network.streams(64, "sobol", layers={"output": {"length": 32}})
     assert first != network.streams(64, "sobol") and first != al.Network.digits().streams(64, "sobol") and first != 3
-    # The last few are kept, not all.
+    # Only the last few are cached.
     for length in range(8, 16):
         network.streams(length)
     assert first != network.streams(64, "sobol", layers={"output": {"length": 32}})
@@ -419,7 +419,7 @@ def test_encode_with_any_generator() -> None:
     for generator in ["sobol", "lfsr", "halton:3+halton:2", "sobol:2+lfsr:9", "bernoulli", "bernoulli+sobol:2", "sobol:2+bernoulli"]:
         weights = RNG.uniform(-1, 1, (3, 6))
         options: Any = {"polarity": "bipolar", "generator": generator, "sharing": "input"}
-        # One seed for both: the registers of an LFSR start where the seed says.
+        # One seed for both: the registers of an LFSR start at the seed.
         layer = al.DenseLayer.from_weights(weights, 100, seed=44257, **options)
         streams = al.encode(x, 100, **options)
         assert streams.shape == (4, 6, 2)

@@ -20,7 +20,7 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     assert found.is_finished and found.is_good and found.bit_macs < found.bit_macs_before == 64 * sum(found.products)
     assert found.bit_macs == sum(n * length for n, length in zip(found.products, found.lengths))
     assert found.float_score == network.score(X, Y) and abs(found.bar - (found.float_score - 0.01)) < 1e-8
-    # The score is that of the network with these lengths, in which half of any would be too short, or shorter than asked for.
+    # The score is that of the network with these lengths, in which half of any would be too short, or shorter than permitted.
     streams = network.streams(64, "sobol", 0, layers=found.settings)
     assert streams.score(X, Y) == found.score
     tried = {trial.lengths: trial.score for trial in found.trials}

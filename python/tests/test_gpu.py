@@ -61,7 +61,7 @@ def test_every_layer_runs_on_every_device(generator: str) -> None:
         assert np.array_equal(other.counts(x), dense.counts(x)), device
         thin = al.SparseLayer.from_weights(weights, mask, device=device, **options)
         assert np.array_equal(thin.counts(x), sparse.counts(x)), device
-        # Layers are equal where their weights and bits are, wherever they run.
+        # Layers are equal if their weights and bits are equal, on any device.
         assert other == dense and thin == sparse and other != thin
         network = al.Network.digits()
         samples = al.load_digits()[0][:20]

@@ -176,7 +176,7 @@ def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
     found = al.evaluate(network, x, y, lengths=[64], **options)
     assert found.float_accuracy == 1.0
     more = al.evaluate(network, x, y, lengths=[64, 256], **options)
-    # What was finished is taken over as it is, its times included.
+    # Finished cells are retained unchanged, including their times.
     assert more.cells[0] == found.cells[0] and len(more.cells) == 2
     assert al.Evaluation.from_json(file.read_text()).complete
 

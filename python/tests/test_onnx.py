@@ -150,7 +150,7 @@ def test_old_forms_are_written_as_new_ones() -> None:
         helper.make_node("MatMul", ["i", "w"], ["y"], name="product"),
     ]
     x = np.random.default_rng(3).normal(size=(6, 5, 3)).astype(np.float32)
-    # A shape that is not said is found when it is written.
+    # An unknown shape is determined when the graph is written.
     model = graph_of(nodes, {"w": weights}, [5, 3], opset=9, outputs=None)
     expected = runtime_unchecked(model, x)
     network = al.Network.from_onnx(model)

@@ -30,7 +30,7 @@ import aleatron as al
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
-# How well a model is trained is not what these tests are about.
+# These tests do not depend on the quality of the trained models.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

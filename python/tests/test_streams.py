@@ -112,7 +112,7 @@ def test_encode_shapes() -> None:
 
 @pytest.mark.parametrize("shape", [(70,), (9, 70), (700, 1)])
 def test_chunked_encodings_equal_whole_encodings(shape: tuple[int, ...]) -> None:
-    # 2**22 words a piece: parts of a row, and several rows, in one and in many pieces.
+    # 2**22 words per chunk: parts of a row, and several rows, in one and in many chunks.
     p = np.random.default_rng(1).random(shape)
     length = 64 * 70_000
     streams = al.encode(p, length, seed=5)

@@ -25,7 +25,7 @@ from aleatron.torch import _convert, _engine, _modules  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 F = torch.nn.functional
 POLARITIES = ["signed", "bipolar", "unipolar"]
-# Torch's own convolution says that it copies.
+# Torch's convolution warns that it copies.
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 

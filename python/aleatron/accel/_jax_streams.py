@@ -326,7 +326,7 @@ def jax_encode(
             _check_values(probs, polarity)
         low, one = limits(probs, polarity)
     else:
-        # Thresholds are computed in float64 on the host, whatever JAX's precision.
+        # Thresholds are computed in float64 on the host, for any precision of JAX.
         values = as_values(probs, "probability", polarity)
         p = values if polarity == "unipolar" else (values + 1.0) / 2.0
         limit = np.floor(p * 2.0**32 + 0.5).astype(np.uint64)

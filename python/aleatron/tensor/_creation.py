@@ -124,7 +124,7 @@ def _cast(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if dtype in types.INTEGERS and array.dtype.kind not in "biu":
         array = array.astype(np.result_type(array, np.float64), copy=False)
         limits = np.iinfo(dtype.numpy)
-        # Floats next to the limits of 64 bits are none of its integers.
+        # Floats next to the limits of 64 bits are not representable as integers.
         inside = np.where(np.isnan(array), 0, np.clip(array, float(limits.min), float(limits.max)))
         top = inside >= float(limits.max)
         array = np.where(top, limits.max, np.where(top, 0, inside).astype(dtype.numpy))

@@ -85,7 +85,7 @@ def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
 
 
 def _place(part: Any, length: int, axis: int) -> int:
-    # An array of integers has `__index__`, too, and refuses it.
+    # An array of integers has `__index__`, too, but rejects it.
     if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__") or np.ndim(part):
         raise IndexError(f"an index must be an integer, a slice, an ellipsis, None or a tensor, not {type(part).__name__}")
     place: int = part.__index__()
@@ -140,7 +140,7 @@ def _by_tensors(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
 def _by_mask(x: Tensor, mask: Tensor) -> Tensor:
     from aleatron.tensor._manipulation import reshape
 
-    # The standard lets axes of a mask have no elements, whatever the tensor has: such a mask selects nothing.
+    # The standard permits axes of size zero in a mask for any tensor: such a mask selects nothing.
     fits = all(own in (0, size) for own, size in zip(mask.shape, x.shape, strict=False))
     if mask.ndim > x.ndim or not fits:
         raise IndexError(

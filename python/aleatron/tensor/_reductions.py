@@ -99,7 +99,7 @@ def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
     wide = astype(x, types.float32, copy=False) if x.dtype is types.float16 else x
     squares = sum(square(wide - mean(wide, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims)
     left = builtins.max(_count(x, axis, "var") - float(correction), 0.0)
-    # A tensor, so that nothing divided by nothing is NaN, not an exception.
+    # A tensor, so that 0 / 0 is NaN, not an exception.
     return astype(squares / full((), left, dtype=wide.dtype, device=x.device), x.dtype, copy=False)
 
 
@@ -199,7 +199,7 @@ def diff(
     place = normal_axis(axis, x.ndim, "diff")
     parts = [part for part in (prepend, x, append) if part is not None]
     result = concat(parts, axis=place) if len(parts) > 1 else x
-    # Each time there is one element less, until there is none.
+    # Each difference has one element less.
     for _ in range(builtins.min(n, result.shape[place])):
         length = result.shape[place]
         kept = builtins.max(length - 1, 0)

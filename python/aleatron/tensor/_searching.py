@@ -91,7 +91,7 @@ def topk(x: Tensor, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
     return Tensor(values), astype(Tensor(indices), default_integer(x.device), copy=False)
 
 
-# What follows gives as many elements as the values decide, so that it is computed on the host, from a copy of a GPU's elements;
+# The output size of the following functions depends on values, so they are computed on the host, from a copy of a GPU's elements;
 # the result is on the device of its argument.
 
 

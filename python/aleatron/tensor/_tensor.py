@@ -15,7 +15,7 @@ from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor import _dtypes as types
 from aleatron.tensor._dtypes import DType
 
-# The versions of the standard whose functions are here.
+# The supported versions of the standard.
 VERSIONS = ("2022.12", "2023.12", "2024.12", "2025.12")
 
 # DLPack's numbers of kinds of devices.
@@ -37,7 +37,7 @@ class Tensor:
     """
 
     __slots__ = ("_core",)
-    # NumPy's arrays leave `array + tensor` to the tensor, which refuses it: nothing is converted silently.
+    # NumPy's arrays leave `array + tensor` to the tensor, which rejects it: nothing is converted silently.
     __array_ufunc__ = None
 
     _core: CoreTensor
@@ -257,7 +257,7 @@ class Tensor:
         options = np.get_printoptions()
         shown, threshold = self, options["threshold"]
         if self.size > threshold:
-            # What is left out need not be read: a view may have more elements than memory holds.
+            # Omitted elements are not read: a view may have more elements than memory holds.
             shown, threshold = _ends(self, options["edgeitems"]), 0
         text = np.array2string(shown.numpy(), separator=", ", prefix="Tensor(", threshold=threshold)
         shape = f", shape={self.shape}" if self.size == 0 and self.ndim > 1 else ""
@@ -307,7 +307,7 @@ class Tensor:
         return result
 
     def _compared(self, name: str, other: Any) -> Tensor:
-        # Python's own answer to == would be one False, whatever the elements are.
+        # Python's default == would return False for all elements.
         if isinstance(other, (list, tuple)) or (hasattr(other, "__array__") and not isinstance(other, (Tensor, float))):
             raise TypeError(f"{name}: a tensor is compared with tensors and Python's numbers, not with {type(other).__name__}")
         return self._binary(name, other)

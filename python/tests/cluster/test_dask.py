@@ -15,7 +15,7 @@ import aleatron as al
 from aleatron import _tasks
 from aleatron.cluster import WorkersLost
 
-# Dask's own threads and sockets end after the test has: that is not what is tested here.
+# Dask's own threads and sockets end after the test, which does not test them.
 pytestmark = [
     pytest.mark.filterwarnings("default"),
     pytest.mark.timeout(240),

@@ -136,7 +136,7 @@ def test_tasks_of_a_killed_rank_run_again(
     assert ranks.returncode == 0 and not tasks.exists() and "72 cells in" in said, said
 
 
-# Tells how a rank ends: a launcher that goes on without lost ranks does not.
+# Reports how a rank ends: a launcher that continues without lost ranks does not.
 TOLD = """
 import os, subprocess, sys
 code = subprocess.call([sys.executable, *sys.argv[1:]])

@@ -52,7 +52,7 @@ def main(folder: str, *options: str) -> int:
     sys.path.insert(0, os.getcwd())
     load_without_complex_numbers()
     skips = f"--skips-file={HERE / 'array-api-skips.txt'}"
-    # The deadline of an example says nothing on a busy machine.
+    # The deadline of an example is meaningless on a busy machine.
     return pytest.main(["array_api_tests", skips, "--disable-deadline", *options])
 
 

@@ -19,7 +19,7 @@ checked = settings(
 )
 on_every_device = pytest.mark.parametrize("device", DEVICES)
 
-# Units in the last place, and the range of arguments that the bound is for.
+# Units in the last place, and the range of arguments of the bound.
 UNARY: dict[str, tuple[float, float, float]] = {
     "abs": (0, -1e3, 1e3),
     "acos": (8, -1, 1),
@@ -105,7 +105,7 @@ def exactly(name: str, ulps: float, *args: Any) -> Any:
 @given(data=st.data())
 def test_functions_of_one_tensor(name: str, device: str, data: st.DataObject) -> None:
     ulps, low, high = UNARY[name]
-    # How the sign of zero and infinities come out of a shader's own functions is the driver's affair only where WGSL says so.
+    # Drivers may choose the sign of zero and infinities in shader functions only if WGSL permits it.
     x = data.draw(arrays(dtypes_of(device), low=low, high=high, special=device == "cpu"))
     same_outcome(
         lambda: getattr(at, name)(ours(x, device)),
@@ -190,7 +190,7 @@ def test_reductions(name: str, device: str, data: st.DataObject) -> None:
     axis, keepdims = data.draw(AXES if x.ndim else st.none()), data.draw(st.booleans())
 
     def bound() -> Any:
-        # n roundings of the sum of magnitudes, and as many again for what is made of it.
+        # n roundings of the sum of magnitudes, and as many again for its use.
         n = max(x.size, 1)
         magnitude = strict.sum(strict.abs(wide(x)), axis=axis, keepdims=keepdims)._array
         if name in ("var", "std"):
