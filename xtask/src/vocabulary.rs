@@ -14,7 +14,7 @@ const OWN_SOURCE: &str = "xtask/src/vocabulary.rs";
 struct Term {
     /// The term in lower case. A leading `*` stands for the start of an identifier that ends so.
     avoid: &'static str,
-    /// What to write instead.
+    /// The recommended term.
     recommend: &'static str,
     /// Phrases that contain the term and are allowed.
     allowed: &'static [&'static str],

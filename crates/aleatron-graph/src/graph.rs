@@ -81,7 +81,7 @@ pub struct Graph {
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) outputs: Vec<ValueId>,
     pub(crate) constants: BTreeMap<ValueId, Tensor>,
-    /// Of a graph inside a node: the value of the outer graph that each of these values is.
+    /// The captured values of an inner graph, each with its value in the outer graph.
     pub(crate) captures: Vec<(ValueId, ValueId)>,
     /// The values of integer types that tensors hold in a wider type.
     pub(crate) narrow: BTreeMap<ValueId, Narrow>,

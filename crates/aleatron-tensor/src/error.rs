@@ -117,7 +117,7 @@ pub enum Error {
     Elements {
         /// The shape.
         shape: Vec<usize>,
-        /// Its elements.
+        /// The number of elements of the shape.
         expected: u128,
         /// The elements given.
         actual: usize,
@@ -163,9 +163,9 @@ pub enum Error {
         op: &'static str,
         /// The argument.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
     /// Tensors of two devices in one operation.
@@ -189,9 +189,9 @@ pub enum Error {
     /// A size above its limit.
     #[error("{what}: {actual} exceeds the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The kind of the size.
         what: Limit,
-        /// Its size.
+        /// The size.
         actual: u128,
         /// The largest size allowed.
         limit: u128,
@@ -201,7 +201,7 @@ pub enum Error {
     Unsupported {
         /// The device.
         device: String,
-        /// What is missing.
+        /// The missing feature.
         what: &'static str,
     },
     /// The host is out of memory.
@@ -271,7 +271,7 @@ pub enum Error {
     Custom {
         /// The name of the function.
         function: &'static str,
-        /// Its error.
+        /// The error.
         #[source]
         error: CustomError,
     },

@@ -21,7 +21,7 @@ pub(crate) use family::end_tokens;
 pub enum Architecture {
     /// RMS norms, rotary positions, grouped-query attention, gated feed-forward.
     Llama,
-    /// The same with biases on queries, keys and values.
+    /// Like Llama, with biases on queries, keys and values.
     Qwen2,
     /// Layer norms with biases, learned positions, plain feed-forward.
     Gpt2,

@@ -59,7 +59,7 @@ pub struct LanguageEvaluation {
 pub struct LanguageFigures {
     /// The mean negative logarithm of the probability of a token, in nats.
     pub loss: f64,
-    /// The same in bits per byte of text; `None` if the tokens stand for no bytes.
+    /// The loss in bits per byte of text; `None` if the tokens have no bytes of text.
     pub bits_per_byte: Option<f64>,
     /// The exponential of the loss.
     pub perplexity: f64,

@@ -28,7 +28,7 @@ use crate::run::{Observer, Runner};
 use site::{Dependence, Input, PROBES, Site};
 use std::collections::HashMap;
 
-/// How samples can run together.
+/// The ways in which samples can run together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Batching {
     /// Samples are independent: batches can be cut anywhere.
@@ -38,7 +38,7 @@ pub enum Batching {
     Whole,
 }
 
-/// How the values of a graph depend on the samples of a batch, and what a run showed of them.
+/// The dependence of the values of a graph on the samples of a batch, and their shapes in a run.
 #[derive(Debug, Clone)]
 pub struct BatchAnalysis {
     /// By the index of the value; `None` for values that no node of the run has.

@@ -1,4 +1,4 @@
-//! Where the samples of a node's outputs lie, from where those of its inputs lie.
+//! Rules that derive the layout of samples in a node's outputs from that in its inputs.
 //!
 //! A rule returns a layout for each output only if every element of it depends on the elements of
 //! one sample alone, and the layout and the elements of a sample are the same for any number of

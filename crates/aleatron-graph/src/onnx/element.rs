@@ -36,7 +36,7 @@ enum Source {
     Refused,
 }
 
-/// Which outputs have the type of an input.
+/// The outputs that have the type of an input.
 enum Reach {
     First,
     All,

@@ -38,10 +38,10 @@ pub struct OperatorSetIdProto {
 /// A function; only its name is read, since functions are unsupported.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FunctionProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Its domain.
+    /// The domain.
     #[prost(string, optional, tag = "10")]
     pub domain: Option<String>,
 }
@@ -85,13 +85,13 @@ pub struct NodeProto {
     /// The outputs.
     #[prost(string, repeated, tag = "2")]
     pub output: Vec<String>,
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "3")]
     pub name: Option<String>,
-    /// Its operator.
+    /// The operator.
     #[prost(string, optional, tag = "4")]
     pub op_type: Option<String>,
-    /// Its attributes.
+    /// The attributes.
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
     /// The domain of the operator.
@@ -102,7 +102,7 @@ pub struct NodeProto {
 /// An attribute.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AttributeProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
     /// A float.
@@ -140,10 +140,10 @@ pub struct AttributeProto {
 /// A value: its name, type and shape.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValueInfoProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Its type.
+    /// The type.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
 }
@@ -174,7 +174,7 @@ pub struct TensorTypeProto {
     /// The type of its elements.
     #[prost(int32, optional, tag = "1")]
     pub elem_type: Option<i32>,
-    /// Its shape.
+    /// The shape.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
@@ -182,7 +182,7 @@ pub struct TensorTypeProto {
 /// The shape of a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorShapeProto {
-    /// Its axes.
+    /// The axes.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<DimensionProto>,
 }
@@ -219,7 +219,7 @@ pub struct TensorProto {
     /// Elements of 64-bit integers.
     #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "8")]
     pub name: Option<String>,
     /// Elements as bytes, little-endian.

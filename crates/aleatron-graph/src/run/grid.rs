@@ -10,7 +10,7 @@ use crate::op::{Interpolation, PadModeOfGrid};
 
 /// A neighbour of all positions along one axis.
 struct Tap {
-    /// Its index, inside the axis.
+    /// The index, clamped to the axis.
     index: Tensor,
     /// Whether the index was inside.
     is_inside: Tensor,

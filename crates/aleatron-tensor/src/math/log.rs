@@ -71,7 +71,7 @@ pub(crate) fn log10(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn log1p(x: f32) -> f32 {
     let sum = 1.0 + x;
-    // What the sum has lost, which is at most a half of its last place.
+    // The rounding error of the sum, at most half a unit in the last place.
     let lost = x - (sum - 1.0);
     let (n, f) = split(sum);
     let value = n * LN2_HIGH + (f + (log_rest(f) + (n * LN2_LOW + lost / sum)));

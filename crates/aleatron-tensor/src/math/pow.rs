@@ -59,7 +59,7 @@ fn log2_parts(x: f32) -> (f32, f32) {
 pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let magnitude = x.abs();
     let (high, low) = log2_parts(magnitude);
-    // Whatever the logarithm, a |y| past this gives 0, 1 or infinity.
+    // For any logarithm, a larger |y| gives 0, 1 or infinity.
     let limited = y.clamp(-1e10, 1e10);
     let (main, off) = product(high, limited);
     let exponent = main + (off + low * limited);

@@ -13,7 +13,7 @@ pub(super) struct Distinct<'a> {
     pub(super) view: Tensor,
     reduced: &'a [usize],
     dims: Dims,
-    /// How often the reduced axes of the original repeat each element.
+    /// The number of repetitions of each element along the reduced axes of the original.
     pub(super) repeats: usize,
 }
 

@@ -155,25 +155,26 @@ macro_rules! params {
 }
 
 params! {
-    /// Of `embed.wgsl`.
+    /// Parameters of `embed.wgsl`.
     EmbedParams { first: u32, n_rows: u32, vectors: u32 }
-    /// Of `norm.wgsl`.
+    /// Parameters of `norm.wgsl`.
     NormParams { vectors: u32, width: u32, epsilon: f32 }
-    /// Of `gemv.wgsl`, `gemv_rows.wgsl`, `matmul.wgsl` and the kernel of cooperative matrices.
+    /// Parameters of `gemv.wgsl`, `gemv_rows.wgsl`, `matmul.wgsl` and the kernel of cooperative
+    /// matrices.
     ProductParams { n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32, epsilon: f32, width: f32 }
-    /// Of `rotate.wgsl`.
+    /// Parameters of `rotate.wgsl`.
     RotateParams { n_rows: u32, qkv_stride: u32, capacity: u32 }
-    /// Of `attention.wgsl`.
+    /// Parameters of `attention.wgsl`.
     AttentionParams { capacity: u32, out_stride: u32, splits: u32, scale: f32, window: u32 }
-    /// Of `combine.wgsl`.
+    /// Parameters of `combine.wgsl`.
     CombineParams { out_stride: u32, splits: u32 }
-    /// Of `activate.wgsl`.
+    /// Parameters of `activate.wgsl`.
     ActivateParams { inner: u32, up_stride: u32, out_stride: u32 }
-    /// Of `lora_down.wgsl`.
+    /// Parameters of `lora_down.wgsl`.
     LoraDownParams { adapter: u32, width: u32, x_stride: u32, rank: u32 }
-    /// Of `lora_up.wgsl`.
+    /// Parameters of `lora_up.wgsl`.
     LoraUpParams { adapter: u32, n_rows: u32, out_stride: u32, rank: u32 }
-    /// Of `sample.wgsl`.
+    /// Parameters of `sample.wgsl`.
     SampleParams { vocabulary: u32, scale: f32, top_k: u32, top_p: f32, seed_low: u32, seed_high: u32 }
 }
 

@@ -234,7 +234,7 @@ fn outputs_whose_size_depends_on_values_are_errors_with_their_name() {
         b.node(Op::Tile, &[b.x, repeats])
     });
     assert!(repeated.contains("(Tile)"), "{repeated}");
-    // What is found of a constant has its size, and so has a sum over everything that was found.
+    // The nonzero elements of a constant have a fixed number, and so has a sum over all of them.
     let mut b = Build::new(&[3], None);
     let c = b.floats(&[1, 3]);
     let found = b.node(Op::NonZero, &[c]);

@@ -176,7 +176,7 @@ pub(super) fn write(
         Op::Pad { mode, given } => {
             if let Some((pads, value)) = given {
                 constants.push((1, "pads", numbers(pads)?));
-                // Without one it is zero of the type of what is padded.
+                // The default value is zero of the type of the padded tensor.
                 if value.to_bits() != 0 {
                     constants.push((2, "value", scalar(*value)?));
                 }

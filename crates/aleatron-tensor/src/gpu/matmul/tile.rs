@@ -120,7 +120,7 @@ pub(crate) enum Along {
     Side,
 }
 
-/// How the elements of an operand are loaded, four at a time along an axis.
+/// The loads of an operand, four elements at a time along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Load {
     pub(crate) along: Along,
