@@ -136,7 +136,7 @@ fn accepted(text: &str) -> Result<Vec<String>, String> {
     Ok(mutants)
 }
 
-/// Returns the survivors that are not on the list. A line of the list stands for one survivor.
+/// Returns the survivors that are not on the list. A line of the list matches one survivor.
 fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String> {
     let mut left: Vec<&String> = accepted.iter().collect();
     let mut is_unlisted = |survivor: &str| {

@@ -61,7 +61,7 @@ impl Compare {
     }
 }
 
-/// Returns whether a shown line is one of the output; `…` stands for the rest of a line.
+/// Returns whether a shown line is one of the output; `…` matches the rest of a line.
 fn is_printed(shown: &str, output: &str, compare: Compare) -> bool {
     let shown = words(&compare.of(shown));
     output.lines().map(|line| words(&compare.of(line))).any(|line| match shown.strip_suffix(" …")

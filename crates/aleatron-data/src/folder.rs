@@ -79,7 +79,7 @@ pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<D
 }
 
 /// Returns the entries of a folder in the order of their names; names that begin with a dot are
-/// left out.
+/// skipped.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let file = |error| Error::file(path, error);
     let mut found = Vec::new();

@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// Values of one operand.
 const VALUES: usize = 256;
 
-/// The side of an [error map](MultiplierStats::map): each entry stands for 4 by 4 pairs.
+/// The side of an [error map](MultiplierStats::map): each entry covers 4 by 4 pairs.
 pub const MAP_SIDE: usize = 64;
 
 /// The source of the streams of one operand: a sequence as in

@@ -267,7 +267,7 @@ impl GpuCommandBatch {
         Ok(())
     }
 
-    /// Sends everything recorded so far, without waiting for it. Recording may go on.
+    /// Submits everything recorded so far, without waiting for it. Recording may continue.
     ///
     /// # Errors
     /// [`Error::Device`] with what the device has reported, [`Error::Memory`] if memory is exhausted.

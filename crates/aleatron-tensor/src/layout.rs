@@ -133,7 +133,7 @@ impl Layout {
             let reach = (size.max(1) as i128 - 1) * stride as i128;
             if reach < 0 { low += reach } else { high += reach }
         }
-        // Offsets are computed in `isize`, whatever length the caller names.
+        // Offsets are computed in `isize`, for any length of the caller.
         let end = (len as i128).min(isize::MAX as i128);
         let is_inside = layout.is_empty() || (low >= 0 && high < end);
         if is_inside {

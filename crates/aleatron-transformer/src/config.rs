@@ -196,7 +196,7 @@ impl Config {
             match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
                 "llama" => Self::llama(&options, &LLAMA)?,
                 "mistral" => {
-                    // These layers have no biases, whatever the file says.
+                    // These layers have no biases, even if the file requests them.
                     options.only("attention_bias", |value| value.as_bool() == Some(false))?;
                     options.only("mlp_bias", |value| value.as_bool() == Some(false))?;
                     Self::llama(&options, &MISTRAL)?

@@ -125,7 +125,8 @@ impl GenerationConfig {
     }
 }
 
-/// Reads how tokens are chosen. Without `do_sample`, the temperature is 0, whatever the file says.
+/// Reads how tokens are chosen. Without `do_sample`, the temperature is 0, even if the file sets
+/// one.
 fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
     let given = options.number("temperature")?.unwrap_or(1.0) as f32;
     let top_p = options.number("top_p")?.unwrap_or(1.0) as f32;

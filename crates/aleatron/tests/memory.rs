@@ -20,7 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // The system's page is 4 KiB wherever these tests run; a larger one makes the bound stricter.
+    // The system's page is 4 KiB on all tested machines; a larger one makes the bound stricter.
     pages * 4096
 }
 

@@ -154,7 +154,7 @@ impl LanguageText {
         }
     }
 
-    /// Returns the bytes of text that the predicted tokens of an evaluation stand for.
+    /// Returns the number of bytes of text of the predicted tokens of an evaluation.
     #[must_use]
     pub fn predicted_bytes(&self, split: &SplitText) -> usize {
         let end = |token: Option<usize>| {

@@ -1,5 +1,5 @@
-//! Graphs whose samples are independent, graphs that mix them, and random ones: whatever is called
-//! independent is.
+//! Graphs whose samples are independent, graphs that mix them, and random ones: every graph
+//! classified as independent is.
 
 use super::{BatchAnalysis, Batching, Layout, free};
 use crate::graph::{Dim, Graph, Value, ValueId};

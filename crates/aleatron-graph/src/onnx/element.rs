@@ -30,7 +30,7 @@ pub(super) fn of_attributes(node: &NodeProto) -> Option<ElementType> {
 enum Source {
     /// From an input.
     Input { input: usize, reach: Reach },
-    /// From the operator itself, whatever its inputs are.
+    /// From the operator itself, for any inputs.
     Operator,
     /// The operator does not support such inputs.
     Refused,

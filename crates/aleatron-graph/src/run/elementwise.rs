@@ -244,7 +244,7 @@ pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
 pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> Result<Tensor> {
     let mut x = inputs.get(0)?.clone();
     let dtype = x.dtype();
-    // An old node has its bounds in 32 bits, whatever it limits.
+    // An old node has its bounds in 32 bits, for any type.
     let bound = |k: usize| -> Result<Option<Tensor>> {
         let bound = inputs.maybe(k);
         let same = bound.map(|bound| match bound.dtype().is_float() && dtype.is_float() {

@@ -260,7 +260,7 @@ mod tests {
         graph
     }
 
-    /// A view of one element stands for a large input, and nothing is computed.
+    /// Checks a graph with a view of one element as a large input; nothing is computed.
     fn check(graph: Graph) -> Result<()> {
         let one = Tensor::zeros(&[], DType::F32, &Device::Cpu).unwrap();
         let x = one.broadcast_to(&[1 << 26]).unwrap();

@@ -1,12 +1,11 @@
 //! Products of matrices of 32-bit floats.
 //!
 //! An element of a product is a sum of chains of 256 multiplications and additions, in the order of
-//! k, whatever the sizes, the steps of the operands and the tile that it is in (`gemm/kernel.rs`).
-//! So it depends on its row and its column alone, however threads divide either. The crate
-//! `matrixmultiply` (0.3.11) gives the same bits, but takes 1.1 of the time at 1024 and 3 times as
-//! long for 8 rows; the crate `gemm` (0.19) is as fast at 1024, but chooses its blocks and the
-//! order of sums by the sizes and the steps. Unsafe code: the loops, which take pointers and trust
-//! their steps.
+//! k, for any sizes, strides of the operands and tile (`gemm/kernel.rs`). So it depends on its row
+//! and its column alone, however threads divide either. The crate `matrixmultiply` (0.3.11) gives
+//! the same bits, but takes 1.1 of the time at 1024 and 3 times as long for 8 rows; the crate
+//! `gemm` (0.19) is as fast at 1024, but chooses its blocks and the order of sums by the sizes and
+//! the steps. Unsafe code: the loops, which take pointers and trust their steps.
 #![allow(unsafe_code)]
 
 mod blocks;

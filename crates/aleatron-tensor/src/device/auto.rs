@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Work {
-    /// Elementwise operations and reductions over so many elements.
+    /// Elementwise operations and reductions over this many elements.
     Elements(usize),
     /// A product of an m x k and a k x n matrix.
     Matmul {

@@ -37,7 +37,7 @@ pub(super) fn log_rest(f: f32) -> f32 {
     square * (f * polynomial(f, LOG)) - 0.5 * square
 }
 
-/// Returns the value for arguments that are not finite and positive, else `value`.
+/// Returns the value for arguments that are not finite and positive, otherwise `value`.
 #[inline(always)]
 fn special(x: f32, value: f32) -> f32 {
     let value = if x == 0.0 { f32::NEG_INFINITY } else { value };

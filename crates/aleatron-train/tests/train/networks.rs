@@ -14,7 +14,7 @@ use aleatron_train::{
     train_with,
 };
 
-/// Returns the first so many training digits.
+/// Returns the first `n` training digits.
 fn digits(n: usize) -> Dataset {
     Dataset::digits_train().subset("digits", &(0..n).collect::<Vec<_>>()).unwrap()
 }

@@ -1,8 +1,8 @@
 //! Dot products of rows of weights with activations, with the available instructions.
 //!
-//! Every product is summed in the same order, whatever the precision and however many rows are
-//! computed at once: 16 partial sums, then a tree. So the bits of a sequence do not depend on its
-//! batch, and those of a prompt equal those of its tokens one by one.
+//! Every product is summed in the same order, for any precision and number of rows computed at
+//! once: 16 partial sums, then a tree. So the bits of a sequence do not depend on its batch, and
+//! those of a prompt equal those of its tokens one by one.
 //!
 //! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C,
 //! once the tier has them, and prefetches.

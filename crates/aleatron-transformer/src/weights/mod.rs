@@ -362,7 +362,7 @@ impl Loader<'_> {
         Ok([norm(names.attention_norm)?, norm(names.feed_forward_norm)?])
     }
 
-    /// Reads a projection of a layer in 32-bit floats, whatever the precision of matrices is.
+    /// Reads a projection of a layer in 32-bit floats, for any precision of matrices.
     ///
     /// # Errors
     /// An error with the fault of a tensor.

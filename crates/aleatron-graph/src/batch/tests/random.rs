@@ -1,4 +1,4 @@
-//! Random graphs: whatever is called independent can be cut anywhere, bit for bit.
+//! Random graphs: batches of graphs classified as independent can be cut anywhere, bit for bit.
 
 use super::*;
 

@@ -2,8 +2,8 @@
 //! squares of 16 x 16 together.
 //!
 //! Products are exact, sums have 32 bits and are rounded to 16 once. Squares are added up along the
-//! common axis one after another, whatever the tile, so an element of a result depends on its row
-//! and its column alone.
+//! common axis one after another, for any tile, so an element of a result depends on its row and
+//! its column alone.
 
 use std::borrow::Cow;
 use std::fmt::Write;
