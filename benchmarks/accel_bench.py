@@ -3,7 +3,7 @@
     python benchmarks/accel_bench.py                          a table
     python benchmarks/accel_bench.py --json                   JSON on standard output
     python benchmarks/accel_bench.py --quick                  small sizes: is everything right?
-    python benchmarks/accel_bench.py --peer sc_neurocore.accel   beside another package with the same names
+    python benchmarks/accel_bench.py --peer sc_neurocore.accel   compared with another package with the same names
 
 Everything is compared with `==` first; a difference ends the run with exit code 1. A time is that of the best round and includes
 waiting for the device. The multiply and accumulate on a GPU is compared with the time of reading its weights, measured as half
@@ -66,7 +66,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
 
     def check(self, name: str, found: Any, expected: Any) -> None:
-        """Ends the program where two arrays differ."""
+        """Ends the program if two arrays differ."""
         found, expected = np.asarray(found), np.asarray(expected)
         if found.shape != expected.shape or not np.array_equal(found, expected):
             sys.exit(f"wrong: {name}: {found.dtype}{found.shape} differs from {expected.dtype}{expected.shape}")
@@ -110,7 +110,7 @@ def machine() -> dict[str, str]:
 
 
 def wait(array: Any) -> Any:
-    """Waits for what made an array of JAX or CuPy."""
+    """Waits for the computation of an array of JAX or CuPy."""
     if hasattr(array, "block_until_ready"):
         array.block_until_ready()
     elif gpu_backend.HAS_CUPY:
@@ -193,7 +193,7 @@ def packers() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def time_everything(report: Report, sizes: Sizes, peer: str | None) -> None:
-    """Times each function on each backend, with its operands where it finds them."""
+    """Times each function on each backend, with operands on its device."""
     rng = np.random.default_rng(1)
     n, m, length, batch = sizes.n_inputs, sizes.n_neurons, sizes.length, sizes.batch
     p, q = rng.random((batch, n)), rng.random((m, n))
@@ -252,7 +252,7 @@ def time_everything(report: Report, sizes: Sizes, peer: str | None) -> None:
 
 
 def time_jax(report: Report, add: Any, data: tuple[Any, ...], length: int, names: tuple[str, ...]) -> None:
-    """JAX, with a plain popcount matmul beside its dense forward pass."""
+    """Times JAX, and a plain popcount matmul for comparison."""
     jax = importlib.import_module("jax")
     w, x, p, counts, bits, packed = data
     mac, macs, encode, pack = names
@@ -282,7 +282,7 @@ def time_jax(report: Report, add: Any, data: tuple[Any, ...], length: int, names
 def time_cupy(
     report: Report, add: Any, data: tuple[Any, ...], length: int, names: tuple[str, ...], peer: str | None
 ) -> None:
-    """CuPy, with the time of reading the weights, and with broadcast temporaries, beside it."""
+    """Times CuPy, and for comparison reading the weights and broadcast temporaries."""
     cupy = gpu_backend.xp
     w, x, p, counts, bits, packed = data
     mac, macs, encode, pack = names

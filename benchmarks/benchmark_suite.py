@@ -4,7 +4,7 @@
     python benchmarks/benchmark_suite.py --markdown                       writes benchmarks/results/BENCHMARKS.md
     python benchmarks/benchmark_suite.py --json                           JSON on standard output
     python benchmarks/benchmark_suite.py --full                           ten times the time for each case
-    python benchmarks/benchmark_suite.py --peer sc_neurocore_engine       beside another package with the same names
+    python benchmarks/benchmark_suite.py --peer sc_neurocore_engine      compared with another package with the same names
     python benchmarks/benchmark_suite.py --threads 1 --only popcount      some cases on one thread
 
 A case is one function over a module with the names of `aleatron.compat`, so a peer runs the very same code. Results are
@@ -39,7 +39,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """Something to time: `prepare(module)` returns the call, `check(result)` says whether it is right."""
+    """A benchmark case: `prepare(module)` returns the call, `check(result)` whether its result is right."""
 
     group: str
     name: str
@@ -176,7 +176,7 @@ def dense_cases() -> Iterator[Case]:
     def least(m: Any, layer: Any, x: Any = x) -> Call:
         return lambda: layer.forward_numpy(x)
 
-    # Next to no work: what is left is the cost of a call from Python.
+    # Almost no work: the time is the overhead of a call from Python.
     yield dense_case("64->1, length 1", (64, 1, 1), x, least)
     bits = 1000.0 * 500 * 1024
     yield Case(
@@ -291,7 +291,7 @@ def measure(case: Case, peer: Any, budget: float) -> Result:
 
 
 def memory(module_name: str) -> float:
-    """The megabytes that a 1000->500 layer takes, in a process of its own."""
+    """Returns the megabytes of a 1000->500 layer, in a separate process."""
     program = f"""
 import importlib, pathlib
 module = importlib.import_module({module_name!r})

@@ -6,8 +6,8 @@
     python benchmarks/cluster_bench.py --json               JSON on standard output
     python benchmarks/cluster_bench.py --quick              a small network: is everything right?
 
-A network of 784-512-512-10 is judged with 4 generators, 6 lengths and 4 seeds. Every process has one thread. The first time is that of
-`evaluate` without an executor; what executors find is compared with it by `==`, and a difference ends the run with exit
+A network of 784-512-512-10 is evaluated with 4 generators, 6 lengths and 4 seeds. Every process has one thread. The first time is that of
+`evaluate` without an executor; the results of executors are compared with it by `==`, and a difference ends the run with exit
 code 1. Processes are started before the clock is. The speed-up is against one process behind an executor, the overhead that of
 this process against none.
 """
@@ -85,7 +85,7 @@ def wait(_: int) -> int:
 def main() -> int:
     """Checks, times, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=1024, metavar="N", help="samples to judge (1024)")
+    parser.add_argument("--samples", type=int, default=1024, metavar="N", help="samples to evaluate (1024)")
     parser.add_argument("--processes", default="1,2,4,8,16", metavar="N,...", help="numbers of processes (1,2,4,8,16)")
     parser.add_argument("--quick", action="store_true", help="a small network, one and two processes")
     parser.add_argument("--json", action="store_true", help="JSON on standard output")

@@ -151,7 +151,7 @@ def main() -> int:
     else:
         print(f"largest difference of losses from torch: {far[0]:.1e}")
     print(f"logits with both trained adapters in PEFT: {apart:.1e} apart; training moved them by {moved:.1e}")
-    # Without float64, the rounding of a loss and what a few steps make of it.
+    # Without float64, the rounding of a loss, amplified by a few steps.
     limit = 10 * far[1] if with_double else 1e-5 * max(ours)
     is_good = far[0] <= limit and apart <= 1e-2 * moved and len(ours) == options.steps
     print("equal within rounding" if is_good else "DIFFERENT")

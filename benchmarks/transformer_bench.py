@@ -1,4 +1,4 @@
-"""Times Hugging Face transformers on torch beside `aleatron bench transformer`: the same shapes, random weights, one machine.
+"""Times Hugging Face transformers on torch for comparison with `aleatron bench transformer`: the same shapes, random weights, one machine.
 
     python benchmarks/transformer_bench.py                               torch alone
     python benchmarks/transformer_bench.py --program target/release/aleatron    the program first, then torch

@@ -2,7 +2,9 @@
 //!
 //! `cargo xtask fuzz` runs it first.
 
-use aleatron_fuzz::{CONFIGS, Image, convolutional, network, npy, npz, onnx, safetensors, stopped_after};
+use aleatron_fuzz::{
+    CONFIGS, Image, convolutional, network, npy, npz, onnx, safetensors, stopped_after,
+};
 use aleatron_graph::onnx::proto::{GraphProto, NodeProto};
 use std::path::Path;
 use zip::CompressionMethod::{Deflated, Stored};
@@ -10,12 +12,18 @@ use zip::CompressionMethod::{Deflated, Stored};
 fn main() -> std::io::Result<()> {
     write("npz", &archives())?;
     write("csv", &texts())?;
-    write("evaluation", &[0, 1, 3, 6].map(|cells| stopped_after(cells).to_json().unwrap().into_bytes()))?;
+    write(
+        "evaluation",
+        &[0, 1, 3, 6].map(|cells| stopped_after(cells).to_json().unwrap().into_bytes()),
+    )?;
     // The sizes of networks: with one axis and two, with a pool and without, with a dense layer and without.
     let sequence = [0, 2, 5, 3, 4, 3, 1, 1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 4, 1, 2, 1, 4, 3];
     let image = [1, 2, 4, 5, 2, 3, 3, 3, 4, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0];
     let files = [convolutional().to_onnx().unwrap(), network().to_onnx().unwrap(), vec![]];
-    write("network", &[&files[..], &[sequence.to_vec(), image.to_vec(), [1; 64].to_vec()]].concat())?;
+    write(
+        "network",
+        &[&files[..], &[sequence.to_vec(), image.to_vec(), [1; 64].to_vec()]].concat(),
+    )?;
     write("safetensors", &[safetensors(), vec![]])?;
     write("transformer_config", &CONFIGS.map(|config| config.as_bytes().to_vec()))?;
     let images: Vec<Vec<u8>> = Image::kinds().iter().map(Image::bytes).collect();
@@ -36,7 +44,9 @@ fn main() -> std::io::Result<()> {
     write("layer_settings", &settings.map(|text| text.as_bytes().to_vec()))?;
     // Every kind of case, with little and with much behind it.
     let cases: Vec<Vec<u8>> = (0u32..14)
-        .flat_map(|kind| [1u32, 64, 599].map(|length| [kind.to_le_bytes(), length.to_le_bytes()].concat()))
+        .flat_map(|kind| {
+            [1u32, 64, 599].map(|length| [kind.to_le_bytes(), length.to_le_bytes()].concat())
+        })
         .collect();
     write("conformance", &cases)
 }
@@ -48,7 +58,7 @@ fn arrays() -> Vec<Vec<u8>> {
     [images, by_columns].map(|x| [&(x.len() as u16).to_le_bytes(), &x[..], &y[..]].concat()).into()
 }
 
-/// A network, and a model of each operator.
+/// Returns a network, and a model of each operator.
 fn models() -> Vec<Vec<u8>> {
     let operators = onnx::operators();
     let single = operators.iter().map(|operator| {
@@ -79,7 +89,8 @@ fn models() -> Vec<Vec<u8>> {
 
 fn archives() -> Vec<Vec<u8>> {
     let x = npy("<f8", "False", "(2, 2)", &[0.5f64, 1.5, -2.0, 4.0].map(f64::to_le_bytes).concat());
-    let by_columns = npy("<f4", "True", "(2, 2)", &[0.5f32, 1.5, -2.0, 4.0].map(f32::to_le_bytes).concat());
+    let by_columns =
+        npy("<f4", "True", "(2, 2)", &[0.5f32, 1.5, -2.0, 4.0].map(f32::to_le_bytes).concat());
     let half = npy(">f2", "False", "(2, 1)", &[0x3e, 0x00, 0xc0, 0x00]);
     let y = npy("|u1", "False", "(2,)", &[1, 0]);
     let mut archives = Vec::new();

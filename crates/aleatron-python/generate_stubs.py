@@ -34,7 +34,7 @@ def literal(docstring: str, indent: str) -> str:
 
 
 def documented(node: ast.ClassDef | ast.FunctionDef, thing: Any, name: str) -> str:
-    """Returns the docstring of an object of the module; an error if a public one has none."""
+    """Returns the docstring of an object of the module; an error if a public one lacks it."""
     docstring = getattr(thing, "__doc__", None) or ""
     if not docstring and not any(part.startswith("_") for part in name.split(".")):
         raise SystemExit(f"{name} (line {node.lineno} of {STUBS.name}) has no docstring")
@@ -42,7 +42,7 @@ def documented(node: ast.ClassDef | ast.FunctionDef, thing: Any, name: str) -> s
 
 
 def edits(body: list[ast.stmt], owner: Any, path: str = "") -> Iterator[tuple[ast.ClassDef | ast.FunctionDef, str]]:
-    """Yields the definitions of a body with their docstrings, an empty one for those that have none."""
+    """Yields the definitions of a body with their docstrings, an empty string if there is none."""
     overloaded: set[str] = set()
     for node in body:
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):

@@ -104,7 +104,7 @@ class Axes:
             self.picture.shape(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
 
     def names(self, curves: Sequence[tuple[str, float, str]]) -> None:
-        """Writes the names of curves at their right ends, moved apart where they would overlap."""
+        """Writes the names of curves at their right ends, moved apart if they would overlap."""
         previous = -math.inf
         for name, y, colour in sorted(curves, key=lambda curve: curve[1]):
             previous = max(y, previous + 19)

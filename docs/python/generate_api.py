@@ -1,7 +1,7 @@
 """Writes docs/python/api.md from the docstrings of the installed package.
 
     python docs/python/generate_api.py            writes it
-    python docs/python/generate_api.py --check    fails where it is not current
+    python docs/python/generate_api.py --check    fails if it is not current
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACCELERATORS = [
     numpy_sequences,
 ]
 
-# A package that needs torch, and is read without it: the package, and the files of its public names.
+# A package that needs torch, but is parsed without it: the package, and the files of its public names.
 TORCH = pathlib.Path(al.__file__).with_name("torch")
 TORCH_FILES = [TORCH / "_modules.py", TORCH / "_convert.py"]
 
@@ -49,11 +49,11 @@ PAGE = pathlib.Path(__file__).with_name("api.md")
 HEAD = """\
 # API reference
 
-Made from the docstrings by `docs/python/generate_api.py`; change those, not this page. Every example on it is tested.
+Generated from the docstrings by `docs/python/generate_api.py`; edit those, not this page. Every example on it is tested.
 
 Arrays may be anything that holds numbers: NumPy arrays of any type, memory order and strides, lists, objects with
 `__array__`, the buffer protocol or `__dlpack__`. Results are NumPy arrays. Wrong values raise `ValueError` with index and
-value, wrong types `TypeError`, what does not fit `MemoryError`, missing devices `RuntimeError`.
+value, wrong types `TypeError`, exhausted memory `MemoryError`, missing devices `RuntimeError`.
 """
 
 
@@ -156,7 +156,7 @@ def read_entries(package: pathlib.Path, files: list[pathlib.Path]) -> Iterator[s
 
 
 def without_prompts(text: str) -> str:
-    """Examples as programs with their outputs in comments: where torch is missing, the examples of this page could not be run."""
+    """Examples as programs with their outputs in comments: without torch, the examples of this page could not run."""
     out: list[str] = []
     in_example = False
     for line in text.splitlines():

@@ -67,7 +67,7 @@ def accuracy(weights: list[Any]) -> float:
 
 
 def main() -> None:
-    """Trains and says how well."""
+    """Trains the network and prints its accuracy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)

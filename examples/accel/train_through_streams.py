@@ -1,4 +1,4 @@
-"""Trains one network twice, in floats and through streams of 16 bits, and judges both at 16 bits.
+"""Trains one network twice, in floats and through streams of 16 bits, and evaluates both at 16 bits.
 
     python examples/accel/train_through_streams.py                 ten seeds, half a minute on two cores
     python examples/accel/train_through_streams.py --seeds 3 --length 32
@@ -55,7 +55,7 @@ def first_params(key: Any, n_inputs: int) -> Params:
 
 
 def scores(params: Params, x: Any, length: int, seed: Any) -> Any:
-    """The outputs: products in floats for length 0, else through streams of that many bits."""
+    """The outputs: products in floats for length 0, otherwise through streams of that many bits."""
 
     def product(values: Any, weights: Any, layer: int) -> Any:
         if length == 0:
@@ -129,8 +129,8 @@ def compare(n_seeds: int, length: int, epochs: int, stream_seeds: int = 5) -> di
         run = jax.jit(jax.vmap(lambda seed: train(features, classes, seed, length=bits, epochs=epochs)))
         stacked = run(jnp.arange(n_seeds))
         nets = [network(Params(*(p[i] for p in stacked))) for i in range(n_seeds)]
-        found[f"{name}, judged at {length} bits"] = [100 * accuracy(net, length, stream_seeds) for net in nets]
-        found[f"{name}, judged in floats"] = [100 * accuracy(net, 0, 1) for net in nets]
+        found[f"{name}, evaluated at {length} bits"] = [100 * accuracy(net, length, stream_seeds) for net in nets]
+        found[f"{name}, evaluated in floats"] = [100 * accuracy(net, 0, 1) for net in nets]
     return found
 
 
@@ -145,7 +145,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10, help="training seeds")
-    parser.add_argument("--length", type=int, default=16, help="bits per stream, in training and judging")
+    parser.add_argument("--length", type=int, default=16, help="bits per stream, in training and evaluation")
     parser.add_argument("--epochs", type=int, default=60)
     arguments = parser.parse_args()
     found = compare(arguments.seeds, arguments.length, arguments.epochs)
@@ -154,7 +154,7 @@ def main() -> None:
         mean, half = interval(values)
         print(f"trained in {name:32} {mean:6.2f} +- {half:.2f}   worst {min(values):.2f}")
     bits = arguments.length
-    gains = [a - b for a, b in zip(found[f"streams, judged at {bits} bits"], found[f"floats, judged at {bits} bits"])]
+    gains = [a - b for a, b in zip(found[f"streams, evaluated at {bits} bits"], found[f"floats, evaluated at {bits} bits"])]
     mean, half = interval(gains)
     print(f"\ngained at {bits} bits, seed by seed: {mean:.2f} +- {half:.2f} points, at least {min(gains):.2f}")
 

@@ -11,8 +11,8 @@ into the assets of aleatron-engine: 8 and 16 channels of 3 x 3 kernels, each wit
 lenet5.onnx and the images for testing, test.npz, into a folder. It is the network of LeCun et al. (1998) with
 ReLU instead of tanh, average pools and a dense last layer.
 
-A tenth of the images for training is kept apart to choose the epoch whose weights are written; images for testing are looked at once,
-at the end. Everything is drawn from --seed. Inputs of a layer are scaled by the largest one that the images for training give, so
+A tenth of the images for training is held out to choose the epoch whose weights are written; images for testing are used once,
+at the end. Everything is drawn from --seed. Inputs of a layer are scaled by their largest value over the training images, so
 nothing that was trained on saturates.
 """
 
@@ -70,7 +70,7 @@ class Conv:
 
 
 class Pool:
-    """Windows of 2 x 2 beside each other."""
+    """Windows of 2 x 2 without overlap."""
 
     def __init__(self, reduce: str) -> None:
         self.reduce = reduce
@@ -114,7 +114,7 @@ class Dense:
 
 @dataclass
 class Data:
-    """Images in 0..1, their digits, and what a feature of 1 is in the file."""
+    """Images in 0..1, their digits, and the value of a feature of 1 in the file."""
 
     train: tuple[np.ndarray, np.ndarray]
     test: tuple[np.ndarray, np.ndarray]
@@ -158,7 +158,7 @@ def accuracy(layers: list, data: tuple[np.ndarray, np.ndarray]) -> float:
 
 
 def train(layers: list, data: Data, rng: np.random.Generator, epochs: int) -> None:
-    """Cross-entropy, Adam with a cosine schedule; the weights of the epoch that is best on the images kept apart."""
+    """Cross-entropy, Adam with a cosine schedule; the weights of the epoch that is best on the held-out images."""
     batch, rate, decay = 32, 4e-3, 1e-4
     x, y = data.train
     order = rng.permutation(len(x))

@@ -1,4 +1,4 @@
-"""Train the two digit networks that Aleatron embeds, and write the data set beside them.
+"""Train the two digit networks that Aleatron embeds, and write the data set next to them.
 
     python examples/digits/train.py            # needs aleatron and scikit-learn, takes about ten seconds
 
@@ -65,7 +65,7 @@ def to_threshold(values: np.ndarray) -> np.ndarray:
 
 
 def train(x: np.ndarray, y: np.ndarray, seed: int, *, aware: bool, epochs: int = 250) -> dict[str, np.ndarray]:
-    """Cross-entropy, Adam with a cosine schedule. Weights are kept as scale * v, where the circuit holds v."""
+    """Cross-entropy, Adam with a cosine schedule. Weights are stored as scale * v, where the circuit holds v."""
     rng = np.random.default_rng(seed)
     batch, rate, decay = 64, 3e-3, 1e-4
     params = {

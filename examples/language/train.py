@@ -7,7 +7,7 @@
 
 Without --text, the text is that of Debian's package r-cran-janeaustenr (MIT licence): the six novels
 of Jane Austen, published 1811 to 1818, whose copyright has expired. The last tenth of the text is not
-trained on; its beginning is written beside the model, as held_out.txt. A token is a byte. Weights are
+trained on; its beginning is written next to the model, as held_out.txt. A token is a byte. Weights are
 written as 16-bit floats. The same arguments give the same model on the same machine and version of
 torch.
 
@@ -42,7 +42,7 @@ def package_text() -> str:
 
 def tokenizer() -> Tokenizer:
     """Returns a tokenizer with a token for each byte, in the order of bytes."""
-    # The characters that stand for bytes in files of byte-level tokenizers: printable ones for themselves, the others from 256 on.
+    # The characters that represent bytes in files of byte-level tokenizers: printable bytes as themselves, the others from 256 on.
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = (byte for byte in range(256) if byte not in printable)
     characters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + k) for k, byte in enumerate(others)}

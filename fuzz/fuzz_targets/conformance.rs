@@ -1,4 +1,5 @@
-//! Bytes as a case of the suite: every tier of this machine, on one and on three threads, must answer as the reference does.
+//! Bytes as a case of the suite: every tier of this machine, on one and on three threads, must
+//! equal the reference.
 #![no_main]
 
 use aleatron_core::backend::CountMethod;
@@ -9,8 +10,8 @@ use aleatron_core::lif::{LifDrive, LifParams};
 use aleatron_core::philox::{key, philox4x32};
 use aleatron_core::threshold::NEGATIVE;
 use aleatron_core::{
-    BitStream, Connections, ConvShape, Convolution, Domain, Encoding, LayerIndex, LayerSpec, Length,
-    Polarity, SampleSeed, StreamAddress, Threshold, Topology, Width,
+    BitStream, Connections, ConvShape, Convolution, Domain, Encoding, LayerIndex, LayerSpec,
+    Length, Polarity, SampleSeed, StreamAddress, Threshold, Topology, Width,
 };
 use aleatron_cpu::{Cpu, Pool, Tier};
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +20,10 @@ use std::sync::{Arc, LazyLock};
 static BACKENDS: LazyLock<Vec<Cpu>> = LazyLock::new(|| {
     let pools = [1, 3].map(|threads| Arc::new(Pool::eager(threads).unwrap()));
     let tiers = Tier::available();
-    tiers.iter().flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone()))).collect()
+    tiers
+        .iter()
+        .flat_map(|&tier| pools.iter().map(move |pool| Cpu::new(tier, pool.clone())))
+        .collect()
 });
 
 fuzz_target!(|bytes: &[u8]| {
@@ -27,12 +31,17 @@ fuzz_target!(|bytes: &[u8]| {
     let expected = Reference.answer(&case);
     for cpu in BACKENDS.iter() {
         let answer = cpu.run(&case).unwrap().unwrap();
-        assert!(answer == expected, "{} on {} threads differs for {case:?}", cpu.tier(), cpu.threads());
+        assert!(
+            answer == expected,
+            "{} on {} threads differs for {case:?}",
+            cpu.tier(),
+            cpu.threads()
+        );
     }
 });
 
-/// Numbers made of bytes, and of random words once these run out: a fuzzer begins with very short inputs, which would
-/// otherwise be streams of zeros.
+/// Numbers from bytes, and from random words after the last byte: a fuzzer begins with very short
+/// inputs, which would otherwise be streams of zeros.
 struct Source<'a> {
     bytes: &'a [u8],
     seed: u64,
@@ -58,7 +67,7 @@ impl<'a> Source<'a> {
         u64::from(self.word()) << 32 | u64::from(self.word())
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     fn within(&mut self, low: usize, high: usize) -> usize {
         low + self.word() as usize % (high - low + 1)
     }
@@ -68,7 +77,7 @@ impl<'a> Source<'a> {
     }
 
     fn short(&mut self) -> i16 {
-        // All magnitudes: mostly such as neurons have, not only those that overflow at once.
+        // All magnitudes, mostly those of typical neurons, not only those that overflow.
         let shift = self.word() % 16;
         (self.word() as i16) >> shift
     }
@@ -144,7 +153,11 @@ impl<'a> Source<'a> {
             8 => Case::Hamming { a: self.stream(length), b: self.stream(length) },
             9 => {
                 let (sequence, n) = (self.sequence(), self.within(1, 24));
-                Case::EncodeSequence { sequence, thresholds: self.comparators(sequence.width(), n), length }
+                Case::EncodeSequence {
+                    sequence,
+                    thresholds: self.comparators(sequence.width(), n),
+                    length,
+                }
             }
             10 => Case::Layer(self.bernoulli_layer(length)),
             11 => Case::Layer(self.sequence_layer(length)?),
@@ -158,18 +171,20 @@ impl<'a> Source<'a> {
         match self.word() % 4 {
             0 => Topology::Dense { n_inputs, n_neurons },
             1 => {
-                let mask: Vec<bool> = (0..n_inputs * n_neurons).map(|_| self.word() & 1 == 1).collect();
+                let mask: Vec<bool> =
+                    (0..n_inputs * n_neurons).map(|_| self.word() & 1 == 1).collect();
                 Topology::Sparse(Arc::new(Connections::from_mask(&mask, n_inputs).unwrap()))
             }
             _ => Topology::Conv(self.convolution()),
         }
     }
 
-    /// A convolution with borders of every kind, or some of its output channels.
+    /// Returns a convolution with borders of every kind, or some of its output channels.
     fn convolution(&mut self) -> ConvShape {
         let groups = self.within(1, 2);
         let (channels, out_channels) = (groups * self.within(1, 2), groups * self.within(1, 3));
-        let [kernel, dilation, stride] = [3, 2, 3].map(|most| [self.within(1, most), self.within(1, most)]);
+        let [kernel, dilation, stride] =
+            [3, 2, 3].map(|most| [self.within(1, most), self.within(1, most)]);
         let padding = [(); 2].map(|()| [self.within(0, 2), self.within(0, 2)]);
         // No smaller than the kernel where there is no padding.
         let size = [0, 1].map(|k| self.within((kernel[k] - 1) * dilation[k] + 1, 6));
@@ -192,7 +207,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The samples of a batch: few where each takes the reference long.
+    /// Returns the samples of a batch: few if each takes the reference long.
     fn samples(&mut self, spec: &LayerSpec) -> usize {
         match spec.topology() {
             Topology::Conv(_) => self.within(0, 3),
@@ -200,7 +215,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Thresholds with signs where the operands of a layer have them.
+    /// Returns thresholds, with signs if the operands of a layer have them.
     fn signed(&mut self, polarity: Polarity, thresholds: Vec<u64>) -> Vec<u64> {
         if polarity != Polarity::Signed {
             return thresholds;
@@ -229,7 +244,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// `None` where a generator has too few sequences for the layer.
+    /// Returns a layer with sequences; `None` if the generator has too few sequences.
     fn sequence_layer(&mut self, length: Length) -> Option<LayerCase> {
         let (topology, polarity) = (self.topology(), self.polarity());
         let pairing = Pairing {
@@ -250,10 +265,12 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Random bits for one operand, sequences for the other; `None` where the generator has too few sequences for the layer.
+    /// Returns a layer with random bits for one operand and sequences for the other; `None` if the
+    /// generator has too few sequences for the layer.
     fn mixed_layer(&mut self, length: Length) -> Option<LayerCase> {
         let (topology, polarity) = (self.topology(), self.polarity());
-        let sequences = OperandSequences { first: self.sequence(), sharing: self.choose(&Sharing::ALL) };
+        let sequences =
+            OperandSequences { first: self.sequence(), sharing: self.choose(&Sharing::ALL) };
         let encoding = match self.word() & 1 {
             0 => Encoding::BernoulliInputs { weights: sequences },
             _ => Encoding::BernoulliWeights { seed: self.long_word(), inputs: sequences },
@@ -271,7 +288,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// A sequence of a kind that has as many as any layer here needs.
+    /// Returns a sequence of a kind that has as many as any layer here needs.
     fn sequence(&mut self) -> Sequence {
         let kind = self.choose(&[SequenceKind::Lfsr, SequenceKind::Sobol, SequenceKind::Halton]);
         let (parameter, bits) = (self.within(2, 5), self.within(3, 14));

@@ -1,6 +1,8 @@
-//! Bytes as the file of an evaluation: one that can be shown in every way and gone on from, or an error, never a panic.
+//! Bytes as the file of an evaluation: an evaluation that can be printed and resumed, or an error,
+//! never a panic.
 //!
-//! The bytes stand for the file and for edits of a good one. What can be read keeps its cells when it is gone on from.
+//! The bytes are the file, and edits of a valid one. A readable evaluation retains its cells when
+//! it is resumed.
 #![no_main]
 
 use aleatron::Cancel;

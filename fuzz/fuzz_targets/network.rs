@@ -5,7 +5,8 @@
 #![no_main]
 
 use aleatron::network::{
-    Activation, Arithmetic, Batching, Calibration, Network, NetworkBuilder, StreamConfig, ValueRange,
+    Activation, Arithmetic, Batching, Calibration, Network, NetworkBuilder, StreamConfig,
+    ValueRange,
 };
 use aleatron::{Convolution, Polarity};
 use aleatron_core::arithmetic::{Border, Pool, PoolKind};
@@ -14,7 +15,7 @@ use aleatron_graph::Graph;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// The most numbers that the inputs, the outputs or the weights of a network that runs may have.
+/// The largest number of inputs, outputs or weights of a network that runs.
 const MAX_SIZE: usize = 1 << 10;
 
 static VALID: LazyLock<Vec<u8>> = LazyLock::new(|| convolutional().to_onnx().unwrap());
@@ -28,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check_file(bytes: &[u8]) {
-    // Many nodes take long, and show no more than few.
+    // Many nodes take long and find no more than few.
     if !Graph::from_onnx(bytes).is_ok_and(|graph| graph.nodes().len() <= 16) {
         return;
     }
@@ -40,7 +41,10 @@ fn check_file(bytes: &[u8]) {
 fn check(network: Network) {
     let again = Network::from_onnx(&network.to_onnx().unwrap()).unwrap();
     assert_eq!(again.layers(), network.layers());
-    assert_eq!([again.n_features(), again.n_outputs()], [network.n_features(), network.n_outputs()]);
+    assert_eq!(
+        [again.n_features(), again.n_outputs()],
+        [network.n_features(), network.n_outputs()]
+    );
     let weights: usize = network.layers().iter().map(|layer| layer.product.weights.len()).sum();
     let products = network.inspect(1).map_or(u64::MAX, |found| found.stream_products);
     if network.n_features() > MAX_SIZE
@@ -62,7 +66,9 @@ fn check(network: Network) {
     let network = network.clone().calibrated(&features, &Calibration::default()).unwrap_or(network);
     for arithmetic in Arithmetic::ALL {
         let config = StreamConfig::new(8).arithmetic(arithmetic).range(ValueRange::Saturate);
-        let Ok(streams) = network.to_streams(&config.device(aleatron::Device::Cpu)) else { continue };
+        let Ok(streams) = network.to_streams(&config.device(aleatron::Device::Cpu)) else {
+            continue;
+        };
         let Ok(all) = streams.forward(&features, 0) else { continue };
         assert_eq!(all.len(), n_samples * network.n_outputs());
         if network.batching() == Batching::Independent {
@@ -73,7 +79,7 @@ fn check(network: Network) {
     }
 }
 
-/// Numbers made of bytes: most of them small, some so large that their products overflow.
+/// Numbers from bytes: most of them small, some so large that their products overflow.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -98,10 +104,12 @@ impl Numbers<'_> {
             false => [self.next(), self.next(), self.next()],
         };
         let sample = if is_sequence { vec![input[0], input[2]] } else { input.to_vec() };
-        let (out_channels, kernel, stride, dilation) = (self.next(), self.pair(), self.pair(), self.pair());
+        let (out_channels, kernel, stride, dilation) =
+            (self.next(), self.pair(), self.pair(), self.pair());
         let kernel = if is_sequence { [1, kernel[1]] } else { kernel };
         let (groups, padding) = (self.next(), [self.pair(), self.pair()]);
-        let convolution = Convolution { input, out_channels, kernel, stride, padding, dilation, groups };
+        let convolution =
+            Convolution { input, out_channels, kernel, stride, padding, dilation, groups };
         let fan_in = [input[0].checked_div(groups).unwrap_or(1), kernel[0], kernel[1]];
         let polarity = Polarity::ALL[self.next() % 3];
         let mut builder = NetworkBuilder::new("n", &sample)
@@ -117,7 +125,9 @@ impl Numbers<'_> {
         }
         let (n_inputs, n_neurons) = (self.next(), self.next());
         if n_neurons > 0 {
-            builder = builder.dense("b", n_inputs, &weights(&[n_neurons, n_inputs]), &[]).input_scale(0.5);
+            builder = builder
+                .dense("b", n_inputs, &weights(&[n_neurons, n_inputs]), &[])
+                .input_scale(0.5);
         }
         Ok(builder.build()?)
     }
@@ -125,6 +135,7 @@ impl Numbers<'_> {
 
 /// Returns weights of a shape, or none if there are too many.
 fn weights(shape: &[usize]) -> Vec<f64> {
-    let len = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).filter(|&len| len <= MAX_SIZE);
+    let len =
+        shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).filter(|&len| len <= MAX_SIZE);
     (0..len.unwrap_or(0)).map(|k| (k % 3) as f64 / 2.0).collect()
 }

@@ -1,7 +1,8 @@
-//! Bytes as `.npy` files of features and labels, which are read in pieces: what the reader of archives makes of the same arrays, or an
-//! error, never a panic.
+//! Bytes as `.npy` files of features and labels, which are read in chunks: the samples that the
+//! reader of archives returns for the same arrays, or an error, never a panic.
 //!
-//! The bytes stand for both files (the first cut off at the length that two bytes give), and for edits of good ones.
+//! The bytes are both files (the first truncated to the length in two bytes), and edits of valid
+//! ones.
 #![no_main]
 
 use aleatron::data::{Dataset, LabelKind, ReadOptions};
@@ -36,7 +37,11 @@ fn check(x: &[u8], y: &[u8]) {
     };
     let classes = read(&options);
     let archive = Dataset::from_npz(&npz(x, y, Stored), "t");
-    assert_eq!(classes.is_ok(), archive.is_ok(), "{classes:?}, but an archive of the same gives {archive:?}");
+    assert_eq!(
+        classes.is_ok(),
+        archive.is_ok(),
+        "{classes:?}, but an archive of the same gives {archive:?}"
+    );
     if let (Ok((data, features)), Ok(archive)) = (&classes, archive) {
         assert_eq!((features.as_slice(), data.labels()), (archive.features(), archive.labels()));
         assert!(features.iter().all(|feature| feature.is_finite()));

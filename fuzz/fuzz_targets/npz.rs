@@ -1,7 +1,7 @@
 //! Bytes as an `.npz` archive: samples or an error, never a panic and never more memory than the archive can fill.
 //!
-//! The bytes stand for an archive, for its arrays (the first `x`, cut off at the length that two bytes give, the rest `y`) and for
-//! edits of good arrays, in archives whose checksums are right.
+//! The bytes are an archive, its arrays (the first `x`, truncated to the length in two bytes, the
+//! rest `y`), and edits of valid arrays, in archives with correct checksums.
 #![no_main]
 
 use aleatron::data::Dataset;
@@ -27,7 +27,7 @@ fn check(bytes: &[u8]) {
     assert!(!data.is_empty() && data.n_features() > 0);
     assert_eq!(data.features().len(), data.len() * data.n_features());
     assert!(data.features().iter().all(|feature| feature.is_finite()));
-    // Written plainly, they are read again.
+    // Written without compression, they are read again.
     let x: Vec<u8> = data.features().iter().flat_map(|feature| feature.to_le_bytes()).collect();
     let y: Vec<u8> = data.labels().iter().flat_map(|&label| (label as u64).to_le_bytes()).collect();
     let x = npy("<f8", "False", &format!("({}, {})", data.len(), data.n_features()), &x);

@@ -1,13 +1,13 @@
 //! Bytes as an ONNX model: a graph or an error, never a panic; a graph that is read is simplified and run with zeros.
 //!
-//! Small shapes alone are run: what is large is refused for lack of memory, which takes long and finds nothing.
+//! Only small shapes run: large ones fail for lack of memory, which takes long and finds nothing.
 #![no_main]
 
 use aleatron_graph::{Dim, Graph, Runner, inspect};
 use aleatron_tensor::Device;
 use libfuzzer_sys::fuzz_target;
 
-/// Elements of an input that is run.
+/// The largest number of elements of an input of a run.
 const MAX_ELEMENTS: usize = 1 << 12;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -17,9 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let elements = |id| {
         let shape = graph.value(id).ok()?.shape.as_deref().unwrap_or_default();
-        shape
-            .iter()
-            .try_fold(1_usize, |all, dim| all.checked_mul(if let Dim::Fixed(n) = dim { *n } else { 2 }))
+        shape.iter().try_fold(1_usize, |all, dim| {
+            all.checked_mul(if let Dim::Fixed(n) = dim { *n } else { 2 })
+        })
     };
     if !graph.inputs().iter().all(|&id| elements(id).is_some_and(|n| n <= MAX_ELEMENTS)) {
         return;

@@ -1,7 +1,8 @@
 //! Bytes as one node of an ONNX model with constants for inputs: outputs or an error, never a panic.
 //!
-//! The bytes choose the operator, its attributes and inputs of all types, with sizes and numbers that are mostly small and sometimes
-//! extreme. What can be read is run as it is, simplified, and once more written and read: all three give the same bits.
+//! The bytes choose the operator, its attributes and inputs of all types, with sizes and numbers
+//! that are mostly small and sometimes extreme. A readable model runs unchanged, simplified, and
+//! after being written and read: all three give the same bits.
 #![no_main]
 
 use aleatron_fuzz::onnx::{self, Kind};
@@ -21,21 +22,29 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(expected) = run(graph) else { return };
     simplified.unwrap();
     assert_eq!(run(simple).unwrap(), expected, "simplified");
-    assert_eq!(run(Graph::from_onnx(&written.unwrap()).unwrap()).unwrap(), expected, "written and read");
+    assert_eq!(
+        run(Graph::from_onnx(&written.unwrap()).unwrap()).unwrap(),
+        expected,
+        "written and read"
+    );
 });
 
-/// The type, shape and bits of each output.
+/// Returns the type, shape and bits of each output.
 fn run(graph: Graph) -> aleatron_graph::Result<Vec<(DType, Vec<usize>, Vec<u64>)>> {
     let outputs = Runner::new(graph, &Device::Cpu)?.run(Vec::new())?;
-    outputs.iter().map(|tensor| Ok((tensor.dtype(), tensor.shape().to_vec(), bits(tensor)?))).collect()
+    outputs
+        .iter()
+        .map(|tensor| Ok((tensor.dtype(), tensor.shape().to_vec(), bits(tensor)?)))
+        .collect()
 }
 
-/// The bits of the elements. A NaN is as good as another.
+/// Returns the bits of the elements. All NaNs are equal.
 fn bits(tensor: &Tensor) -> aleatron_graph::Result<Vec<u64>> {
     Ok(match tensor.dtype() {
         DType::I64 => tensor.to_vec::<i64>()?.into_iter().map(|value| value as u64).collect(),
         _ => {
-            let word = |value: f32| u64::from(if value.is_nan() { f32::NAN } else { value }.to_bits());
+            let word =
+                |value: f32| u64::from(if value.is_nan() { f32::NAN } else { value }.to_bits());
             tensor.cast(DType::F32)?.to_vec::<f32>()?.into_iter().map(word).collect()
         }
     })
@@ -54,7 +63,8 @@ impl Source<'_> {
         usize::from(self.byte()) % n
     }
 
-    /// An integer: most often small, of either sign, and sometimes one whose sums and products overflow.
+    /// Returns an integer: most often small, of either sign, and sometimes one whose sums and
+    /// products overflow.
     fn int(&mut self) -> i64 {
         match self.byte() {
             byte @ 0..160 => i64::from(byte % 8),
@@ -100,7 +110,8 @@ impl Source<'_> {
             input.push(name);
         }
         let known = onnx::attributes(operator);
-        let attribute = known.iter().filter_map(|&(name, kind)| self.attribute(name, kind)).collect();
+        let attribute =
+            known.iter().filter_map(|&(name, kind)| self.attribute(name, kind)).collect();
         let output: Vec<String> = (0..1 + self.below(3)).map(|k| format!("y{k}")).collect();
         let node = NodeProto {
             input,
@@ -111,15 +122,22 @@ impl Source<'_> {
         };
         let output = output.iter().map(|name| onnx::value(name)).collect();
         onnx::model(
-            GraphProto { node: vec![node], initializer: constants, output, ..GraphProto::default() },
+            GraphProto {
+                node: vec![node],
+                initializer: constants,
+                output,
+                ..GraphProto::default()
+            },
             version,
         )
     }
 
     fn tensor(&mut self, name: &str) -> TensorProto {
-        let dims: Vec<i64> = (0..self.below(6)).map(|_| [1, 2, 3, 1, 2, 4, 0, 5][self.below(8)]).collect();
+        let dims: Vec<i64> =
+            (0..self.below(6)).map(|_| [1, 2, 3, 1, 2, 4, 0, 5][self.below(8)]).collect();
         let n = dims.iter().product::<i64>() as usize;
-        let mut tensor = TensorProto { dims, name: Some(name.to_owned()), ..TensorProto::default() };
+        let mut tensor =
+            TensorProto { dims, name: Some(name.to_owned()), ..TensorProto::default() };
         // f32, i64, bool, i32, u8, f16.
         let kind = [1, 7, 1, 7, 9, 6, 2, 10][self.below(8)];
         tensor.data_type = Some(kind);
@@ -137,9 +155,10 @@ impl Source<'_> {
         tensor
     }
 
-    /// `None` for one that is left out.
+    /// Returns an attribute; `None` for a missing one.
     fn attribute(&mut self, name: &str, kind: Kind) -> Option<AttributeProto> {
-        let mut attribute = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
+        let mut attribute =
+            AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
         if self.below(4) == 0 {
             return None;
         }
@@ -151,7 +170,9 @@ impl Source<'_> {
             Kind::Ints => attribute.ints = (0..self.below(6)).map(|_| self.int()).collect(),
             Kind::Floats => attribute.floats = (0..self.below(4)).map(|_| self.float()).collect(),
             Kind::Tensor => attribute.t = Some(self.tensor("")),
-            Kind::Text(texts) => attribute.s = Some(texts[self.below(texts.len())].as_bytes().to_vec()),
+            Kind::Text(texts) => {
+                attribute.s = Some(texts[self.below(texts.len())].as_bytes().to_vec())
+            }
             Kind::Texts(texts) => {
                 let n = self.below(7);
                 attribute.strings =

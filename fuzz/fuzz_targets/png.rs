@@ -1,7 +1,8 @@
 //! Bytes as the PNG images of a folder: samples or an error, never a panic and never more memory than the files can fill.
 //!
-//! The bytes stand for an image, for edits of a good image of each kind, and for what a good header, whose numbers they choose, is followed
-//! by. Checksums of chunks are not looked at in a fuzzed program. What is read survives being written and read.
+//! The bytes are an image, edits of a valid image of each kind, and the data after a valid header,
+//! whose numbers they choose. Fuzzed programs ignore checksums of chunks. Samples survive being
+//! written and read.
 #![no_main]
 
 use aleatron::data::Dataset;
@@ -24,14 +25,16 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// An image whose header says this, with `rest` as its compressed pixels.
+/// Returns an image whose header says this, with `rest` as its compressed pixels.
 fn with_header(size: [u8; 2], [depth, colour, interlace]: [u8; 3], rest: &[u8]) -> Vec<u8> {
     // Sizes up to 2^31, most of them small.
-    let [width, height] = size.map(|byte| if byte < 224 { u32::from(byte % 32) } else { 1 << (byte - 224) });
+    let [width, height] =
+        size.map(|byte| if byte < 224 { u32::from(byte % 32) } else { 1 << (byte - 224) });
     let depth = [1, 2, 4, 8, 16][usize::from(depth) % 5];
     let colour = [0, 2, 3, 4, 6][usize::from(colour) % 5];
     let header =
-        [&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, colour, 0, 0, interlace & 1]].concat();
+        [&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, colour, 0, 0, interlace & 1]]
+            .concat();
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     for (kind, data) in
         [(b"IHDR", &header[..]), (b"PLTE", &[9, 8, 7, 6, 5, 4]), (b"IDAT", rest), (b"IEND", &[])]

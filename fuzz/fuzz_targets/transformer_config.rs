@@ -10,7 +10,7 @@ use aleatron_transformer::{Config, GenerationConfig};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// The most layers of a model whose tensors are listed.
+/// The largest number of layers of a model whose tensors are listed.
 const MAX_LAYERS: usize = 64;
 
 static SCRATCH: LazyLock<Scratch> = LazyLock::new(|| Scratch::new("transformer-config"));

@@ -1,4 +1,4 @@
-//! Valid files that fuzz targets begin with, and edits of them.
+//! Valid files for fuzz targets, and edits of them.
 
 pub mod onnx;
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A file with bytes replaced: three bytes say where, and by what.
+/// Returns a file with bytes replaced; three bytes of an edit are an offset and a value.
 pub fn edited(mut file: Vec<u8>, edits: &[u8]) -> Vec<u8> {
     for &[low, high, byte] in edits.as_chunks().0 {
         let at = usize::from(u16::from_le_bytes([low, high])) % file.len();
@@ -23,13 +23,15 @@ pub fn edited(mut file: Vec<u8>, edits: &[u8]) -> Vec<u8> {
     file
 }
 
-/// An array as NumPy writes it.
+/// Returns an array as NumPy writes it.
 pub fn npy(descr: &str, is_fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{descr}', 'fortran_order': {is_fortran}, 'shape': {shape}, }}\n");
-    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data].concat()
+    let header =
+        format!("{{'descr': '{descr}', 'fortran_order': {is_fortran}, 'shape': {shape}, }}\n");
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), data]
+        .concat()
 }
 
-/// An archive of two arrays with right checksums, which a fuzzer does not guess.
+/// Returns an archive of two arrays with right checksums, which a fuzzer does not guess.
 pub fn npz(x: &[u8], y: &[u8], method: CompressionMethod) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in [("x.npy", x), ("y.npy", y)] {
@@ -50,7 +52,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// A small image of each kind that is read, and of some that are not.
+    /// Returns a small image of each supported kind, and of some unsupported ones.
     pub fn kinds() -> Vec<Self> {
         let kinds = [
             (ColorType::Grayscale, BitDepth::Eight, 15),
@@ -71,7 +73,7 @@ impl Image {
             .into()
     }
 
-    /// The image as a PNG file.
+    /// Returns the image as a PNG file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.size[0], self.size[1]);
@@ -87,18 +89,19 @@ impl Image {
     }
 }
 
-/// A folder for files of this process, for what reads files by their paths.
+/// A temporary folder of this process, for readers of files by path.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty folder for a target.
+    /// Returns an empty folder for a target.
     pub fn new(target: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("aleatron-fuzz-{target}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("aleatron-fuzz-{target}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    /// Where a file or folder is.
+    /// Returns the path of a file or folder.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }

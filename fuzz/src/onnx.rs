@@ -1,9 +1,11 @@
 //! ONNX models for fuzz targets.
 
-use aleatron_graph::onnx::proto::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
+use aleatron_graph::onnx::proto::{
+    GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto,
+};
 use prost::Message;
 
-/// What an attribute holds.
+/// The kind of an attribute.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// 0 or 1.
@@ -26,29 +28,30 @@ pub enum Kind {
     Texts(&'static [&'static str]),
 }
 
-/// Every operator that is read, but for those with graphs inside.
+/// Returns every supported operator, except those with inner graphs.
 pub fn operators() -> Vec<&'static str> {
-    // The list itself is private: it is read as text, where names stand between quotes.
-    let list = include_str!("../../crates/aleatron-graph/src/onnx/known.rs").split_once("= &[").unwrap().1;
+    // The list is private: it is read as text, with names in quotes.
+    let list =
+        include_str!("../../crates/aleatron-graph/src/onnx/known.rs").split_once("= &[").unwrap().1;
     let names: Vec<&str> =
         list.split('"').skip(1).step_by(2).filter(|name| !["If", "Loop"].contains(name)).collect();
     assert!(names.len() > 100 && names.contains(&"Conv"));
     names
 }
 
-/// A model of a graph in an operator set.
+/// Returns a model of a graph in an operator set.
 pub fn model(graph: GraphProto, version: i64) -> Vec<u8> {
     let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(version) }];
     ModelProto { ir_version: Some(10), graph: Some(graph), opset_import, ..ModelProto::default() }
         .encode_to_vec()
 }
 
-/// A value of which only the name is known.
+/// Returns a value with only a name.
 pub fn value(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.to_owned()), r#type: None }
 }
 
-/// A constant of floats.
+/// Returns a constant of floats.
 pub fn constant(name: &str, dims: &[i64]) -> TensorProto {
     let n = dims.iter().product::<i64>();
     TensorProto {
@@ -60,7 +63,7 @@ pub fn constant(name: &str, dims: &[i64]) -> TensorProto {
     }
 }
 
-/// The attributes of an operator.
+/// Returns the attributes of an operator.
 pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
     use Kind::{Flag, Float, Floats, Int, Ints, Tensor, Text, Texts, Type};
     const AUTO_PAD: Kind = Text(&["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]);
@@ -69,7 +72,9 @@ pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
     const DIRECTION: Kind = Text(&["forward", "reverse", "bidirectional"]);
     const ACTIVATIONS: Kind = Texts(&["Tanh", "Sigmoid", "Relu", "HardSigmoid", "Elu", "Softplus"]);
     match operator {
-        "Celu" | "Elu" | "LeakyRelu" | "Swish" | "ThresholdedRelu" | "SwiGLU" => &[("alpha", Float)],
+        "Celu" | "Elu" | "LeakyRelu" | "Swish" | "ThresholdedRelu" | "SwiGLU" => {
+            &[("alpha", Float)]
+        }
         "HardSigmoid" => &[("alpha", Float), ("beta", Float)],
         "Selu" => &[("alpha", Float), ("gamma", Float)],
         "Shrink" => &[("bias", Float), ("lambd", Float)],
@@ -81,8 +86,8 @@ pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
         "Cast" => &[("to", Type)],
         "Constant" => &[("value", Tensor), ("value_ints", Ints)],
         "ConstantOfShape" => &[("value", Tensor)],
-        "Softmax" | "LogSoftmax" | "Hardmax" | "Flatten" | "Concat" | "Gather" | "GatherElements"
-        | "Compress" | "OneHot" => &[("axis", Int)],
+        "Softmax" | "LogSoftmax" | "Hardmax" | "Flatten" | "Concat" | "Gather"
+        | "GatherElements" | "Compress" | "OneHot" => &[("axis", Int)],
         "ArgMax" | "ArgMin" => &[("axis", Int), ("keepdims", Flag), ("select_last_index", Flag)],
         "CumSum" | "CumProd" => &[("exclusive", Flag), ("reverse", Flag)],
         "TopK" => &[("axis", Int), ("largest", Flag)],
@@ -156,7 +161,9 @@ pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
         "LayerNormalization" | "RMSNormalization" => &[("axis", Int), ("epsilon", Float)],
         "LpNormalization" => &[("axis", Int), ("p", Int)],
         "LRN" => &[("alpha", Float), ("beta", Float), ("bias", Float), ("size", Int)],
-        "MeanVarianceNormalization" | "Squeeze" | "Unsqueeze" | "CenterCropPad" => &[("axes", Ints)],
+        "MeanVarianceNormalization" | "Squeeze" | "Unsqueeze" | "CenterCropPad" => {
+            &[("axes", Ints)]
+        }
         "RNN" => &[
             ("direction", DIRECTION),
             ("activations", ACTIVATIONS),
@@ -191,7 +198,9 @@ pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
             ("right_window_size", Int),
             ("qk_matmul_output_mode", Int),
         ],
-        "RotaryEmbedding" => &[("interleaved", Flag), ("num_heads", Int), ("rotary_embedding_dim", Int)],
+        "RotaryEmbedding" => {
+            &[("interleaved", Flag), ("num_heads", Int), ("rotary_embedding_dim", Int)]
+        }
         "Resize" => &[
             ("mode", MODES),
             (
@@ -223,9 +232,11 @@ pub fn attributes(operator: &str) -> &'static [(&'static str, Kind)] {
         "Transpose" => &[("perm", Ints)],
         "Split" => &[("axis", Int), ("split", Ints), ("num_outputs", Int)],
         "Slice" => &[("starts", Ints), ("ends", Ints), ("axes", Ints)],
-        "Pad" => {
-            &[("mode", Text(&["constant", "reflect", "edge", "wrap"])), ("pads", Ints), ("value", Float)]
-        }
+        "Pad" => &[
+            ("mode", Text(&["constant", "reflect", "edge", "wrap"])),
+            ("pads", Ints),
+            ("value", Float),
+        ],
         "GatherND" => &[("batch_dims", Int)],
         "Scatter" | "ScatterElements" => &[("axis", Int), ("reduction", SCATTER)],
         "ScatterND" => &[("reduction", SCATTER)],

@@ -59,7 +59,7 @@ try:
         unpack,
     )
 except ImportError as _error:
-    # `aleatron.accel` and one layer of `aleatron.compat` run on NumPy without the extension; everything else says what is missing when it is used.
+    # `aleatron.accel` and one layer of `aleatron.compat` run on NumPy without the extension; everything else raises an error when it is used.
     _why_no_core: str | None = str(_error)
 else:
     _why_no_core = None
@@ -108,7 +108,7 @@ if _TYPE_CHECKING:
 elif _why_no_core is None:
 
     def __getattr__(name: str) -> object:
-        # Not in `__dir__`: where torch is missing, tools that look at every name would fail.
+        # Not in `__dir__`: without torch, tools that access every name would fail.
         if name in _SUBMODULES or name == "torch":
             return _importlib.import_module(f"{__name__}.{name}")
         if name != "StreamClassifier":

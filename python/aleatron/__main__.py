@@ -1,4 +1,4 @@
-"""The `aleatron` command: the same program as the one that `cargo install` gives, run by the extension.
+"""The `aleatron` command: the program that `cargo install` installs, run by the extension.
 
 Started as several ranks of MPI, as in `mpirun -n 8 python -m aleatron eval`, `eval` runs on all of them.
 """

@@ -1,4 +1,4 @@
-"""Reading array arguments that are not yet what the engine reads: native, aligned, C-contiguous NumPy arrays.
+"""Conversion of array arguments to what the engine reads: native, aligned, C-contiguous NumPy arrays.
 
 The extension calls these for everything but an exact ndarray of the right type in C order. Nothing is copied that NumPy
 can view as it is.
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def read(obj: object, name: str) -> Array:
-    """Returns what `obj` holds as an ndarray of its own type."""
+    """Converts `obj` to an ndarray of its own type."""
     if isinstance(obj, np.ma.MaskedArray) and np.ma.is_masked(obj):
         raise TypeError(f"{name} is a masked array with masked elements; fill them first")
     if isinstance(obj, (bytes, bytearray)):
@@ -28,7 +28,7 @@ def read(obj: object, name: str) -> Array:
 
 
 def _from_torch(tensor: Any) -> Any:
-    """A tensor of torch without its gradient, in the CPU's memory, of a type that NumPy has."""
+    """Returns a tensor of torch without its gradient, in host memory, of a type that NumPy supports."""
     tensor = tensor.detach().cpu()
     # NumPy has no bfloat16, and f32 holds each of its values.
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
@@ -72,7 +72,7 @@ def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
         raise TypeError(f"{name} must hold classes (whole numbers), not {_described(obj, array)}")
     if array.dtype.kind == "f":
         numbers = array.astype(np.float64, copy=False)
-        # Written this way round, NaN is wrong, too.
+        # In this form, NaN is an error, too.
         wrong = ~((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53))
         if wrong.any():
             index = first_index(wrong)
@@ -84,9 +84,9 @@ def as_classes(obj: object, name: str) -> npt.NDArray[np.int64]:
 
 
 def as_bits(obj: object, name: str) -> npt.NDArray[np.uint8]:
-    """Reads bits: zero, or anything else for a one."""
+    """Reads bits: any nonzero value is a one."""
     if type(obj) is list:
-        # Python's own conversion is several times as quick as NumPy's; what it refuses is left to NumPy.
+        # Python's own conversion is several times as fast as NumPy's, which handles the values that it rejects.
         try:
             return np.frombuffer(bytes(obj), np.uint8)
         except (TypeError, ValueError):
@@ -137,7 +137,7 @@ def _described(obj: object, array: Array) -> str:
 
 
 def _check_range(array: Array, name: str, low: int, high: int) -> None:
-    # Comparing with Python integers is exact for every integer type, but refuses those the type cannot hold.
+    # Comparing with Python integers is exact for every integer type, but raises an error for integers that the type cannot represent.
     wrong = np.zeros(array.shape, dtype=bool)
     info = None if array.dtype.kind == "O" else np.iinfo(array.dtype)
     if info is None or info.min < low:
@@ -151,6 +151,6 @@ def _check_range(array: Array, name: str, low: int, high: int) -> None:
 
 
 def first_index(wrong: Array) -> Any:
-    """The index of the first true element: an integer, or a tuple for more than one axis."""
+    """Returns the index of the first true element: an integer, or a tuple for more than one axis."""
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
     return index[0] if len(index) == 1 else index

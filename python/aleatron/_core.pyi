@@ -290,7 +290,7 @@ class DenseLayer(StreamLayer):
     def weights(self) -> npt.NDArray[np.float64]:
         """The weights, a read-only array of shape (n_neurons, n_inputs).
 
-        Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
+        Assign a whole matrix to replace them; calls in flight in other threads finish with the old ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
@@ -360,7 +360,7 @@ class SparseLayer(StreamLayer):
     def weights(self) -> npt.NDArray[np.float64]:
         """The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no connection.
 
-        Assign a whole matrix to replace them; calls under way in other threads finish with the old ones.
+        Assign a whole matrix to replace them; calls in flight in other threads finish with the old ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
@@ -463,7 +463,7 @@ class ConvLayer(StreamLayer):
     def weights(self) -> npt.NDArray[np.float64]:
         """The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns), without rows for sequences.
 
-        Assign a whole array to replace them; calls under way in other threads finish with the old ones.
+        Assign a whole array to replace them; calls in flight in other threads finish with the old ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
@@ -1273,7 +1273,7 @@ class _Evaluation:
 
 @final
 class _Plan:
-    """What is to be run; lengths, generators and margins have defaults."""
+    """The passes of an evaluation; lengths, generators and margins have defaults."""
 
     def __new__(
         cls,
@@ -1358,7 +1358,7 @@ class _LanguageJob:
 
 @final
 class _EvalProgram:
-    """`aleatron eval` with the arguments of the program, whose tasks somebody else runs."""
+    """`aleatron eval` with the arguments of the program, whose tasks are run by the caller."""
 
     @staticmethod
     def parse(arguments: Sequence[str]) -> _EvalProgram | int:
@@ -1370,7 +1370,7 @@ class _EvalProgram:
         """The file to keep finished tasks in, if any."""
     @property
     def resumed(self) -> bool:
-        """Whether finished tasks in that file are to be kept."""
+        """Whether finished tasks in that file are reused."""
     def finish(self, found: str, failure: str | None, seconds: float) -> int:
         """Writes and prints what was found, and what has failed, and returns the exit code."""
 
@@ -1543,7 +1543,7 @@ def simd_tier() -> str:
 def set_num_threads(n: SupportsIndex) -> None:
     """Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on small machines.
 
-    May be called at any time, from any thread: calls under way finish on the threads they have. Results do not depend on
+    May be called at any time, from any thread: calls in flight finish on the threads they have. Results do not depend on
     it.
 
     Examples
@@ -1623,7 +1623,7 @@ def _train(
 def _read_found(text: str) -> str:
     """Checks that text is what a search found, and returns it."""
 def _after_fork() -> None:
-    """A forked child has none of its parent's threads and can use none of its drivers: it starts its own when it needs them."""
+    """A forked child lacks its parent's threads and cannot use its drivers: it starts its own when it needs them."""
 def _at_exit() -> None:
     """Records that the interpreter is about to end; Python's `atexit` calls it.
 

@@ -1,6 +1,6 @@
 """Arrays in the memory of CUDA devices: those of other libraries, taken as they are, and results that stay there.
 
-Arrays come through DLPack, or through `__cuda_array_interface__` where there is nothing else. The driver is asked by the engine what is at
+Arrays come through DLPack, or through `__cuda_array_interface__` otherwise. The engine queries the driver what is at
 an address before it is used.
 """
 
@@ -16,7 +16,7 @@ from aleatron import _core
 
 # Devices of DLPack: memory of a card, and memory that card and host share.
 _CUDA, _CUDA_MANAGED = 2, 13
-# The default stream by its name in DLPack: what its owner has given to do is done before what comes after on it.
+# The default stream by its name in DLPack: pending work of its owner is done before later work on it.
 _DEFAULT_STREAM = 1
 _READ_ONLY = 1
 _KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}
@@ -61,7 +61,7 @@ _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.
 
 
 class Described(NamedTuple):
-    """An array on a card: where it is, and what keeps it there."""
+    """An array on a CUDA device: its address and its owner."""
 
     address: int
     shape: tuple[int, ...]
@@ -73,14 +73,14 @@ class Described(NamedTuple):
 
 
 def is_on_card(obj: Any) -> bool:
-    """Whether an object says that it is in the memory of a CUDA device."""
+    """Returns whether an object declares to be in the memory of a CUDA device."""
     if hasattr(obj, "__dlpack_device__"):
         return int(obj.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED)
     return hasattr(obj, "__cuda_array_interface__")
 
 
 def describe(obj: Any, name: str) -> Described:
-    """Where an array on a card is; raises ValueError for one that is not in C order without gaps."""
+    """Returns the location of an array on a CUDA device; raises ValueError unless it is C-contiguous."""
     if hasattr(obj, "requires_grad") and hasattr(obj, "detach"):
         obj = obj.detach()
     described, strides, itemsize = _by_dlpack(obj) if hasattr(obj, "__dlpack__") else _by_interface(obj)
@@ -109,7 +109,7 @@ def _by_dlpack(obj: Any) -> tuple[Described, tuple[int, ...] | None, int]:
     strides = tuple(itemsize * stride for stride in tensor.strides[: tensor.ndim]) if tensor.strides else None
     dtype = f"{_KINDS.get(tensor.dtype.code, 'V')}{itemsize}"
     address = (tensor.data or 0) + tensor.byte_offset
-    # The capsule is the owner: what it stands for lives as long as it does.
+    # The capsule is the owner: the memory lives as long as the capsule.
     described = Described(address, shape, dtype, tensor.device_id, is_read_only, _DEFAULT_STREAM, (obj, capsule))
     return described, strides, itemsize
 
@@ -149,19 +149,19 @@ class CudaArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where it is, in the way of Numba and CuPy."""
+        """The array interface of Numba and CuPy."""
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self._memory.address, False),
             "strides": None,
             "version": 3,
-            # Calls end with everything done: there is nothing to wait for.
+            # Calls end with all work done: there is nothing to wait for.
             "stream": None,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The kind and the number of its device, as DLPack counts them."""
+        """Returns the kind and the number of the device, as defined by DLPack."""
         return (_CUDA, self._place)
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> object:
@@ -169,18 +169,18 @@ class CudaArray:
         return _to_capsule(self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """A copy on the host."""
+        """Returns a copy on the host."""
         if copy is False:
             raise ValueError("an array on a CUDA device cannot be viewed by the host: it must be copied")
         array = self._memory.read().view(self.dtype).reshape(self.shape)
         return array if dtype is None else array.astype(dtype)
 
     def __repr__(self) -> str:
-        """Its shape, type and device."""
+        """Returns the shape, type and device."""
         return f"CudaArray(shape={self.shape}, dtype={self.dtype}, device='{self.device}')"
 
 
-# What was handed out by DLPack and not yet given back, by its address.
+# The memory exported by DLPack and not yet released, by its address.
 _handed_out: dict[int, Any] = {}
 
 
@@ -188,7 +188,7 @@ def _give_back(address: int) -> None:
     _handed_out.pop(address, None)
 
 
-# A function without the interpreter's lock takes it: whoever gives back may not hold it.
+# A function without the interpreter's lock takes it: the releasing thread may not hold it.
 _deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_give_back)
 _is_unused = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
@@ -197,7 +197,7 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_
 
 
 def _end_capsule(capsule: int) -> None:
-    # Whoever took it over has renamed it, and gives it back in time.
+    # A consumer that took it over has renamed it and releases it.
     if _is_unused(capsule, b"dltensor"):
         _give_back(_pointer_of(capsule, b"dltensor"))
 

@@ -8,7 +8,7 @@ from aleatron import _core
 
 
 class Gpu(NamedTuple):
-    """A GPU: how to ask for it, its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
+    """A GPU: its device string, its name, its kind (discrete, integrated, virtual, other, software), its interface and its driver."""
 
     device: str
     name: str
@@ -21,8 +21,8 @@ def gpus() -> list[Gpu]:
     """Lists the GPUs that layers can run on, the one that `device="gpu"` means first; empty where there is none.
 
     Equal cards are told apart by their device, such as "gpu:0" and "gpu:1". NVIDIA cards are listed as "cuda:0" too, which is the same
-    card through its own driver, where that is installed. A driver that computes on the CPU is listed, and used,
-    only where the environment variable ALEATRON_GPU or SC_GPU_ADAPTER names it.
+    card through its own driver, if it is installed. A driver that computes on the CPU is listed, and used,
+    only if the environment variable ALEATRON_GPU or SC_GPU_ADAPTER names it.
 
     Examples
     --------

@@ -90,7 +90,7 @@ class Evaluation(_core._Evaluation):
         """Draws accuracy, or the root mean square error, against length, a line for each generator, and returns the matplotlib axes.
 
         Bands are 95 % intervals over seeds; with few seeds each accuracy is a point. If there are faults, the axis is the fault rate, with
-        a line for each generator, site and length. Integers, which have no length, are a horizontal line. `ax` is where to draw, a new figure if not given.
+        a line for each generator, site and length. Integers, which have no length, are a horizontal line. `ax` is the axes to draw on, a new figure if not given.
         """
         pyplot = optional("matplotlib.pyplot", "Evaluation.plot")
         if ax is None:
@@ -215,18 +215,18 @@ def evaluate(
         The layers that have the faults; all if not given.
     checkpoint
         A file to resume from if it exists, in which finished results are saved during the run. A run that is interrupted, fails or is
-        killed loses little. The results in the file are retained, whatever is asked for now.
+        killed loses little. Existing results in the file are always retained.
     progress
         True for a bar if tqdm is installed, or a function of (done, total, generator, length, seed). With an executor, tasks are
         counted instead of generators, lengths and seeds.
     executor
         Where to run: any `concurrent.futures.Executor`, such as a pool of processes, `mpi4py.futures.MPIPoolExecutor` or Dask's
-        `Client.get_executor()`; or a function that makes one, and another where workers are lost and the first one breaks. What is
-        found is equal to what this process would find. With a checkpoint, every finished task is saved in a file beside it until
+        `Client.get_executor()`; or a function that creates one, and another if workers are lost and the first one breaks. What is
+        found is equal to what this process would find. With a checkpoint, every finished task is saved in a file next to it until
         all are. `aleatron.cluster.WorkersLost` is raised if workers stay lost.
     comm
-        A communicator of mpi4py, all of whose ranks call this function: rank 0 hands out tasks to the others, and all of them
-        get what was found. Arguments other than `comm` are those of rank 0.
+        A communicator of mpi4py, all of whose ranks call this function: rank 0 submits tasks to the others, and all of them
+        return the result. Arguments other than `comm` are those of rank 0.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def _run_on(executors: Executors, job: _core._Job, file: Checkpoint[Evaluation],
 
 
 def _on_ranks(comm: Any, run: Callable[[Executors | None], Evaluation]) -> Evaluation:
-    """Runs on rank 0 with the others as workers, and gives all of them the result, or the exception."""
+    """Runs on rank 0 with the other ranks as workers, and returns the result, or raises the exception, on all ranks."""
     if comm.Get_size() == 1:
         return run(None)
     found, raised, _ = on_ranks(comm, run)
@@ -390,7 +390,7 @@ _locks: weakref.WeakSet[_core._FileLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Leaves the locks of checkpoints to the parent: workers that outlive it must not keep them."""
+    """Leaves the locks of checkpoints to the parent: workers that outlive it must not hold them."""
     for lock in list(_locks):
         lock.after_fork()
 
@@ -400,7 +400,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Checkpoint(Generic[Found]):
-    """A file that an evaluation resumes from and is saved in, checked to be writable before the work."""
+    """A checkpoint file of an evaluation, checked to be writable before the work."""
 
     def __init__(self, path: str | os.PathLike[str] | None, read: Callable[[str], Found]) -> None:
         self.path = None if path is None else pathlib.Path(path)
@@ -414,7 +414,7 @@ class Checkpoint(Generic[Found]):
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
             if not self.path.parent.is_dir():
                 raise FileNotFoundError(f"checkpoint {str(self.path)!r}: there is no folder {str(self.path.parent)!r}")
-            # Before the file is read: it is of no other process from now on.
+            # Locked before the file is read, so that no other process writes it.
             self._lock = _core._FileLock(self.path.with_name(f".{self.path.name}.lock"))
             _locks.add(self._lock)
             try:
@@ -532,7 +532,7 @@ def _names(values: str | Sequence[str], what: str) -> list[str]:
 
 
 def _value(text: str) -> int | float | str:
-    """A number if the text is one, exactly as it was written."""
+    """Returns a number if the text is one, otherwise the text."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -551,7 +551,7 @@ def frame(text: str, function: str) -> Any:
 
 
 def optional(module: str, function: str) -> Any:
-    """A module that only some functions need."""
+    """Imports an optional module."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -86,7 +86,7 @@ class Exploration:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what `to_json` or `aleatron explore --report` wrote; ValueError if it is no exploration."""
+        """Reads what `to_json` or `aleatron explore --report` wrote; ValueError if it is not an exploration."""
         return cls(text)
 
     def to_json(self) -> str:
@@ -98,7 +98,7 @@ class Exploration:
         return self._csv
 
     def to_html(self) -> str:
-        """Returns a page with charts and the optimal designs that needs nothing else."""
+        """Returns a self-contained page with charts and the optimal designs."""
         return self._page
 
     def to_pandas(self) -> Any:
@@ -122,7 +122,7 @@ class Exploration:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the search came to its end within its budget."""
+        """Whether the search finished within its budget."""
         return bool(self._read["is_finished"])
 
     @property
@@ -180,7 +180,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class _Arguments:
-    """The arguments of an exploration, which workers make another one of."""
+    """The arguments of an exploration, from which workers create their own."""
 
     plan: tuple[Any, ...]
     subject: tuple[Any, ...]
@@ -196,7 +196,7 @@ _last: dict[bytes, _core._Explorer] = {}
 
 
 def _run_trial(arguments: bytes, trial: str) -> str:
-    """Runs on a worker, which keeps the exploration for its next trial."""
+    """Runs on a worker, which caches the exploration for its next trial."""
     explorer = _last.get(arguments)
     if explorer is None:
         made: _Arguments = pickle.loads(arguments)

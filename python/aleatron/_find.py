@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice of lengths, and how good it is.
+    """One choice of lengths and its score.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Found:
     products
         The products of one sample in each of them.
     lengths
-        The shortest lengths found that are good enough; those of the start where not even they are.
+        The shortest lengths found that are good enough; the initial lengths if even those are not.
     score
         The score with them: the accuracy, or the coefficient of determination R² of a regression.
     float_score
@@ -104,7 +104,7 @@ class Found:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what `to_json` or `aleatron eval --find` wrote; ValueError where it is no search."""
+        """Reads the output of `to_json` or `aleatron eval --find`; ValueError if it is not a search."""
         read: dict[str, Any] = json.loads(_core._read_found(text))
         trials = tuple(Trial(tuple(trial["lengths"]), trial["score"]) for trial in read.pop("trials"))
         layers, products, lengths = (tuple(read.pop(name)) for name in ("layers", "products", "lengths"))
@@ -119,7 +119,7 @@ class Found:
 
     @property
     def is_good(self) -> bool:
-        """Whether the search came to its end with lengths that are good enough."""
+        """Whether the search finished with lengths that are good enough."""
         return self.is_finished and self.score >= self.bar
 
     @property
@@ -177,7 +177,7 @@ def find(
     """Searches for the shortest streams of each layer that lose at most a part of the score, as `aleatron eval --find` does.
 
     The search first tries one length for all layers, from the shortest up. Then the layer that costs most is tried with half its length; if the
-    score stays within the loss, the layer keeps the half, otherwise it stays as it is. The search ends when no layer can be shortened, or the
+    score stays within the loss, the layer keeps the half, otherwise it is unchanged. The search ends when no layer can be shortened, or the
     budget is spent.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Finished tasks, kept on disk one by one."""
+"""Finished tasks, saved to disk one by one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def replace_file(path: pathlib.Path, text: str) -> None:
-    """Replaces a file as a whole: who reads it meanwhile sees the old one or the new one."""
-    # Not by `tempfile`, whose files nobody else may read.
+    """Replaces a file atomically: a concurrent reader sees the old file or the new one."""
+    # Not by `tempfile`, whose files other users may not read.
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     try:
         with open(part, "x", encoding="utf-8") as file:
@@ -30,7 +30,7 @@ def replace_file(path: pathlib.Path, text: str) -> None:
 
 
 class Journal:
-    """A file of finished tasks, in the format of shards; one without a path keeps nothing."""
+    """A file of finished tasks, in the format of shards; without a path nothing is saved."""
 
     def __init__(self, path: pathlib.Path | None, job: _core._Job | _core._LanguageJob, resume: bool) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class Journal:
                 text = job.add_file(path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise ValueError(f"finished tasks in {str(path)!r}: {error}; remove the file to begin anew") from None
-        # As a whole: a line that was cut off is gone.
+        # Rewritten as a whole, without a truncated line.
         replace_file(path, text)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
@@ -55,13 +55,13 @@ class Journal:
             self._file.close()
 
     def append(self, line: str) -> None:
-        """Keeps what a task has found."""
+        """Saves the result of a task."""
         if self._file is not None:
             self._file.write(line + "\n")
             self._file.flush()
 
     def remove(self) -> None:
-        """All is done: the tasks are in the result."""
+        """Removes the file once all tasks are in the result."""
         if self.path is not None:
             self.__exit__()
             with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ class LanguageRow:
     added_loss
         The difference to the loss in floating point.
     bits_per_byte
-        The loss in bits per byte of text; None if the tokens stand for no bytes.
+        The loss in bits per byte of text; None if the tokens have no bytes of text.
     perplexity
         The exponential of the loss.
     agreement
@@ -100,7 +100,7 @@ class LanguageEvaluation:
     calibration_tokens, predicted_tokens
         The tokens at the beginning of the text that input scales were measured on, and those after them that were predicted.
     sensitivity
-        The loss with one linear product as streams at a time, by (generator, product); empty unless asked for.
+        The loss with one linear product as streams at a time, by (generator, product); empty unless requested.
     warnings
         What a reader must know.
     """
@@ -162,7 +162,7 @@ def evaluate_language_model(
     calibration_tokens
         The tokens for calibration; a tenth of the text and at most 4096 if not given.
     max_tokens
-        The most tokens to predict; all if not given.
+        The largest number of tokens to predict; all if not given.
     quantile
         The share of inputs that the scale of a product covers; the others saturate.
     sensitivity
@@ -174,7 +174,7 @@ def evaluate_language_model(
     margins
         Decision margins in standard deviations at which early termination of the head is measured; it is not without any.
     executor
-        A `concurrent.futures.Executor` whose workers run the sequences of the text, or a function that makes one, as for `evaluate`.
+        A `concurrent.futures.Executor` whose workers run the sequences of the text, or a function that creates one, as for `evaluate`.
         Workers read the model from the same path. The result is the same as without an executor, except for times.
 
     Examples

@@ -1,4 +1,4 @@
-"""The layers of networks: those that a network is built of, and those that it has."""
+"""The layers of networks: specifications to build from, and layers of existing networks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ranks of MPI as the workers of an executor, which goes on when some of them are lost.
 
-A rank that works says so every second. One that has been silent for long is lost, and what it worked on fails with `ConnectionError`, so
+A working rank sends a message every second. A rank that has been silent for long is lost, and its task fails with `ConnectionError`, so
 that it can be run again. Only one thread of a process calls MPI.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = 0
 # Seconds between two signs of life.
 BEAT = 1.0
-# Seconds between two looks for messages: short against a task, long against what a look takes.
+# Seconds between two polls for messages: short compared with a task, long compared with a poll.
 LOOK = 0.001
 
 
@@ -36,7 +36,7 @@ def patience() -> float:
 
 
 class RankExecutor(concurrent.futures.Executor):
-    """The ranks of a communicator but the root, each of which is in `serve`."""
+    """The ranks of a communicator except the root, each of which runs `serve`."""
 
     def __init__(self, channel: Any, patience: float) -> None:
         self._channel, self._patience = channel, patience
@@ -72,7 +72,7 @@ class RankExecutor(concurrent.futures.Executor):
         return future
 
     def end(self, found: Any, raised: BaseException | None) -> bool:
-        """Ends `serve` on all ranks that are alive, which return what was found and raised; tells whether ranks were lost."""
+        """Ends `serve` on all ranks that are alive, which return results and exceptions; returns whether ranks were lost."""
         self._ending = (found, raised)
         self._thread.join()
         return self._lost
@@ -128,7 +128,7 @@ class RankExecutor(concurrent.futures.Executor):
         return False
 
     def _give_up(self) -> bool:
-        """Fails what lost ranks worked on, and all there is where no rank is left."""
+        """Fails the tasks of lost ranks, and all tasks if no rank is left."""
         for rank in [rank for rank in self._running if not self._is_alive(rank)]:
             _, future = self._running.pop(rank)
             future.set_exception(ConnectionError(f"rank {rank} has been silent for {self._patience:.0f} seconds"))
@@ -165,7 +165,7 @@ def serve(channel: Any) -> Any:
 
 
 def on_ranks(comm: Any, run: Callable[[concurrent.futures.Executor], Any]) -> tuple[Any, BaseException | None, bool]:
-    """Runs a function on the root, with an executor of the other ranks. All of them get what it returns, what it raises, and whether
+    """Runs a function on the root, with an executor of the other ranks. All ranks receive its result, its exception, and whether
     ranks were lost."""
     channel = comm.Dup()
     if comm.Get_rank() != ROOT:

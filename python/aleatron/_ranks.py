@@ -15,7 +15,7 @@ from aleatron._rank_executor import on_ranks
 from aleatron._tasks import run_job
 from aleatron.accel.mpi_driver import LAUNCHED
 
-# Seconds between two lines that say how far it has come.
+# Seconds between two lines of progress.
 REPORT_EVERY = 10.0
 
 
@@ -24,7 +24,7 @@ class _Ended(BaseException):
 
 
 def is_one_of_several() -> bool:
-    """Whether a launcher says that it has started several processes."""
+    """Returns whether a launcher reports that it has started several processes."""
     return any(os.environ.get(name, "1") not in ("", "0", "1") for name in LAUNCHED)
 
 
@@ -40,13 +40,13 @@ def run_eval(arguments: list[str]) -> int:
         return 1
     code, raised, is_lost = on_ranks(comm, lambda executor: _run_root(arguments, executor))
     if comm.Get_rank() != 0:
-        # The root has said what is wrong, and its exit code says so.
+        # The root has printed the error and returns its exit code.
         code = 0
     elif raised is not None:
         print(f"aleatron: {type(raised).__name__}: {raised}", file=sys.stderr)
         code = 1
     if is_lost:
-        # MPI would wait for ranks that are gone.
+        # MPI would wait for lost ranks.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

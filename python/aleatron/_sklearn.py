@@ -34,7 +34,7 @@ class _Dense:
 
 @dataclass(frozen=True)
 class _Affine:
-    """What scalers do to features: gain * feature + shift."""
+    """The linear map of scalers: gain * feature + shift."""
 
     gain: Floats
     shift: Floats
@@ -44,7 +44,7 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
     """Creates a network from a fitted estimator of scikit-learn.
 
     The estimator is an MLPClassifier, an MLPRegressor, a LogisticRegression, or a pipeline of scalers that ends in one of
-    them. The network gives what stands before the estimator's softmax or logistic function, or, of a regressor, its
+    them. The network computes the input of the estimator's softmax or logistic function, or, for a regressor, its
     predictions. A classifier of two classes has one score. Classes are indices into the estimator's `classes_`. The layers
     are named "hidden" ("hidden1" and so on if there are several) and "output".
 
@@ -96,7 +96,7 @@ def from_sklearn(estimator: Any, name: str = "network", *, check: npt.ArrayLike 
 
 
 def stream_classifier() -> type:
-    """The class `StreamClassifier`, or, without scikit-learn, one that says what is missing when it is called."""
+    """The class `StreamClassifier`, or, without scikit-learn, a stand-in that raises an error when it is called."""
     try:
         from aleatron._stream_classifier import StreamClassifier
     except ImportError as error:
@@ -107,14 +107,14 @@ def stream_classifier() -> type:
 
 
 class _MissingStreamClassifier:
-    """Stands for `StreamClassifier` where scikit-learn is not installed, so that `from aleatron import *` works."""
+    """Replaces `StreamClassifier` if scikit-learn is not installed, so that `from aleatron import *` works."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise ImportError("aleatron.StreamClassifier needs scikit-learn 1.6 or later: pip install scikit-learn")
 
 
 def split_pipeline(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps before the last that do something, and the last; an estimator that is no pipeline is its own last step."""
+    """The steps before the last that do something, and the last; an estimator that is not a pipeline is its own last step."""
     from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
     steps: list[Any] = []
@@ -170,7 +170,7 @@ def _read_scaler(scaler: Any) -> _Affine:
     if isinstance(scaler, MinMaxScaler):
         return _Affine(as_float64(scaler.scale_, "scale_"), as_float64(scaler.min_, "min_"))
     n_features = scaler.n_features_in_
-    # Scalers keep what they do not use, so what they are told to do decides.
+    # Scalers keep unused statistics, so their settings decide.
     center, scale = np.zeros(n_features), np.ones(n_features)
     if isinstance(scaler, StandardScaler) and scaler.with_mean:
         center = as_float64(scaler.mean_, "mean_")
@@ -197,7 +197,7 @@ def _assemble(dense: _Dense, affine: _Affine, name: str) -> Network:
 
 
 def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: Floats) -> None:
-    """Compares the network with the estimator; they may differ by what rounding explains and no more."""
+    """Compares the network with the estimator; they may differ by rounding only."""
     if x.ndim != 2:
         raise ValueError(f"check has shape {x.shape}, not (n_samples, {network.n_features})")
     scores = network(x)
@@ -218,7 +218,7 @@ def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: 
         scores, bound = np.hstack([-scores, scores]) / 2, np.hstack([bound, bound]) / 2
     rows = np.arange(len(x))
     best = scores.argmax(axis=1)
-    # The estimator's class may have less than the best score by what both may be wrong by.
+    # The estimator's class may have less than the best score by at most the errors of both.
     lost = scores[rows, best] - scores[rows, indices]
     wrong = ~(lost <= bound[rows, best] + bound[rows, indices])
     if wrong.any():
@@ -229,7 +229,7 @@ def _check(network: Network, estimator: Any, dense: _Dense, affine: _Affine, x: 
 
 
 def _rounding(dense: _Dense, affine: _Affine, x: Floats) -> Floats:
-    """The most that two ways to compute the scores differ by.
+    """Returns a bound of the difference between two computations of the scores.
 
     A sum of n products in any order is wrong by at most n / (1 - n u) times the unit roundoff u times the sum of the
     products' magnitudes. Magnitudes and errors go through layers with the magnitudes of weights; activations enlarge

@@ -1,4 +1,4 @@
-"""A layer whose neurons are spread over the ranks of MPI."""
+"""A layer whose neurons are distributed over the ranks of MPI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SplitDenseLayer:
     """A dense layer that is too large for one machine: every rank holds some of the neurons.
 
     A neuron has the weights and bits that it has in the `DenseLayer` of all neurons, so counts are equal to those of the whole layer,
-    whatever the number of ranks. All methods are collective: every rank calls them, in the same order. What is wrong on one rank
+    for any number of ranks. All methods are collective: every rank calls them, in the same order. What is wrong on one rank
     raises an error on all of them.
 
     Parameters
@@ -32,7 +32,7 @@ class SplitDenseLayer:
     n_inputs, n_neurons
         The size of the whole layer; there must be a neuron for each rank.
     length, seed, polarity, device, generator, width, sharing
-        As for `DenseLayer`; a rank may have a device of its own.
+        As for `DenseLayer`; each rank may have a different device.
     comm
         The communicator of mpi4py; without one, all neurons are here.
 
@@ -87,7 +87,7 @@ class SplitDenseLayer:
         sharing: Sharing = "all",
         comm: Any = None,
     ) -> Self:
-        """Makes a layer of the rows that each rank gives, at least one, in the order of the ranks: no rank needs them all.
+        """Creates a layer from the rows of each rank, at least one, in the order of the ranks: no rank needs all of them.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class SplitDenseLayer:
         return self._layer.weights
 
     def counts(self, x: npt.ArrayLike | None, seed: SupportsIndex = 44257) -> npt.NDArray[np.uint64]:
-        """Counts ones, as `DenseLayer.counts`, on every rank. `x` is that of rank 0; what others give is ignored.
+        """Counts ones, as `DenseLayer.counts`, on every rank. `x` is that of rank 0; arguments of other ranks are ignored.
 
         Examples
         --------
@@ -152,7 +152,7 @@ class SplitDenseLayer:
         return counts
 
     def __call__(self, x: npt.ArrayLike | None, seed: SupportsIndex = 44257) -> npt.NDArray[np.float64]:
-        """Computes outputs, as a `DenseLayer`, on every rank. `x` is that of rank 0; what others give is ignored."""
+        """Computes outputs, as a `DenseLayer`, on every rank. `x` is that of rank 0; arguments of other ranks are ignored."""
         outputs: npt.NDArray[np.float64] = self._gathered(x, lambda inputs: self._layer(inputs, seed))
         return outputs
 
@@ -174,12 +174,12 @@ class SplitDenseLayer:
 
 
 def _place(comm: Any) -> tuple[int, int]:
-    """The number of this rank, and how many there are."""
+    """Returns the index of this rank and the number of ranks."""
     return (0, 1) if comm is None else (int(comm.Get_rank()), int(comm.Get_size()))
 
 
 def _together(comm: Any, make: Callable[[], Any]) -> Any:
-    """What `make` returns on this rank; raises on all ranks what it raises on one, so that none is left waiting."""
+    """Returns the result of `make` on this rank; an exception on one rank is raised on all ranks, so that none is left waiting."""
     made, problem = None, None
     try:
         made = make()

@@ -20,7 +20,7 @@ from aleatron._sklearn import Floats, from_sklearn, split_pipeline
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn classifier whose network runs as streams.
 
-    `fit` fits a clone of the estimator, unless the estimator is fitted already, makes a network of it and calibrates the
+    `fit` fits a clone of the estimator, unless the estimator is fitted already, converts it to a network and calibrates the
     network with the samples. Of a pipeline the last step becomes the network; the steps before it run in scikit-learn, as
     they are. Features outside what `fit` has seen saturate.
 
@@ -70,7 +70,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike | None = None) -> StreamClassifier:
         """Fits the estimator if it is not fitted, and calibrates its network with `X`.
 
-        `y` may be left out for a network and for a fitted estimator; where it is given, its classes must be theirs.
+        `y` may be omitted for a network and for a fitted estimator; if it is given, its classes must match.
         """
         ready = isinstance(self.estimator, Network) or _is_fitted(self.estimator)
         if y is None and ready:
@@ -91,7 +91,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y has the class {unknown[0]!r}, which is none of the classes {self.classes_.tolist()}")
         network = network.calibrated(self._transform(inner))
         with warnings.catch_warnings():
-            # Settings that make no sense are refused here; of others, `predict` warns.
+            # Invalid settings are errors here; `predict` warns of unfavourable ones.
             warnings.simplefilter("ignore")
             self._streams(network)
         self.network_ = network
@@ -128,13 +128,13 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return network.streams(self.length, self.generator, self.seed, clip=True, device=self.device)
 
     def _validated(self, X: Any, *y: Any, reset: bool = True) -> Any:
-        """What the estimator is given, and `y` where there is one.
+        """Returns the arguments of the estimator, with `y` if there is one.
 
-        Steps of a pipeline say themselves what they take: text, missing values, columns of any type. Without them, features are numbers.
+        Steps of a pipeline define their inputs themselves: text, missing values, columns of any type. Without them, features are numbers.
         """
         network = isinstance(self.estimator, Network)
         if not network and split_pipeline(self.estimator)[0]:
-            # What has no columns is for the first step to judge: a list of texts, or one sample that lacks an axis.
+            # The first step checks inputs without columns: a list of texts, or one sample that lacks an axis.
             if reset or getattr(X, "ndim", 2) != 1:
                 validate_data(self, X, *y, reset=reset, skip_check_array=True)
             return (X, column_or_1d(y[0], warn=True)) if y else X
@@ -145,7 +145,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return features
 
     def _transform(self, x: Any) -> Floats:
-        """The features that the network gets: those after the pipeline's steps."""
+        """Returns the features of the network: those after the pipeline's steps."""
         if self.estimator_ is not None:
             for step in split_pipeline(self.estimator_)[0]:
                 x = step.transform(x)

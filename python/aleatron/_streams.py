@@ -1,4 +1,4 @@
-"""Gates and measures of packed streams: uint64 arrays of shape (..., words), as `encode` and `pack` make them.
+"""Gates and measures of packed streams: uint64 arrays of shape (..., words), as `encode` and `pack` return them.
 
 AND multiplies independent unipolar streams, XNOR bipolar ones; operands broadcast as NumPy's do. Bits past a stream's length
 are zero in every result, so a gate that would set them takes the length.
@@ -193,7 +193,7 @@ def _correlation(a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, meas
 
 
 def _words(obj: npt.ArrayLike, name: str) -> Words:
-    # NumPy's gates take any memory order: words are used as they are.
+    # NumPy's gates take any memory order: words are used unchanged.
     if type(obj) is np.ndarray and obj.dtype == np.uint64:
         return obj
     return as_words(obj, name)

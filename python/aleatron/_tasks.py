@@ -1,7 +1,7 @@
 """The tasks of an evaluation on the workers of an executor.
 
-A task names a job by its hash. A worker that does not know the job says so and gets it with the next task; then it keeps it. What a task
-finds is integers for each sample and errors for each chunk of 256 samples, so that it does not matter who runs which task, and
+A task names a job by its hash. A worker that does not know the job requests it with the next task and caches it. The result of a task
+is integers for each sample and errors for each chunk of 256 samples, so that the assignment of tasks does not matter, and
 when.
 """
 
@@ -39,12 +39,12 @@ TASKS_PER_WORKER = 8
 TRIES = 3
 # Seconds without any worker after which they are taken to stay lost.
 PATIENCE = 60.0
-# Jobs that a worker keeps, the last used ones.
+# The number of jobs that a worker caches (LRU).
 KEPT = 2
-# Seconds between two looks at an executor that says nothing.
+# Seconds between two polls of a silent executor.
 POLL = 0.5
 
-# What launchers tell processes: the ranks of this machine, and the number of this one among them.
+# Variables of launchers: the number of ranks of this machine, and the index of this rank among them.
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 
@@ -55,7 +55,7 @@ class WorkersLost(RuntimeError):
     Attributes
     ----------
     found
-        The Evaluation of what was finished.
+        The Evaluation of the finished tasks.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class WorkersLost(RuntimeError):
 
 @dataclass(frozen=True)
 class _Request:
-    """What a worker is asked: a task of a job. The number makes every request another one, also the same task once more."""
+    """A request to a worker: a task of a job. The number makes every request unique, also for a repeated task."""
 
     key: str
     kind: Literal["network", "language"]
@@ -85,7 +85,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a worker answers: a result, that it does not know the job, or what the task has raised."""
+    """A response of a worker: a result, an unknown job, or the exception of the task."""
 
     kind: Literal["result", "unknown", "raised"]
     worker: str
@@ -102,7 +102,7 @@ def _name() -> str:
 
 
 def run_task(request: _Request) -> _Answer:
-    """Runs on a worker. What it raises itself is the loss of the worker; what a task raises is an answer."""
+    """Runs on a worker. Its own exceptions mean that the worker is lost; exceptions of a task are responses."""
     worker = _name()
     with _lock:
         job = _jobs.get(request.key)
@@ -145,7 +145,7 @@ def _share_cores(slots: int) -> None:
 
 
 def _own_device(device: str) -> str | None:
-    """The GPU of this worker where each has one of its own: "gpu" is the first one for the first rank of a machine, and so on."""
+    """Returns the GPU of this worker if each has its own: "gpu" is the first one for the first rank of a machine, and so on."""
     rank = _from_environment(LOCAL_RANKS)
     if device != "gpu" or rank is None:
         return None
@@ -154,7 +154,7 @@ def _own_device(device: str) -> str | None:
 
 
 def workers_of(executor: Executor) -> int | None:
-    """How many tasks an executor runs at a time; None where it does not tell."""
+    """Returns the number of tasks that an executor runs at a time; None if it is unknown."""
     client = getattr(executor, "_client", None)
     if client is not None and hasattr(client, "nthreads"):
         return int(sum(client.nthreads().values()))
@@ -166,7 +166,7 @@ def workers_of(executor: Executor) -> int | None:
 
 
 class _Root:
-    """Hands out tasks and takes what comes back."""
+    """Submits tasks and collects responses."""
 
     def __init__(self, job: Job, executors: Executors, journal: Journal, progress: Progress | None):
         self.job, self.device, self.journal, self.progress = job, job.device, journal, progress
@@ -212,7 +212,7 @@ class _Root:
         sent = sum(request.payload is not None for request in self.running.values())
         while self.tasks and len(self.running) < 2 * self.n_workers + 2:
             task = self.tasks.popleft()
-            # As many copies of the job are on their way as there are workers without it.
+            # There are as many copies of the job in flight as workers without it.
             payload = self.payload if sent < len(self.asking - self.knowing) else None
             sent += payload is not None
             self.number += 1
@@ -251,17 +251,17 @@ class _Root:
             self.progress(self.done, self.total, *self.job.label(request.task))
 
     def lose(self, task: Task, error: BaseException) -> None:
-        """The worker of a task is gone: the task is run again, some times."""
+        """Handles a lost worker: the task is run again, a limited number of times."""
         self.tries[task] += 1
         self.tasks.append(task)
-        # Nobody knows which worker it was.
+        # The lost worker is unknown.
         self.knowing.clear()
         self.asking.clear()
         if self.tries[task] >= TRIES:
             raise WorkersLost(f"a task was lost with its worker {TRIES} times: {_text(error)}") from error
 
     def replace(self, error: BaseException) -> None:
-        """Goes on with another executor where this one is broken."""
+        """Continues with another executor if this one is broken."""
         if self.make is None:
             raise WorkersLost(f"the executor takes no more tasks: {_text(error)}") from error
         for request in self.running.values():

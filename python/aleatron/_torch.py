@@ -24,7 +24,7 @@ UNBOUNDED_SHARE = 1e-3
 
 
 class NotPlain(Exception):
-    """A module that is not read by its attributes; says which, and why."""
+    """A module that is not converted by its attributes, with the reason."""
 
 
 def from_torch(
@@ -43,7 +43,7 @@ def from_torch(
     taken, and compared, in 32 bits. The exporter follows the branches that `example` takes: torch's TracerWarning names the lines whose
     branches depend on values.
 
-    The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
+    The network's outputs on `example` must equal those of the module within the rounding of 32 bits: a bound is derived from the
     magnitudes of weights and values. Where the network has operators without such a bound (layer normalisation, attention), one
     thousandth of the largest output is allowed.
 
@@ -92,7 +92,7 @@ def from_torch(
 
 
 def walk(module: Any, shape: tuple[int, ...], name: str = "network") -> bytes:
-    """A plain module as an ONNX file; NotPlain where it is none."""
+    """Converts a plain module to an ONNX file; NotPlain for other modules."""
     builder = _core._NetworkBuilder(name, list(shape))
     steps = list(_steps(module, ""))
     if not any(type(step).__name__ not in NOTHING for _, step in steps):
@@ -113,14 +113,14 @@ def walk(module: Any, shape: tuple[int, ...], name: str = "network") -> bytes:
 
 
 def _steps(module: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The modules that compute something, in order."""
+    """Returns the modules that compute something, in order."""
     if type(module).__name__ != "Sequential":
         yield path, module
         return
     for hooks in ("_forward_hooks", "_forward_pre_hooks"):
         if getattr(module, hooks, None):
             raise NotPlain(f"{_place(path)} (Sequential) has hooks")
-    # A module may stand in several places, such as one ReLU for all layers; `named_children` would show the first alone.
+    # A module may occur several times, such as one ReLU for all layers; `named_children` would show the first alone.
     for name, child in module._modules.items():
         yield from _steps(child, f"{path}.{name}" if path else str(name))
 
@@ -317,7 +317,7 @@ def _as_after_training(module: Any) -> Iterator[None]:
 
 
 def _in_32_bits(module: Any) -> Any:
-    """The module, or a copy where its parameters have half precision: networks compute with 32 bits, and so must what they are compared with."""
+    """Returns the module, or a copy in 32 bits if its parameters have half precision: networks compute with 32 bits."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         return module
@@ -327,7 +327,7 @@ def _in_32_bits(module: Any) -> Any:
 
 
 def _as_tensor(module: Any, example: Any) -> Any:
-    """The example as the module takes it: a tensor of the type and on the device of its parameters."""
+    """Converts the example to a tensor of the type and on the device of the module's parameters."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         return example
@@ -347,7 +347,7 @@ def _read_output(output: Any, n_samples: int) -> npt.NDArray[np.float64]:
 
 
 def _export(module: Any, example: Any, reason: str) -> bytes:
-    """The module as torch's exporter writes it."""
+    """Exports the module with torch's exporter."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise ValueError(f"{reason}, and only modules of torch can be exported")
@@ -379,7 +379,7 @@ def _warn_of_tracing(torch: Any, caught: list[warnings.WarningMessage]) -> None:
 
 
 def _trace(torch: Any, module: Any, example: Any) -> bytes:
-    """What the exporter that needs no package but onnx writes."""
+    """Exports with the exporter that needs only onnx."""
     file = io.BytesIO()
     arguments: dict[str, Any] = {
         "input_names": ["input"],
@@ -393,7 +393,7 @@ def _trace(torch: Any, module: Any, example: Any) -> bytes:
 
 
 def _export_program(torch: Any, module: Any, example: Any) -> bytes:
-    """What the exporter that needs onnxscript writes."""
+    """Exports with the exporter that needs onnxscript."""
     shapes = ({0: torch.export.Dim("samples")},)
     program = torch.onnx.export(module, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False)
     model: bytes = program.model_proto.SerializeToString()
@@ -402,7 +402,7 @@ def _export_program(torch: Any, module: Any, example: Any) -> bytes:
 
 @contextlib.contextmanager
 def _without_fast_path(torch: Any) -> Iterator[None]:
-    """Attention as its parts: the operator that does it at once after training has no form in ONNX."""
+    """Computes attention step by step: the fused operator cannot be exported to ONNX."""
     mha = getattr(getattr(torch, "backends", None), "mha", None)
     if mha is None:
         yield
@@ -427,7 +427,7 @@ def _check(
         allowed = np.full(scores.shape, UNBOUNDED_SHARE * max(float(np.abs(expected).max()), 1e-30))
     else:
         allowed = bound.reshape(scores.shape)
-    # Written this way round, NaN is wrong, too.
+    # In this form, NaN is an error, too.
     difference = np.abs(scores - expected)
     wrong = ~(difference <= allowed)
     if wrong.any():

@@ -71,7 +71,7 @@ class Trained:
     Parameters
     ----------
     network
-        The network after the best epoch, or the one that was given if no epoch was better.
+        The network after the best epoch, or the given network if no epoch was better.
     before
         The score of the validation samples before training.
     history
@@ -163,19 +163,19 @@ def train(
     validation
         The share of the samples that is not trained on, by which the best epoch is chosen. With 0, the last epoch is the result.
     patience
-        Ends training after so many epochs without a better validation score.
+        The number of epochs without a better validation score after which training ends.
     clip_norm
         The largest norm of the gradients of a step.
     shift, flip
-        Move training images by up to so many pixels, and mirror half of them left to right.
+        Move training images by up to this many pixels, and mirror half of them left to right.
     width, sharing, layers, arithmetic, device
         As for `evaluate`; the device is that of the streams.
     faults, fault_site, fault_kind
-        A fault rate to train with, and its sites ("streams" if not given) and kind as for `evaluate`. Each step has other faults.
+        A fault rate to train with, and its sites ("streams" if not given) and kind as for `evaluate`. Each step has different faults.
     seed
         Decides the split, the order of samples, augmentation and random streams.
     checkpoint
-        A file that is written after every epoch, and from which training goes on if it exists.
+        A file that is written after every epoch, and from which training resumes if it exists.
     progress
         True for a bar if tqdm is installed, or a function of (steps, all steps, "epoch", epoch, 0).
 

@@ -1,4 +1,4 @@
-"""Names for what arguments and results hold."""
+"""Names for the types of arguments and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OnCuda(Protocol):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where it is."""
+        """The location of the array."""
 
 
 class LayerSettings(TypedDict, total=False):

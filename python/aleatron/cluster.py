@@ -1,7 +1,7 @@
 """Evaluations and layers on more than one process or machine, through an engine that is there already.
 
 `aleatron.evaluate` takes `executor=`, any `concurrent.futures.Executor`: a pool of processes, `mpi4py.futures.MPIPoolExecutor`, Dask's
-`Client.get_executor()`. Or it takes `comm=`, an MPI communicator whose other ranks become workers. What is found is equal to what
+`Client.get_executor()`. Or it takes `comm=`, an MPI communicator whose other ranks become workers. The result is equal to the one that
 one process finds. `SplitDenseLayer` holds a layer that is too large for one machine.
 
 >>> import aleatron as al

@@ -1,7 +1,7 @@
 """The names of `sc_neurocore_engine` over Aleatron: change the import line, keep the program.
 
 Signatures, defaults and shapes are those of `sc_neurocore_engine` 3.15.7 and of its `GpuDenseLayer`; the bits are Aleatron's.
-All forward methods of a layer give the same bits for the same seed. What was a fault there is an error or a right answer
+All forward methods of a layer give the same bits for the same seed. Faults of that package are errors or right results
 here; `docs/python/sc-neurocore.md` lists every difference. `VectorizedSCLayer` also runs without the compiled extension, on NumPy.
 
 >>> from aleatron.compat import VectorizedSCLayer, batch_encode_numpy
@@ -35,7 +35,7 @@ else:
 
     def __getattr__(name: str) -> object:
         if name in ("set_num_threads", "simd_tier"):
-            # Raises the error that says why there is no extension.
+            # Raises the error with the reason why the extension is missing.
             return getattr(al, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -66,7 +66,7 @@ Trace = tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]
 
 
 def _of_rank(array: Any, ndim: int, name: str) -> Any:
-    """Checks the number of axes of an argument by that of what came of it."""
+    """Checks the number of axes of an argument by that of its result."""
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {'one axis' if ndim == 1 else f'{ndim} axes'}")
     return array
@@ -149,7 +149,7 @@ class DenseLayer:
 
 
 def _prepacked(packed: npt.ArrayLike, length: int) -> Words:
-    """Reads streams of one sample and clears the bits past the length, in a copy where there are any."""
+    """Reads streams of one sample and clears the bits past the length, in a copy if there are any."""
     exact = type(packed) is np.ndarray and packed.dtype == np.uint64
     words: Words = _of_rank(packed if exact else as_words(packed, "packed_inputs"), 2, "packed_inputs")
     if length % 64 == 0 or words.shape[-1] != -(-length // 64):
@@ -199,8 +199,8 @@ class _NumpyLayer:
 class VectorizedSCLayer:
     """A dense layer that takes and returns arrays.
 
-    `seed` decides the weights: give layers different ones for different weights. `use_gpu` runs the layer on a GPU, through CuPy
-    where it is installed, or warns and uses the CPU where there is none; the bits are the same. Without the compiled extension the layer
+    `seed` decides the weights: use different seeds for different weights. `use_gpu` runs the layer on a GPU, through CuPy
+    if it is installed, or warns and uses the CPU without a GPU; the bits are the same. Without the compiled extension the layer
     runs on NumPy, with the same bits.
 
     Examples
@@ -225,7 +225,7 @@ class VectorizedSCLayer:
         self._weights = np.array(self._engine.weights)
 
     def _make_engine(self) -> al.DenseLayer | GpuLayer | _NumpyLayer:
-        """The layer itself: with CuPy where it is there, on another GPU, or on the CPU."""
+        """The layer itself: with CuPy if it is available, on another GPU, or on the CPU."""
         if self.use_gpu:
             # Not before it is needed: it imports CuPy.
             from aleatron.accel import gpu_backend, numpy_streams
@@ -286,7 +286,7 @@ class VectorizedSCLayer:
 
 
 class GpuDenseLayer:
-    """A dense layer on a GPU; raises RuntimeError where there is none.
+    """A dense layer on a GPU; raises RuntimeError without one.
 
     `max_batch` is accepted and not needed: a batch of any size is computed.
     """
@@ -385,7 +385,7 @@ def unpack_bitstream(
 ) -> bytes | list[bytes]:
     """Unpacks words to bytes of zeros and ones, or rows of words to such bytes for each.
 
-    For rows `original_length` is the bits of all of them together, unless `original_shape` says how many each has.
+    For rows `original_length` is the bits of all of them together, unless `original_shape` defines the bits of each.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class OnlyDlpack:
 
 
 class OnlyArray:
-    """Something NumPy can ask for an array."""
+    """An object with `__array__` only."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
         return FRACTIONS.astype(dtype or np.float64)
@@ -142,12 +142,12 @@ def test_fortran_order_is_not_misread() -> None:
         (None, "x must hold real numbers"),
     ],
 )
-def test_what_holds_no_real_numbers(bad: Any, text: str) -> None:
+def test_arrays_without_real_numbers_are_errors(bad: Any, text: str) -> None:
     with pytest.raises(TypeError, match=text):
         LAYER(bad)
 
 
-def test_what_holds_no_words() -> None:
+def test_arrays_without_words_are_errors() -> None:
     with pytest.raises(TypeError, match="words must hold packed words"):
         al.popcount(np.array([1.0]))
     with pytest.raises(TypeError, match="words must hold integers"):
@@ -164,7 +164,7 @@ def test_what_holds_no_words() -> None:
         LAYER([[0.5], [0.5, 0.5]])
 
 
-def test_nothing_is_copied_that_need_not_be() -> None:
+def test_contiguous_arrays_are_not_copied() -> None:
     layer = al.DenseLayer(1 << 16, 1, length=1)
     x = np.zeros((64, 1 << 16))
     tracemalloc.start()

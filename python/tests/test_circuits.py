@@ -72,7 +72,7 @@ def test_cost_follows_length_and_lanes(digits: tuple[np.ndarray, np.ndarray]) ->
     assert network.circuit(16).cost(x, technology="sky130")["area"] != short["area"]
 
 
-def test_settings_without_hardware_are_refused() -> None:
+def test_settings_without_hardware_are_errors() -> None:
     network = al.Network.digits()
     with pytest.raises(ValueError, match=r"Bernoulli streams .* use a sequence"):
         network.circuit(64, "bernoulli")

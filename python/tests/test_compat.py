@@ -27,7 +27,7 @@ SIGNATURES = {
     "DenseLayer.get_weights": "()",
     "DenseLayer.set_weights": "(weights)",
     "DenseLayer.refresh_packed_weights": "()",
-    # A seed is added where that system has none: always the same weights, always the same noise.
+    # A seed is added if the call has no seed: always the same weights, always the same noise.
     "VectorizedSCLayer": "(n_inputs, n_neurons, length=1024, use_gpu=False, seed=24301)",
     "VectorizedSCLayer.forward": "(input_values, seed=44257)",
     "VectorizedSCLayer.forward_fast": "(input_values, seed=44257)",

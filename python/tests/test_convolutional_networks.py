@@ -176,7 +176,7 @@ def test_files(tmp_path: pathlib.Path) -> None:
         al.Network.from_onnx(tmp_path)
 
 
-def test_what_is_no_network() -> None:
+def test_invalid_network_files_are_errors() -> None:
     with pytest.raises(ValueError, match="not an ONNX model"):
         al.Network.from_onnx(b"no protobuf at all")
     with pytest.raises(ValueError, match="there is no graph"):
@@ -191,7 +191,7 @@ def test_what_is_no_network() -> None:
         al.Network.from_onnx(CNN.to_onnx(), polarity="neutral")  # type: ignore[arg-type]
     content = CNN.to_onnx()
     for k in range(0, len(content), 997):
-        # Whatever is cut off, an error says so.
+        # A file truncated at any point is an error.
         with pytest.raises(ValueError):
             al.Network.from_onnx(content[:k])
 
@@ -269,7 +269,7 @@ def test_evaluation() -> None:
     assert "conv1" in str(found.to_dict()["network"]["layers"]) and found.to_html().startswith("<!")
 
 
-def test_evaluation_goes_on_and_reports(tmp_path: pathlib.Path) -> None:
+def test_evaluation_resumes_and_reports(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "found.json"
     asked = {"lengths": [16, 32], "generators": "sobol", "checkpoint": file}
     calls: list[tuple[int, int, str, int, int]] = []
@@ -297,7 +297,7 @@ def test_samples_stop_early() -> None:
     assert binary.rows[0]["early"] == []
 
 
-def test_evaluation_refuses_what_does_not_fit() -> None:
+def test_evaluation_with_mismatched_data_is_an_error() -> None:
     for asked, said in [
         ({"layers": {"last": {"length": 8}}}, 'no layer "last"'),
     ]:
@@ -331,7 +331,7 @@ def test_integers_around_layers() -> None:
         CNN.streams(64, arithmetic="fixed")  # type: ignore[arg-type]
 
 
-def test_integers_cost_little() -> None:
+def test_integer_arithmetic_loses_little_accuracy() -> None:
     network = CNN.calibrated(TRAIN)
     asked = {"lengths": [32, 128], "generators": ["sobol", "bernoulli"]}
     found = al.evaluate(network, X, Y, arithmetic="integer", **asked)  # type: ignore[arg-type]
@@ -344,7 +344,7 @@ def test_integers_cost_little() -> None:
 
 
 @pytest.mark.parametrize("arithmetic", ["float", "integer"])
-def test_executors_find_the_same(arithmetic: Literal["float", "integer"]) -> None:
+def test_executors_equal_one_process(arithmetic: Literal["float", "integer"]) -> None:
     network = CNN.calibrated(TRAIN)
     asked = {"lengths": [8, 20], "generators": ["sobol", "bernoulli"], "seeds": 2, "arithmetic": arithmetic, "margins": [1.0, 2.0]}
     whole = al.evaluate(network, X, Y, **asked)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import pytest
 import aleatron as al
 
 
-def test_absence_says_why() -> None:
+def test_missing_cuda_is_explained() -> None:
     if any(gpu.device.startswith("cuda:") for gpu in al.gpus()):
         assert al.DenseLayer(2, 2, device="cuda").device_for() == "cuda:0"
         return
@@ -46,7 +46,7 @@ import aleatron as al
 
 
 class OnCard:
-    "An array on the emulated card, for whoever knows the protocol of Numba and CuPy."
+    "An array on the emulated card, for libraries with the protocol of Numba and CuPy."
 
     def __init__(self, values, **changes):
         self.memory = al.CudaArray(0, values.shape, "float64")
@@ -77,7 +77,7 @@ out = al.CudaArray(0, (30, 7), "float64")
 assert card(OnCard(x), out=out) is out
 assert np.array_equal(np.asarray(out), cpu(x))
 
-# By DLPack: what one call returns is what another takes.
+# By DLPack: the result of one call is an argument of another.
 twice = al.DenseLayer.from_weights(rng.random((5, 7)), 100, device="cuda")
 assert y.__dlpack_device__() == (2, 0)
 scaled = al.CudaArray(0, (30, 7), "float64")

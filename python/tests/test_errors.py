@@ -1,4 +1,4 @@
-"""Errors are Python's own, and say what was wrong where."""
+"""Errors are Python's built-in exceptions, with the value and its index."""
 
 from __future__ import annotations
 

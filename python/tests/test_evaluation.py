@@ -1,4 +1,4 @@
-"""What comes of evaluations: results people use, files that lose nothing, arguments that are checked."""
+"""Evaluations: results, lossless files, and checked arguments."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_notebooks_show_a_table(found: al.Evaluation) -> None:
     assert table.count("<tr>") == 1 + len(found.rows) and "97.50 % in floating point" in table
 
 
-def test_what_is_not_installed_is_named(found: al.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(found: al.Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, call in [("pandas", found.to_pandas), ("matplotlib.pyplot", found.plot)]:
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ImportError, match=f"pip install {module.partition('.')[0]}"):
             call()
 
 
-def test_one_of_something_is_enough() -> None:
+def test_single_values_replace_lists() -> None:
     one = al.evaluate(lengths=16, generators="sobol", margins=2.0)
     several = al.evaluate(lengths=[np.int64(16)], generators=("sobol",), margins=[2])
     assert [cell["confusion"] for cell in one.cells] == [cell["confusion"] for cell in several.cells]
@@ -97,7 +97,7 @@ def test_checkpoints_keep_everything(tmp_path: pathlib.Path) -> None:
         al.evaluate(lengths=64, generators="halton", checkpoint=file, progress=stop)
     kept = al.Evaluation.from_json(file.read_text())
     assert kept.cells == second.cells and not kept.complete
-    assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "nothing is left beside it"
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"], "no other files are left"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files have no such permissions there")
@@ -189,7 +189,7 @@ def test_classes_of_any_type(dtype: type) -> None:
         (np.array([0, 2**64 - 1], np.uint64), ValueError, "y at index 1 is 18446744073709551615"),
     ],
 )
-def test_classes_that_are_none(y: Any, kind: type[Exception], text: str) -> None:
+def test_invalid_classes_are_errors(y: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
         al.evaluate(x=np.zeros((2, 64)), y=y, lengths=8, generators="sobol")
     assert al.evaluate(x=np.zeros((2, 64)), y=[False, True], lengths=8, generators="sobol").complete
@@ -220,7 +220,7 @@ def test_integers_between_layers() -> None:
     assert (last["multipliers"] < 2 ** last["multiplier_widths"]).all()
 
 
-def test_layer_outputs_are_what_the_scores_are_made_of() -> None:
+def test_layer_outputs_lead_to_the_scores() -> None:
     x, _ = al.load_digits()
     network = al.Network.digits()
     streams = network.streams(64)
@@ -244,7 +244,7 @@ def test_features_outside_are_errors_with_a_remedy_or_clipped() -> None:
     clipped = network.forward_streams(x, 64, clip=True)
     x[1, 3] = 16.0
     assert np.array_equal(clipped, network.forward_streams(x, 64))
-    # What a round trip through text of six digits leaves over is no fault.
+    # A round trip through text of six digits rounds.
     x[1, 3] = 16.0 * (1 + 1e-6)
     network.forward_streams(x, 64)
     # Calibrated with such features, they are inside.
@@ -300,12 +300,12 @@ def test_one_score_is_two_classes() -> None:
     assert np.array(found.cells[0]["confusion"]).shape == (2, 2)
 
 
-def test_networks_are_kept_between_calls() -> None:
+def test_stream_networks_are_cached_between_calls() -> None:
     network = al.Network.digits()
     first = network.streams(64, "sobol", layers={"output": {"length": 32}})
     assert first == network.streams(64, "sobol", layers={"output": {"length": 32}})
     assert first != network.streams(64, "sobol") and first != al.Network.digits().streams(64, "sobol") and first != 3
-    # The last few are kept, not all.
+    # Only the last few are cached.
     for length in range(8, 16):
         network.streams(length)
     assert first != network.streams(64, "sobol", layers={"output": {"length": 32}})
@@ -338,7 +338,7 @@ def test_arrays_of_layers_cannot_be_written() -> None:
         ({"name": 7}, TypeError, "name must be a str, not int"),
     ],
 )
-def test_layers_check_what_they_are_given(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
+def test_layers_check_their_arguments(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
         al.Layer(**{"weights": [[1.0]], **arguments})
 
@@ -350,13 +350,13 @@ def test_layers_are_equal_by_value() -> None:
     assert layer != "layer" and al.Network.digits().layers == al.Network.digits().layers
 
 
-def test_scales_whose_product_overflows_are_refused() -> None:
+def test_scales_whose_product_overflows_are_errors() -> None:
     with pytest.raises(ValueError, match="inf"):
         al.Network([al.Layer([[1e30]], input_scale=1e300)])
 
 
 class Tensor:
-    """As much of a tensor of torch as is needed to read one: it refuses NumPy while it has a gradient."""
+    """The parts of a torch tensor that reading needs: it rejects NumPy while it has a gradient."""
 
     def __init__(self, values: Any, dtype: str = "torch.float32", grad: bool = False) -> None:
         self.values, self.dtype, self.requires_grad = np.asarray(values, np.float32), dtype, grad
@@ -403,7 +403,7 @@ def test_neurons_can_be_copied_and_pickled() -> None:
     assert following[1:] == [following[0]] * 3
 
 
-def test_names_of_files_are_taken_as_they_are(tmp_path: pathlib.Path) -> None:
+def test_file_names_are_not_changed(tmp_path: pathlib.Path) -> None:
     first, second = al.Network([al.Layer([[1.0]])]), al.Network([al.Layer([[2.0]])])
     first.save(tmp_path / "model.v1")
     second.save(tmp_path / "model.v2")
@@ -419,7 +419,7 @@ def test_encode_with_any_generator() -> None:
     for generator in ["sobol", "lfsr", "halton:3+halton:2", "sobol:2+lfsr:9", "bernoulli", "bernoulli+sobol:2", "sobol:2+bernoulli"]:
         weights = RNG.uniform(-1, 1, (3, 6))
         options: Any = {"polarity": "bipolar", "generator": generator, "sharing": "input"}
-        # One seed for both: the registers of an LFSR start where the seed says.
+        # One seed for both: the registers of an LFSR start at the seed.
         layer = al.DenseLayer.from_weights(weights, 100, seed=44257, **options)
         streams = al.encode(x, 100, **options)
         assert streams.shape == (4, 6, 2)
@@ -467,7 +467,7 @@ def test_correlation_of_streams() -> None:
 
 
 class Liar(list):  # type: ignore[type-arg]
-    """A sequence that says it is longer than any memory."""
+    """A sequence that claims to be longer than any memory."""
 
     def __len__(self) -> int:
         return 2**62
@@ -525,7 +525,7 @@ def test_regression_networks_have_errors_instead_of_accuracy(tmp_path: pathlib.P
         (np.full((50, 10), np.nan), "the target of sample 0 is NaN, not a number from -1e100 to 1e100"),
     ],
 )
-def test_targets_that_do_not_fit_are_refused(y: npt.NDArray[np.float64], message: str) -> None:
+def test_mismatched_targets_are_errors(y: npt.NDArray[np.float64], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         al.evaluate_regression(al.Network.digits(), al.load_digits()[0][:50], y, lengths=16, generators="sobol")
 
@@ -551,6 +551,6 @@ def test_evaluation_with_faults_has_a_row_for_each_site_and_rate() -> None:
         ({"fault_site": "memory"}, "give faults"),
     ],
 )
-def test_faults_that_cannot_be_are_value_errors(arguments: dict[str, Any], text: str) -> None:
+def test_impossible_faults_are_value_errors(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         al.evaluate(lengths=16, generators="sobol", **arguments)

@@ -20,7 +20,7 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     assert found.is_finished and found.is_good and found.bit_macs < found.bit_macs_before == 64 * sum(found.products)
     assert found.bit_macs == sum(n * length for n, length in zip(found.products, found.lengths))
     assert found.float_score == network.score(X, Y) and abs(found.bar - (found.float_score - 0.01)) < 1e-8
-    # The score is that of the network with these lengths, in which half of any would be too short, or shorter than asked for.
+    # The score is that of the network with these lengths, in which half of any would be too short, or shorter than permitted.
     streams = network.streams(64, "sobol", 0, layers=found.settings)
     assert streams.score(X, Y) == found.score
     tried = {trial.lengths: trial.score for trial in found.trials}
@@ -30,7 +30,7 @@ def test_lengths_are_good_enough_and_no_longer_than_needed(network: al.Network) 
     assert str(found).count("\n") == 5 + len(found.layers)
 
 
-def test_searches_go_on(tmp_path: pathlib.Path) -> None:
+def test_searches_resume(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "find.json"
     asked = {"loss": 2.0, "generator": "sobol", "longest": 64, "shortest": 8}
     whole = al.find(CNN, X.reshape(-1, 1, 8, 8), Y, **asked)  # type: ignore[arg-type]
@@ -60,10 +60,10 @@ def test_a_budget_ends_a_search() -> None:
     assert al.find(loss=0.0, generator="sobol", longest=8, shortest=8).lengths == (8, 8)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_are_errors() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"loss": -1.0}, "the loss allowed is -1"),
-        ({"loss": float("nan")}, "the loss allowed is NaN"),
+        ({"loss": -1.0}, "the permitted loss is -1"),
+        ({"loss": float("nan")}, "the permitted loss is NaN"),
         ({"longest": 4, "shortest": 8}, "lengths to search"),
         ({"shortest": 0}, "lengths to search"),
         ({"longest": -1}, "longest is -1, not in"),

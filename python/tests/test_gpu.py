@@ -15,7 +15,7 @@ import aleatron as al
 NAMED = os.environ.get("SC_GPU_ADAPTER", "")
 
 
-def test_the_adapter_asked_for_is_there() -> None:
+def test_requested_adapter_is_listed() -> None:
     if NAMED:
         assert al.gpus() and NAMED.lower() in al.gpus()[0].name.lower()
 
@@ -61,7 +61,7 @@ def test_every_layer_runs_on_every_device(generator: str) -> None:
         assert np.array_equal(other.counts(x), dense.counts(x)), device
         thin = al.SparseLayer.from_weights(weights, mask, device=device, **options)
         assert np.array_equal(thin.counts(x), sparse.counts(x)), device
-        # Layers are equal where their weights and bits are, wherever they run.
+        # Layers are equal if their weights and bits are equal, on any device.
         assert other == dense and thin == sparse and other != thin
         network = al.Network.digits()
         samples = al.load_digits()[0][:20]
@@ -90,7 +90,7 @@ def test_the_environment_decides_for_auto() -> None:
         assert (done.stdout, done.stderr, done.returncode) == (f"{place}\n", "", 0)
 
 
-def test_an_adapter_that_is_not_there() -> None:
+def test_missing_adapter_is_an_error() -> None:
     program = "import aleatron as al; print(al.gpus()); al.DenseLayer(2, 2, device='gpu')"
     environment = {**os.environ, "SC_GPU_ADAPTER": "no such adapter"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
@@ -100,7 +100,7 @@ def test_an_adapter_that_is_not_there() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.timeout(60)
-def test_forked_children_leave_the_gpu_alone() -> None:
+def test_forked_children_do_not_use_the_gpu() -> None:
     program = """
 import os, sys, warnings
 import numpy as np

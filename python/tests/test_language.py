@@ -43,7 +43,7 @@ def test_rows_have_losses(text: pathlib.Path) -> None:
     assert found.sensitivity == {}
 
 
-def test_model_in_the_package_needs_no_files() -> None:
+def test_embedded_model_needs_no_files() -> None:
     found = al.evaluate_language_model(lengths=[64, 512], generators="sobol", max_tokens=200, margins=[0, 1e6])
     # The frequencies of letters alone need about 3 nats for a byte.
     assert found.float_loss < 1.8

@@ -40,8 +40,8 @@ def test_sample_and_batch(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [dense, sparse])
-def test_long_batches_come_in_pieces_that_do_not_show(make: Any) -> None:
-    # 2**28 words a piece: this layer of 1024 inputs has 256 samples in one.
+def test_long_batches_equal_their_samples(make: Any) -> None:
+    # 2**28 words per chunk: this layer of 1024 inputs has 256 samples in one.
     n = 300
     weights = RNG.random((960, 1024))
     layer = al.DenseLayer.from_weights(weights, length=64) if make is dense else al.SparseLayer.from_weights(

@@ -57,7 +57,7 @@ def test_neurons(data: st.DataObject) -> None:
     assert repr(neuron) == f"FixedPointLif({', '.join(f'{k}={v}' for k, v in params.items())})"
 
 
-def test_runs_of_nothing() -> None:
+def test_empty_runs() -> None:
     assert al.lif_run(0, 1, 1, 1)[0].shape == (0,)
     assert al.lif_run_multi(0, 1, 1, [1, 2])[1].shape == (2, 0)
     assert al.lif_run_multi(5, 1, 1, [])[0].shape == (0, 5)

@@ -146,7 +146,7 @@ def test_digits() -> None:
         assert (al.Network.digits(kind)(x).argmax(axis=1) == y).mean() > 0.95
 
 
-def test_evaluate_is_what_forward_streams_gives() -> None:
+def test_evaluate_equals_forward_streams() -> None:
     x, y = al.load_digits()
     seen: list[tuple[int, int, str, int, int]] = []
     found = al.evaluate(
@@ -176,7 +176,7 @@ def test_evaluate_own_data_and_checkpoint(tmp_path: pathlib.Path) -> None:
     found = al.evaluate(network, x, y, lengths=[64], **options)
     assert found.float_accuracy == 1.0
     more = al.evaluate(network, x, y, lengths=[64, 256], **options)
-    # What was finished is taken over as it is, its times included.
+    # Finished cells are retained unchanged, including their times.
     assert more.cells[0] == found.cells[0] and len(more.cells) == 2
     assert al.Evaluation.from_json(file.read_text()).complete
 
@@ -228,7 +228,7 @@ def test_errors(call: Any, kind: type[Exception], text: str) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_killed_process_leaves_what_was_finished(tmp_path: pathlib.Path) -> None:
+def test_killed_process_leaves_finished_cells(tmp_path: pathlib.Path) -> None:
     program = """
 import os, signal, sys
 import aleatron as al
@@ -253,7 +253,7 @@ CALL
 
 
 @pytest.mark.timeout(120)
-def test_one_call_at_a_time_writes_a_checkpoint(tmp_path: pathlib.Path) -> None:
+def test_second_call_cannot_write_a_checkpoint(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "found.json"
     call = "import sys, aleatron as al; al.evaluate(lengths=8, generators='sobol', checkpoint=sys.argv[1], device='cpu')"
     refused: list[str] = []
@@ -276,7 +276,7 @@ def test_one_call_at_a_time_writes_a_checkpoint(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_ctrl_c_leaves_what_was_finished(tmp_path: pathlib.Path) -> None:
+def test_ctrl_c_saves_finished_cells(tmp_path: pathlib.Path) -> None:
     program = """
 import sys
 import aleatron as al

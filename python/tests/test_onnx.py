@@ -1,4 +1,4 @@
-"""Networks written as ONNX files, judged by ONNX's own checker and by onnxruntime."""
+"""Networks written as ONNX files, checked by ONNX's own checker and by onnxruntime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def runtime(model: bytes, x: np.ndarray) -> np.ndarray:
 
 
 def compare(model: bytes, x: np.ndarray, expected: np.ndarray, most: float) -> None:
-    """Another program's outputs, and ours after reading, are within the bound, which says something."""
+    """Checks that another program's outputs, and Aleatron's after reading, are within a meaningful bound."""
     bound = _core._rounding_bound(model, x)
     assert bound is not None
     bound = bound.reshape(expected.shape)
@@ -150,7 +150,7 @@ def test_old_forms_are_written_as_new_ones() -> None:
         helper.make_node("MatMul", ["i", "w"], ["y"], name="product"),
     ]
     x = np.random.default_rng(3).normal(size=(6, 5, 3)).astype(np.float32)
-    # A shape that is not said is found when it is written.
+    # An unknown shape is determined when the graph is written.
     model = graph_of(nodes, {"w": weights}, [5, 3], opset=9, outputs=None)
     expected = runtime_unchecked(model, x)
     network = al.Network.from_onnx(model)

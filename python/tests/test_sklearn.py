@@ -30,7 +30,7 @@ import aleatron as al
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
-# How well a model is trained is not what these tests are about.
+# These tests do not depend on the quality of the trained models.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -120,7 +120,7 @@ def test_logistic_regression_has_the_scores_of_its_decision_function(wine: Array
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_a_regressor_gives_its_predictions(wine: Arrays, n_outputs: int) -> None:
+def test_network_of_a_regressor_has_its_predictions(wine: Arrays, n_outputs: int) -> None:
     x, targets = wine[0][:, 2:], wine[0][:, :n_outputs]
     model = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=[6], solver="lbfgs", max_iter=60, random_state=0))
     model.fit(x, targets if n_outputs > 1 else targets[:, 0])
@@ -190,7 +190,7 @@ def test_inputs_that_do_not_fit_their_interval_are_warnings(wine: Arrays) -> Non
         small.forward_streams(x / 1e6, 16, "sobol")
 
 
-def test_what_networks_lack_is_refused(wine: Arrays) -> None:
+def test_unsupported_estimators_are_errors(wine: Arrays) -> None:
     x, y = wine
     for activation in ["tanh", "logistic"]:
         with pytest.raises(ValueError, match=f"MLPClassifier has the activation '{activation}'"):
@@ -217,14 +217,14 @@ def test_what_networks_lack_is_refused(wine: Arrays) -> None:
 
 
 class Contrary(LogisticRegression):  # type: ignore[misc]
-    """Predicts what its scores do not say."""
+    """Predicts classes that contradict its scores."""
 
     def predict(self, X: Any) -> Any:
         return self.classes_[1 - np.searchsorted(self.classes_, super().predict(X))]
 
 
 class Shifted(MLPRegressor):  # type: ignore[misc]
-    """Predicts a little more than its weights say."""
+    """Predicts a little more than its weights imply."""
 
     def predict(self, X: Any) -> Any:
         return super().predict(X) * (1 + 1e-3)
@@ -315,7 +315,7 @@ def test_grid_search_over_lengths_and_the_estimators_own_settings(wine: Arrays) 
     assert search.score(x, y) > 0.9
 
 
-def test_a_fitted_estimator_stays_as_it_is(wine: Arrays) -> None:
+def test_fitted_estimator_is_unchanged(wine: Arrays) -> None:
     x, y = wine
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
     before = pickle.dumps(pipeline)
@@ -355,19 +355,19 @@ def test_data_frames_keep_their_names(wine: Arrays) -> None:
     assert (classifier.predict(x) == plain.predict(wine[0])).all()
 
 
-def test_steps_of_a_pipeline_take_what_they_take(wine: Arrays) -> None:
-    """Text, missing values, columns of names: what the first step can read is not read before it."""
+def test_pipeline_steps_receive_raw_inputs(wine: Arrays) -> None:
+    """Text, missing values, columns of names: inputs reach the first step unread."""
     pandas = pytest.importorskip("pandas")
     x, y = wine
     documents = np.array(["good red", "bad white", "good", "white bad bad"] * 5)
-    judged = np.array(["p", "n", "p", "n"] * 5)
+    labels = np.array(["p", "n", "p", "n"] * 5)
     missing = x.copy()
     missing[::7, 3] = np.nan
     named = pandas.DataFrame({"alcohol": x[:, 0], "colour": np.where(x[:, 9] > 5, "dark", "light")})
     columns = ColumnTransformer([("numbers", StandardScaler(), ["alcohol"]), ("names", OneHotEncoder(), ["colour"])])
     for samples, classes, steps in [
-        (documents, judged, [TfidfVectorizer()]),
-        (documents.tolist(), judged, [TfidfVectorizer()]),
+        (documents, labels, [TfidfVectorizer()]),
+        (documents.tolist(), labels, [TfidfVectorizer()]),
         (missing, y, [SimpleImputer(), StandardScaler()]),
         (named, y, [columns]),
     ]:
@@ -383,7 +383,7 @@ def test_steps_of_a_pipeline_take_what_they_take(wine: Arrays) -> None:
         al.StreamClassifier(LogisticRegression()).fit(missing, y)
 
 
-def test_a_regressor_is_no_classifier(wine: Arrays) -> None:
+def test_regressor_is_not_a_classifier(wine: Arrays) -> None:
     with pytest.raises(TypeError, match="estimator is a MLPRegressor, not a classifier"):
         al.StreamClassifier(MLPRegressor(hidden_layer_sizes=[4], max_iter=2, solver="lbfgs")).fit(*wine)
 

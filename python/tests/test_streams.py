@@ -36,12 +36,12 @@ def test_pack_is_numpys(bits: np.ndarray[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("bits", [[2, 0, 255], [True, False, True], [0.5, 0.0, -1.0], b"\x01\x00\x07"])
-def test_any_value_but_zero_is_a_one(bits: object) -> None:
+def test_nonzero_values_are_ones(bits: object) -> None:
     assert al.pack(bits).tolist() == [5]
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 65), (3, 0), (2, 0, 64)])
-def test_pack_of_nothing(shape: tuple[int, ...]) -> None:
+def test_pack_of_empty_arrays(shape: tuple[int, ...]) -> None:
     bits = np.zeros(shape, np.uint8)
     words = al.pack(bits)
     assert words.shape == (*shape[:-1], -(-shape[-1] // 64))
@@ -50,7 +50,7 @@ def test_pack_of_nothing(shape: tuple[int, ...]) -> None:
     assert al.popcount(words, axis=-1).shape == shape[:-1]
 
 
-def test_unpack_takes_fewer_bits_than_there_are() -> None:
+def test_unpack_of_fewer_bits() -> None:
     words = al.pack(np.ones((2, 200), np.uint8))
     assert al.unpack(words, 70).shape == (2, 70)
     assert al.unpack(words, 0).shape == (2, 0)
@@ -89,7 +89,7 @@ def test_gates_broadcast_and_leave_their_operands() -> None:
     assert al.and_([[1, 3]], [1, 1]).tolist() == [[1, 1]]
 
 
-def test_gates_refuse_streams_of_other_words() -> None:
+def test_gates_of_different_word_counts_are_errors() -> None:
     with pytest.raises(ValueError, match=r"shapes are \(2,\) and \(1,\)"):
         al.and_([1, 2], [1])
     with pytest.raises(ValueError, match=r"streams of 65 bits have shape \(\.\.\., 2\), not \(1,\)"):
@@ -111,8 +111,8 @@ def test_encode_shapes() -> None:
 
 
 @pytest.mark.parametrize("shape", [(70,), (9, 70), (700, 1)])
-def test_long_encodings_come_in_pieces_that_do_not_show(shape: tuple[int, ...]) -> None:
-    # 2**22 words a piece: parts of a row, and several rows, in one and in many pieces.
+def test_chunked_encodings_equal_whole_encodings(shape: tuple[int, ...]) -> None:
+    # 2**22 words per chunk: parts of a row, and several rows, in one and in many chunks.
     p = np.random.default_rng(1).random(shape)
     length = 64 * 70_000
     streams = al.encode(p, length, seed=5)
@@ -131,6 +131,6 @@ def test_different_seeds_are_independent() -> None:
         assert abs(both - 0.25) < 0.01
 
 
-def test_popcount_refuses_other_axes() -> None:
+def test_popcount_of_other_axes_is_an_error() -> None:
     with pytest.raises(ValueError, match="axis is 0"):
         al.popcount([[1]], axis=0)

@@ -84,7 +84,7 @@ def test_results_do_not_depend_on_threads() -> None:
     assert al.get_num_threads() == len(os.sched_getaffinity(0))
 
 
-def test_results_do_not_depend_on_kept_draws() -> None:
+def test_results_do_not_depend_on_cached_draws() -> None:
     layer, rng = al.DenseLayer(100, 20, polarity="bipolar"), np.random.default_rng(5)
     before = al.get_draw_memory()
     try:
@@ -126,7 +126,7 @@ def test_other_threads_run_meanwhile() -> None:
     finally:
         stop.set()
         thread.join()
-    # Held, the interpreter would let no tick through but those between pieces; on a busy machine expect a tenth.
+    # Held, the interpreter would let no tick through except those between chunks; on a busy machine expect a tenth.
     assert elapsed > 0.02
     assert during > elapsed * 1000 / 10
 
@@ -139,7 +139,7 @@ import aleatron as al
 def child_counts(x):
     return al.DenseLayer(300, 200).counts(x).tolist()
 
-# Newer Pythons warn of forks beside threads; that it works here is what this tests.
+# Newer Pythons warn of forks with several threads; this tests that forks work here.
 warnings.simplefilter("ignore", DeprecationWarning)
 al.set_num_threads(2)
 x = np.random.default_rng(4).random((40, 300))

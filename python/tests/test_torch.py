@@ -279,7 +279,7 @@ def test_a_sequence_network() -> None:
     assert network.input_shape == (3, 40) and [layer.kind for layer in network.layers] == ["convolution", "dense"]
 
 
-def test_one_module_may_stand_in_several_places() -> None:
+def test_module_may_occur_several_times() -> None:
     relu, twice = function("ReLU"), linear(6, 6)
     module = Sequential(twice, relu, twice, relu, linear(6, 2))
     network = al.Network.from_torch(module, RNG.uniform(-2, 2, (5, 6)))
@@ -300,7 +300,7 @@ def test_differences_are_errors() -> None:
     module = Sequential(linear(6, 20), function("ReLU"), linear(20, 3))
 
     class ReLU(Module):
-        """Not what its name says."""
+        """A module that is not the ReLU of its name."""
 
         def forward(self, x: np.ndarray) -> np.ndarray:
             return np.maximum(x, 1e-3)
@@ -337,7 +337,7 @@ def changed(module: Module, **attributes: Any) -> Module:
         (changed(function("Softmax"), dim=None), "says no axis"),
     ],
 )
-def test_what_is_not_plain(step: Module, said: str) -> None:
+def test_modules_that_are_not_plain(step: Module, said: str) -> None:
     module = Sequential(conv("Conv1d", 2, 4, (1,)), step)
     with pytest.raises(_torch.NotPlain, match=said):
         _torch.walk(module, (2, 6))
@@ -458,7 +458,7 @@ def test_half_precision_is_compared_in_32_bits(monkeypatch: pytest.MonkeyPatch, 
     assert module.__dict__["dtype"] == dtype, "the module stays as it was"
 
 
-def test_attention_is_exported_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_is_exported_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
     own = stand_in("Own", lambda self, x: chain(x))
     enabled = [True]
@@ -476,7 +476,7 @@ def test_attention_is_exported_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> 
     assert enabled == [True, False, True]
 
 
-def test_the_newer_exporter_is_tried_where_the_other_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newer_exporter_is_tried_if_the_other_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = al.Network([al.Layer(RNG.normal(size=(3, 4)), name="only")])
     own = stand_in("Own", lambda self, x: chain(x))
 

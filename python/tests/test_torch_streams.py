@@ -25,7 +25,7 @@ from aleatron.torch import _convert, _engine, _modules  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 F = torch.nn.functional
 POLARITIES = ["signed", "bipolar", "unipolar"]
-# Torch's own convolution says that it copies.
+# Torch's convolution warns that it copies.
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -118,7 +118,7 @@ def test_convolution_has_the_values_of_the_engines(options: dict[str, Any], pola
 
 
 def inside(values: Any, low: float, high: float) -> Any:
-    """Values moved into an interval, whose ends have a gradient; those of torch.clamp have none in some versions."""
+    """Values moved into an interval, whose ends have a gradient; in some versions, those of torch.clamp lack it."""
     return torch.where(values < low, low, torch.where(values > high, high, values))
 
 
@@ -253,7 +253,7 @@ def test_shapes_strides_and_empty_batches() -> None:
 
 
 @pytest.mark.parametrize("needs", [(x, w, b) for x in (0, 1) for w in (0, 1) for b in (0, 1)])
-def test_gradients_are_computed_where_they_are_needed(needs: tuple[int, int, int]) -> None:
+def test_only_needed_gradients_are_computed(needs: tuple[int, int, int]) -> None:
     layer, x = StreamLinear(6, 3, length=8), numbers(4, 6)
     for tensor, need in zip((x, layer.weight, layer.bias), needs, strict=True):
         tensor.requires_grad_(bool(need))
@@ -351,7 +351,7 @@ def test_bad_input(call: Any, kind: Any, message: str) -> None:
         call()
 
 
-def test_converted_modules_keep_everything_but_the_product() -> None:
+def test_converted_modules_change_only_the_product() -> None:
     model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, bias=False), torch.nn.BatchNorm2d(4), torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(16, 3))
     model[4].requires_grad_(False)
     model[1].eval()

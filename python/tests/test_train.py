@@ -95,7 +95,7 @@ def test_invalid_options_are_value_errors(arguments: dict[str, object]) -> None:
         al.train(**arguments)  # type: ignore[arg-type]
 
 
-def test_labels_beyond_the_classes_are_refused() -> None:
+def test_labels_beyond_the_classes_are_errors() -> None:
     x, y = al.load_digits("train")
     with pytest.raises(ValueError, match="10 classes"):
         al.train(None, x, y + 5)

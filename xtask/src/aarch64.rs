@@ -1,9 +1,9 @@
 //! AArch64 on other processors: the core and the CPU crate cross-compiled, and their tests run in
 //! an emulator.
 //!
-//! Debian has all that takes: a Rust compiler with a standard library for AArch64 (`rustc-web`), a
-//! linker and QEMU. Where rustup has the target installed for the pinned toolchain, that compiler
-//! is used instead.
+//! Debian has the required packages: a Rust compiler with a standard library for AArch64
+//! (`rustc-web`), a linker and QEMU. If rustup has the target installed for the pinned toolchain,
+//! that compiler is used instead.
 
 use crate::step::{self, Step};
 use crate::system;
@@ -14,7 +14,7 @@ pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 pub(crate) const EMULATOR: &str = "qemu-aarch64";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 
-/// What Debian calls these. The standard library is a package of the other architecture.
+/// The names of Debian's packages. The standard library is a package of the other architecture.
 const PACKAGES: [&str; 6] = [
     "rustc-web",
     "rust-web-clippy",
@@ -40,16 +40,16 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
     Ok(vec![tools.clippy(&lints), tools.cargo("AArch64 tests", &[&["test"], &tests[..]].concat())])
 }
 
-/// A compiler for AArch64, and a cargo that works with it.
+/// A compiler for AArch64, and a compatible cargo.
 pub(crate) struct Tools {
     rustc: String,
     cargo: String,
-    /// Debian's clippy is a program of its own; rustup's is found by cargo.
+    /// Debian's clippy is a separate program; cargo finds that of rustup.
     clippy: Option<String>,
 }
 
 impl Tools {
-    /// Finds the tools, or installs them where this system has Debian's packages.
+    /// Finds the tools, or installs them on systems with Debian's packages.
     pub(crate) fn find() -> Result<Self, String> {
         if let Some(tools) = Self::installed() {
             return Ok(tools);
@@ -85,7 +85,7 @@ impl Tools {
         Some(Self { rustc, cargo, clippy })
     }
 
-    /// A command of cargo, for AArch64.
+    /// Returns a command of cargo, for AArch64.
     pub(crate) fn cargo(&self, name: &'static str, arguments: &[&str]) -> Step {
         let (command, rest) = arguments.split_at(1.min(arguments.len()));
         let arguments = [command, &["--target", TARGET], rest].concat();
@@ -114,19 +114,20 @@ impl Tools {
     }
 }
 
-/// Whether a compiler has the standard library of the target.
+/// Returns whether a compiler has the standard library of the target.
 fn has_target(rustc: &str) -> bool {
     let output =
         Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }
 
-/// A cargo that understands a compiler of another version: the one that runs this, else Debian's.
+/// Returns a cargo that is compatible with a compiler of another version: the one that runs this
+/// program, otherwise Debian's.
 fn cargo_for(rustc: &str) -> Option<String> {
     let mut candidates = step::cargo(&[]);
     candidates.extend(system::packaged("cargo-web", "bin/cargo"));
     candidates.into_iter().find(|cargo| {
-        // This makes cargo ask the compiler all that it asks before it compiles.
+        // This makes cargo query the compiler as it does before a compilation.
         let mut probe = Command::new(cargo);
         probe
             .args(["metadata", "--format-version", "1", "--filter-platform", TARGET])
@@ -139,7 +140,7 @@ fn cargo_for(rustc: &str) -> Option<String> {
     })
 }
 
-/// Where cargo puts what it compiles for AArch64 with optimisations.
+/// Returns the folder of optimised builds for AArch64.
 pub(crate) fn release_folder() -> Result<PathBuf, String> {
     Ok(system::target_folder()?.join(TARGET).join("release"))
 }

@@ -1,4 +1,4 @@
-//! The documentation site: built with MkDocs in an environment of its own, every link checked.
+//! The documentation site: built with MkDocs in a separate environment, with every link checked.
 
 use crate::step::{Step, cargo, command};
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 /// Selects whether the Rust documentation is built first or has been built by an earlier step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rustdoc {
-    /// Builds it.
+    /// Builds the documentation.
     Build,
-    /// Uses the one under `target/doc`.
+    /// Uses the documentation under `target/doc`.
     Built,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn steps(rust: Rustdoc) -> Result<Vec<Step>, String> {
         ),
         Step::new("site", run(&["-m", "mkdocs", "build", "--strict", "--site-dir", &site]))
             .with("ALEATRON_RUSTDOC", path(&target.join("doc")))
-            // A banner about another program.
+            // Suppresses a banner about another program.
             .with("NO_MKDOCS_2_WARNING", "1"),
         Step::new("lines of Markdown files", run(&["docs/site/wrap.py", "--check"])),
         Step::new("links of the site", run(&["docs/site/check.py", &site])),

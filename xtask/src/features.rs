@@ -1,5 +1,5 @@
-//! Builds with other cargo features than the default ones: they compile, and those without `gpu`
-//! contain nothing of wgpu.
+//! Builds with other cargo features than the default ones: they must compile, and those without
+//! `gpu` must not contain wgpu.
 
 use crate::step::{Step, cargo};
 use std::process::Command;
@@ -49,7 +49,8 @@ pub(crate) fn steps() -> Vec<Step> {
     steps
 }
 
-/// Checks that no crate depends on wgpu without its feature `gpu`, and that each one does with it.
+/// Checks that no crate depends on wgpu without its feature `gpu`, and that each crate does with
+/// it.
 pub(crate) fn check_gpu_feature() -> Result<(), String> {
     println!("\n=== wgpu is compiled with the feature gpu only");
     for package in WITH_GPU_FEATURE {

@@ -1,5 +1,5 @@
-//! Instructions that the `neon` tier takes, beside the portable code, counted in an emulator: on a
-//! processor that is not there times say nothing.
+//! Counts the instructions of the `neon` tier and of the portable code in an emulator, where times
+//! are meaningless.
 
 use crate::aarch64::{EMULATOR, Tools, release_folder};
 use crate::step;
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The operations of the example `instructions`, and what their work is counted in.
+/// The operations of the example `instructions`, and the units of their work.
 const OPERATIONS: [(&str, &str); 10] = [
     ("ones", "word"),
     ("and_ones", "pair of words"),
@@ -21,7 +21,7 @@ const OPERATIONS: [(&str, &str); 10] = [
     ("lif", "step of a neuron"),
 ];
 
-/// Repeats that both runs of an operation have; the second has as many more.
+/// The repeats of the first run of an operation; the second run has twice as many.
 const REPEATS: usize = 2;
 
 pub(crate) fn count() -> Result<(), String> {
@@ -42,7 +42,7 @@ pub(crate) fn count() -> Result<(), String> {
     Ok(())
 }
 
-/// The instructions of a run, and the units of work in a repeat.
+/// Returns the instructions of a run, and the units of work in a repeat.
 fn run(
     program: &Path,
     option: &str,
@@ -74,8 +74,7 @@ fn run(
     Ok((executed, units))
 }
 
-/// What this version of the emulator calls the option that makes every instruction a line of the
-/// log.
+/// Returns the name of the option that logs every instruction in this version of the emulator.
 fn one_instruction_option() -> Result<&'static str, String> {
     let help = Command::new(EMULATOR)
         .arg("-h")

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test` is the one command that says whether a tree is good.
+//! The project's tasks: `cargo xtask test` runs every check of a tree.
 #![forbid(unsafe_code)]
 
 mod aarch64;
@@ -14,6 +14,7 @@ mod readme;
 mod sanitize;
 mod step;
 mod system;
+mod vocabulary;
 
 use std::process::ExitCode;
 use step::{Step, cargo};
@@ -22,34 +23,37 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
-  test    everything continuous integration checks: format, lints, documentation, all tests; installs what it needs
-  python  the part of it about the Python package alone
+  test    every check of continuous integration: terms, format, lints, documentation, all tests; installs missing tools
+  vocabulary
+          terms to avoid in all tracked text files, each with the recommended term
+  python  build and tests of the Python package
   docs    the documentation site with the Rust API, in target/site; every link is checked
-  aarch64 the part of it about AArch64 alone, in an emulator on other processors
+  aarch64 tests on AArch64, in an emulator on other processors
   instructions
-          the instructions of the neon tier beside those of portable code, counted in the emulator
+          instruction counts of the neon tier and of portable code, measured in the emulator
   ptx [--check | --variants FOLDER]
-          the kernels of aleatron-cuda as PTX, which is committed; or compares it, or writes that of all variants
+          compiles the kernels of aleatron-cuda to the committed PTX, compares it, or writes the PTX of all variants
   fuzz [SECONDS]
-          every fuzz target for so long, or for a minute each (needs a nightly toolchain and cargo-fuzz)
+          runs every fuzz target for this time, by default a minute each (needs a nightly toolchain and cargo-fuzz)
   mutants [-p CRATE] [OPTION OF CARGO-MUTANTS ...]
-          every mutant of the crates, or of one of them, which their tests must catch, or a shard of them: --shard 0/12
+          every mutant of the crates, or of one of them, must make a test fail; --shard 0/12 runs a shard of them
           (installs cargo-mutants if it is missing)
   notes TAG
           the notes of a release: the section of its version in CHANGELOG.md
   sanitize [python]
-          the tests of the crates with unsafe code and of the Python extension under AddressSanitizer, or of the extension
-          alone (needs a nightly toolchain and gcc, on Linux on x86-64)
+          tests of the crates with unsafe code and of the Python extension under AddressSanitizer, or of the extension
+          only (needs a nightly toolchain and gcc, on Linux on x86-64)
   features
-          the part of it about cargo features alone: other combinations compile, and wgpu needs the feature gpu
+          builds with other combinations of cargo features; wgpu must need the feature gpu
   packages
-          the part of it about publishing alone: each crate is compiled from what a registry would get
+          compiles each crate from its package, as a registry would have it
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let result = match task.as_str() {
         "test" => test(),
+        "vocabulary" => vocabulary::check(),
         "python" => python::steps().and_then(|steps| step::run_all(&steps)),
         "docs" => docs::steps(docs::Rustdoc::Build).and_then(|steps| step::run_all(&steps)),
         "aarch64" => aarch64::steps().and_then(|steps| step::run_all(&steps)),
@@ -64,9 +68,7 @@ fn main() -> ExitCode {
         "sanitize" => match std::env::args().nth(2).as_deref() {
             None => sanitize::run(),
             Some("python") => sanitize::extension(),
-            Some(part) => {
-                Err(format!("\"{part}\" is not a part of sanitize: python is the only one"))
-            }
+            Some(part) => Err(format!("\"{part}\" is not a part of sanitize; expected python")),
         },
         "features" => {
             features::check_gpu_feature().and_then(|()| step::run_all(&features::steps()))
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
 }
 
 fn test() -> Result<(), String> {
+    vocabulary::check()?;
     system::install_software_vulkan()?;
     // The tests of `aleatron-cuda` compile its kernels for the CPU.
     system::install_accelerator_tools()?;
@@ -121,7 +124,7 @@ fn test() -> Result<(), String> {
         .with("RUSTDOCFLAGS", "-D warnings"),
         // After the one without features, which it replaces in the site.
         docs::rustdoc(),
-        // The GPU tests must run and not be passed over: they fail without this adapter.
+        // The GPU tests must not be skipped: they fail without this adapter.
         Step::new("tests", cargo(&["test", "--workspace", "--all-features"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
     ];
@@ -139,11 +142,10 @@ fn test() -> Result<(), String> {
     ptx::run(&ptx::Task::Check)
 }
 
-/// The seconds each fuzz target runs for, where nothing else is asked for.
+/// The default time of each fuzz target in seconds.
 const FUZZ_SECONDS: u64 = 60;
 
-/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which describes how it uses its
-/// bytes.
+/// The fuzz targets: the files of `fuzz/fuzz_targets`, each of which describes its input.
 const FUZZ_TARGETS: [&str; 12] = [
     "conformance",
     "network",

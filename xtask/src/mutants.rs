@@ -36,11 +36,11 @@ const ACCEPTED: &str = include_str!("../../mutants-accepted.txt");
 /// The exit status of a run in which mutants survived.
 const SURVIVORS: i32 = 2;
 
-/// The exit status of a run in which tests of mutants took too long, which is as good as failing.
+/// The exit status of a run in which tests of mutants timed out, which counts as failing.
 const TIMEOUTS: i32 = 3;
 
 /// Runs the mutants of all crates, or of the one that follows `-p`. All other arguments, such as
-/// `--shard 0/12`, are handed to cargo-mutants.
+/// `--shard 0/12`, are passed to cargo-mutants.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (packages, others) = match arguments {
         [flag, name, others @ ..] if flag == "-p" || flag == "--package" => {
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// How many mutants of a package survived without being listed.
+/// Returns how many mutants of a package survived without being listed.
 fn run_package(
     package: Package,
     arguments: &[String],
@@ -93,7 +93,7 @@ fn run_package(
         return Err(format!("cargo mutants failed: {status}"));
     }
     let folder = output.join("mutants.out");
-    // Asked to list or check alone, it leaves no results.
+    // With options that only list or check, it leaves no results.
     if !folder.join("missed.txt").is_file() {
         return Ok(0);
     }
@@ -116,8 +116,8 @@ fn lines(path: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The mutants of the list: lines that are not empty and no comment. Each has a comment before it,
-/// which is its reason.
+/// Returns the mutants of the list: lines that are not empty and no comment. Each has a comment
+/// before it, which is its reason.
 fn accepted(text: &str) -> Result<Vec<String>, String> {
     let (mut mutants, mut has_reason) = (Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
@@ -136,7 +136,7 @@ fn accepted(text: &str) -> Result<Vec<String>, String> {
     Ok(mutants)
 }
 
-/// The survivors that are not on the list. A line of the list stands for one survivor.
+/// Returns the survivors that are not on the list. A line of the list matches one survivor.
 fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String> {
     let mut left: Vec<&String> = accepted.iter().collect();
     let mut is_unlisted = |survivor: &str| {
@@ -147,8 +147,8 @@ fn unlisted<'a>(survivors: &'a [String], accepted: &[String]) -> Vec<&'a String>
     survivors.iter().filter(|survivor| is_unlisted(survivor)).collect()
 }
 
-/// A mutant without its line and column, which change with everything above it: `FILE: WHAT` of
-/// `FILE:LINE:COLUMN: WHAT`.
+/// Returns a mutant without its line and column, which change with everything above it: `FILE:
+/// WHAT` of `FILE:LINE:COLUMN: WHAT`.
 fn without_place(mutant: &str) -> String {
     let mut parts = mutant.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_reasons() {
+    fn accepted_mutants_have_reasons() {
         assert!(accepted(ACCEPTED).is_ok());
         assert_eq!(
             accepted("# why\na.rs: x\n\n# why not\nb.rs: y\nb.rs: y\n"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stands_for_one_survivor_wherever_it_is() {
+    fn listed_line_matches_one_survivor_at_any_position() {
         let survivors = strings(&[
             "a.rs:3:7: replace f -> T::new with x",
             "a.rs:9:1: replace f -> T::new with x",

@@ -1,5 +1,5 @@
-//! The crates as a registry would have them: packed, unpacked beside each other, and compiled from
-//! their own files alone.
+//! The crates as a registry would have them: packaged, unpacked in one workspace, and compiled from
+//! their own files only.
 //!
 //! Cargo's own verification compiles what lies under its home folder for packages of these names
 //! and this version. It may have come from an older tree, and is not replaced.
@@ -8,10 +8,10 @@ use crate::step::{Step, cargo, command};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is never published.
+/// The crates that are never published.
 const PRIVATE: [&str; 2] = ["aleatron-python", "xtask"];
 
-/// Packs all crates, and compiles them from what was packed.
+/// Packages all crates and compiles the packages.
 pub(crate) fn check() -> Result<(), String> {
     let packages = crate::system::target_folder()?.join("package");
     remove(&packages)?;
@@ -25,7 +25,7 @@ pub(crate) fn check() -> Result<(), String> {
     fs::create_dir(&unpacked).map_err(|error| failure(&unpacked, &error))?;
     let archives = archives(&packages)?;
     // Archives have one time for all files; with the time of unpacking, a second check compiles
-    // what has changed.
+    // changed files.
     let unpack = archives.iter().map(|archive| {
         Step::new("unpack", command("tar", &["-xzmf", &text(archive), "-C", &text(&unpacked)]))
     });
@@ -33,14 +33,14 @@ pub(crate) fn check() -> Result<(), String> {
     write_workspace(&unpacked, &archives)?;
     let manifest = text(&unpacked.join("Cargo.toml"));
     let check = ["check", "--workspace", "--all-features", "--manifest-path", &manifest];
-    // With the dependencies that the lints have compiled.
+    // Reuses the dependencies that the lints have compiled.
     let target = text(&crate::system::target_folder()?);
     crate::step::run_all(&[
         Step::new("packages compile", cargo(&check)).with("CARGO_TARGET_DIR", target)
     ])
 }
 
-/// Makes a workspace of unpacked crates, which are used in place of those of a registry.
+/// Creates a workspace of unpacked crates, which replace those of a registry.
 fn write_workspace(unpacked: &Path, archives: &[PathBuf]) -> Result<(), String> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
@@ -63,7 +63,7 @@ fn write_workspace(unpacked: &Path, archives: &[PathBuf]) -> Result<(), String> 
     write("Cargo.lock", read(root.join("Cargo.lock"))?)
 }
 
-/// The packed crates.
+/// Returns the packed crates.
 fn archives(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let files = fs::read_dir(folder).map_err(|error| failure(folder, &error))?;
     let files =

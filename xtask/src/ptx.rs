@@ -1,27 +1,27 @@
 //! The kernels of `aleatron-cuda`: compiled to PTX, which is committed, and compared with it.
 //!
 //! No card and no toolkit is needed. The compiler is NVRTC of a package of PyPI, in an environment
-//! under `target`; `ptxas`, from there too, shows that cards of every kind take what it makes.
+//! under `target`; `ptxas`, also from there, checks the result for every kind of card.
 
 use crate::step::{Step, command};
 use std::path::{Path, PathBuf};
 
-/// The crate of the kernels, from the root of the repository: PTX must not depend on where that
-/// lies.
+/// The crate of the kernels, relative to the root of the repository: PTX must not depend on the
+/// location of the repository.
 const CRATE: &str = "crates/aleatron-cuda";
 
-/// The modules, by the architecture they are compiled for, and the cards that must take them.
+/// The modules by architecture, with the cards that must accept them.
 const MODULES: [(&str, &[&str]); 2] =
     [("80", &["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100"]), ("90a", &["sm_90a"])];
 
-/// What to do with the PTX that the sources give.
+/// The action on the compiled PTX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Commit it.
+    /// Write it to the committed files.
     Write,
-    /// Compare it with what is committed.
+    /// Compare it with the committed files.
     Check,
-    /// Write that of all variants of the kernels to a folder, for measurements.
+    /// Write the PTX of all variants of the kernels to a folder, for measurements.
     Variants(PathBuf),
 }
 
@@ -46,7 +46,7 @@ impl Task {
     }
 }
 
-/// Compiles the kernels, and does with them what was asked.
+/// Compiles the kernels and runs the task.
 pub(crate) fn run(task: &Task) -> Result<(), String> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
@@ -71,7 +71,7 @@ pub(crate) fn run(task: &Task) -> Result<(), String> {
     let mut steps = Vec::new();
     for (architecture, cards) in MODULES {
         let (source, made) =
-            (format!("{CRATE}/kernels/sm_{architecture}.cu"), made(&folder, architecture));
+            (format!("{CRATE}/kernels/sm_{architecture}.cu"), output_file(&folder, architecture));
         let (compile, made) = (format!("{CRATE}/kernels/compile.py"), text(&made));
         let mut arguments = vec![&*compile, &*source, architecture, &*made];
         if matches!(task, Task::Variants(_)) {
@@ -87,28 +87,28 @@ pub(crate) fn run(task: &Task) -> Result<(), String> {
     if *task == Task::Check { compare(&folder) } else { Ok(()) }
 }
 
-/// Runs the assembler, wherever its package has put it.
+/// Runs the assembler from its package.
 const PTXAS: &str = "\
 import importlib.metadata, subprocess, sys
 files = importlib.metadata.files('nvidia-cuda-nvcc-cu12')
 ptxas = next(file for file in files if file.stem == 'ptxas').locate()
 sys.exit(subprocess.call([ptxas, *sys.argv[1:]]))";
 
-fn made(folder: &Path, architecture: &str) -> PathBuf {
+fn output_file(folder: &Path, architecture: &str) -> PathBuf {
     folder.join(format!("sm_{architecture}.ptx"))
 }
 
-/// Compares what was made with what is committed.
+/// Compares the compiled PTX with the committed one.
 fn compare(folder: &Path) -> Result<(), String> {
     for (architecture, _) in MODULES {
         let read = |file: &Path| {
             std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
         };
-        let committed = made(&Path::new(CRATE).join("ptx"), architecture);
-        if read(&committed)? != read(&made(folder, architecture))? {
+        let committed = output_file(&Path::new(CRATE).join("ptx"), architecture);
+        if read(&committed)? != read(&output_file(folder, architecture))? {
             let file = committed.display();
             return Err(format!(
-                "{file} is not what the kernels give: run `cargo xtask ptx` and commit it"
+                "{file} does not match the kernels: run `cargo xtask ptx` and commit it"
             ));
         }
     }

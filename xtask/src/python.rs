@@ -1,5 +1,4 @@
-//! The Python package: built as users get it, installed into an environment of its own, and tested
-//! there.
+//! The Python package: built as for users, installed into a separate environment, and tested there.
 
 use crate::step::{Step, command};
 use std::path::Path;
@@ -7,14 +6,14 @@ use std::path::Path;
 /// Runs the test cases of the package `onnx`.
 const ONNX_TESTS: &str = "crates/aleatron-graph/tests/onnx/run.py";
 
-/// The steps that build and test the package, under `target`.
+/// Returns the steps that build and test the package, under `target`.
 ///
 /// The wheel is made of the same release build as the program, in the same folder, so nothing is
 /// compiled twice.
 pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let target = crate::system::target_folder()?;
     let (environment, wheels) = (target.join("python"), target.join("wheels"));
-    // An older wheel beside the new one could be the one that is installed.
+    // Otherwise an older wheel could be installed.
     if wheels.exists() {
         std::fs::remove_dir_all(&wheels)
             .map_err(|error| format!("{}: {error}", wheels.display()))?;

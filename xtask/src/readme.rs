@@ -1,12 +1,12 @@
-//! The commands of the README, which must work as they stand there.
+//! The commands of the README, which must work as printed.
 
 use crate::step::{Step, command};
 use std::path::Path;
 
-/// The command that runs this, and so is not run again.
+/// The command that runs this program, which is not run again.
 const THIS: &str = "cargo xtask test";
 
-/// A step for every line of the README's `sh` blocks.
+/// Returns a step for every line of the README's `sh` blocks.
 pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
@@ -26,7 +26,7 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         .collect())
 }
 
-/// The lines inside blocks fenced with ```sh, indented or not.
+/// Returns the lines inside blocks fenced with ```sh, indented or not.
 fn commands(text: &str) -> Vec<&str> {
     let mut inside = false;
     let mut found = Vec::new();

@@ -11,9 +11,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Drivers leak, forked children exit without their destructors, and tests exhaust memory.
 const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1";
 
-/// The tests of the Python package that hand memory to the extension or take it: arrays of every
-/// layout, tensors, layers, networks, neurons, threads, forked processes, and errors on the way.
-/// They need no other packages than these.
+/// The tests of the Python package that pass memory to or from the extension: arrays of every
+/// layout, tensors, layers, networks, neurons, threads, forked processes, and errors. They need no
+/// other packages than these.
 const PYTHON_TESTS: [&str; 15] = [
     "python/tests/tensor/test_autograd.py",
     "python/tests/tensor/test_fork.py",
@@ -75,7 +75,7 @@ pub(crate) fn extension() -> Result<(), String> {
     let mut tests = vec!["-m", "pytest", "--quiet", "-p", "no:cacheprovider"];
     tests.extend(PYTHON_TESTS);
     let tests = Step::new("Python extension under AddressSanitizer", command(&python, &tests))
-        // The interpreter is not instrumented: the runtime must be there before it allocates.
+        // The interpreter is not instrumented: the runtime must be loaded before it allocates.
         .with("LD_PRELOAD", runtime()?)
         .with("PYTHONPATH", text(&package))
         // The interpreter's own allocator would hide the ends of objects.

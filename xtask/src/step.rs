@@ -1,4 +1,5 @@
-//! Steps: commands run in order, each announced and timed, the first failure ending the run.
+//! Steps: commands that run in order. Each is printed and timed, and the first failure ends the
+//! run.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ impl Step {
         Self { name, command, variables: Vec::new() }
     }
 
-    /// With an environment variable.
+    /// Sets an environment variable of the command.
     pub(crate) fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
         self.variables.push((variable, value.into()));
         self
@@ -26,7 +27,7 @@ impl Step {
         println!("\n=== {}: {}", self.name, self.command.join(" "));
         let start = Instant::now();
         let mut command = Command::new(program);
-        // Mesa's device chooser would look for a display and complain that there is none.
+        // Mesa's device selection layer would warn of a missing display.
         command
             .args(arguments)
             .env("NODEVICE_SELECT", "1")
@@ -39,17 +40,17 @@ impl Step {
     }
 }
 
-/// A command line.
+/// Returns a command line.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Vec<String> {
     std::iter::once(program).chain(arguments.iter().copied()).map(str::to_owned).collect()
 }
 
-/// A command line of the cargo that runs this.
+/// Returns a command line of the cargo that runs this.
 pub(crate) fn cargo(arguments: &[&str]) -> Vec<String> {
     command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
 }
 
-/// Runs all steps and says how long each took.
+/// Runs all steps and prints their times.
 pub(crate) fn run_all(steps: &[Step]) -> Result<(), String> {
     let mut times = Vec::new();
     let mut failure = Ok(());

@@ -1,25 +1,25 @@
-//! What the tests need from the system: a software Vulkan driver, so that GPU tests run on machines
+//! System requirements of the tests: a software Vulkan driver, so that GPU tests run on machines
 //! without a GPU, a Python that can make environments, MPI, a C++ compiler that runs CUDA kernels
-//! on the CPU, and simulators of circuits. Also how Debian's packages are installed and asked.
+//! on the CPU, and simulators of circuits. Also installs and queries Debian's packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo puts what it compiles.
+/// Returns the target folder of cargo.
 pub(crate) fn target_folder() -> Result<PathBuf, String> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from))
 }
 
-/// Whether a program is on the path.
+/// Returns whether a program is on the path.
 pub(crate) fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Installs lavapipe and the Vulkan loader with Debian's packages where they are missing and this
-/// user may.
+/// Installs lavapipe and the Vulkan loader with Debian's packages if they are missing and the user
+/// is permitted to.
 pub(crate) fn install_software_vulkan() -> Result<(), String> {
     if has_software_vulkan() {
         return Ok(());
@@ -39,7 +39,7 @@ pub(crate) fn install_software_vulkan() -> Result<(), String> {
     }
 }
 
-/// Installs what Debian leaves out of its Python where environments cannot be made without it.
+/// Installs the packages that Debian separates from Python and that virtual environments need.
 pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
     let works = Command::new(python).args(["-c", "import ensurepip, venv"]).output();
     match works {
@@ -51,9 +51,9 @@ pub(crate) fn install_python_environments(python: &str) -> Result<(), String> {
     }
 }
 
-/// Installs Open MPI and a C++ compiler with Debian's packages where they are missing and this user
-/// may: the tests of `aleatron.accel` and `aleatron.cluster` start ranks with `mpirun`, and those
-/// of `aleatron.accel` and `aleatron-cuda` run CUDA kernels on the CPU.
+/// Installs Open MPI and a C++ compiler with Debian's packages if they are missing and the user is
+/// permitted to: the tests of `aleatron.accel` and `aleatron.cluster` start ranks with `mpirun`,
+/// and those of `aleatron.accel` and `aleatron-cuda` run CUDA kernels on the CPU.
 pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     let has_compiler = ["c++", "g++", "clang++"].into_iter().any(has_program);
     let needed = [("openmpi-bin", has_program("mpirun")), ("g++", has_compiler)];
@@ -68,8 +68,9 @@ pub(crate) fn install_accelerator_tools() -> Result<(), String> {
     install(&missing)
 }
 
-/// Installs the simulators and the synthesis tool of circuits with Debian's packages where they are
-/// missing and this user may: the tests of `aleatron-hardware` simulate what they generate.
+/// Installs the simulators and the synthesis tool of circuits with Debian's packages if they are
+/// missing and the user is permitted to: the tests of `aleatron-hardware` simulate what they
+/// generate.
 pub(crate) fn install_hardware_tools() -> Result<(), String> {
     let needed = [
         ("iverilog", "iverilog"),
@@ -91,7 +92,7 @@ pub(crate) fn install_hardware_tools() -> Result<(), String> {
     install(&missing)
 }
 
-/// The file of an installed Debian package whose path ends like this.
+/// Returns the file of an installed Debian package whose path ends like this.
 pub(crate) fn packaged(package: &str, end: &str) -> Option<String> {
     let output = Command::new("dpkg").args(["-L", package]).output().ok()?;
     let files = String::from_utf8_lossy(&output.stdout).into_owned();

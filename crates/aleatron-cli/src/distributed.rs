@@ -15,7 +15,7 @@ impl DistributedEval {
     /// Reads arguments, the first of which is the program's name and the second `eval`.
     ///
     /// # Errors
-    /// The exit code if there is nothing to run: help was asked for, or an error was printed.
+    /// The exit code if there is nothing to run: help was requested, or an error was printed.
     pub fn parse(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, u8> {

@@ -1,9 +1,9 @@
-//! What may help where no hardware GPU was found although there seems to be one.
+//! Hints for a machine that seems to have a hardware GPU that was not found.
 
 use aleatron::backend::DeviceInfo;
 use std::path::Path;
 
-/// A line for `info`; `None` where all is as it should be.
+/// Returns a hint for `info`; `None` if there is no problem.
 pub(crate) fn hint(devices: &[DeviceInfo]) -> Option<String> {
     if !cfg!(feature = "gpu") {
         return Some(

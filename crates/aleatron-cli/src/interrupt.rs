@@ -1,12 +1,12 @@
-//! Ctrl-C as a question: a command that can stop in between asks, and leaves what it has finished.
+//! Handling of Ctrl-C: a command polls for it, stops early and retains finished results.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is noted instead of ending the process; [`is_pressed`] tells whether it has
-/// come. A second one ends the process at once.
+/// Installs a handler that records Ctrl-C instead of ending the process; see [`is_pressed`]. A
+/// second Ctrl-C ends the process.
 pub(crate) fn watch() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -15,13 +15,13 @@ pub(crate) fn watch() {
                 std::process::exit(130);
             }
         };
-        // Where no handler can be installed, Ctrl-C does what it did before.
+        // If no handler can be installed, Ctrl-C ends the process.
         let _ = ctrlc::set_handler(note);
     });
     INTERRUPTED.store(false, Ordering::Relaxed);
 }
 
-/// Whether Ctrl-C has come since [`watch`].
+/// Returns whether Ctrl-C was pressed since [`watch`].
 pub(crate) fn is_pressed() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -62,7 +62,7 @@ impl Invocation {
     }
 }
 
-/// Returns an argument as a shell takes it.
+/// Quotes an argument for a shell.
 fn quoted(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {

@@ -135,7 +135,7 @@ pub fn execute_within(
 /// Reads the command, or returns the exit code of invalid arguments.
 fn parse(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Command, u8> {
     Arguments::try_parse_from(arguments).map(|arguments| arguments.command).map_err(|error| {
-        // Help and version go to standard output and are no failure; clap knows which is which.
+        // Help and version go to standard output and are not failures; clap tells them apart.
         // Nothing is left to do if even that cannot be written.
         let _ = error.print();
         u8::try_from(error.exit_code()).unwrap_or(2)

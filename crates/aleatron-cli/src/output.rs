@@ -1,5 +1,4 @@
-//! Writing results: a reader that has gone away (`| head`) ends the program quietly, it is no
-//! failure.
+//! Output of results: a closed pipe (`| head`) ends the program quietly and is not a failure.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -19,7 +18,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Prints text without the end of a line; returns `false` if its reader has gone away.
+/// Prints text without the end of a line; returns `false` if the pipe is closed.
 #[cfg(feature = "transformer")]
 pub(crate) fn text(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
@@ -29,7 +28,7 @@ pub(crate) fn text(text: &str) -> io::Result<bool> {
     }
 }
 
-/// Prints a line to standard error. Where that cannot be written there is nobody left to tell.
+/// Prints a line to standard error; failures to write there are ignored.
 pub(crate) fn message(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
 }
@@ -39,8 +38,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> io::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// The columns of characters that a table may have: those of the terminal, or any number where the
-/// output is read by a program.
+/// Returns the width of a table in characters: that of the terminal, or unlimited if the output is
+/// not a terminal.
 pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     match columns {

@@ -43,7 +43,7 @@ fn rtl_writes_a_circuit_and_checks_it() {
 }
 
 #[test]
-fn rtl_refuses_bernoulli_streams_with_a_remedy() {
+fn rtl_rejects_bernoulli_streams_with_a_remedy() {
     let made = aleatron(&["rtl", "plain", "--generator", "bernoulli", "--out", "never-written"]);
     let text = String::from_utf8_lossy(&made.stderr).into_owned();
     assert_eq!(made.status.code(), Some(1), "{text}");
@@ -96,7 +96,7 @@ fn explore_writes_designs_that_rtl_accepts_and_resumes() {
 }
 
 #[test]
-fn explore_refuses_invalid_usage() {
+fn explore_rejects_invalid_usage() {
     for arguments in [
         ["--loss", "101"],
         ["--loss", "NaN"],

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 #[test]
-fn eval_needs_nothing() {
+fn eval_runs_without_arguments() {
     let output = aleatron(&["eval"]);
     assert!(output.status.success());
     let text = text(&output);
@@ -27,7 +27,7 @@ fn eval_needs_nothing() {
 }
 
 #[test]
-fn eval_is_json_for_machines() {
+fn eval_prints_json() {
     let generators = "halton,sobol:3+lfsr:9,bernoulli+sobol:2,vdc+bernoulli";
     let output = aleatron(&[
         "eval",
@@ -77,7 +77,7 @@ fn a_report_is_one_page_and_can_be_resumed() {
     // The time a cell took shows that it was not run again.
     assert_eq!(first["cells"].as_array().unwrap()[..], second["cells"].as_array().unwrap()[..2]);
     assert_eq!(second["cells"].as_array().unwrap().len(), 3);
-    // Asking for less, or for something else, loses nothing.
+    // Plans with fewer or other settings lose no finished cell.
     let third = run("8", &["--resume", "--generators", "bernoulli", "--seeds", "2"]);
     assert!(third.status.success(), "{}", String::from_utf8_lossy(&third.stderr));
     let third: Value = serde_json::from_str(&result("evaluation.json")).unwrap();
@@ -102,7 +102,7 @@ fn a_report_is_one_page_and_can_be_resumed() {
     }
     assert!(fault(&run("8", &["--resume", "--width", "10"])).contains("differs in its settings"));
     assert!(fault(&aleatron(&["eval", "--resume"])).contains("--report"));
-    // A file that says what cannot be is refused, and stays as it is.
+    // An inconsistent file is an error and stays unchanged.
     let file = Path::new(&report).join("evaluation.json");
     let broken = result("evaluation.json").replacen("\"accuracy\": 0.", "\"accuracy\": 17.", 1);
     std::fs::write(&file, &broken).unwrap();
@@ -113,7 +113,7 @@ fn a_report_is_one_page_and_can_be_resumed() {
 
 /// A destination that cannot be written is found out before the work, not after it.
 #[test]
-fn an_unwritable_destination_is_refused_at_once() {
+fn unwritable_destination_is_an_error_before_the_run() {
     let folder = Folder::new("unwritable");
     std::fs::write(folder.join("file"), "").unwrap();
     let start = std::time::Instant::now();
@@ -192,7 +192,7 @@ fn eval_reads_networks_and_data_from_files() {
     assert!(bad.contains("bad.csv, line 2: \"oops\" is not a number"), "{bad}");
 }
 
-/// A network that copies its two inputs to two outputs, with scales of 1.
+/// Returns a network that copies its two inputs to two outputs, with scales of 1.
 fn copying(folder: &Folder, polarity: Polarity) -> String {
     let network = NetworkBuilder::new("copy", &[2])
         .dense("a", 2, &[1.0, 0.0, 0.0, 1.0], &[])
@@ -284,7 +284,7 @@ fn eval_reads_arrays_in_chunks_and_evaluates_regression() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_exit_code_two() {
+fn invalid_arguments_are_exit_code_two() {
     for (arguments, part) in [
         (&["eval", "--generators", "sobl"][..], "is not a generator"),
         (&["eval", "--generators", "bernoulli:3+sobol"], "bernoulli takes no parameter"),
@@ -417,7 +417,7 @@ fn tables_hold_the_known_values() {
 /// The same cells on a GPU, times aside; the software one of Mesa if no other is named.
 #[cfg(feature = "gpu")]
 #[test]
-fn a_gpu_finds_the_same() {
+fn eval_on_a_gpu_equals_eval_on_the_cpu() {
     let cells = |device: &str| {
         let arguments = [
             "eval",
@@ -450,10 +450,10 @@ fn a_gpu_finds_the_same() {
     assert_eq!(cells("gpu,cpu"), cells("cpu"));
 }
 
-/// Ctrl-C leaves what was finished, as a table and as a file.
+/// Ctrl-C saves finished cells as a table and as a file.
 #[cfg(unix)]
 #[test]
-fn an_interrupt_leaves_what_was_finished() {
+fn interrupted_eval_saves_finished_cells() {
     let folder = Folder::new("interrupt");
     let report = folder.join("r");
     // Long enough that it would run for minutes.
@@ -493,10 +493,10 @@ fn an_interrupt_leaves_what_was_finished() {
     assert!(done > 0 && left > 0 && done as u64 + left == 399 * 50, "{done} and {left}");
 }
 
-/// A fault on the way, here the end of the memory, loses nothing that was finished.
+/// A fault during the run, here exhausted memory, loses no finished cell.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_fault_leaves_what_was_finished() {
+fn failed_eval_saves_finished_cells() {
     let folder = Folder::new("fault");
     let limited = |lengths: &str| {
         let mut command = Command::new("prlimit");
@@ -544,7 +544,7 @@ fn a_fault_leaves_what_was_finished() {
 const SMALL: [&str; 6] = ["eval", "plain", "--lengths", "8", "--generators", "sobol"];
 
 #[test]
-fn reports_of_something_else_are_not_replaced() {
+fn reports_of_other_evaluations_are_not_replaced() {
     let folder = Folder::new("replace");
     let report = folder.join("r");
     let run = |arguments: &[&str], more: &[&str]| {
@@ -583,7 +583,7 @@ fn reports_of_something_else_are_not_replaced() {
 }
 
 #[test]
-fn one_process_at_a_time_writes_a_report() {
+fn second_process_cannot_write_a_report() {
     let folder = Folder::new("lock");
     let lock = std::fs::File::create(folder.join(".aleatron.lock")).unwrap();
     lock.lock().unwrap();
@@ -696,7 +696,7 @@ fn eval_with_faults_has_a_row_for_each_site_and_rate() {
 }
 
 #[test]
-fn faults_that_cannot_be_are_usage_errors() {
+fn impossible_faults_are_usage_errors() {
     for (arguments, part) in [
         (&["--faults", "0.6"][..], "use 0 or a number from 1e-9 to 0.5"),
         (&["--faults", "-0.1"], "use 0 or a number from 1e-9 to 0.5"),

@@ -28,7 +28,7 @@ const COMMANDS: [&str; 12] = [
     "verify",
 ];
 
-/// The help of a command in a terminal of so many columns.
+/// Returns the help of a command in a terminal of this many columns.
 fn help(name: &str, columns: usize) -> String {
     let columns = columns.to_string();
     text(&good(command(&[name, "--help"]).env("COLUMNS", columns).output().unwrap()))
@@ -83,21 +83,21 @@ fn options_are_grouped() {
 }
 
 #[test]
-fn mistyped_command_is_answered_with_the_similar_one() {
+fn mistyped_command_suggests_the_similar_one() {
     let output = aleatron(&["evall"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar subcommand exists: 'eval'"), "{output:?}");
 }
 
 #[test]
-fn mistyped_option_is_answered_with_the_similar_one() {
+fn mistyped_option_suggests_the_similar_one() {
     let output = aleatron(&["eval", "--lenghts", "16"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar argument exists: '--lengths'"), "{output:?}");
 }
 
 #[test]
-fn mistyped_value_is_answered_with_the_similar_one() {
+fn mistyped_value_suggests_the_similar_one() {
     let output = aleatron(&["eval", "--task", "regresion"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(fault(&output).contains("a similar value exists: 'regression'"), "{output:?}");
@@ -188,7 +188,7 @@ const REFERENCE: [(&str, &str); 14] = [
     ("man", "`man aleatron-eval` shows the page of a command"),
 ];
 
-/// The page of the documentation: the help of every command as it is printed.
+/// Returns the page of the documentation: the help of every command as it is printed.
 #[cfg(all(feature = "cuda", feature = "gpu", feature = "transformer"))]
 fn reference() -> String {
     let mut page = String::from(

@@ -18,7 +18,7 @@ const ADAPTER: &str =
 const TEXT: &str =
     "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat. ";
 
-/// The message of a failure with this exit code.
+/// Returns the message of a failure with this exit code.
 fn fault_code(output: std::process::Output, code: i32) -> String {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     fault(&output)
@@ -57,7 +57,7 @@ fn eval_of_a_model_prints_losses() {
 }
 
 #[test]
-fn model_in_the_program_needs_no_files() {
+fn embedded_model_needs_no_files() {
     let few = ["--lengths", "64", "--generators", "sobol", "--max-tokens", "300"];
     let found = json(&[&["eval", "bytes", "--json"], &few[..]].concat());
     assert_eq!((&found["model"], &found["predicted_tokens"]), (&"bytes".into(), &300.into()));
@@ -88,7 +88,7 @@ fn model_in_the_program_needs_no_files() {
         "sobol",
     ];
     let output = good(aleatron(&streams));
-    // Input scales come from the text in the program.
+    // Input scales come from the embedded text.
     assert!(!String::from_utf8_lossy(&output.stderr).contains("warning"), "{output:?}");
     let other = fault_code(aleatron(&["eval", "./bytes", "--max-tokens", "3"]), 2);
     assert!(other.contains("--max-tokens is for language models"), "{other}");
@@ -131,7 +131,7 @@ fn shards_of_a_model_merge_to_the_whole() {
     let whole = timeless(json(&[&base[..], &["--json"]].concat()));
     assert_eq!(timeless(json(&["merge", &shards, "--report", &report, "--json"])), whole);
     assert!(std::path::Path::new(&report).join("index.html").exists());
-    // A shard of another plan is refused, and a missing one is named.
+    // A shard of another plan is an error, and a missing one is named.
     let other = [
         "eval",
         "bytes",
@@ -308,7 +308,7 @@ fn resumed_evaluation_of_a_model_retains_finished_runs() {
             assert_eq!(fresh["rows"][row][name], resumed["rows"][row][name], "{name}");
         }
     }
-    // Fewer lengths lose nothing; other settings and texts are refused.
+    // Fewer lengths lose nothing; other settings and texts are errors.
     assert_eq!(seeds(&read(run(&["--lengths", "64", "--seeds", "1", "--resume"])), 0).len(), 3);
     assert!(fault(&run(&["--resume", "--percentile", "0.9"])).contains("differs in its quantile"));
     std::fs::write(&path, TEXT.repeat(3).replace("mat", "rat")).unwrap();
@@ -319,7 +319,7 @@ fn resumed_evaluation_of_a_model_retains_finished_runs() {
     );
 }
 
-/// Ctrl-C leaves what was finished, as a table and as a file.
+/// Ctrl-C saves finished runs as a table and as a file.
 #[cfg(unix)]
 #[test]
 fn interrupted_evaluation_of_a_model_leaves_its_finished_runs() {

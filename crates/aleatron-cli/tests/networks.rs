@@ -57,7 +57,7 @@ fn layers_can_run_in_binary_or_with_streams_of_their_own() {
 }
 
 #[test]
-fn a_search_saves_bits() {
+fn search_reduces_the_number_of_bits() {
     let found = json(&[
         "eval",
         MODEL,
@@ -80,7 +80,7 @@ fn a_search_saves_bits() {
 }
 
 #[test]
-fn invalid_options_are_refused() {
+fn invalid_options_are_errors() {
     for (arguments, code, text) in [
         (&["eval", MODEL, "--layer", "nope:length=4"][..], 2, "there is no layer \"nope\""),
         (&["eval", MODEL, "--binary", "nope"], 2, "there is no layer \"nope\""),
@@ -126,7 +126,7 @@ fn invalid_options_are_refused() {
 }
 
 #[test]
-fn samples_to_calibrate_with_have_the_features_of_the_network() {
+fn calibration_samples_need_the_features_of_the_network() {
     let folder = Folder::new("graph-calibrate");
     let run = |columns: usize| {
         let path = folder.join("c.csv");
@@ -196,7 +196,7 @@ fn graphs_run_in_integers_and_in_shards() {
 }
 
 #[test]
-fn lengths_that_were_found_are_settings_to_run_with() {
+fn found_lengths_are_valid_settings() {
     let folder = Folder::new("graph-found");
     let all =
         ["eval", MODEL, "--lengths", "16,256", "--generators", "sobol", "--find", "2", "--json"];

@@ -16,7 +16,7 @@ fn info_names_version_tiers_and_threads() {
 }
 
 #[test]
-fn info_is_json_for_machines() {
+fn info_prints_json() {
     let output = aleatron(&["info", "--json"]).output().unwrap();
     let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
@@ -25,14 +25,14 @@ fn info_is_json_for_machines() {
 }
 
 #[test]
-fn a_forced_tier_is_the_one_used() {
+fn forced_tier_is_used() {
     let output = aleatron(&["info", "--json"]).env("ALEATRON_TIER", "portable").output().unwrap();
     let info: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(info["tier"], "portable");
 }
 
 #[test]
-fn a_wrong_tier_is_a_clear_error() {
+fn unknown_tier_is_an_error() {
     let output = aleatron(&["info"]).env("ALEATRON_TIER", "mmx").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
@@ -67,12 +67,12 @@ fn verify_prints_the_known_hashes() {
 }
 
 #[test]
-fn nonsense_is_exit_code_two() {
+fn unknown_arguments_are_exit_code_two() {
     assert_eq!(aleatron(&["frobnicate"]).output().unwrap().status.code(), Some(2));
     assert_eq!(aleatron(&["verify", "--no-such-flag"]).output().unwrap().status.code(), Some(2));
 }
 
-/// The adapter continuous integration has, whatever else there is.
+/// Runs the program on the adapter of continuous integration, even if there are others.
 #[cfg(feature = "gpu")]
 fn on_llvmpipe(arguments: &[&str]) -> Output {
     aleatron(arguments).env("SC_GPU_ADAPTER", "llvmpipe").output().unwrap()
@@ -134,7 +134,7 @@ fn bench_gpu_profiles_its_kernels() {
 
 #[cfg(feature = "gpu")]
 #[test]
-fn an_adapter_that_is_not_there_is_a_clear_error() {
+fn missing_adapter_is_an_error() {
     let output = aleatron(&["bench", "gpu"]).env("SC_GPU_ADAPTER", "abacus").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();

@@ -20,7 +20,7 @@ fn evaluation(output: &Output) -> Evaluation {
 }
 
 #[test]
-fn shards_make_the_whole() {
+fn merged_shards_equal_the_whole_evaluation() {
     let whole = evaluation(&good(eval(&["--json"])));
     for n in [1, 3, 40] {
         let folder = Folder::new(&format!("shards-{n}"));
@@ -40,7 +40,7 @@ fn shards_make_the_whole() {
 }
 
 #[test]
-fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
+fn killed_shard_resumes_and_missing_shard_is_reported() {
     let folder = Folder::new("shard-killed");
     let shards = folder.join("shards");
     let shard = |shard: &str, more: &[&str]| {
@@ -75,9 +75,9 @@ fn a_shard_goes_on_where_it_was_killed_and_is_missed_where_it_is_not() {
     assert_eq!(evaluation(&good(aleatron(&["merge", &shards, "--json"]))), whole);
 }
 
-/// Two processes that write one shard are kept apart; two shards of one folder are not.
+/// Two processes cannot write one shard, but two shards of one folder.
 #[test]
-fn one_process_at_a_time_writes_a_shard() {
+fn second_process_cannot_write_a_shard() {
     let folder = Folder::new("shard-lock");
     let shards = folder.join("shards");
     let lengths: Vec<String> = (1..400).map(|k| (64 * k).to_string()).collect();
@@ -111,13 +111,13 @@ fn one_process_at_a_time_writes_a_shard() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    // A lock ends with its process. What is there is unfinished, which is the only fault now.
+    // A lock ends with its process. The only remaining fault is the unfinished shard.
     let refused = fault(&shard("1/2").output().unwrap());
     assert!(refused.contains("it is unfinished: go on with --resume"), "{refused}");
 }
 
 #[test]
-fn what_does_not_belong_together_is_not_merged() {
+fn shards_of_different_evaluations_are_not_merged() {
     let folder = Folder::new("shard-faults");
     let (a, b) = (folder.join("a"), folder.join("b"));
     good(eval(&["--shard", "1/2", "--report", &a]));

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// The JSON that the program prints with `--json`.
+/// Returns the JSON that the program prints with `--json`.
 fn json(arguments: &[&str]) -> Value {
     common::json(&[arguments, &["--json"]].concat())
 }
@@ -145,7 +145,8 @@ fn inspect_shows_symbolic_sizes_and_stages() {
     );
 }
 
-/// A network over images of three channels of 1 x 2 pixels, which adds the pixels of a channel.
+/// Returns a network over images of three channels of 1 x 2 pixels, which adds the pixels of a
+/// channel.
 fn images(folder: &Folder) -> String {
     let weights =
         [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0];
@@ -157,7 +158,7 @@ fn images(folder: &Folder) -> String {
 }
 
 #[test]
-fn images_of_another_layout_are_refused_and_transposed() {
+fn images_of_another_layout_are_errors_or_transposed() {
     let folder = Folder::new("sources-layout");
     let model = images(&folder);
     // Channels last: the first image has its largest channel first, the second one last.
@@ -206,7 +207,7 @@ fn names_of_classes_are_stated_and_counted() {
     );
 }
 
-/// An ONNX file without scales over two features.
+/// Returns an ONNX file without scales over two features.
 fn uncalibrated(folder: &Folder) -> String {
     let network = NetworkBuilder::new("plain", &[2])
         .dense("fc", 2, &[1.0, 0.0, 0.0, 0.25], &[])
@@ -266,7 +267,7 @@ fn calibration_with_test_samples_is_stated() {
     assert_eq!(digits["plan"]["range"], "saturate");
 }
 
-/// A dense layer for as many samples as the file fixes, or for any number.
+/// Returns a dense layer for as many samples as the file fixes, or for any number.
 fn samples_of(folder: &Folder, n: Dim, name: &str) -> String {
     let mut graph = Graph::new("fixed");
     let shape = Some(vec![n, Dim::Fixed(2)]);
@@ -404,10 +405,10 @@ fn searches_write_a_page_and_name_their_files() {
     assert!(fault(&aleatron(&other)).contains("a search of another network"));
 }
 
-/// A pipe would block for ever.
+/// Opening a pipe would block forever.
 #[cfg(unix)]
 #[test]
-fn networks_that_are_not_regular_files_are_refused() {
+fn networks_that_are_not_regular_files_are_errors() {
     let folder = Folder::new("sources-fifo");
     let path = folder.join("net.onnx");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());

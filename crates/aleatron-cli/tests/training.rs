@@ -32,7 +32,7 @@ fn train_improves_short_streams_and_writes_network_and_report() {
         accuracy("after")
     );
     assert_eq!(found["epochs"].as_array().unwrap().len(), 3);
-    // The file gives what the report says, bit for bit.
+    // The file has the results of the report, bit for bit.
     let again =
         json(&["eval", &out, "--lengths", "8", "--generators", "sobol", "--clip", "--json"]);
     assert_eq!(again["cells"][0]["accuracy"], found["after"]["cells"][0]["accuracy"]);
@@ -69,7 +69,7 @@ fn train_resumes_from_a_checkpoint_and_prints_both_curves() {
 }
 
 #[test]
-fn train_refuses_invalid_usage_before_any_work() {
+fn train_rejects_invalid_usage_before_any_work() {
     let folder = Folder::new("train-usage");
     let cases: [&[&str]; 6] = [
         &["--rate", "0"],

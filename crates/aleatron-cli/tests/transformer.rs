@@ -129,7 +129,7 @@ fn generate_continues_a_text() {
     assert_eq!(String::from_utf8(plain.stdout).unwrap(), format!("{text}\n"));
 }
 
-/// A reader that goes away is none of the program's business; a disk that is full is.
+/// A closed pipe is not a failure; a full disk is.
 #[test]
 #[cfg(target_os = "linux")]
 fn text_that_cannot_be_written_is_a_failure() {
@@ -142,7 +142,7 @@ fn text_that_cannot_be_written_is_a_failure() {
     let output = command().stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("No space left"));
-    // Messages that nobody can read change nothing.
+    // An unwritable standard error changes nothing.
     let output = command().stderr(full()).output().unwrap();
     assert!(output.status.success() && !output.stdout.is_empty());
     let output = Command::new(env!("CARGO_BIN_EXE_aleatron"))
@@ -153,7 +153,7 @@ fn text_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_generate_usage_is_explained() {
     for (arguments, code, expected) in [
         (vec!["generate", "nowhere", "text"], 1, "config.json"),
         (vec!["generate", MODEL, "text", "--device", "cpu"], 1, "tokenizer.json"),
@@ -264,7 +264,7 @@ fn finetune_writes_an_adapter_that_generate_reads() {
 }
 
 #[test]
-fn finetune_refuses_invalid_usage_and_other_families() {
+fn finetune_rejects_invalid_usage_and_other_families() {
     let folder = Folder::new("finetune-usage");
     let (out, text, lines) =
         (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));

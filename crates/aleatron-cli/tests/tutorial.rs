@@ -6,7 +6,7 @@ mod common;
 use common::{Folder, command, good, text};
 use std::path::Path;
 
-/// A fenced block: its language and its lines.
+/// Returns a fenced block: its language and its lines.
 fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut inside = false;
@@ -25,12 +25,12 @@ fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-/// The words of a line with single spaces between them.
+/// Returns the words of a line with single spaces between them.
 fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Which words of a shown line must be equal.
+/// The words of a shown line that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compare {
     /// All of them.
@@ -40,7 +40,7 @@ enum Compare {
 }
 
 impl Compare {
-    /// What holds for the weights of a training on this machine: the page was written on x86-64
+    /// Returns the comparison for weights trained on this machine: the page was written on x86-64
     /// with FMA.
     fn trained() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -50,7 +50,7 @@ impl Compare {
         Self::Names
     }
 
-    /// The line with its numbers as far as they are compared.
+    /// Returns the line with its numbers as far as they are compared.
     fn of(self, line: &str) -> String {
         match self {
             Self::Words => line.to_owned(),
@@ -61,7 +61,7 @@ impl Compare {
     }
 }
 
-/// Whether a shown line is one of the output; `…` stands for the rest of a line.
+/// Returns whether a shown line is one of the output; `…` matches the rest of a line.
 fn is_printed(shown: &str, output: &str, compare: Compare) -> bool {
     let shown = words(&compare.of(shown));
     output.lines().map(|line| words(&compare.of(line))).any(|line| match shown.strip_suffix(" …")
@@ -119,7 +119,7 @@ fn tutorial_runs_as_it_stands() {
 }
 
 #[test]
-fn shown_lines_are_compared_by_words_and_rests() {
+fn shown_lines_match_by_words_and_prefixes() {
     let all = Compare::Words;
     assert!(is_printed("a  b …", "x\n a b c", all));
     assert!(is_printed("a b", "a   b", all));

@@ -1,6 +1,6 @@
 //! Data sets as lines of text.
 
-use super::labels::{Answers, LabelKind, RawLabels, class};
+use super::labels::{LabelData, LabelKind, RawLabels, class};
 use super::{Dataset, ReadOptions};
 use crate::{Error, Features, Result};
 use std::fmt;
@@ -69,8 +69,8 @@ impl fmt::Display for LabelColumn {
     }
 }
 
-/// How a text file is read. Fields are separated by commas, semicolons or tabs, whichever the first
-/// line has most of.
+/// Options of reading a text file. Fields are separated by commas, semicolons or tabs, whichever
+/// the first line has most of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CsvOptions {
     /// Whether the first line names the columns.
@@ -153,7 +153,7 @@ pub(super) fn read(mut source: impl Read, name: String, options: &ReadOptions) -
         features.drain(..n_features);
     }
     let labels = label_values(labels, options, &name)?;
-    let answers = Answers::new(options.kind, 1, labels, options.classes.as_deref(), &name)?;
+    let answers = LabelData::new(options.kind, 1, labels, options.classes.as_deref(), &name)?;
     Dataset::with_answers(name, vec![n_features], Features::Held(features), answers)
 }
 
@@ -217,14 +217,14 @@ fn delimiter(text: &[u8]) -> u8 {
     [b',', b';', b'\t'].into_iter().rev().max_by_key(|&separator| count(separator)).unwrap_or(b',')
 }
 
-/// What the first line is.
+/// The kind of the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heading {
-    /// It names the columns.
+    /// The line names the columns.
     Names,
-    /// It is a sample.
+    /// The line is a sample.
     Sample,
-    /// It is the one or the other: all its fields but the label are numbers.
+    /// The line may be either: all its fields except the label are numbers.
     Open,
 }
 
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_told_from_samples() {
+    fn headers_are_distinguished_from_samples() {
         // Columns that are counted, as pandas writes them; a mixed header; and two numbers, which
         // are a sample.
         assert_eq!(parse("0,1,2\n5,6,1\n").unwrap().labels(), [1]);

@@ -1,7 +1,7 @@
 //! The embedded digits; `assets/digits/README.md` describes the records and gives their source and
 //! licence.
 
-use super::labels::Answers;
+use super::labels::LabelData;
 use super::{Dataset, Features};
 
 const RECORDS: &[u8] = include_bytes!("../assets/digits/digits.bin");
@@ -28,6 +28,6 @@ fn digits(name: &str, part: u8) -> Dataset {
         features.extend(record[2..].iter().map(|&pixel| f64::from(pixel)));
     }
     let (name, features, answers) =
-        (name.to_owned(), Features::Held(features), Answers::classes(labels));
+        (name.to_owned(), Features::Held(features), LabelData::classes(labels));
     Dataset { name, shape: vec![PIXELS], n_features: PIXELS, features, answers }
 }

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Opens a regular file. A pipe could block for ever, and a device has no size to check sizes
+/// Opens a regular file. A pipe could block forever, and a device has no size to check sizes
 /// against.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let metadata = fs::metadata(path).map_err(|error| Error::file(path, error))?;

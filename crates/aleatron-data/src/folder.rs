@@ -1,6 +1,6 @@
 //! Data sets as folders of images: a folder for each class, and in it the PNG files of that class.
 
-use super::labels::{Answers, ClassNames};
+use super::labels::{ClassNames, LabelData};
 use super::npz::MAX_DEFLATION;
 use super::{Dataset, ReadOptions};
 use crate::{Error, Features, Result};
@@ -74,12 +74,12 @@ pub(super) fn read(path: &Path, name: String, options: &ReadOptions) -> Result<D
         name,
         shape,
         Features::Held(features),
-        Answers::Classes { classes: labels, names },
+        LabelData::Classes { classes: labels, names },
     )
 }
 
 /// Returns the entries of a folder in the order of their names; names that begin with a dot are
-/// left out.
+/// skipped.
 fn entries(path: &Path) -> Result<Vec<PathBuf>> {
     let file = |error| Error::file(path, error);
     let mut found = Vec::new();

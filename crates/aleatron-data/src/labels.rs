@@ -28,7 +28,7 @@ impl LabelKind {
     }
 }
 
-/// How the classes of a data set got their numbers.
+/// The numbering of the classes of a data set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum ClassNames {
     /// The labels or the names of the folders are the numbers.
@@ -88,7 +88,7 @@ pub(crate) enum RawLabels {
 
 /// The labels of a data set.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answers {
+pub(crate) enum LabelData {
     Classes { classes: Vec<usize>, names: ClassNames },
     Numbers { width: usize, values: Vec<f64> },
 }
@@ -96,7 +96,7 @@ pub(crate) enum Answers {
 /// Targets: sums of the squares of their errors are finite.
 const TARGETS: std::ops::RangeInclusive<f64> = -1e100..=1e100;
 
-impl Answers {
+impl LabelData {
     pub(crate) fn classes(classes: Vec<usize>) -> Self {
         Self::Classes { classes, names: ClassNames::Numbers }
     }
@@ -154,9 +154,9 @@ impl Answers {
     }
 }
 
-/// Returns the class that a number stands for: it is whole, from 0 on, and small enough.
+/// Converts a number to a class, if it is a small non-negative integer.
 pub(crate) fn class(value: f64) -> Option<usize> {
-    // Past 2^32 the number is no class, and the cast could round.
+    // Past 2^32 the number is not a class, and the cast could round.
     let is_class = (0.0..4_294_967_296.0).contains(&value) && value.fract() == 0.0;
     is_class.then_some(value as usize)
 }

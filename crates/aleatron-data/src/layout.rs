@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_match_by_axes_and_not_by_elements() {
+    fn shapes_match_by_axes_not_by_element_counts() {
         let check = |actual: &[usize], expected: &[usize]| {
             check_shape("d", actual, expected).map_err(|error| error.to_string())
         };

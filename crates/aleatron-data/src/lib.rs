@@ -33,7 +33,7 @@ pub use labels::{ClassNames, LabelKind};
 pub use layout::Layout;
 
 use aleatron_core::{Quantity, memory};
-use labels::{Answers, RawLabels};
+use labels::{LabelData, RawLabels};
 use layout::Transposition;
 use npy::NpyFile;
 use npz::LabelUse;
@@ -42,7 +42,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How data are read.
+/// Options of reading data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
     /// The columns of a `.csv` file.
@@ -88,7 +88,7 @@ pub struct Dataset {
     /// The product of the shape.
     n_features: usize,
     features: Features,
-    answers: Answers,
+    answers: LabelData,
 }
 
 /// The features of a data set.
@@ -113,7 +113,7 @@ impl Dataset {
         features: Vec<f64>,
         labels: Vec<usize>,
     ) -> Result<Self> {
-        let (features, answers) = (Features::Held(features), Answers::classes(labels));
+        let (features, answers) = (Features::Held(features), LabelData::classes(labels));
         Self::with_answers(name.into(), vec![n_features], features, answers)
     }
 
@@ -141,7 +141,7 @@ impl Dataset {
             return Err(Error::LabelCount { name, values, n_features, labels });
         }
         let targets = RawLabels::Numbers(targets);
-        let answers = Answers::new(LabelKind::Numbers, n_targets, targets, None, &name)?;
+        let answers = LabelData::new(LabelKind::Numbers, n_targets, targets, None, &name)?;
         Self::with_answers(name, vec![n_features], Features::Held(features), answers)
     }
 
@@ -171,7 +171,7 @@ impl Dataset {
         name: String,
         shape: Vec<usize>,
         features: Features,
-        answers: Answers,
+        answers: LabelData,
     ) -> Result<Self> {
         let n_features = if shape.is_empty() { 0 } else { shape.iter().product() };
         let values = match &features {
@@ -281,9 +281,15 @@ impl Dataset {
                 let label_name = labels.display().to_string();
                 let (header, values) = npy::read_labels(labels)?;
                 let [_, width] = options.kind.size(&header, "y", &label_name)?;
-                Answers::new(options.kind, width, values, options.classes.as_deref(), &label_name)?
+                LabelData::new(
+                    options.kind,
+                    width,
+                    values,
+                    options.classes.as_deref(),
+                    &label_name,
+                )?
             }
-            _ => Answers::classes(memory::zeros(file.n_samples() as u128, Quantity::Samples)?),
+            _ => LabelData::classes(memory::zeros(file.n_samples() as u128, Quantity::Samples)?),
         };
         let (shape, transposition) = options.layout.apply(file.shape(), &name)?;
         let features =
@@ -367,12 +373,12 @@ impl Dataset {
         &self.shape
     }
 
-    /// Returns how classes got their numbers; [`ClassNames::Numbers`] for targets.
+    /// Returns the numbering of the classes; [`ClassNames::Numbers`] for targets.
     #[must_use]
     pub fn class_names(&self) -> &ClassNames {
         match &self.answers {
-            Answers::Classes { names, .. } => names,
-            Answers::Numbers { .. } => &ClassNames::Numbers,
+            LabelData::Classes { names, .. } => names,
+            LabelData::Numbers { .. } => &ClassNames::Numbers,
         }
     }
 
@@ -427,8 +433,8 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SampleRange`] for an index that is out of range, [`Error::NoSamples`] for none, and
-    /// as [`Self::samples`].
+    /// [`Error::SampleRange`] for an index out of range, [`Error::NoSamples`] for an empty list,
+    /// and as [`Self::samples`].
     pub fn subset(&self, name: impl Into<String>, samples: &[usize]) -> Result<Self> {
         let len = samples.len() as u128 * self.n_features as u128;
         let mut features = memory::with_capacity(len, Quantity::Samples)?;
@@ -436,13 +442,13 @@ impl Dataset {
             features.extend_from_slice(&self.samples(sample..sample.saturating_add(1))?);
         }
         let answers = match &self.answers {
-            Answers::Classes { classes, names } => {
+            LabelData::Classes { classes, names } => {
                 let classes = samples.iter().map(|&sample| classes[sample]).collect();
-                Answers::Classes { classes, names: names.clone() }
+                LabelData::Classes { classes, names: names.clone() }
             }
-            Answers::Numbers { values, width } => {
+            LabelData::Numbers { values, width } => {
                 let of = |&sample: &usize| &values[sample * width..(sample + 1) * width];
-                Answers::Numbers {
+                LabelData::Numbers {
                     values: samples.iter().flat_map(of).copied().collect(),
                     width: *width,
                 }
@@ -451,9 +457,9 @@ impl Dataset {
         Self::with_answers(name.into(), self.shape.clone(), Features::Held(features), answers)
     }
 
-    /// Returns all samples, `size` of them at a time and one at least, with the number of the
-    /// first.
-    pub fn pieces(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
+    /// Iterates over all samples in chunks of `size`, at least one sample each, with the index of
+    /// the first.
+    pub fn chunks(&self, size: usize) -> impl Iterator<Item = (usize, Result<Cow<'_, [f64]>>)> {
         let size = size.max(1);
         let end = move |first: usize| first.saturating_add(size).min(self.len());
         (0..self.len()).step_by(size).map(move |first| (first, self.samples(first..end(first))))
@@ -469,8 +475,8 @@ impl Dataset {
     #[must_use]
     pub fn labels(&self) -> &[usize] {
         match &self.answers {
-            Answers::Classes { classes, .. } => classes,
-            Answers::Numbers { .. } => &[],
+            LabelData::Classes { classes, .. } => classes,
+            LabelData::Numbers { .. } => &[],
         }
     }
 
@@ -478,8 +484,8 @@ impl Dataset {
     #[must_use]
     pub fn targets(&self) -> &[f64] {
         match &self.answers {
-            Answers::Classes { .. } => &[],
-            Answers::Numbers { values, .. } => values,
+            LabelData::Classes { .. } => &[],
+            LabelData::Numbers { values, .. } => values,
         }
     }
 
@@ -487,8 +493,8 @@ impl Dataset {
     #[must_use]
     pub fn n_targets(&self) -> usize {
         match &self.answers {
-            Answers::Classes { .. } => 0,
-            Answers::Numbers { width, .. } => *width,
+            LabelData::Classes { .. } => 0,
+            LabelData::Numbers { width, .. } => *width,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Header {
     pub(super) shape: Vec<usize>,
     pub(super) element: Element,
     pub(super) by_columns: bool,
-    /// Where the data start.
+    /// The offset of the data.
     pub(super) len: usize,
 }
 
@@ -53,7 +53,7 @@ impl Header {
         }
         let mut text = vec![0; text_len];
         source.read_exact(&mut text).map_err(broken)?;
-        let text = std::str::from_utf8(&text).map_err(|_| "its header is no text".to_owned())?;
+        let text = std::str::from_utf8(&text).map_err(|_| "its header is not text".to_owned())?;
         // A Python literal with three known keys: {'descr': '<f8', 'fortran_order': False, 'shape':
         // (3, 2), }
         let broken = || "its header is broken".to_owned();
@@ -218,13 +218,13 @@ impl Element {
         Some(text.trim_end_matches('\0').to_owned())
     }
 
-    /// Reads `len` labels, whose bytes are known to be there.
+    /// Reads `len` labels, whose bytes are known to exist.
     pub(super) fn read_labels(
         self,
         source: &mut (impl Read + ?Sized),
         len: usize,
     ) -> Result<RawLabels, String> {
-        let fault = |error: &dyn std::fmt::Display| format!("the array is cut off: {error}");
+        let fault = |error: &dyn std::fmt::Display| format!("the array is truncated: {error}");
         if !self.is_text() {
             let mut values =
                 memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| fault(&e))?;
@@ -373,7 +373,7 @@ fn open(path: &Path) -> Result<(File, Header)> {
         (header.bytes(), u128::from(file.metadata().map_err(|e| Error::file(path, e))?.len()));
     if needed > actual {
         let reason =
-            format!("the array is cut off: it takes {needed} bytes, the file has {actual}");
+            format!("the array is truncated: it takes {needed} bytes, the file has {actual}");
         return Err(fault(path, reason));
     }
     if needed < actual {

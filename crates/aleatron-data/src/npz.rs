@@ -4,7 +4,7 @@
 //! is unpacked; values are then converted in chunks. The ZIP reader checks the CRC-32 of members
 //! that are read to their end.
 
-use super::labels::{Answers, RawLabels};
+use super::labels::{LabelData, RawLabels};
 use super::npy::{Element, Header};
 use super::{Dataset, ReadOptions};
 use crate::{Array, Error, Features, Result};
@@ -14,8 +14,8 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 use zip::ZipArchive;
 
-/// The most bytes that one byte of a deflated stream can stand for: 258 are copied by a length and
-/// a distance of a bit each.
+/// The largest number of bytes that one byte of a deflated stream can represent: 258 are copied by
+/// a length and a distance of a bit each.
 pub(super) const MAX_DEFLATION: u128 = 1032;
 
 /// The names of an array in an archive, in any case, and the option of the command line that names
@@ -41,9 +41,9 @@ const CALIBRATION: Role = Role {
 /// Whether the labels of an archive are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelUse {
-    /// They are.
+    /// The labels are read.
     Read,
-    /// They are not, and may be missing.
+    /// The labels are not read and may be missing.
     Skip,
 }
 
@@ -87,11 +87,11 @@ pub(super) fn read_archive(
             }
             memory::check(bytes(width), Quantity::Samples)?;
             let labels = archive.labels(y_name, &y)?;
-            Answers::new(options.kind, width, labels, options.classes.as_deref(), &archive.name)?
+            LabelData::new(options.kind, width, labels, options.classes.as_deref(), &archive.name)?
         }
         None => {
             memory::check(bytes(1), Quantity::Samples)?;
-            Answers::classes(memory::zeros(n_samples as u128, Quantity::Samples)?)
+            LabelData::classes(memory::zeros(n_samples as u128, Quantity::Samples)?)
         }
     };
     let values = archive.values(&x_name, &x)?;
@@ -187,7 +187,7 @@ impl<S: Read + Seek> Archive<S> {
             let mut values =
                 memory::with_capacity(len as u128, Quantity::Samples).map_err(|e| e.to_string())?;
             let read = element.read_all(member, len, &mut values);
-            read.map_err(|error| format!("the array is cut off: {error}"))?;
+            read.map_err(|error| format!("the array is truncated: {error}"))?;
             Ok(values)
         })?;
         header.in_rows(values)
@@ -221,7 +221,7 @@ impl<S: Read + Seek> Archive<S> {
             u128::from(member.size()).min(u128::from(member.compressed_size()) * MAX_DEFLATION);
         if needed > most {
             return Err(fault(format!(
-                "the array is cut off: it takes {needed} bytes, the archive has {most}"
+                "the array is truncated: it takes {needed} bytes, the archive has {most}"
             )));
         }
         let mut skipped = vec![0; header.len];

@@ -1,4 +1,5 @@
-//! Resuming an earlier evaluation: finished cells are retained, whatever the new plan asks for.
+//! Resuming an earlier evaluation: finished cells are retained, even if the new plan does not
+//! include them.
 
 use super::figures::{Classification, Figures};
 use super::result::{Cell, Evaluation, GraphSummary, Losses};

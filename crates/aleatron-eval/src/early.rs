@@ -303,7 +303,7 @@ mod tests {
 
     /// Products of equal signs can only add, the others only take away.
     #[test]
-    fn signs_say_where_products_can_go() {
+    fn signed_products_move_in_one_direction() {
         let length = Length::new(8).unwrap();
         let spec =
             LayerSpec::dense(4, 1, length, Polarity::Signed, Encoding::Bernoulli { seed: 0 })

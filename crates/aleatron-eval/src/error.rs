@@ -1,4 +1,4 @@
-//! What can go wrong with evaluations.
+//! Errors of evaluations.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,15 +6,14 @@ use std::path::PathBuf;
 /// The result of every fallible operation of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the place and the value at fault: in an evaluation, or in what it stands
-/// on.
+/// An error of an evaluation or of a crate it depends on, with the location and the value at fault.
 ///
-/// Errors of [`aleatron_core`] are always [`Error::Core`], also where a network or a data set had
-/// them first, unless that says in which layer.
+/// Errors of [`aleatron_core`] are always [`Error::Core`], even if they come from a network or a
+/// data set, unless that error names a layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument is at fault, or a backend: which quantity, where, and its value.
+    /// An error of an argument or a backend, with the quantity, its location and its value.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
     /// A layer, a network, its file or its device is at fault.
@@ -28,11 +27,11 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Another process writes the same files, or another call of this one.
-    #[error("{}: process {process} is writing there; wait for it to end or choose another place", path.display())]
+    /// Another process, or another call in this process, writes the same files.
+    #[error("{}: process {process} is writing there; wait for it to end or choose another folder", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -42,17 +41,17 @@ pub enum Error {
     /// A file is not of its format.
     #[error("{file}: {reason}")]
     Format {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// An evaluation ended before its time; what it had found until then is kept.
+    /// An evaluation ended early; its finished cells are retained.
     #[error("{source}")]
     Unfinished {
         /// The cells that were finished.
         done: Box<crate::Evaluation>,
-        /// What ended it.
+        /// The cause.
         source: Box<Error>,
     },
     /// A search ended before its end; its trials are retained.
@@ -79,10 +78,10 @@ pub enum Error {
         /// The name of the network.
         name: String,
     },
-    /// A value of a list that has each once is given twice.
+    /// A value is repeated in a list of unique values.
     #[error("the {what} {value} is given twice; give it once")]
     Twice {
-        /// What the value is.
+        /// The kind of the value.
         what: &'static str,
         /// The value.
         value: String,
@@ -102,9 +101,9 @@ pub enum Error {
     LanguageOption {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The text of an evaluation is unsuitable, or a value that the model computes on it.
@@ -113,9 +112,9 @@ pub enum Error {
     Language {
         /// The text, or the value.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         value: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// An evaluation of a language model ended early; its finished runs are retained.
@@ -127,15 +126,15 @@ pub enum Error {
         /// The failure that ended it.
         source: Box<Error>,
     },
-    /// There is nothing to do.
+    /// An empty list or a count of zero.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),
     /// The data do not fit the network.
     #[error("the samples have {actual} features, the network takes {expected}")]
     FeatureCount {
-        /// What the network takes.
+        /// The number of features of the network.
         expected: usize,
-        /// What the data have.
+        /// The number in the data.
         actual: usize,
     },
     /// Samples do not have one target per output of the network.
@@ -143,7 +142,7 @@ pub enum Error {
     TargetCount {
         /// The outputs of the network.
         expected: usize,
-        /// What the data have.
+        /// The number in the data.
         actual: usize,
     },
     /// An output is NaN, or, if samples have targets, infinite.
@@ -153,20 +152,20 @@ pub enum Error {
         sample: usize,
         /// The output.
         output: usize,
-        /// What it is.
+        /// The value.
         value: f64,
     },
-    /// A label is no class of the network.
+    /// A label is not a class of the network.
     #[error("the label of sample {sample} is {label}, but the network has {n_classes} classes")]
     UnknownClass {
         /// The sample.
         sample: usize,
-        /// Its label.
+        /// The label.
         label: usize,
         /// The classes of the network.
         n_classes: usize,
     },
-    /// A plan has faults, and none of them at a site that the circuit of a generator has.
+    /// A plan has faults, but none at a site of the circuit of a generator.
     #[error(
         "{generator} has no streams, and all fault sites are sites of streams; add memory, activations, counters or accumulators to the fault sites"
     )]
@@ -178,12 +177,12 @@ pub enum Error {
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),
     /// A search may not lose this many hundredths of the score.
-    #[error("the loss allowed is {0}; give percentage points from 0 to 100")]
+    #[error("the permitted loss is {0}; give percentage points from 0 to 100")]
     Loss(f64),
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
     UnknownGenerator {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The generators there are.
         known: Vec<String>,
@@ -225,12 +224,12 @@ impl From<aleatron_transformer::Error> for Error {
 }
 
 impl Error {
-    /// The error of a file.
+    /// Returns the error of a file.
     pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::File { path: path.into(), source }
     }
 
-    /// The error of the engine at the bottom of this one, if there is one.
+    /// Returns the core error that caused this one, if there is one.
     #[must_use]
     pub fn core(&self) -> Option<&aleatron_core::Error> {
         match self {

@@ -20,7 +20,7 @@ use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a search may lose, and how long it may take.
+/// The permitted loss and the budget of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
     /// The generator.
@@ -30,9 +30,9 @@ pub struct Search {
     pub loss: f64,
     /// The length that all layers begin with.
     pub longest: usize,
-    /// The length that no layer goes below.
+    /// The shortest length of any layer.
     pub shortest: usize,
-    /// The most trials.
+    /// The largest number of trials.
     pub budget: usize,
 }
 
@@ -101,8 +101,7 @@ pub struct Found {
     pub layers: Vec<String>,
     /// The products of one sample in each.
     pub products: Vec<u64>,
-    /// The shortest lengths found that are good enough; those of the start where not even they
-    /// are.
+    /// The shortest lengths found that are good enough; the initial lengths if even those are not.
     pub lengths: Vec<usize>,
     /// The score with them.
     pub score: f64,
@@ -121,7 +120,7 @@ pub struct Found {
     pub cost: Option<CircuitCost>,
     /// Every trial.
     pub trials: Vec<Trial>,
-    /// Whether the search came to its end.
+    /// Whether the search is finished.
     pub is_finished: bool,
 }
 
@@ -359,7 +358,7 @@ impl Found {
     /// Reads a search from JSON.
     ///
     /// # Errors
-    /// [`Error::Format`] with what is wrong.
+    /// [`Error::Format`] with the reason.
     pub fn from_json(text: &str) -> Result<Self> {
         let fault = |reason: String| Error::Format { file: "search".to_owned(), reason };
         let read: Self = serde_json::from_str(text).map_err(|error| fault(error.to_string()))?;

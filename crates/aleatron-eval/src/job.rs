@@ -229,7 +229,7 @@ impl<'a> Job<'a> {
         bytes.extend((head.len() as u64).to_le_bytes());
         bytes.extend(head.as_bytes());
         bytes.extend(network);
-        for (_, features) in self.data.pieces(self.schedule.header.chunk) {
+        for (_, features) in self.data.chunks(self.schedule.header.chunk) {
             features?.iter().for_each(|feature| bytes.extend(feature.to_le_bytes()));
         }
         Ok(bytes)

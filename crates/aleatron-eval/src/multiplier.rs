@@ -1,4 +1,4 @@
-//! Judging a pair of generators by every product of two 8-bit values.
+//! Evaluation of a pair of generators by every product of two 8-bit values.
 //!
 //! X and Y run over 0..=255. Their streams are the comparators `U_k < X` and `U_k < Y` of two
 //! sequences, and the estimate of `XY / 65536` is the share of ones among the first L bits of their
@@ -17,10 +17,10 @@ use std::str::FromStr;
 /// Values of one operand.
 const VALUES: usize = 256;
 
-/// The side of an [error map](MultiplierStats::map): each entry stands for 4 by 4 pairs.
+/// The side of an [error map](MultiplierStats::map): each entry covers 4 by 4 pairs.
 pub const MAP_SIDE: usize = 64;
 
-/// Where the streams of one operand come from: a sequence as in
+/// The source of the streams of one operand: a sequence as in
 /// [`aleatron_core::generator::GeneratorName`], or `bernoulli:SEED`, a stream of random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operand {
@@ -33,7 +33,7 @@ pub enum Operand {
     },
 }
 
-/// How wrong the products of two generators are at one length.
+/// The errors of the products of two generators at one length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MultiplierStats {
     /// The generator of X.
@@ -60,10 +60,10 @@ pub struct MultiplierStats {
 }
 
 impl MultiplierStats {
-    /// The longest streams that are judged this way, in bits.
+    /// The longest streams that can be evaluated, in bits.
     pub const MAX_LENGTH: usize = PrefixCounts::MAX_LENGTH;
 
-    /// The errors of all products of streams of `length`.
+    /// Returns the errors of all products of streams of `length`.
     ///
     /// ```
     /// use aleatron_eval::multiplier::MultiplierStats;
@@ -76,7 +76,7 @@ impl MultiplierStats {
     /// [`aleatron_core::Error`] for a length of 0 or too long for a table, or a sequence that does
     /// not exist.
     pub fn of(x: Operand, y: Operand, length: usize) -> Result<Self> {
-        let length = judged_length(length)?;
+        let length = checked_length(length)?;
         let widths = [Width::EIGHT; 2];
         let values = [x.values(length, Domain::Input)?, y.values(length, Domain::Weight)?];
         let prefixes =
@@ -130,8 +130,8 @@ impl MultiplierStats {
     }
 }
 
-/// A length that can be judged, so that nothing of its size is made of one that cannot.
-fn judged_length(bits: usize) -> Result<Length> {
+/// Checks a length before anything of its size is allocated.
+fn checked_length(bits: usize) -> Result<Length> {
     let length = Length::new(bits)?;
     let (actual, limit) = (bits as u128, MultiplierStats::MAX_LENGTH as u128);
     match actual <= limit {
@@ -141,8 +141,8 @@ fn judged_length(bits: usize) -> Result<Length> {
 }
 
 impl Operand {
-    /// The first integers of the sequence, of eight bits each. For Bernoulli streams of 8-bit
-    /// values only the top eight of their 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
+    /// Returns the first integers of the sequence, of eight bits each. For Bernoulli streams of
+    /// 8-bit values only the top eight of their 32 bits decide: `U < X * 2^24` is `U / 2^24 < X`.
     fn values(&self, length: Length, domain: Domain) -> Result<Vec<u32>> {
         let mut values = memory::with_capacity(length.bits() as u128, Quantity::CountTable)?;
         match self {
@@ -163,7 +163,7 @@ impl Operand {
         Ok(values)
     }
 
-    /// What is known to be wrong with multiplying streams of these two.
+    /// Returns the known problems of multiplying streams of these two generators.
     ///
     /// # Errors
     /// [`aleatron_core::Error`] for a sequence that does not exist.
@@ -209,11 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_judged_up_to_what_a_table_holds() {
+    fn lengths_past_the_range_of_a_table_are_errors() {
         let most = MultiplierStats::MAX_LENGTH;
-        assert_eq!(judged_length(most).ok().map(Length::bits), Some(most));
+        assert_eq!(checked_length(most).ok().map(Length::bits), Some(most));
         for refused in [0, most + 1] {
-            assert!(judged_length(refused).is_err(), "{refused}");
+            assert!(checked_length(refused).is_err(), "{refused}");
         }
     }
 }

@@ -61,13 +61,13 @@ pub struct GraphSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphNode {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its operator.
+    /// The operator.
     pub operator: String,
     /// The shape of its first output for one sample.
     pub shape: Vec<usize>,
-    /// The indices of the nodes whose outputs it takes.
+    /// The indices of the nodes whose outputs are its inputs.
     pub inputs: Vec<usize>,
     /// The products of a sample, if it runs as streams.
     pub stream_products: Option<u64>,
@@ -97,7 +97,7 @@ pub struct Losses {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSummary {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The features, the rows of weights of each layer but the last, and the outputs.
     pub sizes: Vec<usize>,
@@ -113,7 +113,7 @@ pub struct NetworkSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSummary {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The samples.
     pub samples: usize,
@@ -188,7 +188,7 @@ impl DataSummary {
     pub(super) fn new(data: &Dataset) -> Result<Self> {
         let mut digest = Digest::default();
         digest.word((data.len() * data.n_features()) as u64);
-        for (_, features) in data.pieces(HASHED) {
+        for (_, features) in data.chunks(HASHED) {
             features?.iter().for_each(|feature| digest.word(feature.to_bits()));
         }
         digest.answer(data.labels().iter().map(|&label| label as u64));
@@ -220,7 +220,7 @@ impl Evaluation {
         })
     }
 
-    /// Returns whether every cell of the plan is there.
+    /// Returns whether every cell of the plan is finished.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unfinished == 0
@@ -297,8 +297,8 @@ impl Evaluation {
         Ok(close.last().map(|row| row.length))
     }
 
-    /// Returns whether early termination says something about a row: it does not if the full run is
-    /// far from floating point, since nothing is lost by stopping at chance level.
+    /// Returns whether early termination is meaningful for a row: not if the full run is far from
+    /// floating point, since stopping at chance level loses nothing.
     #[must_use]
     pub fn has_early(&self, row: &Row) -> bool {
         row.score() >= self.float.score() - FAR / 100.0 - 1e-9

@@ -33,9 +33,9 @@ pub struct Progress<'a> {
 /// Samples with class labels are a classification, samples with targets a regression.
 ///
 /// All cells of `checkpoint`, an earlier result of the same network and data with the same
-/// settings, are retained, whatever the plan asks for, and not run again. `progress` is called
-/// before every chunk of samples and after every cell. When cancelled, the evaluation returns
-/// with the cells that are done.
+/// settings, are retained, even if the plan does not include them, and not run again. `progress` is
+/// called before every chunk of samples and after every cell. When cancelled, the evaluation
+/// returns with the cells that are done.
 ///
 /// ```
 /// use aleatron_core::Cancel;

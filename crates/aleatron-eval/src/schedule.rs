@@ -241,8 +241,8 @@ impl Schedule {
         self.workload().shard(shard, n)
     }
 
-    /// Returns the generator, length and seed of a task, to report its progress; the network in
-    /// floating point has none.
+    /// Returns the generator, length and seed of a task, to report its progress; these are empty in
+    /// floating point.
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match self.passes.get(task.pass).map(|pass| &pass.kind) {
@@ -357,8 +357,8 @@ mod tests {
     use aleatron_engine::network::NetworkBuilder;
     use std::borrow::Cow;
 
-    /// Four chunks of samples of two layers, of four products and six: floating point and two
-    /// lengths of streams.
+    /// Returns four chunks of samples of two layers, of four products and six: floating point and
+    /// two lengths of streams.
     fn small() -> Schedule {
         let network = NetworkBuilder::new("n", &[2]).dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[]);
         let network =

@@ -20,9 +20,9 @@ const T: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 / degrees
-/// around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits from 30
-/// on.
+/// Returns the 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 /
+/// degrees around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits
+/// from 30 on.
 fn t_quantile(degrees: usize) -> f64 {
     if let Some(t) = degrees.checked_sub(1).and_then(|k| T.get(k)) {
         return *t;
@@ -34,7 +34,7 @@ fn t_quantile(degrees: usize) -> f64 {
 }
 
 impl Estimate {
-    /// The estimate from some values, assumed normal, of a quantity between `bounds`.
+    /// Returns the estimate from some values, assumed normal, of a quantity between `bounds`.
     #[must_use]
     pub fn new(values: &[f64], bounds: [f64; 2]) -> Self {
         let n = values.len();
@@ -50,7 +50,7 @@ impl Estimate {
     }
 }
 
-/// The mean; 0 of nothing.
+/// Returns the mean; 0 of nothing.
 pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_go_on_where_the_table_ends() {
+    fn quantiles_past_the_table_are_approximated() {
         // scipy.stats.t.ppf(0.975, n)
         for (n, t) in [
             (1, 12.706),
@@ -87,7 +87,7 @@ mod tests {
         ] {
             assert!((t_quantile(n) - t).abs() < 1e-4, "{n}: {}", t_quantile(n));
         }
-        // The first term that is left out is 2.6 / n^3.
+        // The first omitted term is 2.6 / n^3.
         assert!((t_quantile(1000) - 1.962_339_080_826_4).abs() < 2.7e-9, "{}", t_quantile(1000));
     }
 }

@@ -67,7 +67,7 @@ impl Subject {
         self.layers.iter().map(|layer| layer.products).fold(0, u64::saturating_add)
     }
 
-    /// Returns the samples that run together, of so many.
+    /// Returns the number of samples that run together, of `n_samples`.
     pub(super) fn chunk(&self, n_samples: usize) -> usize {
         match (self.network.batching(), self.network.batch()) {
             (_, Some(batch)) => batch * (CHUNK / batch).max(1),
@@ -138,7 +138,7 @@ impl Subject {
             ValueRange::Check => Some(self.network.feature_check()?),
             ValueRange::Saturate => None,
         };
-        for (first, features) in data.pieces(self.chunk(data.len())) {
+        for (first, features) in data.chunks(self.chunk(data.len())) {
             let features = features?;
             let checked = self.network.check_samples(&features);
             let checked =
@@ -219,7 +219,7 @@ impl Subject {
     /// Computes the outputs of all samples in floating point.
     pub(super) fn forward_all(&self, data: &Dataset, cancel: Cancel<'_>) -> Result<Vec<f64>> {
         let mut outputs = self.outputs(data)?;
-        for (first, features) in data.pieces(self.chunk(data.len())) {
+        for (first, features) in data.chunks(self.chunk(data.len())) {
             let computed = self.forward(&features?, cancel);
             outputs.extend(computed.map_err(|error| from_sample(error, first))?);
         }
@@ -256,7 +256,7 @@ impl Subject {
     ) -> Result<f64> {
         let streams = self.to_streams(config, cancel)?;
         let mut outputs = self.outputs(data)?;
-        for (first, features) in data.pieces(self.chunk(data.len())) {
+        for (first, features) in data.chunks(self.chunk(data.len())) {
             // Fits: evaluations have at most 2^32 samples.
             let output = streams.run(&features?, first as u32, Detail::default(), cancel);
             outputs.extend(output.map_err(|error| from_sample(error.into(), first))?.scores);

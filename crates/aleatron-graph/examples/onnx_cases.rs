@@ -15,7 +15,7 @@ use aleatron_tensor::{DType, Device, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What became of a case.
+/// The result of a case.
 enum Verdict {
     Right,
     Refused(String),
@@ -50,7 +50,7 @@ fn run() -> Result<ExitCode, Failure> {
     let (mut right, mut wrong, mut refused) = (0, BTreeMap::new(), BTreeMap::new());
     for case in &cases {
         let name = case.file_name().to_string_lossy().into_owned();
-        match judge(&case.path(), &device) {
+        match run_case(&case.path(), &device) {
             Verdict::Right => right += 1,
             Verdict::Refused(reason) => drop(refused.insert(name, reason)),
             Verdict::Wrong(reason) => drop(wrong.insert(name, reason)),
@@ -95,7 +95,7 @@ fn run() -> Result<ExitCode, Failure> {
     Ok(if wrong.is_empty() && differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn judge(case: &Path, device: &Device) -> Verdict {
+fn run_case(case: &Path, device: &Device) -> Verdict {
     let read = |name: String| std::fs::read(case.join(name));
     let graph = match Graph::read_onnx(case.join("model.onnx")) {
         Ok(graph) => graph,
@@ -121,12 +121,12 @@ fn judge(case: &Path, device: &Device) -> Verdict {
             Ok(outputs) => outputs,
             Err(error) => return Verdict::Refused(error.to_string()),
         };
-    if let Err(reason) = judge_written(&graph, inputs, &outputs, device) {
+    if let Err(reason) = check_written(&graph, inputs, &outputs, device) {
         return Verdict::Wrong(reason);
     }
     let [rtol, atol] = ["rtol", "atol"].map(|name| tolerance.get(name).copied().unwrap_or(1e-7));
     for (k, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
-        // A bound for each element, where there is one.
+        // A bound for each element, if there is one.
         let bound =
             read(format!("bound_{k}.pb")).ok().and_then(|bytes| onnx::read_tensor(&bytes).ok());
         let bounds = match bound.map(|bound| bound.to_vec::<f32>()) {
@@ -144,9 +144,9 @@ fn judge(case: &Path, device: &Device) -> Verdict {
     Verdict::Right
 }
 
-/// Writes the graph as a file: what is read from it must compute the same, and be written as the
+/// Writes the graph as a file: the graph read from it must compute the same, and be written as the
 /// same file.
-fn judge_written(
+fn check_written(
     graph: &Graph,
     inputs: Vec<Tensor>,
     outputs: &[Tensor],
@@ -166,11 +166,11 @@ fn judge_written(
     Ok(())
 }
 
-/// How far outputs may be off.
+/// The permitted error of outputs.
 enum Bounds {
-    /// By this share of the value, and this.
+    /// A relative and an absolute tolerance.
     Tolerance { rtol: f64, atol: f64 },
-    /// Each by its own.
+    /// A bound for each element.
     Each(Vec<f32>),
 }
 

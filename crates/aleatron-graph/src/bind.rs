@@ -1,5 +1,5 @@
-//! Choosing what a graph is given: constants for inputs, numbers for symbolic sizes, and which
-//! output it returns.
+//! Bindings of graphs: constants for inputs, numbers for symbolic sizes, and the choice of an
+//! output.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns the sizes of inputs that are not numbers, but for the first of each input, which is
+    /// Returns the sizes of inputs that are not numbers, except the first of each input, which is
     /// the number of samples.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ fn described(dims: &[&Dim]) -> String {
     format!("[{}]", dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns one number in another type, or why it has no place there.
+/// Converts one number to another type, or returns the reason why the type cannot represent it.
 fn exact(one: &Tensor, dtype: DType, number: f64) -> std::result::Result<Tensor, String> {
     if dtype.is_float() {
         if number.is_finite() && number.abs() > f64::from(f32::MAX) {
@@ -335,7 +335,8 @@ fn exact(one: &Tensor, dtype: DType, number: f64) -> std::result::Result<Tensor,
     converted(&tensor, dtype)
 }
 
-/// Returns a tensor in another type, or why an element has no place there.
+/// Converts a tensor to another type, or returns the reason why the type cannot represent an
+/// element.
 fn converted(tensor: &Tensor, dtype: DType) -> std::result::Result<Tensor, String> {
     if tensor.dtype() == dtype {
         return Ok(tensor.clone());
@@ -378,7 +379,7 @@ mod tests {
         })
     }
 
-    /// The sum of images and a row of integers for each sample, and the images without it.
+    /// Returns the sum of images and a row of integers for each sample, and the images without it.
     fn graph() -> Graph {
         let mut graph = Graph::new("sum");
         let x = input(&mut graph, "x", DType::F32, "n h w");
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_empty_sizes_are_refused() {
+    fn unknown_and_empty_sizes_are_errors() {
         let error = bound(|bindings| sizes(bindings, &[("height", 2)])).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_that_do_not_fit_are_refused_by_name() {
+    fn constants_of_wrong_shape_or_type_are_errors_with_their_name() {
         let refused = |name: &str, given: InputValue| {
             let made = bound(|bindings| {
                 sizes(bindings, &[("h", 1), ("w", 2)]);

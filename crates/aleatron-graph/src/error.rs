@@ -1,4 +1,4 @@
-//! The error of this crate: which file, node or value, and what is wrong with it.
+//! The error of this crate: the file, node or value at fault, and the reason.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with a graph.
+/// An error of a graph.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,124 +16,124 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The bytes are not those of an ONNX model.
     #[error("not an ONNX model: {reason}")]
     Format {
-        /// What the decoder said.
+        /// The error of the decoder.
         reason: String,
     },
-    /// Something in the model is wrong or of a kind that is not read.
+    /// A part of the model is invalid or unsupported.
     #[error("{place}: {reason}")]
     Model {
-        /// Where: a tensor, a value, the model.
+        /// The part: a tensor, a value or the model.
         place: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Operators that are not known, all of them.
+    /// Unsupported operators, all of the model.
     #[error("{} not supported: {}", plural(operators.len()), list(operators))]
     Operators {
-        /// Each operator once.
+        /// The operators, each once.
         operators: Vec<UnknownOperator>,
     },
-    /// A node is at fault.
+    /// An error of a node.
     #[error("node {index} ({name}, {operator}): {source}")]
     Node {
-        /// Its place in the graph.
+        /// The index of the node in the graph.
         index: usize,
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its operator.
+        /// The operator.
         operator: String,
-        /// What is at fault.
+        /// The error.
         source: Box<Error>,
     },
-    /// An attribute has a value it cannot have.
+    /// An attribute has an invalid value.
     #[error("attribute \"{name}\" is {value}, {expected}")]
     Attribute {
         /// The attribute.
         name: String,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it must be.
+        /// The valid values.
         expected: String,
     },
-    /// An input of a node has a value, type or shape it cannot have.
+    /// An input of a node has an invalid value, type or shape.
     #[error("input {input}: {reason}")]
     Input {
-        /// The place of the input.
+        /// The index of the input.
         input: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A value that nothing makes.
-    #[error("nothing makes the value \"{name}\"")]
+    /// A value that no node computes.
+    #[error("no node computes the value \"{name}\"")]
     MissingValue {
         /// The value.
         name: String,
     },
-    /// A value that is made twice.
-    #[error("the value \"{name}\" is made twice")]
+    /// A value that is computed twice.
+    #[error("the value \"{name}\" is computed twice")]
     RepeatedValue {
         /// The value.
         name: String,
     },
-    /// Nodes that need each other.
+    /// Nodes that depend on each other.
     #[error("{nodes} nodes form a cycle, among them \"{name}\"")]
     Cycle {
-        /// How many nodes cannot be put into an order.
+        /// The number of nodes that cannot be sorted.
         nodes: usize,
-        /// One of them.
+        /// The name of one of the nodes.
         name: String,
     },
-    /// An input of the graph was not given.
-    #[error("the input \"{name}\" is not given")]
-    NotGiven {
+    /// An input of the graph is missing.
+    #[error("the input \"{name}\" is missing")]
+    MissingInput {
         /// The input.
         name: String,
     },
-    /// Something was given that the graph does not take.
+    /// An input that the graph does not have.
     #[error("the graph has no input \"{name}\"; its inputs are {}", known.join(", "))]
     UnknownInput {
-        /// What was given.
+        /// The name of the given input.
         name: String,
-        /// What there is.
+        /// The inputs of the graph.
         known: Vec<String>,
     },
-    /// A graph input was given with another shape or type than it has.
+    /// A graph input has the wrong shape or type.
     #[error("the input \"{name}\" is {expected}, got {actual}")]
     InputType {
         /// The input.
         name: String,
-        /// What it takes.
+        /// The expected type and shape.
         expected: String,
-        /// What it got.
+        /// The actual type and shape.
         actual: String,
     },
     /// An operation on tensors failed.
     #[error(transparent)]
     Tensor(#[from] aleatron_tensor::Error),
-    /// The engine failed, mostly for lack of memory.
+    /// An error of the core, mostly exhausted memory.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// What runs nodes in place of tensors failed.
+    /// An error of an observer that computes nodes.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// An operator that is not known.
+/// An unsupported operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownOperator {
-    /// Its domain; empty for ONNX itself.
+    /// The domain; empty for ONNX itself.
     pub domain: String,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The version of the operator set.
     pub version: i64,
-    /// How many nodes use it.
+    /// The number of nodes that use it.
     pub nodes: usize,
 }
 

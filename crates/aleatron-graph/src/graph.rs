@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::narrow::Narrow;
 use crate::op::Op;
 
-/// A value of a graph: an input, a constant, or what a node makes. It is a number, valid in its
-/// graph alone.
+/// A value of a graph: an input, a constant, or an output of a node. The id is valid in its graph
+/// only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(usize);
 
 impl ValueId {
-    /// The value at an index.
+    /// Creates the id of the value at an index.
     pub(crate) const fn new(index: usize) -> Self {
         Self(index)
     }
 
-    /// Its place among the values.
+    /// Returns the index of the value.
     #[must_use]
     pub fn index(self) -> usize {
         self.0
@@ -32,7 +32,7 @@ impl ValueId {
 pub enum Dim {
     /// A number.
     Fixed(usize),
-    /// Any number, the same wherever the name is.
+    /// Any number, equal for all sizes of this name.
     Named(String),
     /// Any number.
     Unknown,
@@ -48,27 +48,27 @@ impl fmt::Display for Dim {
     }
 }
 
-/// What is known of a value.
+/// The name, and the type and shape as far as they are known, of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Value {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The type of its elements.
     pub dtype: Option<DType>,
-    /// Its shape.
+    /// The shape.
     pub shape: Option<Vec<Dim>>,
 }
 
-/// A node: an operation, the values it takes and those it makes.
+/// A node: an operation with its inputs and outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name, which no other node of the graph has.
+    /// The name, which is unique in the graph.
     pub name: String,
-    /// What it computes.
+    /// The operation.
     pub op: Op,
-    /// What it takes; `None` where an optional input is left out.
+    /// The inputs; `None` for a missing optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// What it makes; `None` where nobody wants it.
+    /// The outputs; `None` for an unused output.
     pub outputs: Vec<Option<ValueId>>,
 }
 
@@ -81,11 +81,11 @@ pub struct Graph {
     pub(crate) inputs: Vec<ValueId>,
     pub(crate) outputs: Vec<ValueId>,
     pub(crate) constants: BTreeMap<ValueId, Tensor>,
-    /// Of a graph inside a node: the value of the outer graph that each of these values is.
+    /// The captured values of an inner graph, each with its value in the outer graph.
     pub(crate) captures: Vec<(ValueId, ValueId)>,
     /// The values of integer types that tensors hold in a wider type.
     pub(crate) narrow: BTreeMap<ValueId, Narrow>,
-    /// What is said of it that changes nothing in what it computes.
+    /// Metadata, which do not affect the computation.
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
@@ -111,62 +111,62 @@ impl PartialEq for Graph {
 }
 
 impl Graph {
-    /// A graph without nodes.
+    /// Creates a graph without nodes.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same graph with another name.
+    /// Sets the name.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// What is said of the graph under a name; it is kept in files.
+    /// Returns the metadata with a name. Files store metadata.
     #[must_use]
     pub fn metadata(&self, name: &str) -> Option<&str> {
         self.metadata.get(name).map(String::as_str)
     }
 
-    /// The same graph with something said of it under a name.
+    /// Sets the metadata with a name.
     #[must_use]
     pub fn with_metadata(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.metadata.insert(name.into(), text.into());
         self
     }
 
-    /// The nodes, each after those that make its inputs.
+    /// Returns the nodes in an order in which they can run.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// What the graph is given.
+    /// Returns the inputs.
     #[must_use]
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
     }
 
-    /// What it gives.
+    /// Returns the outputs.
     #[must_use]
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn n_values(&self) -> usize {
         self.values.len()
     }
 
-    /// What is known of a value.
+    /// The name, and the type and shape as far as they are known, of a value.
     ///
     /// # Errors
     /// [`Error::MissingValue`] for a value of another graph.
@@ -176,7 +176,7 @@ impl Graph {
             .ok_or_else(|| Error::MissingValue { name: format!("number {}", id.0) })
     }
 
-    /// The constant that a value is, if it is one.
+    /// Returns the tensor of a constant; `None` for other values.
     #[must_use]
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         self.constants.get(&id)
@@ -189,12 +189,12 @@ impl Graph {
         self.narrow.get(&id).copied()
     }
 
-    /// The constants with their values.
+    /// Returns the constants with their ids.
     pub fn constants(&self) -> impl Iterator<Item = (ValueId, &Tensor)> {
         self.constants.iter().map(|(id, tensor)| (*id, tensor))
     }
 
-    /// The elements of all constants.
+    /// Returns the number of elements of all constants.
     #[must_use]
     pub fn n_parameters(&self) -> usize {
         self.constants.values().map(Tensor::len).sum()
@@ -247,14 +247,14 @@ impl Graph {
     /// Replaces the elements of a constant.
     ///
     /// # Errors
-    /// [`Error::Model`] for a value that is no constant, and for another shape or type.
+    /// [`Error::Model`] for a value that is not a constant, and for another shape or type.
     pub fn replace_constant(&mut self, id: ValueId, tensor: Tensor) -> Result<()> {
         self.check_replacement(id, &tensor)?;
         self.constants.insert(id, tensor);
         Ok(())
     }
 
-    /// Adds a node that makes one value, and gives that.
+    /// Adds a node with one output and returns that value.
     pub fn add_node(&mut self, name: impl Into<String>, op: Op, inputs: &[ValueId]) -> ValueId {
         let name = name.into();
         let output = self.add_value(Value { name: format!("{name}_output"), ..Value::default() });
@@ -284,13 +284,13 @@ impl Graph {
         outputs
     }
 
-    /// Makes a value an output.
+    /// Adds a value to the outputs.
     pub fn add_output(&mut self, id: ValueId) {
         self.outputs.push(id);
     }
 
-    /// Puts the nodes into an order in which each comes after those that make its inputs, and
-    /// checks that every value is made once.
+    /// Sorts the nodes so that each follows the nodes that compute its inputs, and checks that
+    /// every value is computed once.
     ///
     /// # Errors
     /// [`Error::RepeatedValue`], [`Error::MissingValue`], [`Error::Cycle`].
@@ -313,7 +313,7 @@ impl Graph {
                 }
             }
         }
-        // How many values each node still waits for, and who waits for which node.
+        // The number of missing inputs of each node, and the nodes that depend on each node.
         let mut missing = vec![0_usize; self.nodes.len()];
         let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         for (k, node) in self.nodes.iter().enumerate() {
@@ -350,7 +350,7 @@ impl Graph {
             let Some(stuck) = missing.iter().position(|&n| n > 0) else {
                 return Err(Error::model(
                     "graph",
-                    "internal error: a node that needs nothing was not put in order",
+                    "internal error: a node without missing inputs was not sorted",
                 ));
             };
             let nodes = self.nodes.len() - order.len();
@@ -362,7 +362,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Checks that every value that is named is one of this graph.
+    /// Checks that every value is one of this graph.
     pub(crate) fn check_values(&self) -> Result<()> {
         let of_nodes = self
             .nodes
@@ -375,8 +375,8 @@ impl Graph {
         }
     }
 
-    /// Gives every node a name of its own: nodes without one get that of their operator and their
-    /// place.
+    /// Gives every node a unique name: nodes without one get the name of their operator and their
+    /// index.
     pub(crate) fn name_nodes(&mut self) {
         let mut seen = std::collections::HashSet::new();
         for (k, node) in self.nodes.iter_mut().enumerate() {
@@ -394,7 +394,8 @@ impl Graph {
 }
 
 impl Node {
-    /// All values it needs: its inputs, and what the graphs inside it take from outside.
+    /// Returns all values that the node needs: its inputs, and the outer values of graphs inside
+    /// it.
     pub fn needs(&self) -> impl Iterator<Item = ValueId> {
         let graphs: &[&Graph] = match &self.op {
             Op::If { then_branch, else_branch } => &[then_branch, else_branch],

@@ -1,4 +1,4 @@
-//! What there is in a graph: nodes, shapes, parameters, and which nodes can run as streams.
+//! Inspection of graphs: nodes, shapes, parameters, and nodes that can run as streams.
 
 use std::fmt;
 
@@ -10,70 +10,70 @@ use crate::graph::{Dim, Graph, Node, ValueId};
 use crate::product::Product;
 use crate::run::{Observer, Runner};
 
-/// A graph, looked at.
+/// A summary of a graph.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
     /// The name of the graph.
     pub name: String,
-    /// What it is given.
+    /// The inputs.
     pub inputs: Vec<ValueSummary>,
-    /// What it gives.
+    /// The outputs.
     pub outputs: Vec<ValueSummary>,
     /// The nodes in the order in which they run.
     pub nodes: Vec<NodeSummary>,
-    /// The elements of all constants.
+    /// The number of elements of all constants.
     pub parameters: usize,
-    /// The bytes of all constants.
+    /// The size of all constants in bytes.
     pub parameter_bytes: usize,
-    /// The most bytes that one node makes, for the shapes shown.
+    /// The largest output of a node in bytes, for the shapes shown.
     pub largest_value_bytes: usize,
-    /// Products of one run that can be streams.
+    /// The number of products of one run that can run as streams.
     pub stream_products: u64,
-    /// The length of streams that bits are counted for.
+    /// The stream length for which bits are counted.
     pub length: usize,
 }
 
-/// A value.
+/// A summary of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ValueSummary {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The type of its elements.
     pub dtype: String,
-    /// Its shape; axes without a number are 1.
+    /// The shape; axes of unknown size are 1.
     pub shape: Vec<usize>,
 }
 
-/// A node.
+/// A summary of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeSummary {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its operator.
+    /// The operator.
     pub operator: &'static str,
     /// The shape of its first output.
     pub shape: Vec<usize>,
-    /// The elements of its constants.
+    /// The number of elements of its constants.
     pub parameters: usize,
-    /// What it is as streams; `None` for a node that runs in binary.
+    /// The summary as streams; `None` for a node that runs in binary.
     pub stream: Option<StreamSummary>,
 }
 
-/// A node as streams.
+/// A summary of a node as streams.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamSummary {
-    /// Products that make one output.
+    /// The number of products per output.
     pub fan_in: usize,
-    /// Products of one run.
+    /// The number of products per run.
     pub products: u64,
-    /// Products of bits of one run.
+    /// The number of bit products per run.
     pub bit_macs: u64,
-    /// Bytes of the weights as streams.
+    /// The size of the weights as streams in bytes.
     pub stream_bytes: u64,
 }
 
 impl fmt::Display for Inspection {
-    /// The graph as a table of its nodes.
+    /// Writes the graph as a table of its nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape =
             |shape: &[usize]| shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
@@ -122,7 +122,7 @@ impl fmt::Display for Inspection {
         writeln!(f)?;
         for row in &rows {
             let cells = row.iter().zip(&widths).enumerate().map(|(k, (cell, &width))| {
-                // Names to the left, numbers to the right.
+                // Names are aligned left, numbers right.
                 if k < 3 || k == 4 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
             });
             writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
@@ -158,7 +158,7 @@ impl fmt::Display for Inspection {
 struct Shapes {
     /// The shape of the first output of each node.
     made: Vec<Vec<usize>>,
-    /// The most bytes that one node has made.
+    /// The largest output of a node in bytes.
     peak: usize,
 }
 
@@ -171,10 +171,10 @@ impl Observer for Shapes {
     }
 }
 
-/// Zeros for an input: axes without a number get `size`.
+/// Creates zeros for an input; axes of unknown size get `size`.
 ///
 /// # Errors
-/// Where there is no room for them.
+/// An error if memory is exhausted.
 pub fn zeros_for(graph: &Graph, id: ValueId, size: usize) -> Result<Tensor> {
     let value = graph.value(id)?;
     let shape = value.shape.as_deref().unwrap_or_default().iter();
@@ -188,11 +188,11 @@ pub fn zeros_for(graph: &Graph, id: ValueId, size: usize) -> Result<Tensor> {
     Ok(Tensor::zeros(&shape, dtype, &Device::Cpu)?)
 }
 
-/// Looks at a graph: runs it once with zeros to find the shapes. Axes without a number are 1;
-/// `length` is that of streams.
+/// Inspects a graph: runs it once with zeros to find the shapes. Axes of unknown size are 1;
+/// `length` is the stream length.
 ///
 /// # Errors
-/// Where the graph cannot run.
+/// An error if the graph cannot run.
 pub fn inspect(graph: &Graph, length: usize) -> Result<Inspection> {
     let runner = Runner::new(graph.clone(), &Device::Cpu)?;
     let inputs =

@@ -17,15 +17,15 @@
 //!
 //! - [`Graph`]: nodes in an order in which they can run, values, constants; [`Graph::read_onnx`]
 //!   reads one from a file;
-//! - [`Op`]: what a node computes;
+//! - [`Op`]: the operation of a node;
 //! - [`Graph::bind`]: constants for inputs, numbers for symbolic sizes, the choice of an output;
 //! - [`batch`]: whether the samples of a batch are independent;
 //! - [`Graph::simplify`]: batch normalisation folded into products, constants computed, nodes that
 //!   do nothing removed;
-//! - [`Runner`]: a graph on a device;
-//! - [`Graph::rounding_bound`]: how far another program's outputs may be off;
+//! - [`Runner`]: runs a graph on a device;
+//! - [`Graph::rounding_bound`]: a bound of the difference to the outputs of another program;
 //! - [`Graph::to_onnx`]: the graph as a file;
-//! - [`inspect`]: what there is in a graph, with shapes.
+//! - [`inspect`]: a summary of a graph, with shapes.
 #![forbid(unsafe_code)]
 
 pub mod batch;

@@ -7,36 +7,36 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Op, Rounding, Window};
 use crate::run::Geometry;
 
-/// A product with constant weights. With weights W, an input x and what follows in binary, its
-/// output is `W x + bias`.
+/// A product with constant weights. With weights W and an input x, its output is `W x + bias`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
-    /// How inputs meet weights.
+    /// The connection of inputs and weights.
     pub kind: ProductKind,
     /// The weights, row-major: neurons by inputs, or output channels by channels of a group by
     /// taps.
     pub weights: Vec<f32>,
-    /// One bias per neuron or output channel; empty for none, or where the bias is no constant.
+    /// One bias per neuron or output channel; empty without a bias, or if the bias is not a
+    /// constant.
     pub bias: Vec<f32>,
 }
 
-/// How inputs meet weights.
+/// The connection of inputs and weights.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProductKind {
-    /// Every neuron sees every input; the last axis of the input holds them.
+    /// Every neuron is connected to every input along the last axis.
     Dense {
-        /// Inputs of a neuron.
+        /// The number of inputs of a neuron.
         n_inputs: usize,
-        /// Neurons.
+        /// The number of neurons.
         n_neurons: usize,
     },
     /// A convolution over one or two axes.
     Conv {
         /// The channels of a group, and the sizes of the kernel.
         kernel: Vec<usize>,
-        /// Output channels.
+        /// The number of output channels.
         n_channels: usize,
-        /// Groups.
+        /// The number of groups.
         groups: usize,
         /// Stride, padding and dilation.
         window: Window,
@@ -50,9 +50,9 @@ pub struct ConvSizes {
     pub input: Vec<usize>,
     /// The sizes of the kernel.
     pub kernel: Vec<usize>,
-    /// How far it moves.
+    /// The strides.
     pub strides: Vec<usize>,
-    /// The distance of its taps.
+    /// The dilations: the distances of the taps.
     pub dilations: Vec<usize>,
     /// Padding before and after each axis.
     pub padding: Vec<[usize; 2]>,
@@ -61,15 +61,15 @@ pub struct ConvSizes {
 }
 
 impl ConvSizes {
-    /// The sizes of a window over spatial axes.
+    /// Computes the sizes of a window over spatial axes.
     ///
     /// # Errors
-    /// [`crate::Error::Attribute`] where the window does not fit.
+    /// [`crate::Error::Attribute`] if the window does not fit.
     pub fn new(window: &Window, input: &[usize], kernel: &[usize]) -> Result<Self> {
         Self::rounded(window, input, kernel, Rounding::Down)
     }
 
-    /// As [`Self::new`], with the sizes of the output rounded so.
+    /// Like [`Self::new`], with this rounding of the sizes of the output.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -87,10 +87,10 @@ impl ConvSizes {
 }
 
 impl Product {
-    /// The product that a node is, if it is one with constant weights.
+    /// Returns the product of a node, if it is one with constant weights.
     ///
     /// # Errors
-    /// Where the weights cannot be read.
+    /// An error if the weights cannot be read.
     pub fn of(graph: &Graph, node: &Node) -> Result<Option<Self>> {
         let constant = |k: usize| -> Option<&Tensor> { graph.constant(input(node, k)?) };
         // The first input must be a value: a product of constants is a constant.
@@ -144,7 +144,7 @@ impl Product {
         })
     }
 
-    /// The neurons or output channels.
+    /// Returns the number of neurons or output channels.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         match self.kind {
@@ -153,7 +153,7 @@ impl Product {
         }
     }
 
-    /// The products that make one output, without padding.
+    /// Returns the number of products per output, without padding.
     #[must_use]
     pub fn fan_in(&self) -> usize {
         self.weights.len().checked_div(self.n_rows()).unwrap_or(0)

@@ -1,11 +1,11 @@
-//! How far the outputs of two programs may be off because both round.
+//! Bounds of the difference between outputs of two programs due to rounding.
 //!
 //! With u = 2^-24, a sum of n products of 32-bit floats, in any order, is off by at most ((1 + u)^n
 //! - 1) times the sum of the magnitudes of its products. Along a path the exponents add up, so a
-//! value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest
-//! path to it, and M is what the network of magnitudes gives: absolute inputs and weights, every
-//! subtraction an addition, and, in place of a function f whose slope is at most L, L |x| + |f(0)|.
-//! Two programs differ by at most twice that.
+//!   value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest path to
+//!   it, and M is the output of the network of magnitudes: absolute inputs and weights, every
+//!   subtraction an addition, and, in place of a function f whose slope is at most L, L |x| +
+//!   |f(0)|. Two programs differ by at most twice that.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,11 @@ use crate::run::{compute, compute_in};
 /// Half the distance from 1 to the next 32-bit float.
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
 
-/// Roundings that stand for the error of a function such as tanh: libraries are off by up to four
-/// units in the last place.
+/// The number of roundings that represent the error of a function such as tanh: libraries are off
+/// by up to four units in the last place.
 const FUNCTION: u64 = 8;
 
-/// What magnitudes themselves are off by, computed in 32 bits: far less than this share.
+/// A factor that covers the error of magnitudes themselves, computed in 32 bits.
 const SLACK: f64 = 1.0 + 1.0 / 256.0;
 
 /// A value of the network of magnitudes.
@@ -36,12 +36,12 @@ struct Bounded {
 }
 
 impl Graph {
-    /// How far two programs that compute the first output in 32-bit floats may differ, for each of
-    /// its elements; `None` where the graph has an operator whose error is not bounded here,
-    /// such as a layer normalisation, whose divisor may be small.
+    /// Returns a bound of the difference between two programs that compute the first output in
+    /// 32-bit floats, for each element; `None` if the graph has an operator whose error is not
+    /// bounded here, such as a layer normalisation, whose divisor may be small.
     ///
     /// # Errors
-    /// Where the graph cannot run with these inputs.
+    /// An error if the graph cannot run with these inputs.
     pub fn rounding_bound(&self, inputs: &[Tensor]) -> Result<Option<Vec<f64>>> {
         self.check_values()?;
         let mut values: HashMap<ValueId, Bounded> = HashMap::new();
@@ -75,7 +75,7 @@ impl Graph {
             return Ok(None);
         }
         let factor = 2.0 * (*roundings as f64 * UNIT.ln_1p()).exp_m1() * SLACK;
-        // Numbers too small for 32 bits may become zero on the way.
+        // Subnormal intermediate results may be flushed to zero.
         let tiny = *roundings as f64 * f64::from(f32::MIN_POSITIVE);
         let magnitudes = crate::product::floats(magnitude)?;
         Ok(Some(
@@ -86,7 +86,7 @@ impl Graph {
         ))
     }
 
-    /// What a node makes of magnitudes.
+    /// Returns the bounded output of a node for bounded inputs.
     fn bounded(
         &self,
         node: &Node,
@@ -106,7 +106,7 @@ impl Graph {
             |k: usize| node.inputs.get(k).copied().flatten().and_then(|id| self.constant(id));
         let first =
             || inputs.first().cloned().flatten().ok_or_else(|| Error::input(0, "it is missing"));
-        // Shapes and places are exact, whatever is done with them.
+        // Shapes and indices are exact.
         let is_exact = inputs.iter().flatten().all(|tensor| !tensor.dtype().is_float());
         let (made, roundings) = match &node.op {
             Op::If { .. } | Op::Loop { .. } => return Ok(None),
@@ -229,7 +229,7 @@ impl Graph {
     }
 }
 
-/// Floats as their magnitudes; anything else as it is.
+/// Returns the magnitudes of floats; other types are unchanged.
 fn magnitude(tensor: &Tensor) -> Result<Tensor> {
     if !tensor.dtype().is_float() {
         return Ok(tensor.clone());
@@ -239,7 +239,7 @@ fn magnitude(tensor: &Tensor) -> Result<Tensor> {
     Ok(Tensor::from_slice(&values, tensor.shape(), &Device::Cpu)?)
 }
 
-/// The steepest slope of a function, its magnitude at 0, and the roundings of computing it.
+/// Returns the steepest slope of a function, its magnitude at 0, and the roundings of computing it.
 fn line(function: Unary) -> Option<(f32, f32, u64)> {
     Some(match function {
         Unary::Abs | Unary::Neg | Unary::Relu => (1.0, 0.0, 0),
@@ -264,7 +264,7 @@ fn line(function: Unary) -> Option<(f32, f32, u64)> {
     })
 }
 
-/// slope x + shift.
+/// Returns slope x + shift.
 fn along(x: Tensor, slope: f32, shift: f32) -> Result<Tensor> {
     if slope == 1.0 && shift == 0.0 {
         return Ok(x);
@@ -274,9 +274,9 @@ fn along(x: Tensor, slope: f32, shift: f32) -> Result<Tensor> {
     Ok(Tensor::from_slice(&values, x.shape(), &Device::Cpu)?)
 }
 
-/// The magnitudes after a softmax, and how many elements it joins. A score that is off by e changes
-/// a share p by at most (exp(2e) - 1) p, which is less than 3e where that is less than 1, and a
-/// logarithm of a share by at most 2e.
+/// Returns the magnitudes after a softmax, and how many elements it joins. A score that is off by e
+/// changes a share p by at most (exp(2e) - 1) p, which is less than 3e where that is less than 1,
+/// and a logarithm of a share by at most 2e.
 fn softmax(x: &Tensor, function: Softmax, axes: SoftmaxAxes) -> Result<(Tensor, usize)> {
     let rank = x.rank() as i64;
     let axes = match axes {

@@ -1,4 +1,4 @@
-//! Files that are broken, too large or made to harm: errors, never panics.
+//! Broken, oversized or malicious files are errors, never panics.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::onnx::proto::{
@@ -99,7 +99,7 @@ fn all_unknown_operators_are_named_at_once() {
 }
 
 #[test]
-fn shapes_that_cannot_be_are_errors() {
+fn impossible_shapes_are_errors() {
     for sizes in [&[-1_i64][..], &[i64::MAX, 4], &[1 << 40, 1 << 40]] {
         let mut graph = graph(vec![node("Neg", &["x"], &["y"])]);
         graph.input = vec![value("x", sizes)];
@@ -181,11 +181,11 @@ fn constants_stay_in_the_folder_of_the_model() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A pipe has no end until somebody writes to it: it is refused, as a model and as a file of
+/// Reading a pipe blocks until data are written to it: it is an error, as a model and as a file of
 /// constants.
 #[cfg(unix)]
 #[test]
-fn pipes_and_devices_are_refused() {
+fn pipes_and_devices_are_errors() {
     let folder = std::env::temp_dir().join(format!("aleatron-pipe-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let pipe = folder.join("w.bin");
@@ -215,7 +215,7 @@ fn pipes_and_devices_are_refused() {
 /// Constants of a sparse file may be larger than the memory, each and all together: none of them is
 /// read.
 #[test]
-fn external_constants_that_do_not_fit_together_are_refused() {
+fn external_constants_that_exceed_memory_together_are_errors() {
     let folder = std::env::temp_dir().join(format!("aleatron-sum-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let size = 1_u64 << 30;
@@ -243,7 +243,7 @@ fn external_constants_that_do_not_fit_together_are_refused() {
 /// Sixty times twice the elements: the sizes follow from those of the input, so nothing is
 /// computed.
 #[test]
-fn doubling_values_are_refused_before_they_are_computed() {
+fn doubling_values_are_errors_before_they_are_computed() {
     let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("v{k}") };
     let double = |k: usize| {
         let mut node = node("Concat", &[&name(k), &name(k)], &[&name(k + 1)]);
@@ -280,9 +280,9 @@ fn doubling_values_are_refused_before_they_are_computed() {
     }
 }
 
-/// Every value would fit, and a sum at the end keeps all of them alive.
+/// Every value would fit into memory, but a sum at the end keeps all of them alive.
 #[test]
-fn values_that_do_not_fit_together_are_refused_before_they_are_computed() {
+fn values_that_exceed_memory_together_are_errors_before_they_are_computed() {
     let n = 1_usize << 20;
     let names: Vec<String> = (0..n).map(|k| format!("v{k}")).collect();
     let mut nodes: Vec<NodeProto> = names.iter().map(|name| node("Neg", &["x"], &[name])).collect();
@@ -315,12 +315,12 @@ fn a_million_nodes_are_sorted() {
     let mut graph = read(graph(nodes)).unwrap();
     assert_eq!(graph.nodes().len(), n);
     graph.simplify().unwrap();
-    // The last one makes the output, whose name stays.
+    // The last node computes the output, whose name stays.
     assert_eq!(graph.nodes().len(), 1);
 }
 
 #[test]
-fn graphs_inside_graphs_have_a_depth() {
+fn nested_graphs_have_a_depth_limit() {
     let mut inner = GraphProto { output: vec![value("x", &[2])], ..GraphProto::default() };
     for _ in 0..40 {
         let mut deeper = node("If", &["c"], &["r"]);
@@ -361,7 +361,7 @@ fn attributes_are_checked() {
 }
 
 #[test]
-fn normalisations_need_their_axes() {
+fn normalisations_without_channels_are_errors() {
     for operator in ["GroupNormalization", "InstanceNormalization", "BatchNormalization"] {
         let mut normalize = node(operator, &["x"; 5], &["y"]);
         if operator == "GroupNormalization" {
@@ -382,7 +382,7 @@ fn normalisations_need_their_axes() {
     }
 }
 
-/// What a node of an older operator set does not look at is nothing to a newer one, either.
+/// Inputs that a node of an older operator set ignores are not written for a newer one.
 #[test]
 fn old_nodes_are_written_as_they_run() {
     let ints = |name: &str, ints: &[i64]| AttributeProto {
@@ -508,7 +508,7 @@ proptest! {
     }
 
     #[test]
-    fn a_model_with_a_changed_byte_is_read_or_refused(at in 0..200_usize, to in any::<u8>()) {
+    fn model_with_a_changed_byte_is_read_or_an_error(at in 0..200_usize, to in any::<u8>()) {
         let mut bytes = model(graph(vec![node("Gemm", &["x", "x"], &["a"]), node("Softmax", &["a"], &["y"])])).encode_to_vec();
         let at = at % bytes.len();
         bytes[at] = to;

@@ -9,7 +9,8 @@ use aleatron_graph::op::{
 use aleatron_graph::{Binary, Dim, Graph, Op, Runner, Unary, Value, ValueId};
 use aleatron_tensor::{DType, Device, GpuDevice, Tensor};
 
-/// The adapter that the environment names, or Mesa's software one. A missing adapter is a failure.
+/// Returns the adapter that the environment names, or Mesa's software one. A missing adapter is a
+/// failure.
 fn gpu(options: &ContextOptions) -> GpuDevice {
     let choice = match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -20,7 +21,8 @@ fn gpu(options: &ContextOptions) -> GpuDevice {
     })
 }
 
-/// A device with all of its abilities, and one without optional ones such as 64-bit integers.
+/// Returns a device with all of its abilities, and one without optional ones such as 64-bit
+/// integers.
 fn gpus() -> [GpuDevice; 2] {
     let plain = ContextOptions { capabilities: Capabilities::NONE, ..ContextOptions::default() };
     [gpu(&ContextOptions::default()), gpu(&plain)]
@@ -37,7 +39,7 @@ impl Builder {
         Self { graph: Graph::new(name), n: 0 }
     }
 
-    /// An input of samples whose other axes have these sizes; 0 is any size.
+    /// Returns an input of samples whose other axes have these sizes; 0 is any size.
     fn input(&mut self, name: &str, dtype: DType, sizes: &[usize]) -> ValueId {
         let axes = sizes.iter().enumerate().map(|(axis, &size)| match size {
             0 => Dim::Named(format!("n{axis}")),
@@ -100,7 +102,7 @@ impl Builder {
         self.node(Op::LayerNormalization { axis: -1, epsilon: 1e-5 }, &[x, scale, bias])
     }
 
-    /// The Gaussian error linear unit as exporters write it.
+    /// Returns the Gaussian error linear unit as exporters write it.
     fn gelu(&mut self, x: ValueId) -> ValueId {
         let (root, one, half) = (self.float(2.0_f32.sqrt()), self.float(1.0), self.float(0.5));
         let y = self.node(Op::Binary(Binary::Div), &[x, root]);
@@ -124,7 +126,7 @@ fn window(kernel: usize, stride: usize) -> Window {
 /// Runs a graph on each GPU, checks that nothing was read, and returns the largest distance from
 /// the outputs of the CPU.
 fn check(graph: &Graph, inputs: &[Tensor]) -> Vec<f32> {
-    // As it would be used: from a file, and simplified.
+    // As in normal use: from a file, and simplified.
     let mut graph = Graph::from_onnx(&graph.to_onnx().unwrap()).unwrap();
     graph.simplify().unwrap();
     let of = |device: &Device| Runner::new(graph.clone(), device).unwrap();
@@ -188,7 +190,7 @@ fn resnet_reads_nothing_back() {
     }
 }
 
-/// How attention is part of the network.
+/// The form of attention in the network.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// Products, a mask that is added, and a softmax; sizes are computed from shapes.
@@ -197,7 +199,7 @@ enum Form {
     Operator,
 }
 
-/// Two layers over token ids, with a mask of tokens.
+/// Returns two layers over token ids, with a mask of tokens.
 fn bert(form: Form) -> Graph {
     const WIDTH: usize = 16;
     const HEADS: usize = 4;

@@ -1,4 +1,4 @@
-//! What simplifying changes, and that it changes no result.
+//! Simplification changes nodes but no result.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron_graph::op::{Padding, Window};
@@ -8,7 +8,7 @@ use aleatron_tensor::{DType, Device, Tensor};
 
 const CPU: &Device = &Device::Cpu;
 
-/// Numbers that look random and are the same every time.
+/// Returns reproducible pseudo-random numbers.
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..n)
@@ -117,10 +117,10 @@ fn nodes_of_constants_are_computed_once() {
     assert!(unused.index() > 0);
 }
 
-/// What is too large to be kept is left to the run, and is not computed first: 2^40 elements would
-/// not even fit.
+/// A result that is too large to be stored is left to the run and is not computed first: 2^40
+/// elements would not fit into memory.
 #[test]
-fn nodes_that_make_too_much_of_constants_are_left() {
+fn nodes_that_expand_constants_too_much_are_not_folded() {
     let big = 1_i64 << 20;
     let integers =
         |values: &[i64], shape: &[usize]| Tensor::from_slice(values, shape, CPU).unwrap();

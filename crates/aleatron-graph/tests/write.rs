@@ -22,8 +22,8 @@ fn run(graph: &Graph, x: &Tensor) -> Vec<f32> {
     runner.run(vec![x.clone()]).unwrap()[0].to_vec().unwrap()
 }
 
-/// A convolution, a pool, a product and a softmax of the old form; two values have one name, and
-/// one has none.
+/// Returns a convolution, a pool, a product and a softmax of the old form; two values have one
+/// name, and one lacks a name.
 fn network() -> Graph {
     let mut graph = Graph::new("written").with_metadata("who", "me");
     let x = input(&mut graph, &[2, 6, 6]);
@@ -57,7 +57,7 @@ fn network() -> Graph {
 }
 
 #[test]
-fn what_is_written_is_read_as_it_was() {
+fn written_graphs_are_read_back_unchanged() {
     let graph = network();
     let values: Vec<f32> = (0..144).map(|k| (k as f32 * 0.7).sin()).collect();
     let x = Tensor::from_slice(&values, &[2, 2, 6, 6], &Device::Cpu).unwrap();
@@ -115,7 +115,7 @@ fn files_are_written() {
 }
 
 #[test]
-fn a_value_that_nothing_makes_is_an_error() {
+fn value_without_a_node_is_an_error() {
     let mut graph = Graph::new("broken");
     let x = input(&mut graph, &[3]);
     let lost = graph.add_value(Value { name: "lost".to_owned(), ..Value::default() });

@@ -10,97 +10,97 @@ use pyo3::types::PyString;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// A 64-bit seed.
+/// Returns a 64-bit seed.
 pub(crate) fn seed(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     integer(value, "seed", "in [0, 2**64)")
 }
 
-/// The number of inputs of a layer.
+/// Returns the number of inputs of a layer.
 pub(crate) fn n_inputs(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_inputs")
 }
 
-/// The number of neurons of a layer.
+/// Returns the number of neurons of a layer.
 pub(crate) fn n_neurons(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_neurons")
 }
 
-/// The number of channels of a convolution.
+/// Returns the number of channels of a convolution.
 pub(crate) fn n_channels(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_channels")
 }
 
-/// The number of groups of a convolution.
+/// Returns the number of groups of a convolution.
 pub(crate) fn groups(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "groups")
 }
 
-/// The shape of a sample.
+/// Returns the shape of a sample.
 pub(crate) fn input_shape(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     value.try_iter()?.map(|part| size(&part?, "a size of input_shape")).collect()
 }
 
-/// A size that is a name in a file.
+/// Returns a size that is a name in a file.
 pub(crate) fn axis_size(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "a size of sizes")
 }
 
-/// The most tokens to make.
+/// Returns a number of tokens to generate.
 pub(crate) fn max_tokens(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "max_tokens")
 }
 
-/// A number of tokens to choose among.
+/// Returns a number of tokens to choose among.
 pub(crate) fn top_k(value: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     if value.is_none() { Ok(None) } else { integer(value, "top_k", "in [0, 2**32)").map(Some) }
 }
 
-/// A number of threads.
+/// Returns a number of threads.
 pub(crate) fn n_threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n")
 }
 
-/// A number of bytes.
+/// Returns a number of bytes.
 pub(crate) fn n_bytes(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_bytes")
 }
 
-/// A number of steps.
+/// Returns a number of steps.
 pub(crate) fn n_steps(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_steps")
 }
 
-/// A length in bits.
+/// Returns a length in bits.
 pub(crate) fn length(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "length")
 }
 
-/// A number of seeds.
+/// Returns a number of seeds.
 pub(crate) fn n_seeds(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "seeds")
 }
 
-/// A 16-bit register or gain of a neuron.
+/// Returns a 16-bit register or gain of a neuron.
 pub(crate) fn register(value: &Bound<'_, PyAny>) -> PyResult<i16> {
     integer(value, "argument", "in [-32768, 32767]")
 }
 
-/// A small unsigned number of a neuron: a width or a period.
+/// Returns a small unsigned number of a neuron: a width or a period.
 pub(crate) fn period(value: &Bound<'_, PyAny>) -> PyResult<u32> {
     integer(value, "argument", "in [0, 2**32)")
 }
 
-/// A number of samples.
+/// Returns a number of samples.
 pub(crate) fn n_samples(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "n_samples")
 }
 
-/// The index of a first sample.
+/// Returns the index of a first sample.
 pub(crate) fn first_sample(value: &Bound<'_, PyAny>) -> PyResult<u32> {
     integer(value, "first_sample", "in [0, 2**32)")
 }
 
-/// Where a layer runs: a name, or a list of names for several devices as one.
+/// Returns the device of a layer: a name, or a list of names for several devices as one.
 pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     let names = match value.cast::<PyString>() {
         Ok(name) => name.to_str()?.to_owned(),
@@ -112,32 +112,32 @@ pub(crate) fn device(value: &Bound<'_, PyAny>) -> PyResult<Device> {
     parse(&names).map_err(|error: EngineError| exception(error, &[]))
 }
 
-/// How streams are read.
+/// Returns the polarity of streams.
 pub(crate) fn polarity(value: &Bound<'_, PyAny>) -> PyResult<Polarity> {
     named(value, "polarity")
 }
 
-/// A generator by its name.
+/// Returns a generator by its name.
 pub(crate) fn generator(value: &Bound<'_, PyAny>) -> PyResult<GeneratorName> {
     named(value, "generator")
 }
 
-/// The width of shared sequences: "auto" or a number of bits.
+/// Returns the width of shared sequences: "auto" or a number of bits.
 pub(crate) fn width(value: &Bound<'_, PyAny>) -> PyResult<WidthChoice> {
     named(value, "width")
 }
 
-/// How many sequences streams share.
+/// Returns how many sequences streams share.
 pub(crate) fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
     named(value, "sharing")
 }
 
-/// How numbers are kept between layers.
+/// Returns the arithmetic between layers.
 pub(crate) fn arithmetic(value: &Bound<'_, PyAny>) -> PyResult<Arithmetic> {
     named(value, "arithmetic")
 }
 
-/// Anything the core reads from text, and, where text is a number, from that.
+/// Parses a value from text, or from a number if the text may be one.
 fn named<T>(value: &Bound<'_, PyAny>, name: &str) -> PyResult<T>
 where
     T: FromStr,
@@ -158,12 +158,12 @@ where
     parse(&text).map_err(|error: T::Err| exception(error, &[]))
 }
 
-/// Parses a name, in capital letters or not; errors have the name as it was given.
+/// Parses a name, ignoring case; errors show the name as given.
 pub(crate) fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
     text.to_ascii_lowercase().parse().or_else(|_| text.parse())
 }
 
-/// A number of neurons at a time.
+/// Returns a number of neurons at a time.
 pub(crate) fn lanes(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     size(value, "lanes")
 }
@@ -172,8 +172,8 @@ fn size(value: &Bound<'_, PyAny>, name: &str) -> PyResult<usize> {
     integer(value, name, "in [0, 2**63)")
 }
 
-/// An integer out of range is a wrong value; Python's own `OverflowError` says neither which nor
-/// how far.
+/// Reads an integer. One out of range raises ValueError with the name and the range, unlike
+/// Python's `OverflowError`.
 fn integer<'py, T>(value: &Bound<'py, PyAny>, name: &str, range: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,

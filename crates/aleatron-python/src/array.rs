@@ -14,10 +14,11 @@ use pyo3::types::{PyFloat, PyList, PyTuple};
 
 /// An element type that arguments are read as.
 pub(crate) trait Readable: Element {
-    /// The function of `aleatron._arrays` that makes a C-contiguous array of it.
+    /// The function of `aleatron._arrays` that converts an argument to a C-contiguous array.
     const READER: &str;
 
-    /// The elements of a plain list that hold it exactly; `None` leaves the list to the reader.
+    /// Returns the elements of a plain list that hold it exactly; `None` leaves the list to the
+    /// reader.
     fn from_list(_list: &Bound<'_, PyList>) -> Option<Vec<Self>> {
         None
     }
@@ -81,7 +82,7 @@ impl<'py, T: Readable> Input<'py, T> {
         Ok(Self::Array(converted.cast::<PyArrayDyn<T>>()?.try_readonly()?))
     }
 
-    /// Its elements in C order.
+    /// Returns the elements in C order.
     pub(crate) fn slice(&self) -> PyResult<&[T]> {
         match self {
             // `as_slice` takes Fortran order too, in which the elements would be in the wrong
@@ -94,7 +95,7 @@ impl<'py, T: Readable> Input<'py, T> {
         }
     }
 
-    /// Its shape.
+    /// Returns the shape.
     pub(crate) fn shape(&self) -> &[usize] {
         match self {
             Self::Array(array) => array.shape(),
@@ -113,27 +114,27 @@ pub(crate) fn output<'py, T: Element>(
     if let [_] = shape {
         return Ok(array);
     }
-    // By NumPy itself, which may refuse a shape: axes such as (2^62, 0), or too many of them.
+    // By NumPy itself, which may reject a shape: axes such as (2^62, 0), or too many of them.
     array.call_method1("reshape", (PyTuple::new(py, shape)?,))
 }
 
 /// An array of `numpy.empty`, whose memory holds anything.
 ///
-/// Nobody can read it: the one thing to do with it is [`Self::write`], which takes it, and hands it
-/// to Python only where the writer says that all of it was written. Writers of this crate are the
-/// engine's `…_into` functions, which write every element of their output and read none. Elements
-/// are numbers of which every pattern of bits is one.
+/// It cannot be read: its only operation is [`Self::write`], which consumes it, and returns it to
+/// Python only if the writer reports that all of it was written. Writers of this crate are the
+/// engine's `…_into` functions, which write every element of their output and read none. Every bit
+/// pattern is a valid element.
 pub(crate) struct Unwritten<'py, T: Element>(Bound<'py, PyArrayDyn<T>>);
 
 impl<'py, T: Element> Unwritten<'py, T> {
-    /// An array of this shape.
+    /// Returns an array of this shape.
     pub(crate) fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
         static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let array = EMPTY.import(py, "numpy", "empty")?.call1((shape, T::get_dtype(py)))?;
         Ok(Self(array.cast_into::<PyArrayDyn<T>>()?))
     }
 
-    /// The array, once `write` has written every element.
+    /// Returns the array, once `write` has written every element.
     pub(crate) fn write(
         self,
         write: impl FnOnce(&mut [T]) -> PyResult<()>,
@@ -143,7 +144,7 @@ impl<'py, T: Element> Unwritten<'py, T> {
     }
 }
 
-/// A shape as Python writes it.
+/// Returns a shape as Python writes it.
 pub(crate) fn shape_text(shape: &[usize]) -> String {
     match shape {
         [n] => format!("({n},)"),

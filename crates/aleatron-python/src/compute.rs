@@ -20,7 +20,7 @@ pub(crate) struct Interruption {
 }
 
 impl Interruption {
-    /// Creates one for a computation of the calling thread.
+    /// Creates the state of a computation of the calling thread.
     pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
         let threading = py.import(intern!(py, "threading"))?;
         let main =

@@ -14,8 +14,8 @@ use pyo3::types::{PyDict, PyType};
 /// A convolution of stochastic neurons over images or sequences.
 ///
 /// A pixel has one stream in a sample, used at every position and channel, and a weight one in the
-/// layer, as hardware shares them. Taps in the padding are left out. A sample is of shape
-/// (channels, rows, columns) or (channels, places), and outputs have the same axes.
+/// layer, as hardware shares them. Taps in the padding are skipped. A sample is of shape (channels,
+/// rows, columns) or (channels, places), and outputs have the same axes.
 ///
 /// Parameters
 /// ----------
@@ -46,11 +46,11 @@ use pyo3::types::{PyDict, PyType};
 #[pyclass(module = "aleatron", frozen, extends = StreamLayer)]
 pub(crate) struct ConvLayer {
     convolution: Convolution,
-    /// Axes of a sample beside channels.
+    /// The axes of a sample except channels.
     axes: usize,
 }
 
-/// One number for all axes, or one each.
+/// Reads one number for all axes, or one each.
 fn sizes(value: &Bound<'_, PyAny>, name: &str, axes: usize) -> PyResult<[usize; 2]> {
     let wrong = || {
         PyValueError::new_err(format!(
@@ -69,7 +69,7 @@ fn sizes(value: &Bound<'_, PyAny>, name: &str, axes: usize) -> PyResult<[usize; 
     }
 }
 
-/// A number, one for each axis, or a pair for each.
+/// Reads a number, one for each axis, or a pair for each.
 fn paddings(value: &Bound<'_, PyAny>, axes: usize) -> PyResult<[[usize; 2]; 2]> {
     let pairs = match value.extract::<usize>() {
         Ok(size) => vec![[size, size]; axes],
@@ -305,7 +305,7 @@ impl ConvLayer {
     /// The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns),
     /// without rows for sequences.
     ///
-    /// Assign a whole array to replace them; calls under way in other threads finish with the old
+    /// Assign a whole array to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -330,7 +330,7 @@ impl ConvLayer {
         Ok(pyo3::types::PyTuple::new(slf.py(), &slf.as_super().input)?.into_any())
     }
 
-    /// The shape of what comes of a sample.
+    /// The shape of the output of a sample.
     #[getter]
     fn output_shape(slf: PyRef<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         Ok(pyo3::types::PyTuple::new(slf.py(), &slf.as_super().output)?.into_any())
@@ -377,7 +377,7 @@ impl ConvLayer {
         rebuild(slf.as_any(), own.as_super(), arguments, keywords)
     }
 
-    /// A layer of its own: replacing the weights of one does not change the other.
+    /// Returns a copy: replacing the weights of one does not change the other.
     fn __copy__(slf: PyRef<'_, Self>) -> PyResult<Py<Self>> {
         let own = Self { convolution: slf.convolution, axes: slf.axes };
         Py::new(slf.py(), PyClassInitializer::from(slf.as_super().copied()).add_subclass(own))

@@ -1,4 +1,4 @@
-//! Layers over arrays in the memory of CUDA devices; `aleatron._cuda` reads and makes them.
+//! Layers over arrays in the memory of CUDA devices; `aleatron._cuda` reads and creates them.
 
 use crate::compute::compute_with_cancellation;
 use crate::layer::{StreamLayer, samples};
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList};
 
-/// Memory of a CUDA device that holds 64-bit elements; `CudaArray` makes an array of it.
+/// Memory of a CUDA device with 64-bit elements; `CudaArray` wraps it as an array.
 #[pyclass(module = "aleatron._core", frozen, name = "_CudaMemory")]
 pub(crate) struct CudaMemory {
     #[cfg(feature = "cuda")]
@@ -95,7 +95,7 @@ impl CudaMemory {
         memory::zeros(py, place, len, element)
     }
 
-    /// Where it begins.
+    /// The address of the memory.
     #[getter]
     fn address(&self) -> u64 {
         memory::address(self)
@@ -116,7 +116,7 @@ struct Described {
     device: Option<usize>,
     is_read_only: bool,
     stream: Option<u64>,
-    /// What keeps the memory allocated: it is held until the call has returned.
+    /// The owner of the memory, held until the call has returned.
     #[allow(dead_code, reason = "held, not read")]
     owner: Py<PyAny>,
 }
@@ -161,8 +161,8 @@ impl Described {
     /// The array as inputs.
     fn array(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArray<'_>> {
         let (len, element) = self.elements(name, elements)?;
-        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver is asked
-        // whether the memory is of the card and so large before anything reads it.
+        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver confirms
+        // the device and the size of the memory before anything reads it.
         #[allow(
             unsafe_code,
             reason = "the one place where addresses of Python objects are trusted"
@@ -185,9 +185,9 @@ impl Described {
         Ok(unsafe { DeviceArrayMut::from_raw(self.address, len, element) })
     }
 
-    /// When the array is complete. A handle of a stream is a number that Python objects name and
-    /// the driver would follow: unless it is that of a default stream, everything that the card
-    /// was given to do is waited for instead.
+    /// Returns the work after which the array is complete. A handle of a stream is a number from a
+    /// Python object, which the driver would dereference: unless it is that of a default stream,
+    /// all pending work of the device is waited for instead.
     fn order(&self) -> InputOrder<'static> {
         match self.stream {
             None => InputOrder::Ready,
@@ -207,12 +207,12 @@ fn after_both(a: InputOrder<'static>, b: InputOrder<'static>) -> InputOrder<'sta
     }
 }
 
-/// The place of the card that a layer is on, where `x` is in the memory of one and so is the layer.
+/// Returns the index of the device of a layer if both the layer and `x` are on a CUDA device.
 pub(crate) fn place_of(device: &Device, x: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     let Device::Cuda(place) = device.resolved().unwrap_or_else(|_| device.clone()) else {
         return Ok(None);
     };
-    // Most arguments are these, and none of them is on a card.
+    // Most arguments are NumPy arrays, which are never on a device.
     if x.is_exact_instance_of::<PyUntypedArray>()
         || x.is_exact_instance_of::<PyList>()
         || x.is_exact_instance_of::<PyFloat>()
@@ -266,7 +266,7 @@ pub(crate) fn run<'py>(
     Ok(out)
 }
 
-/// Refuses `out` where results are on the host.
+/// Checks that `out` is not given if results are on the host.
 pub(crate) fn check_no_out(out: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     match out {
         None => Ok(()),

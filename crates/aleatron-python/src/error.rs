@@ -1,4 +1,4 @@
-//! Exceptions: which of Python's own says best what went wrong.
+//! Conversion of errors to Python exceptions.
 
 use aleatron::data::Error as DataError;
 use aleatron::eval::Error as EvalError;
@@ -13,7 +13,7 @@ use pyo3::exceptions::{
 };
 use std::path::Path;
 
-/// The exception for an error about an argument of the given shape.
+/// Returns the exception for an error about an argument of the given shape.
 ///
 /// Errors of the engine carry a flat index; Python's users think in the axes of their array.
 pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
@@ -38,7 +38,7 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
     }
 }
 
-/// The exception for an error of a graph or its file.
+/// Returns the exception for an error of a graph or its file.
 fn graph_exception(error: GraphError) -> PyErr {
     match error {
         GraphError::File { path, source } => file_exception(&path, &source),
@@ -64,7 +64,7 @@ fn io_text(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// The error of the engine at the bottom of one of a graph.
+/// Returns the core error that caused an error of a graph.
 fn core_of(error: &GraphError) -> Option<&CoreError> {
     match error {
         GraphError::Core(core) => Some(core),
@@ -85,7 +85,7 @@ pub(crate) fn core_exception(error: CoreError, shape: &[usize]) -> PyErr {
     }
 }
 
-/// The exception of the kind that an error of the core is.
+/// Returns the exception of the kind that an error of the core is.
 fn of_kind(error: &CoreError, text: String) -> PyErr {
     match error {
         CoreError::Memory { .. } => PyMemoryError::new_err(text),
@@ -96,21 +96,20 @@ fn of_kind(error: &CoreError, text: String) -> PyErr {
     }
 }
 
-/// A number without hundreds of digits.
+/// Returns a number without hundreds of digits.
 fn short(value: f64) -> String {
     let text = value.to_string();
     if text.len() <= 24 { text } else { format!("{value:e}") }
 }
 
-/// The exception for a panic that reached the boundary: a fault of ours, but not one to end the
-/// process with.
+/// Returns the exception for a panic: a defect of the package that must not end the process.
 pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("unknown");
     PyRuntimeError::new_err(format!("internal error in aleatron, please report it: {text}"))
 }
 
-/// "at index 5 ", "at index (3, 7) ", or nothing for a scalar.
+/// Returns "at index 5 ", "at index (3, 7) ", or an empty text for a scalar.
 fn place(index: usize, shape: &[usize]) -> String {
     match shape {
         [] => String::new(),

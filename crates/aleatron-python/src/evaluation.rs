@@ -67,13 +67,13 @@ impl Evaluation {
         dictionaries(py, &self.0.cells)
     }
 
-    /// Returns a page with curves, tables and error maps that needs nothing else to be shown.
+    /// Returns a self-contained page with curves, tables and error maps.
     fn to_html(&self) -> String {
         eval::report::evaluation(&self.0)
     }
 
     /// Returns the shortest length from which on a generator stays within `points` percentage
-    /// points of floating point, or None where even the longest does not.
+    /// points of floating point, or None if even the longest does not.
     #[pyo3(signature = (generator, points=1.0))]
     fn shortest_within(&self, generator: &str, points: f64) -> PyResult<Option<usize>> {
         self.0
@@ -208,7 +208,7 @@ pub(crate) fn evaluate(
     Ok((text, raised))
 }
 
-/// A lock that keeps other processes, and other calls, off a checkpoint until it is released.
+/// A lock that excludes other processes, and other calls, from a checkpoint until it is released.
 #[pyclass(module = "aleatron", name = "_FileLock", frozen, weakref)]
 pub(crate) struct FileLock(Mutex<Option<eval::FileLock>>);
 
@@ -251,7 +251,7 @@ impl Reporter<'_> {
         }
     }
 
-    /// Writes the state into the checkpoint, if there is one and `done` parts are more than it has.
+    /// Writes the state into the checkpoint, if there is one and it has fewer than `done` parts.
     pub(crate) fn save(&self, done: usize, state: impl FnOnce() -> Result<String, EvalError>) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = file.as_mut()
@@ -360,7 +360,7 @@ pub(crate) fn digits<'py>(
         }
     };
     let x = output(py, data.features().to_vec(), &[data.len(), data.n_features()])?;
-    // Classes as signed integers: what comes of subtracting them is what users expect.
+    // Classes are signed integers, so that their differences are as users expect.
     let y = data.labels().iter().map(|&class| class as i64).collect();
     Ok((x, output(py, y, &[data.len()])?))
 }

@@ -54,7 +54,7 @@ pub(crate) fn find(
     Ok((found.to_json().map_err(|error| exception(error, &[]))?, raised))
 }
 
-/// Checks that text is what a search found, and returns it.
+/// Checks that text is the result of a search, and returns it.
 #[pyfunction]
 #[pyo3(name = "_read_found")]
 pub(crate) fn read_found(text: &str) -> PyResult<String> {

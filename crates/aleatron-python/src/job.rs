@@ -64,7 +64,7 @@ impl Job {
         Self::of(job, checkpoint)
     }
 
-    /// Reads what `to_bytes` wrote; where a device is given, tasks run there.
+    /// Reads the output of `to_bytes`; if a device is given, tasks run there.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8], on: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let on = on.map(device).transpose()?;
@@ -83,7 +83,7 @@ impl Job {
         Ok(PyBytes::new(py, &compute(py, &[], || Ok(self.job.to_bytes()?))?))
     }
 
-    /// Where its tasks are to run.
+    /// The device of its tasks.
     #[getter]
     fn device(&self) -> String {
         self.job.device().to_string()
@@ -94,7 +94,7 @@ impl Job {
         self.job.schedule().to_line().map_err(|error| exception(error, &[]))
     }
 
-    /// What is not done, as about `n` tasks of the same cost, or more.
+    /// Returns the unfinished work as about `n` tasks of the same cost, or more.
     fn tasks(&self, n: usize) -> Vec<TaskTuple> {
         let tasks = self.job.schedule().split(&self.journal().missing(), n);
         tasks.into_iter().map(|task| (task.pass, task.first, task.chunks)).collect()
@@ -141,7 +141,7 @@ impl Job {
     }
 }
 
-/// `aleatron eval` with the arguments of the program, whose tasks somebody else runs.
+/// `aleatron eval` with the arguments of the program, whose tasks are run by the caller.
 #[pyclass(module = "aleatron", name = "_EvalProgram", frozen)]
 pub(crate) struct EvalProgram {
     program: DistributedEval,
@@ -151,33 +151,34 @@ pub(crate) struct EvalProgram {
 
 #[pymethods]
 impl EvalProgram {
-    /// Reads the arguments, which start with the program's name; returns the exit code instead
-    /// where there is nothing to run.
+    /// Reads the arguments, which start with the program's name; returns the exit code instead if
+    /// there is nothing to run.
     #[staticmethod]
     fn parse(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Bound<'_, PyAny>> {
         let program = match compute(py, &[], || Ok(DistributedEval::parse(arguments)))? {
             Ok(program) => program,
             Err(code) => return Ok(code.into_pyobject(py)?.into_any()),
         };
-        // The program keeps its job for its messages; the one that runs is made of the same bytes.
+        // The program keeps its job for its messages; the running one is created from the same
+        // bytes.
         let job = compute(py, &[], || Ok(eval::Job::from_bytes(&program.job().to_bytes()?)?))?;
         let job = Py::new(py, Job::of(job, program.checkpoint().cloned())?)?;
         Ok(Bound::new(py, Self { program, job })?.into_any())
     }
 
-    /// The file to keep finished tasks in, if any.
+    /// The file of finished tasks, if any.
     #[getter]
     fn tasks_file(&self) -> Option<PathBuf> {
         self.program.tasks_file()
     }
 
-    /// Whether finished tasks in that file are to be kept.
+    /// Whether finished tasks in that file are reused.
     #[getter]
     fn resumed(&self) -> bool {
         self.program.is_resumed()
     }
 
-    /// Writes and prints what was found, and what has failed, and returns the exit code.
+    /// Writes and prints results and failures, and returns the exit code.
     fn finish(
         &self,
         py: Python<'_>,

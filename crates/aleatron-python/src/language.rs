@@ -78,7 +78,7 @@ impl Request {
     }
 }
 
-/// Evaluates a language model on the text of a file, or the one in the package on its own text.
+/// Evaluates a language model on the text of a file, or the embedded one on its own text.
 /// `progress` is called with (done, total, generator, length, seed) and ends the run by raising.
 /// Returns the evaluation as JSON, and the exception.
 #[pyfunction]
@@ -200,7 +200,7 @@ impl LanguageJob {
         })
     }
 
-    /// Reads what `to_bytes` wrote, and loads the model; if a device is given, tasks run there.
+    /// Reads the output of `to_bytes`, and loads the model; if a device is given, tasks run there.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8], on: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let on = on.map(device).transpose()?;
@@ -219,7 +219,7 @@ impl LanguageJob {
         PyBytes::new(py, &self.bytes)
     }
 
-    /// Where its tasks are to run.
+    /// The device of its tasks.
     #[getter]
     fn device(&self) -> String {
         self.job().device().to_string()

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What all layers of stochastic neurons have in common; make a `DenseLayer`, a `SparseLayer` or a
+/// The base class of all layers of stochastic neurons; create a `DenseLayer`, a `SparseLayer` or a
 /// `ConvLayer`.
 ///
 /// A weight or an input is a stream of `length` bits whose share of ones is its value. AND
@@ -33,16 +33,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[pyclass(module = "aleatron", frozen, subclass)]
 pub(crate) struct StreamLayer {
     pub(crate) settings: Settings,
-    /// The shape of a sample, and of what comes of it.
+    /// The shapes of a sample and of its output.
     pub(crate) input: Vec<usize>,
     pub(crate) output: Vec<usize>,
     /// The layer to be, without weights.
     builder: LayerBuilder,
-    // Replaced as a whole: a call under way keeps the weights it began with.
+    // Replaced as a whole: a call in flight finishes with the weights it began with.
     layer: RwLock<Arc<aleatron::StreamLayer>>,
 }
 
-/// What a layer was asked to be, its topology and weights aside.
+/// The settings of a layer, except its topology and weights.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) length: usize,
@@ -77,8 +77,8 @@ impl Settings {
             .sharing(self.sharing)
     }
 
-    /// A layer with the given weights, or random ones; `shape` is that of the argument the weights
-    /// come from.
+    /// Builds a layer with the given weights, or random ones; `shape` is that of the argument with
+    /// the weights.
     pub(crate) fn build(
         self,
         py: Python<'_>,
@@ -119,7 +119,7 @@ impl StreamLayer {
         Arc::clone(&self.layer.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same weights in a layer of its own.
+    /// Returns a copy of the layer.
     pub(crate) fn copied(&self) -> Self {
         let (settings, builder) = (self.settings.clone(), self.builder.clone());
         let (input, output) = (self.input.clone(), self.output.clone());
@@ -132,12 +132,12 @@ impl StreamLayer {
         Ok(())
     }
 
-    /// `make` of the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array
-    /// (n_neurons,) or (N, n_neurons); of a convolution, samples and results have the axes of
+    /// Applies `make` to the counts of one sample (n_inputs,) or a batch (N, n_inputs), as an array
+    /// (n_neurons,) or (N, n_neurons); for a convolution, samples and results have the axes of
     /// images.
     ///
-    /// Where `x` and the layer are on a CUDA device, the results stay there, in `out` if it is
-    /// given, and `element` says what they are.
+    /// If `x` and the layer are on a CUDA device, the results stay there, in `out` if it is given;
+    /// `element` is their type.
     fn run<'py, T: Element + Send>(
         &self,
         x: &Bound<'py, PyAny>,
@@ -187,7 +187,8 @@ impl StreamLayer {
     }
 }
 
-/// The samples of an argument whose samples have the shape `one`; `None` where it is one of them.
+/// Returns the number of samples of an argument whose samples have the shape `one`; `None` for a
+/// single sample.
 pub(crate) fn samples(name: &str, shape: &[usize], one: &[usize]) -> PyResult<Option<usize>> {
     match shape {
         shape if shape == one => Ok(None),
@@ -311,14 +312,14 @@ impl StreamLayer {
         self.settings.sharing.name()
     }
 
-    /// The device asked for.
+    /// The requested device.
     #[getter]
     fn device(&self) -> String {
         self.settings.device.to_string()
     }
 
-    /// Where a batch of `n_samples` runs, such as "cpu" or "gpu:0", or "auto" where the first such
-    /// call has yet to measure it.
+    /// Returns the device of a batch of `n_samples`, such as "cpu" or "gpu:0", or "auto" if the
+    /// first such call has yet to measure it.
     ///
     /// Examples
     /// --------
@@ -330,13 +331,13 @@ impl StreamLayer {
         self.layer().backend_for(n_samples).unwrap_or_else(|| "auto".to_owned())
     }
 
-    /// What a user should know of how the layer runs, such as a device that "auto" could not use.
+    /// Notes on the execution of the layer, such as a device that "auto" could not use.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.layer().notes()
     }
 
-    /// Whether both layers have the same weights and bits; where they run does not matter.
+    /// Returns whether both layers have the same weights and bits; devices are ignored.
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let Ok(other) = other.cast::<Self>() else { return false };
         let (a, b) = (self.layer(), other.get().layer());
@@ -417,10 +418,8 @@ impl DenseLayer {
 
     /// A layer with given weights of shape (n_neurons, n_inputs).
     ///
-    /// Raises
-    /// ------
-    /// ValueError
-    ///     Where the weights are not a matrix, or one is NaN or outside the polarity's interval.
+    /// Raises ------ ValueError If the weights are not a matrix, or one is NaN or outside the
+    /// polarity's interval.
     ///
     /// Examples
     /// --------
@@ -468,9 +467,9 @@ impl DenseLayer {
         Py::new(py, PyClassInitializer::from(base).add_subclass(Self))
     }
 
-    /// Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random
-    /// ones where `weights` is (n, n_inputs) instead. Copies by pickle are not made: they would
-    /// be layers of their own, with other bits.
+    /// Creates some neurons of a layer of `n_neurons`, from `first` on: `weights` are their
+    /// weights, or (n, n_inputs) for random ones. Pickling is not supported: a copy would be a
+    /// separate layer with other bits.
     #[staticmethod]
     fn _part(
         py: Python<'_>,
@@ -507,7 +506,7 @@ impl DenseLayer {
 
     /// The weights, a read-only array of shape (n_neurons, n_inputs).
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// Assign a whole matrix to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -547,7 +546,7 @@ impl DenseLayer {
         rebuild(slf.as_any(), slf.borrow().as_super(), arguments, PyDict::new(slf.py()))
     }
 
-    /// A layer of its own: replacing the weights of one does not change the other.
+    /// Returns a copy: replacing the weights of one does not change the other.
     fn __copy__(slf: PyRef<'_, Self>) -> PyResult<Py<Self>> {
         Py::new(slf.py(), PyClassInitializer::from(slf.as_super().copied()).add_subclass(Self))
     }
@@ -683,7 +682,7 @@ impl SparseLayer {
     /// The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no
     /// connection.
     ///
-    /// Assign a whole matrix to replace them; calls under way in other threads finish with the old
+    /// Assign a whole matrix to replace them; calls in flight in other threads finish with the old
     /// ones.
     #[getter]
     fn weights<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -705,7 +704,7 @@ impl SparseLayer {
         base.replace(slf.py(), &weights, &[])
     }
 
-    /// Who sees whom, read-only booleans of shape (n_neurons, n_inputs).
+    /// The connections, read-only booleans of shape (n_neurons, n_inputs).
     #[getter]
     fn mask<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let connections = &slf.connections;
@@ -737,7 +736,7 @@ impl SparseLayer {
         rebuild(slf.as_any(), slf.borrow().as_super(), arguments, PyDict::new(slf.py()))
     }
 
-    /// A layer of its own: replacing the weights of one does not change the other.
+    /// Returns a copy: replacing the weights of one does not change the other.
     fn __copy__(slf: PyRef<'_, Self>) -> PyResult<Py<Self>> {
         let own = Self { connections: Arc::clone(&slf.connections) };
         Py::new(slf.py(), PyClassInitializer::from(slf.as_super().copied()).add_subclass(own))
@@ -769,8 +768,8 @@ pub(crate) fn read_only<'py, T: Element>(
     Ok(array)
 }
 
-/// How pickle makes a layer again: `from_weights` with its arrays, settings, and what else it was
-/// made with.
+/// Returns the arguments by which pickle restores a layer: `from_weights` with its arrays and
+/// settings.
 pub(crate) fn rebuild<'py>(
     layer: &Bound<'py, PyAny>,
     base: &StreamLayer,

@@ -1,5 +1,4 @@
-//! The extension module `aleatron._core`: converts between Python and the `aleatron` crate, and
-//! nothing else.
+//! The extension module `aleatron._core`: converts between Python and the `aleatron` crate.
 //!
 //! `array.rs` reads and returns arrays, `argument.rs` reads the other arguments, `error.rs` creates
 //! exceptions, `interpreter.rs` and `compute.rs` release the interpreter around every computation,

@@ -13,9 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A network under construction: each node takes the output of the one before it. Samples have the
 /// given shape.
 #[pyclass(module = "aleatron._core", frozen, name = "_NetworkBuilder")]
-pub(crate) struct NetworkBuilder(Mutex<Growing>);
+pub(crate) struct NetworkBuilder(Mutex<BuilderState>);
 
-struct Growing {
+struct BuilderState {
     graph: Graph,
     last: ValueId,
     /// The number of axes of the last node's output, that of samples included.
@@ -23,12 +23,12 @@ struct Growing {
 }
 
 impl NetworkBuilder {
-    fn growing(&self) -> MutexGuard<'_, Growing> {
+    fn growing(&self) -> MutexGuard<'_, BuilderState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Growing {
+impl BuilderState {
     fn add(&mut self, name: &str, op: Op, constants: &[ValueId]) {
         let inputs = [&[self.last], constants].concat();
         self.last = self.graph.add_node(name, op, &inputs);
@@ -101,7 +101,7 @@ impl NetworkBuilder {
         let shape = [Dim::Named("samples".to_owned())].into_iter().chain(sizes).collect();
         let input = Value { name: "input".to_owned(), dtype: Some(DType::F32), shape: Some(shape) };
         let last = graph.add_input(input);
-        Self(Mutex::new(Growing { graph, last, rank }))
+        Self(Mutex::new(BuilderState { graph, last, rank }))
     }
 
     /// Weights of shape (outputs, inputs) for the last axis, and a bias if there is one.
@@ -268,7 +268,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// The mean of each channel, over so many axes.
+    /// Adds the mean of each channel, over this many axes.
     fn global_average_pool(&self, name: &str, axes: usize) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, axes)?;
@@ -276,7 +276,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// The largest of each channel, over so many axes.
+    /// Adds the maximum of each channel, over this many axes.
     fn global_max_pool(&self, name: &str, axes: usize) -> PyResult<()> {
         let mut graph = self.growing();
         graph.check_window(name, axes)?;
@@ -284,7 +284,7 @@ impl NetworkBuilder {
         Ok(())
     }
 
-    /// All axes but that of samples as one.
+    /// Joins all axes except that of samples.
     fn flatten(&self, name: &str) {
         let mut graph = self.growing();
         graph.add(name, Op::Flatten { axis: 1 }, &[]);

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What is to be run; lengths, generators and margins have defaults.
+/// The passes of an evaluation; lengths, generators and margins have defaults.
 #[pyclass(module = "aleatron", name = "_Plan", frozen)]
 pub(crate) struct EvaluationPlan(pub(crate) Plan);
 

@@ -233,7 +233,7 @@ pub(crate) fn read_generators(
         ));
     };
     let names: Vec<&str> = network.stream_layers().map(|(_, layer)| layer.name.as_str()).collect();
-    // One at a time: the length that a sequence claims is no number to allocate by.
+    // One at a time: the length that a sequence claims may be wrong.
     let mut generators = Vec::new();
     for value in values {
         generators.push(generator(&value?)?);

@@ -14,8 +14,8 @@ use aleatron::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Streams' words made before looking whether the user has pressed Ctrl-C: tens of milliseconds.
-const PIECE_WORDS: usize = 1 << 22;
+/// The number of words between checks for Ctrl-C: tens of milliseconds of work.
+const CHUNK_WORDS: usize = 1 << 22;
 
 /// Encodes probabilities as packed streams of random bits.
 ///
@@ -89,9 +89,9 @@ pub(crate) fn encode<'py>(
     let check = polarity.check(values, Quantity::Probability);
     check.map_err(|error| core_exception(error, shape))?;
     let array = Unwritten::<u64>::new(py, &words_shape)?;
-    // Whole rows at a time, or parts of a row that is too long: the address says where a piece
-    // starts.
-    let streams = (PIECE_WORDS / length.words()).max(1);
+    // Whole rows at a time, or parts of a row that is too long: the address is the start of a
+    // chunk.
+    let streams = (CHUNK_WORDS / length.words()).max(1);
     let whole_rows = streams / per_row * per_row;
     array.write(|words| {
         let mut start = 0;
@@ -157,8 +157,8 @@ fn check_memory(n: usize, length: Length) -> PyResult<()> {
 
 /// Packs bits along the last axis into uint64 words, least significant bit first.
 ///
-/// Any value but zero is a one. The result equals `numpy.packbits(bits, axis=-1,
-/// bitorder="little")` viewed as little-endian uint64, the last word filled up with zeros.
+/// Any nonzero value is a one. The result equals `numpy.packbits(bits, axis=-1, bitorder="little")`
+/// viewed as little-endian uint64, the last word filled up with zeros.
 ///
 /// Examples
 /// --------
@@ -239,7 +239,7 @@ pub(crate) fn unpack<'py>(
     Unwritten::new(py, &bits_shape)?.write(unpack)
 }
 
-/// The ones of all words, or of each stream along the last axis.
+/// Counts the ones of all words, or of each stream along the last axis.
 #[pyfunction]
 #[pyo3(name = "_count_ones", signature = (words, per_stream))]
 pub(crate) fn count_ones<'py>(
@@ -259,7 +259,7 @@ pub(crate) fn count_ones<'py>(
             shape_text(shape)
         )));
     };
-    // Without words there may be more streams than memory: the size of an array is no promise.
+    // Without words there may be more streams than memory: the size of an array does not bound it.
     let n_streams = outer.iter().fold(1u128, |n, &size| n.saturating_mul(size as u128));
     let ones = compute(py, shape, || match n_words {
         0 => Ok(memory::zeros(n_streams, Quantity::Streams)?),
@@ -268,7 +268,7 @@ pub(crate) fn count_ones<'py>(
     output(py, ones, outer)
 }
 
-/// SCC or ZCE of pairs of streams along the last axis; both arrays have one shape.
+/// Computes the SCC or ZCE of pairs of streams along the last axis; both arrays have one shape.
 #[pyfunction]
 #[pyo3(name = "_correlation")]
 pub(crate) fn correlation<'py>(

@@ -1,4 +1,4 @@
-//! How it runs, which never changes what it computes; and the program.
+//! Settings of the execution, which never change results; and the program.
 
 use crate::argument::{n_bytes, n_threads};
 use crate::compute::compute;
@@ -22,7 +22,7 @@ pub(crate) fn simd_tier(py: Python<'_>) -> PyResult<&'static str> {
 /// Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on
 /// small machines.
 ///
-/// May be called at any time, from any thread: calls under way finish on the threads they have.
+/// May be called at any time, from any thread: calls in flight finish on the threads they have.
 /// Results do not depend on it.
 ///
 /// Examples
@@ -47,11 +47,10 @@ pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
     compute(py, &[], || Ok(aleatron::get_num_threads()?))
 }
 
-/// Sets how many bytes of random draws are kept at most; 0 keeps none, and 64 MiB is what it begins
-/// with.
+/// Sets the size of the cache of random draws in bytes; 0 disables it. The initial size is 64 MiB.
 ///
 /// A call with a seed that an earlier call of the same shape had draws the same random numbers
-/// again. From the second such call on they are kept, in 1.5 bytes for each stream bit of the
+/// again. From the second such call on they are cached, in 1.5 bytes for each stream bit of the
 /// inputs, and encoding takes a third of the time. Results do not depend on it.
 ///
 /// Examples
@@ -73,13 +72,13 @@ pub(crate) fn set_draw_memory(
     })
 }
 
-/// The bytes of random draws kept at most.
+/// Returns the size of the cache of random draws in bytes.
 #[pyfunction]
 pub(crate) fn get_draw_memory() -> usize {
     aleatron::get_draw_memory()
 }
 
-/// A forked child has none of its parent's threads and can use none of its drivers: it starts its
+/// A forked child lacks its parent's threads and cannot use its drivers: it starts its
 /// own when it needs them.
 #[pyfunction]
 #[pyo3(name = "_after_fork")]

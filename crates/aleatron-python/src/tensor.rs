@@ -1,5 +1,5 @@
-//! Float tensors: what `aleatron.tensor` is built on. Functions, checks and documentation for users
-//! are in that package.
+//! Float tensors, the basis of `aleatron.tensor`. Functions, checks and documentation for users are
+//! in that package.
 
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ use crate::interpreter::detached;
 #[pyclass(frozen, module = "aleatron._core")]
 pub(crate) struct Tensor(Inner);
 
-/// The exception that says best what went wrong.
+/// Returns the exception for an error.
 fn exception(error: &Error) -> PyErr {
     let text = error.to_string();
     match error {
@@ -71,7 +71,7 @@ fn order(descending: bool) -> Order {
     if descending { Order::Descending } else { Order::Ascending }
 }
 
-/// As many numbers as there are axes.
+/// Returns one number per axis.
 fn for_axes<T: Copy + Default, const D: usize>(values: &[T], what: &str) -> PyResult<[T; D]> {
     values
         .try_into()
@@ -89,8 +89,8 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             return Ok(Self(Scalar::Bool(value.is_true())));
         }
         if value.is_instance_of::<PyInt>() {
-            // Past 64 bits it is beside floats, of which it becomes one: Python has refused it
-            // beside integers.
+            // An integer past 64 bits is combined with floats and becomes one: Python has rejected
+            // it for integers.
             let scalar = value.extract().map(Scalar::Int);
             return Ok(Self(scalar.or_else(|_| value.extract().map(Scalar::Float))?));
         }
@@ -302,20 +302,20 @@ impl Tensor {
         autograd::is_enabled()
     }
 
-    /// An operation of one argument.
+    /// Applies an operation of one argument.
     fn unary(&self, py: Python<'_>, name: &str) -> PyResult<Self> {
         let op: UnaryOp = named(name)?;
         run(py, || self.0.unary(op)).map(Self)
     }
 
-    /// An operation of two arguments, of which one may be a number.
+    /// Applies an operation of two arguments, of which one may be a number.
     #[staticmethod]
     fn binary(py: Python<'_>, name: &str, left: Argument, right: Argument) -> PyResult<Self> {
         let op: BinaryOp = named(name)?;
         run(py, || Inner::binary(op, left.operand(), right.operand())).map(Self)
     }
 
-    /// One or the other, as this says.
+    /// Selects elements by a condition.
     fn r#where(&self, py: Python<'_>, left: Argument, right: Argument) -> PyResult<Self> {
         run(py, || self.0.where_(left.operand(), right.operand())).map(Self)
     }
@@ -339,7 +339,7 @@ impl Tensor {
         run(py, || self.0.slice(axis, part)).map(Self)
     }
 
-    /// One place of an axis.
+    /// Returns the elements at one index of an axis.
     fn select(&self, py: Python<'_>, axis: isize, index: usize) -> PyResult<Self> {
         run(py, || self.0.select(axis, index)).map(Self)
     }
@@ -369,12 +369,12 @@ impl Tensor {
         run(py, || self.0.broadcast_to(&shape)).map(Self)
     }
 
-    /// Without an axis of size 1.
+    /// Removes an axis of size 1.
     fn squeeze(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
         run(py, || self.0.squeeze(axis)).map(Self)
     }
 
-    /// With a new axis of size 1.
+    /// Inserts an axis of size 1.
     fn unsqueeze(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
         run(py, || self.0.unsqueeze(axis)).map(Self)
     }
@@ -385,7 +385,7 @@ impl Tensor {
         aleatron_tensor::manual_seed(seed);
     }
 
-    /// Random numbers in [0, 1), other ones on each call without a seed.
+    /// Draws random numbers in [0, 1), different ones on each call without a seed.
     #[staticmethod]
     fn rand(
         py: Python<'_>,
@@ -404,7 +404,7 @@ impl Tensor {
         .map(Self)
     }
 
-    /// Random numbers of the normal distribution, other ones on each call without a seed.
+    /// Draws normally distributed random numbers, different ones on each call without a seed.
     #[staticmethod]
     fn randn(
         py: Python<'_>,
@@ -423,7 +423,7 @@ impl Tensor {
         .map(Self)
     }
 
-    /// Many elements as one, over some axes; no axis for all of them.
+    /// Reduces some axes; all if none is given.
     fn reduce(&self, py: Python<'_>, name: &str, axes: Vec<isize>, keep: bool) -> PyResult<Self> {
         let (reduction, dims) = (reduction(name)?, if keep { Dims::Keep } else { Dims::Drop });
         run(py, || self.0.reduce(reduction, &axes, dims)).map(Self)
@@ -438,7 +438,7 @@ impl Tensor {
         }
     }
 
-    /// Tensors one after the other.
+    /// Concatenates tensors.
     #[staticmethod]
     fn concat(py: Python<'_>, tensors: Vec<Py<Self>>, axis: isize) -> PyResult<Self> {
         let tensors: Vec<&Inner> = tensors.iter().map(|tensor| &tensor.get().0).collect();
@@ -450,12 +450,12 @@ impl Tensor {
         run(py, || self.0.pad(&widths, PadMode::Constant(value.0))).map(Self)
     }
 
-    /// The elements at some places of an axis.
+    /// Selects elements at some indices of an axis.
     fn index_select(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
         run(py, || self.0.index_select(axis, &indices.0)).map(Self)
     }
 
-    /// The elements at places of their own along an axis.
+    /// Gathers elements by indices along an axis.
     fn gather(&self, py: Python<'_>, axis: isize, indices: &Self) -> PyResult<Self> {
         run(py, || self.0.gather(axis, &indices.0)).map(Self)
     }
@@ -465,12 +465,12 @@ impl Tensor {
         run(py, || self.0.sort(axis, order(descending))).map(Self)
     }
 
-    /// The places of the elements along an axis in order.
+    /// Returns the indices that sort an axis.
     fn argsort(&self, py: Python<'_>, axis: isize, descending: bool) -> PyResult<Self> {
         run(py, || self.0.argsort(axis, order(descending))).map(Self)
     }
 
-    /// The largest elements along an axis, and their places.
+    /// Returns the largest elements along an axis, and their indices.
     fn topk(&self, py: Python<'_>, k: usize, axis: isize) -> PyResult<(Self, Self)> {
         run(py, || self.0.topk(k, axis, Order::Descending))
             .map(|(values, places)| (Self(values), Self(places)))
@@ -565,7 +565,7 @@ impl Tensor {
         }
     }
 
-    /// Values weighed by what queries and keys have in common.
+    /// Computes scaled dot-product attention.
     fn attention(
         &self,
         py: Python<'_>,

@@ -1,5 +1,4 @@
-//! `Transformer`: language models from Hugging Face files, and the iterator over what they
-//! generate.
+//! `Transformer`: language models from Hugging Face files, and the iterator over generated tokens.
 
 use crate::argument::{max_tokens, parse, seed, top_k};
 use crate::array::output;
@@ -39,8 +38,8 @@ type Shared = Arc<Mutex<Model>>;
 
 /// A decoder-only transformer from a folder of Hugging Face files, on a GPU or on the CPU.
 ///
-/// Llama-like, Qwen2-like and GPT-2-like models are known. Weights are kept as f32, f16 or int8
-/// with a scale per row.
+/// Llama-like, Qwen2-like and GPT-2-like models are supported. Weights are stored as f32, f16 or
+/// int8 with a scale per row.
 ///
 /// Examples
 /// --------
@@ -282,25 +281,25 @@ impl Transformer {
         Ok(config)
     }
 
-    /// Where it runs.
+    /// The device.
     #[getter]
     fn device(&self) -> &str {
         &self.device
     }
 
-    /// How its weights are kept.
+    /// The precision of the weights.
     #[getter]
     fn precision(&self) -> &str {
         &self.precision
     }
 
-    /// The number of tokens there are.
+    /// The size of the vocabulary.
     #[getter]
     fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
-    /// The most positions of a text.
+    /// The largest number of positions of a text.
     #[getter]
     fn max_positions(&self) -> usize {
         self.max_positions
@@ -314,7 +313,7 @@ impl Transformer {
     }
 }
 
-/// Tokens as they are made; an iterator.
+/// An iterator over generated tokens.
 #[pyclass(module = "aleatron", name = "_Generation", frozen)]
 pub(crate) struct Generation {
     shared: Shared,

@@ -1,5 +1,5 @@
-//! How fast elementwise operations, reductions, normalisation and small operations are,
-//! device-resident.
+//! Benchmarks of elementwise operations, reductions, normalisation and small operations on
+//! device-resident tensors.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_bench -- [--case NAME]... [--device cpu|gpu] [--quick]
@@ -44,7 +44,7 @@ fn options() -> std::result::Result<Options, String> {
             "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
             "--device" => options.device = args.next().ok_or("--device needs a name")?,
             "--quick" => options.quick = true,
-            // What `cargo bench` adds.
+            // The argument that `cargo bench` adds.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}")),
         }
@@ -52,7 +52,7 @@ fn options() -> std::result::Result<Options, String> {
     Ok(options)
 }
 
-/// The shortest time of an operation, in a batch of several.
+/// Returns the shortest time of an operation, in a batch of several.
 fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
     let mut best = f64::MAX;
     let mut repeats = 1;
@@ -60,7 +60,7 @@ fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
         let start = Instant::now();
         for _ in 0..repeats {
             let tensor = operation().unwrap();
-            // What nobody reads is not computed: the copy of nothing makes it be.
+            // Results that are never read are not computed; copying an empty range forces them.
             record(&tensor);
         }
         device.finish().unwrap();
@@ -71,7 +71,7 @@ fn time(device: &Device, mut operation: impl FnMut() -> Result<Tensor>) -> f64 {
     best
 }
 
-/// Records what is pending.
+/// Records the pending computation of a tensor.
 fn record(tensor: &Tensor) {
     tensor.record().unwrap();
 }
@@ -80,7 +80,7 @@ fn row(name: &str, seconds: f64, bytes: f64) {
     println!("{name:<44} {:>11.1} us {:>9.3} TB/s", seconds * 1e6, bytes / seconds / 1e12);
 }
 
-/// Values between 0 and 1 that are made on the device.
+/// Computes values between 0 and 1 on the device.
 fn values(n: usize, device: &Device) -> Tensor {
     let row = Tensor::rand_seeded(&[4096.min(n)], 1, DType::F32, device).unwrap();
     let rows = n.div_ceil(4096);
@@ -92,8 +92,8 @@ fn values(n: usize, device: &Device) -> Tensor {
         .unwrap()
 }
 
-/// The shortest of several times of each function, taken in turns: another program may slow all of
-/// them down for a while.
+/// Returns the shortest of several times of each function, taken in turns: another program may slow
+/// all of them down for a while.
 fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     let mut best = [f64::MAX; N];
     for _ in 0..15 {
@@ -106,8 +106,8 @@ fn in_turns<const N: usize>(mut functions: [&mut dyn FnMut(); N]) -> [f64; N] {
     best
 }
 
-/// Sums and elementwise operations of the CPU beside reading and copying the same memory with as
-/// many threads.
+/// Compares sums and elementwise operations of the CPU with reading and copying the same memory
+/// with as many threads.
 fn memory(n: usize) {
     use aleatron_cpu::{Cpu, Tier, threads};
     let pool = threads::current().unwrap();
@@ -174,7 +174,7 @@ fn main() {
                 4.0 * n as f64,
             );
             row(&format!("sum of columns, {n}"), time(&device, || square.sum(0)), 4.0 * n as f64);
-            // One result waited for, beside an empty submission.
+            // One awaited result, compared with an empty submission.
             let one = values(4096, &device);
             let wait = |x: &Tensor| {
                 let mut best = f64::MAX;
@@ -260,8 +260,8 @@ fn main() {
         let x = values(n, &device).reshape(&[n / 4096, 4096]).unwrap();
         row("transpose", time(&device, || x.t()?.contiguous()), 8.0 * n as f64);
         row("concat of two", time(&device, || Tensor::concat(&[&x, &x], 0)), 16.0 * n as f64);
-        let places = Tensor::arange(0, (n / 4096) as i64, 1, DType::I32, &device).unwrap();
-        row("index_select of rows", time(&device, || x.index_select(0, &places)), 8.0 * n as f64);
+        let indices = Tensor::arange(0, (n / 4096) as i64, 1, DType::I32, &device).unwrap();
+        row("index_select of rows", time(&device, || x.index_select(0, &indices)), 8.0 * n as f64);
     }
     if options.has("small") {
         let x = values(1024, &device);

@@ -1,12 +1,12 @@
-//! How fast products, convolutions and attention are, device-resident, with every plan beside the
-//! automatic one.
+//! Benchmarks of products, convolutions and attention on device-resident tensors, with every plan
+//! compared with the automatic one.
 //!
 //! ```text
 //! cargo bench -p aleatron-tensor --bench tensor_kernels -- [--case NAME]... [--sweep] [--quick]
 //! ```
 //! Cases: `matmul`, `batched`, `half`, `gemv`, `conv`, `attention`, `cpu`. `ALEATRON_GPU` or
-//! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter are no performance.
-//! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some places against
+//! `SC_GPU_ADAPTER` names the adapter; the figures of a software adapter do not show performance.
+//! `--sweep` compares plans, `--quick` shrinks sizes. Each row is checked at some elements against
 //! 64-bit sums before it is measured. `benchmarks/torch_tensor.py` prints the same rows for torch.
 
 #![allow(
@@ -48,7 +48,7 @@ fn options() -> std::result::Result<Options, String> {
             "--case" => options.cases.push(args.next().ok_or("--case needs a name")?),
             "--sweep" => options.sweep = true,
             "--quick" => options.quick = true,
-            // What `cargo bench` adds.
+            // The argument that `cargo bench` adds.
             "--bench" => {}
             other => return Err(format!("unknown argument {other}")),
         }
@@ -56,7 +56,7 @@ fn options() -> std::result::Result<Options, String> {
     Ok(options)
 }
 
-/// Values of a matrix that keeps the size of what it is multiplied with, on average.
+/// Returns the elements of a matrix that preserves the magnitude of its factors, on average.
 fn weights(n: usize, seed: u32, depth: usize) -> Vec<f32> {
     let scale = (3.0 / depth as f32).sqrt();
     random(n, seed).into_iter().map(|x| x * scale).collect()
@@ -68,10 +68,10 @@ fn random(n: usize, seed: u32) -> Vec<f32> {
     words.take(n).map(|word| (word >> 8) as f32 / 8_388_608.0 - 1.0).collect()
 }
 
-/// The shortest time of an operation that takes its own result, of batches of several.
+/// Returns the shortest time of an operation that takes its own result, of batches of several.
 ///
 /// Each call needs the result of the one before. Calls that do not would overlap on the device, and
-/// a product of few workgroups would seem several times as fast as it is for whoever waits for it.
+/// a product of few workgroups would seem several times as fast as it is for a caller that waits for it.
 ///
 /// Clocks fall while the host prepares or checks operands, so a quarter of a second of calls goes
 /// before.
@@ -113,7 +113,7 @@ fn row(name: &str, plan: &str, seconds: f64, flops: f64, wrong: usize) {
         "{name:<28} {plan:<46} {:>10.1} us {:>9.3} TFLOP/s{}",
         seconds * 1e6,
         flops / seconds / 1e12,
-        if wrong > 0 { format!("  WRONG in {wrong} places") } else { String::new() }
+        if wrong > 0 { format!("  WRONG in {wrong} elements") } else { String::new() }
     );
 }
 
@@ -124,8 +124,8 @@ fn name_of(plan: MatmulPlan) -> String {
     };
     match plan {
         MatmulPlan::Automatic => "automatic".to_owned(),
-        MatmulPlan::InTurn(tile) => format!("{} in turn", of(tile)),
-        MatmulPlan::Apart(tile) => format!("{} apart", of(tile)),
+        MatmulPlan::Sequential(tile) => format!("{} sequential", of(tile)),
+        MatmulPlan::SplitK(tile) => format!("{} split-k", of(tile)),
         MatmulPlan::Cooperative(tile) => {
             let CooperativeTile {
                 rows,
@@ -143,7 +143,7 @@ fn name_of(plan: MatmulPlan) -> String {
     }
 }
 
-/// Places of a product that are outside what rounding allows.
+/// Returns the number of elements of a product outside their rounding bounds.
 fn wrong(got: &[f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], half: bool) -> usize {
     let mut wrong = 0;
     for i in 0..64usize {
@@ -176,7 +176,7 @@ fn matmul(options: &Options, device: &Device) {
             Tile::new(32, 64, 16, 4, 4),
             Tile::new(32, 128, 16, 8, 4),
         ] {
-            plans.extend([MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)]);
+            plans.extend([MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)]);
         }
     }
     for n in [1024, 2048, 4096].map(|n| options.size(n)) {
@@ -185,7 +185,7 @@ fn matmul(options: &Options, device: &Device) {
         let right = Tensor::from_slice(&b, &[n, n], device).unwrap();
         let flops = 2.0 * (n as f64).powi(3);
         for &plan in &plans {
-            if n > 2048 && matches!(plan, MatmulPlan::Apart(_)) {
+            if n > 2048 && matches!(plan, MatmulPlan::SplitK(_)) {
                 continue;
             }
             let got = left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap();
@@ -213,7 +213,7 @@ fn batched(options: &Options, device: &Device) {
     let mut plans = vec![MatmulPlan::Automatic];
     if options.sweep {
         let tiles = [Tile::LARGE, Tile::WIDE, Tile::MEDIUM, Tile::new(64, 128, 16, 8, 8)];
-        plans.extend(tiles.map(MatmulPlan::InTurn));
+        plans.extend(tiles.map(MatmulPlan::Sequential));
     }
     for plan in plans {
         let seconds = time(device, &left, |x| x.matmul_as(&right, plan));
@@ -237,7 +237,7 @@ fn half(options: &Options, device: &Device) {
         let mut plans = vec![MatmulPlan::Automatic];
         if options.sweep {
             plans.extend(CooperativeTile::ALL.map(MatmulPlan::Cooperative));
-            plans.push(MatmulPlan::InTurn(Tile::LARGE));
+            plans.push(MatmulPlan::Sequential(Tile::LARGE));
         }
         let flops = 2.0 * (n as f64).powi(3);
         for plan in plans {
@@ -301,9 +301,9 @@ fn conv(options: &Options, device: &Device) {
                 Tile::new(64, 256, 8, 8, 8),
                 Tile::new(64, 64, 16, 4, 4),
             ];
-            plans.extend(tiles.map(MatmulPlan::InTurn));
+            plans.extend(tiles.map(MatmulPlan::Sequential));
             if images == 1 {
-                plans.extend(tiles.map(MatmulPlan::Apart));
+                plans.extend(tiles.map(MatmulPlan::SplitK));
             }
         }
         let flops = 2.0 * (images * out * size * size * channels * kernel * kernel) as f64;

@@ -23,7 +23,7 @@ pub struct BufferId {
 
 struct Value {
     tensor: Tensor,
-    /// Whether another value is made of it: it is computed only where it is read.
+    /// Whether another value depends on this one: it is then computed only when it is read.
     is_used: bool,
 }
 
@@ -31,7 +31,7 @@ struct Value {
 ///
 /// Nothing reaches the device before [`Self::execute`], chains of elementwise operations become one
 /// kernel, and nothing waits but reads. Handles of another batch, or of this one before
-/// [`Self::reset`], are refused.
+/// [`Self::reset`], are errors.
 ///
 /// ```no_run
 /// use aleatron_tensor::{Device, GpuCommandBatch};
@@ -70,7 +70,7 @@ impl Drop for GpuCommandBatch {
 }
 
 impl GpuCommandBatch {
-    /// An empty batch for a device.
+    /// Returns an empty batch for a device.
     #[must_use]
     pub fn new(device: &GpuDevice) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -92,19 +92,19 @@ impl GpuCommandBatch {
         }
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &GpuDevice {
         &self.device
     }
 
-    /// The operations recorded so far.
+    /// Returns the number of operations recorded so far.
     #[must_use]
     pub fn num_operations(&self) -> usize {
         self.operations
     }
 
-    /// The values there are handles of.
+    /// Returns the number of values with handles.
     #[must_use]
     pub fn num_buffers(&self) -> usize {
         self.values.len()
@@ -129,7 +129,7 @@ impl GpuCommandBatch {
         self.values.get(id.index).ok_or(refused)
     }
 
-    /// The tensor behind a handle.
+    /// Returns the tensor behind a handle.
     ///
     /// # Errors
     /// [`Error::Handle`] for a handle of another batch or of an earlier round.
@@ -140,7 +140,7 @@ impl GpuCommandBatch {
     /// Copies elements to the device, as a tensor of one axis.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no room.
+    /// [`Error::Device`] if memory is exhausted.
     pub fn upload<T: Element>(&mut self, data: &[T]) -> Result<BufferId>
     where
         Vec<T>: HostMemory,
@@ -149,10 +149,10 @@ impl GpuCommandBatch {
         Ok(self.keep(tensor))
     }
 
-    /// A tensor that is on the device, without a copy.
+    /// Returns a tensor that is on the device, without a copy.
     ///
     /// # Errors
-    /// [`Error::Devices`] where it is on another one.
+    /// [`Error::Devices`] if it is on another one.
     pub fn import(&mut self, tensor: &Tensor) -> Result<BufferId> {
         let own = Device::Gpu(self.device.clone());
         if tensor.device() != own {
@@ -162,11 +162,11 @@ impl GpuCommandBatch {
         Ok(self.keep(tensor.clone()))
     }
 
-    /// Records anything that tensors can do.
+    /// Records an operation of tensors.
     ///
     /// # Errors
-    /// [`Error::Handle`] for a handle of another batch or of an earlier round, or what the
-    /// operation says.
+    /// [`Error::Handle`] for a handle of another batch or of an earlier round, or the error of the
+    /// operation.
     pub fn apply<const N: usize>(
         &mut self,
         ids: [BufferId; N],
@@ -256,7 +256,7 @@ impl GpuCommandBatch {
         self.apply([x], |[x]| x.sum_all())
     }
 
-    /// Records what nothing else is made of.
+    /// Records the computation of every value that no other value depends on.
     fn record(&mut self) -> Result<()> {
         for value in self.values.iter().filter(|value| !value.is_used) {
             if let Storage::Gpu(storage) = value.tensor.storage() {
@@ -267,18 +267,18 @@ impl GpuCommandBatch {
         Ok(())
     }
 
-    /// Sends everything recorded so far, without waiting for it. Recording may go on.
+    /// Submits everything recorded so far, without waiting for it. Recording may continue.
     ///
     /// # Errors
-    /// [`Error::Device`] with what the device has reported, or where there is no room.
+    /// [`Error::Device`] with what the device has reported, [`Error::Memory`] if memory is exhausted.
     pub fn execute(&mut self) -> Result<()> {
         self.record()?;
         self.device.submit()?;
         Ok(())
     }
 
-    /// As [`Self::execute`]; what is returned can be awaited, and is ready when all of it is done.
-    /// `None` where nothing was left to send.
+    /// Like [`Self::execute`], and returns a future that is ready when the submitted work is done.
+    /// `None` if there was nothing to submit.
     ///
     /// # Errors
     /// As [`Self::execute`].
@@ -287,16 +287,16 @@ impl GpuCommandBatch {
         Ok(self.device.submit()?.map(|submission| submission.done()))
     }
 
-    /// Reads a value, which is computed first where it was not.
+    /// Reads a value; computes it first if necessary.
     ///
     /// # Errors
-    /// [`Error::Handle`] for a handle of another batch or of an earlier round, else as
+    /// [`Error::Handle`] for a handle of another batch or of an earlier round, otherwise as
     /// [`Tensor::to_vec`].
     pub fn read<T: Element>(&self, id: BufferId) -> Result<Vec<T>> {
         self.value(id)?.tensor.to_vec()
     }
 
-    /// Starts to read a value; what is returned can be waited for or awaited.
+    /// Starts to read a value and returns a future of its elements.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -304,8 +304,8 @@ impl GpuCommandBatch {
         self.value(id)?.tensor.start_read()
     }
 
-    /// Forgets all values and begins a new round: handles of the last one are stale, and its memory
-    /// is used again.
+    /// Drops all values and begins a new round: handles of the last round become stale, and its
+    /// memory is reused.
     pub fn reset(&mut self) {
         self.values.clear();
         self.operations = 0;

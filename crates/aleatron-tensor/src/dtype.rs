@@ -1,8 +1,9 @@
-//! Element types: which there are, how they combine, and how Rust values become elements.
+//! Element types, their promotion, and conversions of Rust values to elements.
 //!
-//! Two tensors combine where their types are of one kind: booleans with booleans, integers with
-//! integers, floats with floats. The result has the wider of the two types ([`DType::promote`]). A
-//! number beside a tensor takes the type of the tensor, where it can ([`Scalar::to_dtype`]).
+//! Two tensors can be combined if their types are of one kind: booleans with booleans, integers
+//! with integers, floats with floats. The result has the wider of the two types
+//! ([`DType::promote`]). A number combined with a tensor takes the type of the tensor, if it is
+//! representable ([`Scalar::to_dtype`]).
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub enum DType {
     U8,
     /// Signed 32-bit integers.
     I32,
-    /// Signed 64-bit integers. GPUs without such integers do not take them.
+    /// Signed 64-bit integers, which not every GPU supports.
     I64,
     /// 16-bit floats. Operations compute in 32 bits and round to the nearest 16-bit float, ties to
     /// even.
@@ -32,7 +33,7 @@ pub enum DType {
     F64,
 }
 
-/// What kind of numbers a type holds.
+/// The kind of the numbers of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// True or false.
@@ -48,7 +49,7 @@ impl DType {
     pub const ALL: [Self; 7] =
         [Self::Bool, Self::U8, Self::I32, Self::I64, Self::F16, Self::F32, Self::F64];
 
-    /// The bytes of an element.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -59,7 +60,7 @@ impl DType {
         }
     }
 
-    /// The kind of its numbers.
+    /// Returns the kind of the numbers of this type.
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
@@ -79,14 +80,14 @@ impl DType {
         }
     }
 
-    /// Whether it holds floats.
+    /// Returns whether this is a type of floats.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// The type of the combination of two types: the wider one of two of one kind. `None` for two
-    /// of different kinds, which do not combine without a cast.
+    /// Returns the type of the combination of two types: the wider one of two of one kind. `None`
+    /// for two of different kinds, which do not combine without a cast.
     ///
     /// ```
     /// use aleatron_tensor::DType;
@@ -100,7 +101,7 @@ impl DType {
         (self.kind() == other.kind()).then(|| self.max(other))
     }
 
-    /// Its name.
+    /// Returns the name of the type.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,18 +126,18 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that elements are made of.
+/// A Rust type of elements.
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + sealed::Sealed + 'static {
-    /// What is stored for it: itself, but a byte for a `bool`.
+    /// The stored form: the type itself, or a byte for `bool`.
     type Stored: Pod + PartialEq + Send + Sync;
 
-    /// The type of a tensor of it.
+    /// The element type of a tensor of this type.
     const DTYPE: DType;
 
-    /// As it is stored.
+    /// Converts a value to its stored form.
     fn to_stored(self) -> Self::Stored;
 
-    /// What is stored, as it was.
+    /// Converts a stored value back.
     fn from_stored(stored: Self::Stored) -> Self;
 }
 
@@ -175,7 +176,7 @@ impl Element for bool {
     }
 }
 
-/// A number of its own, which takes the type of the tensor it meets.
+/// A number without a fixed type, which takes the type of the tensor it is combined with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
     /// True or false.
@@ -187,7 +188,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Its kind.
+    /// Returns the kind of the number.
     #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
@@ -197,8 +198,8 @@ impl Scalar {
         }
     }
 
-    /// The number as an element. A float is rounded to the nearest one of the type, an integer may
-    /// become a float; nothing else changes its kind.
+    /// Returns the number as an element. A float is rounded to the nearest one of the type, an
+    /// integer may become a float; nothing else changes its kind.
     ///
     /// # Errors
     /// [`Error::Scalar`] for a number of another kind or an integer that the type cannot hold.
@@ -258,7 +259,7 @@ scalar!(f16, Float);
 scalar!(f32, Float);
 scalar!(f64, Float);
 
-/// A number of a type: what a [`Scalar`] is beside a tensor.
+/// A number of a type: a [`Scalar`] converted to the type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Constant {
     dtype: DType,
@@ -276,23 +277,23 @@ impl Constant {
         Self { dtype: DType::F64, bits: value.to_bits() }
     }
 
-    /// Its type.
+    /// Returns the type of the constant.
     #[must_use]
     pub fn dtype(self) -> DType {
         self.dtype
     }
 
-    /// The value of a 64-bit float.
+    /// Returns the value of a 64-bit float.
     pub(crate) fn as_f64(self) -> f64 {
         f64::from_bits(self.bits)
     }
 
-    /// The value of a float.
+    /// Returns the value of a float.
     pub(crate) fn as_f32(self) -> f32 {
         f32::from_bits(self.bits as u32)
     }
 
-    /// The value of an integer or a boolean.
+    /// Returns the value of an integer or a boolean.
     pub(crate) fn as_i64(self) -> i64 {
         match self.dtype {
             DType::I32 => (self.bits as u32 as i32).into(),
@@ -310,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_one_kind_combine_to_the_wider_one() {
+    fn types_of_one_kind_promote_to_the_wider_one() {
         use DType::{Bool, F16, F32, I32, I64, U8};
         for a in DType::ALL {
             assert_eq!(a.promote(a), Some(a));
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_take_a_type_where_they_can() {
+    fn scalars_convert_to_types_that_represent_them() {
         let value = |scalar: Scalar, dtype| scalar.to_dtype(dtype).map(Constant::as_i64);
         assert_eq!(value(Scalar::Int(255), DType::U8), Ok(255));
         assert_eq!(value(Scalar::Int(-5), DType::I32), Ok(-5));

@@ -1,4 +1,4 @@
-//! The error of this crate: which operation, what was wrong, where, and its value.
+//! The error of this crate: the operation, what was wrong, and the value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub enum Limit {
     Elements,
     /// The elements of a tensor on a GPU, where 32 bits count them.
     GpuElements,
-    /// The elements along an axis whose places are results.
+    /// The elements along an axis, whose indices are results.
     AxisLength,
     /// The buffers one kernel needs.
     Bindings,
@@ -42,12 +42,12 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What went wrong with tensors.
+/// An error of a tensor operation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two shapes that do not go together.
-    #[error("{op}: shapes {left:?} and {right:?} do not go together")]
+    /// Two shapes that are not compatible.
+    #[error("{op}: shapes {left:?} and {right:?} are not compatible")]
     Shapes {
         /// The operation.
         op: &'static str,
@@ -57,7 +57,7 @@ pub enum Error {
         right: Vec<usize>,
     },
     /// A tensor has another rank than the operation takes.
-    #[error("{op}: a tensor of rank {expected} is needed, not of shape {shape:?}")]
+    #[error("{op}: expected a tensor of rank {expected}, got shape {shape:?}")]
     Rank {
         /// The operation.
         op: &'static str,
@@ -66,8 +66,8 @@ pub enum Error {
         /// The shape it got.
         shape: Vec<usize>,
     },
-    /// An axis that the tensor does not have.
-    #[error("{op}: axis {axis} of a tensor of rank {rank}")]
+    /// An axis out of range.
+    #[error("{op}: axis {axis} is out of range for a tensor of rank {rank}")]
     Axis {
         /// The operation.
         op: &'static str,
@@ -84,18 +84,18 @@ pub enum Error {
         /// The axis.
         axis: isize,
     },
-    /// An operation that the type does not have.
-    #[error("{op}: not for elements of type {dtype}; {expected} are needed")]
+    /// An operation that is not defined for a type.
+    #[error("{op}: elements of type {dtype} are not supported; expected {expected}")]
     DType {
         /// The operation.
         op: &'static str,
         /// The type.
         dtype: DType,
-        /// What types it takes.
+        /// The supported types.
         expected: &'static str,
     },
     /// Two types that do not combine without a cast.
-    #[error("{op}: {left} and {right} do not combine; cast one of them")]
+    #[error("{op}: {left} and {right} cannot be combined; cast one of them")]
     Promotion {
         /// The operation.
         op: &'static str,
@@ -105,7 +105,7 @@ pub enum Error {
         right: DType,
     },
     /// A number that a type cannot hold.
-    #[error("{value} is no {dtype}")]
+    #[error("{value} is not representable in {dtype}")]
     Scalar {
         /// The number.
         value: Scalar,
@@ -117,21 +117,21 @@ pub enum Error {
     Elements {
         /// The shape.
         shape: Vec<usize>,
-        /// Its elements.
+        /// The number of elements of the shape.
         expected: u128,
         /// The elements given.
         actual: usize,
     },
-    /// A shape that a tensor of another number of elements cannot have.
-    #[error("reshape: {from:?} to {to:?}")]
+    /// A reshape that changes the number of elements, or a view that would need a copy.
+    #[error("{}", reshape_message(from, to))]
     Reshape {
         /// The shape it has.
         from: Vec<usize>,
         /// The shape asked for.
         to: Vec<usize>,
     },
-    /// A range that is not inside its axis.
-    #[error("{op}: elements {start}..{end} of an axis of {len}")]
+    /// A range that is out of bounds.
+    #[error("{op}: range {start}..{end} is out of bounds for an axis of length {len}")]
     Range {
         /// The operation.
         op: &'static str,
@@ -139,19 +139,21 @@ pub enum Error {
         start: usize,
         /// One past the last.
         end: usize,
-        /// The elements there are.
+        /// The length of the axis.
         len: usize,
     },
-    /// An index, held by a tensor, that is not inside the axis it is for.
-    #[error("{op}: index {value} at place {position} is outside an axis of {len}")]
+    /// An element of an index tensor that is out of range.
+    #[error(
+        "{op}: index {value} at position {position} is out of range for an axis of length {len}"
+    )]
     Index {
         /// The operation.
         op: &'static str,
-        /// The place of the index among the indices.
+        /// The position of the index among the indices.
         position: u64,
         /// The index.
         value: i64,
-        /// The elements there are.
+        /// The length of the axis.
         len: usize,
     },
     /// An argument out of its range.
@@ -161,9 +163,9 @@ pub enum Error {
         op: &'static str,
         /// The argument.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
     /// Tensors of two devices in one operation.
@@ -177,19 +179,19 @@ pub enum Error {
         right: String,
     },
     /// Elements read as another type than they have.
-    #[error("the tensor holds {actual}, read as {wanted}")]
+    #[error("a tensor of {actual} cannot be read as {wanted}")]
     ReadAs {
         /// The type asked for.
         wanted: DType,
         /// The type it has.
         actual: DType,
     },
-    /// Something is past what can be handled.
-    #[error("{what}: {actual}, at most {limit} are possible")]
+    /// A size above its limit.
+    #[error("{what}: {actual} exceeds the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The kind of the size.
         what: Limit,
-        /// Its size.
+        /// The size.
         actual: u128,
         /// The largest size allowed.
         limit: u128,
@@ -199,29 +201,29 @@ pub enum Error {
     Unsupported {
         /// The device.
         device: String,
-        /// What is missing.
+        /// The missing feature.
         what: &'static str,
     },
-    /// The host has no memory left for this.
+    /// The host is out of memory.
     #[error("out of memory: {bytes} bytes{}", available.map_or(String::new(), |left| format!(", {left} are left")))]
     Memory {
         /// The bytes asked for.
         bytes: u128,
-        /// The bytes there are, where the system says.
+        /// The available bytes, if the system reports them.
         available: Option<u64>,
     },
-    /// A handle of a batch that is not this one, or of an earlier round of it.
+    /// A handle of another batch, or of an earlier round of this one.
     #[error(
         "handle {index} of batch {owner}, round {round}, used in batch {user}, round {current}"
     )]
     Handle {
-        /// The number of the handle.
+        /// The index of the handle.
         index: usize,
-        /// The batch it is of.
+        /// The batch of the handle.
         owner: u64,
         /// The round of that batch.
         round: u64,
-        /// The batch that was given it.
+        /// The batch that received the handle.
         user: u64,
         /// The round of that batch.
         current: u64,
@@ -234,15 +236,15 @@ pub enum Error {
         /// The reason, from the system or the reader of the format.
         reason: String,
     },
-    /// A name that nothing has.
+    /// An unknown name.
     #[error("there is no {what} named \"{name}\"")]
     Name {
-        /// What was looked for.
+        /// The kind of the name.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// A gradient of a tensor that no recorded computation led to.
+    /// A gradient of a tensor that is not the result of a recorded computation.
     #[error(
         "backward: the output is not part of a recorded computation; compute it outside no_grad from a tensor created by requires_grad"
     )]
@@ -269,7 +271,7 @@ pub enum Error {
     Custom {
         /// The name of the function.
         function: &'static str,
-        /// Its error.
+        /// The error.
         #[source]
         error: CustomError,
     },
@@ -278,7 +280,7 @@ pub enum Error {
         "internal error in aleatron-tensor, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
     /// A matrix of a batch that an operation of linear algebra is not defined for.
@@ -291,16 +293,16 @@ pub enum Error {
         /// The reason.
         fault: MatrixFault,
     },
-    /// A GPU was asked for in a build without the cargo feature `gpu`.
+    /// A GPU was requested in a build without the cargo feature `gpu`.
     #[error(
         "this build has no GPU support; compile it with the cargo feature `gpu`, or use the device \"cpu\""
     )]
     NoGpuSupport,
-    /// The GPU, its driver or the lack of one.
+    /// An error of a GPU or its driver, or a missing GPU.
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),
-    /// The CPU's threads or tiers.
+    /// An error of the threads or SIMD tiers of the CPU.
     #[error(transparent)]
     Cpu(#[from] aleatron_cpu::Error),
 }
@@ -330,12 +332,26 @@ impl fmt::Display for MatrixFault {
     }
 }
 
-/// The rank an operation takes.
+/// Returns the message of [`Error::Reshape`].
+fn reshape_message(from: &[usize], to: &[usize]) -> String {
+    let count =
+        |shape: &[usize]| shape.iter().fold(1u128, |n, &size| n.saturating_mul(size as u128));
+    match (count(from), count(to)) {
+        (n, m) if n == m => {
+            format!("cannot view a tensor of shape {from:?} as {to:?} without a copy; use reshape")
+        }
+        (n, m) => format!(
+            "cannot reshape a tensor of shape {from:?} ({n} elements) into {to:?} ({m} elements)"
+        ),
+    }
+}
+
+/// The rank that an operation expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankNeeded {
-    /// This one.
+    /// Exactly this rank.
     Exactly(usize),
-    /// This one or a higher one.
+    /// This rank or a higher one.
     AtLeast(usize),
 }
 
@@ -417,7 +433,7 @@ impl Error {
         Self::Custom { function, error: CustomError(Arc::from(error.into())) }
     }
 
-    /// The error for a state that the code at `place` rules out.
+    /// Returns the error for a state that the code at `place` excludes.
     pub(crate) const fn internal(place: &'static str) -> Self {
         Self::Internal { place }
     }

@@ -1,33 +1,32 @@
-//! Elementwise expressions: what the CPU evaluates block by block, and what one kernel computes on
-//! a GPU.
+//! Elementwise expressions, which the CPU evaluates block by block and a GPU computes in one
+//! kernel.
 //!
-//! An [`Expr`] is a [`Program`], which says what is computed, over leaves and constants. Programs
-//! are values: equal ones are one kernel.
+//! An [`Expr`] is a [`Program`] over leaves and constants. Equal programs share one kernel.
 
 use crate::dtype::{Constant, DType};
 use crate::op::{BinaryOp, UnaryOp};
 
-/// The place of a value in a program.
-pub(crate) type Place = usize;
+/// The index of a step in a program.
+pub(crate) type StepIndex = usize;
 
-/// A step of a program: what makes a value of those before it.
+/// A step of a program, which computes a value from earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// The elements of a leaf.
-    Leaf(Place),
+    Leaf(StepIndex),
     /// A constant, the same for all elements.
-    Constant(Place),
+    Constant(StepIndex),
     /// An operation of one argument.
-    Unary(UnaryOp, Place),
+    Unary(UnaryOp, StepIndex),
     /// An operation of two arguments of one type.
-    Binary(BinaryOp, Place, Place),
-    /// The second where the first is true, else the third.
-    Select(Place, Place, Place),
-    /// The value as another type.
-    Cast(Place),
+    Binary(BinaryOp, StepIndex, StepIndex),
+    /// The second value if the first is true, otherwise the third.
+    Select(StepIndex, StepIndex, StepIndex),
+    /// The value, cast to another type.
+    Cast(StepIndex),
 }
 
-/// What is computed, step by step, of which there is at least one; the last value is the result.
+/// A sequence of at least one step; the value of the last step is the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Program {
     /// The steps, each with the type of its value.
@@ -35,21 +34,21 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The type of the result.
+    /// Returns the type of the result.
     pub(crate) fn dtype(&self) -> DType {
         self.dtype_of(self.last())
     }
 
-    /// The index of the result.
-    fn last(&self) -> Place {
+    /// Returns the index of the result.
+    fn last(&self) -> StepIndex {
         self.steps.len() - 1
     }
 
-    pub(crate) fn dtype_of(&self, place: Place) -> DType {
-        self.steps[place].1
+    pub(crate) fn dtype_of(&self, index: StepIndex) -> DType {
+        self.steps[index].1
     }
 
-    /// The steps that compute.
+    /// Returns the number of steps that compute.
     pub(crate) fn operations(&self) -> usize {
         self.steps
             .iter()
@@ -67,13 +66,13 @@ pub(crate) struct Expr<L> {
 }
 
 impl<L: Clone + PartialEq> Expr<L> {
-    /// The elements of a leaf.
+    /// Creates an expression of the elements of a leaf.
     pub(crate) fn leaf(leaf: L, dtype: DType) -> Self {
         let program = Program { steps: vec![(Node::Leaf(0), dtype)] };
         Self { program, leaves: vec![leaf], constants: Vec::new() }
     }
 
-    /// A constant.
+    /// Creates a constant expression.
     pub(crate) fn constant(constant: Constant) -> Self {
         let program = Program { steps: vec![(Node::Constant(0), constant.dtype())] };
         Self { program, leaves: Vec::new(), constants: vec![constant] }
@@ -83,8 +82,8 @@ impl<L: Clone + PartialEq> Expr<L> {
         self.program.dtype()
     }
 
-    /// The place of a step, which is added unless it is there.
-    fn add(&mut self, node: Node, dtype: DType) -> Place {
+    /// Returns the index of a step; adds the step if it is missing.
+    fn add(&mut self, node: Node, dtype: DType) -> StepIndex {
         let steps = &mut self.program.steps;
         steps.iter().position(|step| *step == (node, dtype)).unwrap_or_else(|| {
             steps.push((node, dtype));
@@ -92,12 +91,12 @@ impl<L: Clone + PartialEq> Expr<L> {
         })
     }
 
-    /// Takes over all of another expression; what both have is there once. Gives the place of its
+    /// Merges another expression, whose steps in common are shared. Returns the index of its
     /// result.
-    fn absorb(&mut self, other: &Self) -> Place {
-        let mut places = Vec::with_capacity(other.program.steps.len());
+    fn absorb(&mut self, other: &Self) -> StepIndex {
+        let mut indices = Vec::with_capacity(other.program.steps.len());
         for &(node, dtype) in &other.program.steps {
-            let at = |place: Place| places[place];
+            let at = |index: StepIndex| indices[index];
             let node = match node {
                 Node::Leaf(leaf) => {
                     let leaf = &other.leaves[leaf];
@@ -120,26 +119,26 @@ impl<L: Clone + PartialEq> Expr<L> {
                 Node::Select(c, x, y) => Node::Select(at(c), at(x), at(y)),
                 Node::Cast(x) => Node::Cast(at(x)),
             };
-            places.push(self.add(node, dtype));
+            indices.push(self.add(node, dtype));
         }
-        places[other.program.last()]
+        indices[other.program.last()]
     }
 
     /// Makes a step the result: it must be the last one.
     fn end_with(mut self, node: Node, dtype: DType) -> Self {
-        let place = self.add(node, dtype);
-        // A step that was there before is the result only where nothing follows it.
-        self.program.steps.truncate(place + 1);
+        let index = self.add(node, dtype);
+        // An existing step is the result only if no step follows it.
+        self.program.steps.truncate(index + 1);
         self
     }
 
-    /// An operation on the result.
+    /// Applies an operation to the result.
     pub(crate) fn unary(self, op: UnaryOp, dtype: DType) -> Self {
         let x = self.program.last();
         self.end_with(Node::Unary(op, x), dtype)
     }
 
-    /// The result as another type.
+    /// Casts the result to another type.
     pub(crate) fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
             return self;
@@ -148,14 +147,14 @@ impl<L: Clone + PartialEq> Expr<L> {
         self.end_with(Node::Cast(x), dtype)
     }
 
-    /// An operation on two results of one type.
+    /// Applies an operation to two results of one type.
     pub(crate) fn binary(mut self, op: BinaryOp, other: &Self, dtype: DType) -> Self {
         let x = self.program.last();
         let y = self.absorb(other);
         self.end_with(Node::Binary(op, x, y), dtype)
     }
 
-    /// `x` where this is true, else `y`.
+    /// Selects `x` where this is true, otherwise `y`.
     pub(crate) fn select(mut self, x: &Self, y: &Self) -> Self {
         let condition = self.program.last();
         let (x_at, y_at) = (self.absorb(x), self.absorb(y));
@@ -169,7 +168,7 @@ mod tests {
     use crate::dtype::Scalar;
 
     #[test]
-    fn what_two_expressions_share_is_computed_once() {
+    fn shared_steps_of_expressions_are_computed_once() {
         let leaf = |name: &'static str| Expr::leaf(name, DType::F32);
         let y = leaf("a").unary(UnaryOp::Exp, DType::F32);
         let twice = y.clone().binary(BinaryOp::Add, &y, DType::F32);

@@ -46,7 +46,7 @@ const SINGLE_NAME: &str = "tensor";
 /// The file is written beside the path and then renamed: a reader never sees a part of it.
 ///
 /// # Errors
-/// [`Error::File`] where the file cannot be written, else as [`Tensor::to_vec`].
+/// [`Error::File`] if the file cannot be written, otherwise as [`Tensor::to_vec`].
 pub fn save(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Result<()> {
     write(tensors.iter().map(|(name, tensor)| (name.as_str(), tensor)), path.as_ref())
 }
@@ -55,7 +55,7 @@ pub fn save(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Resul
 ///
 /// # Errors
 /// [`Error::File`] for a file that cannot be read, is not valid, or holds a type that tensors do
-/// not have; else as [`Tensor::to_device`].
+/// not have; otherwise as [`Tensor::to_device`].
 pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
     let bytes = fs::read(path).map_err(|error| file_error(path, &error))?;
@@ -84,7 +84,7 @@ impl Tensor {
     /// Reads the only tensor of a safetensors file onto a device. [`load`] reads files of several.
     ///
     /// # Errors
-    /// [`Error::File`] where the file does not hold exactly one tensor, else as [`load`].
+    /// [`Error::File`] if the file does not hold exactly one tensor, otherwise as [`load`].
     pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
         let path = path.as_ref();
         let mut tensors = load(path, device)?;
@@ -158,7 +158,7 @@ fn read_tensor(view: &TensorView<'_>) -> Result<Tensor> {
     }
 }
 
-/// Elements of `N` bytes each, at any address.
+/// Reads elements of `N` bytes each, at any address.
 fn of_bytes<const N: usize, T: Element>(
     bytes: &[u8],
     shape: &[usize],
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_other_programs_are_widened_or_refused() {
+    fn foreign_types_are_widened_exactly_or_are_errors() {
         let read = |dtype, bytes: &[u8], n: usize| {
             read_tensor(&TensorView::new(dtype, vec![n], bytes).unwrap())
         };

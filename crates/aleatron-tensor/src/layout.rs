@@ -1,16 +1,16 @@
-//! How a tensor lies in its storage: shape, strides and offset, and the views that change nothing
-//! but these.
+//! Layouts of tensors in their storage: shape, strides and offset, and the views that change only
+//! these.
 //!
-//! A [`Layout`] is only ever made from a valid one by checked steps, so every index it can produce
-//! lies inside the storage it was made for. Strides are in elements and may be 0 (an axis that is
+//! A [`Layout`] is only ever derived from a valid one by checked steps, so every index it can
+//! produce lies inside its storage. Strides are in elements and may be 0 (an axis that is
 //! broadcast) or negative (one that is flipped).
 
 use crate::error::{Error, Limit, Result};
 
-/// The most elements a tensor has: their bytes must be countable.
+/// The largest number of elements of a tensor: their bytes must be countable.
 const MAX_ELEMENTS: u128 = isize::MAX as u128 / 8;
 
-/// The highest rank: far above anything in use, so that loops over axes stay short.
+/// The highest supported rank.
 pub const MAX_RANK: usize = 64;
 
 /// Shape, strides and offset.
@@ -21,10 +21,10 @@ pub struct Layout {
     offset: usize,
 }
 
-/// The number of elements of a shape.
+/// Returns the number of elements of a shape.
 ///
 /// # Errors
-/// [`Error::TooLarge`] where they cannot be counted.
+/// [`Error::TooLarge`] if they cannot be counted.
 pub(crate) fn elements(shape: &[usize]) -> Result<usize> {
     if shape.len() > MAX_RANK {
         let (actual, limit) = (shape.len() as u128, MAX_RANK as u128);
@@ -43,7 +43,7 @@ pub(crate) fn elements(shape: &[usize]) -> Result<usize> {
     Ok(n as usize)
 }
 
-/// The strides of a shape in row-major order.
+/// Returns the strides of a shape in row-major order.
 fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![0; shape.len()];
     let mut step = 1usize;
@@ -54,36 +54,36 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-/// The axis meant by a number that may count from the end.
+/// Resolves an axis, which counts from the end if it is negative.
 pub(crate) fn axis(op: &'static str, axis: isize, rank: usize) -> Result<usize> {
     let from_start = if axis < 0 { axis.checked_add(rank as isize) } else { Some(axis) };
     match from_start {
-        Some(place) if place >= 0 && (place as usize) < rank => Ok(place as usize),
+        Some(index) if index >= 0 && (index as usize) < rank => Ok(index as usize),
         _ => Err(Error::Axis { op, axis, rank }),
     }
 }
 
-/// The axes meant, in ascending order; all of them where none is named.
+/// Resolves axes, in ascending order; an empty list stands for all axes.
 pub(crate) fn axes(op: &'static str, named: &[isize], rank: usize) -> Result<Vec<usize>> {
     if named.is_empty() {
         return Ok((0..rank).collect());
     }
     let mut found = Vec::with_capacity(named.len());
     for &name in named {
-        let place = axis(op, name, rank)?;
-        if found.contains(&place) {
+        let index = axis(op, name, rank)?;
+        if found.contains(&index) {
             return Err(Error::RepeatedAxis { op, axis: name });
         }
-        found.push(place);
+        found.push(index);
     }
     found.sort_unstable();
     Ok(found)
 }
 
-/// The shape that two shapes broadcast to.
+/// Returns the shape that two shapes broadcast to.
 ///
 /// # Errors
-/// [`Error::Shapes`] where two sizes differ and none is 1.
+/// [`Error::Shapes`] if two sizes differ and none is 1.
 pub(crate) fn broadcast_shapes(
     op: &'static str,
     left: &[usize],
@@ -91,7 +91,7 @@ pub(crate) fn broadcast_shapes(
 ) -> Result<Vec<usize>> {
     let rank = left.len().max(right.len());
     let size = |shape: &[usize], i: usize| {
-        (i + shape.len()).checked_sub(rank).map_or(1, |place| shape[place])
+        (i + shape.len()).checked_sub(rank).map_or(1, |index| shape[index])
     };
     (0..rank)
         .map(|i| match (size(left, i), size(right, i)) {
@@ -104,19 +104,19 @@ pub(crate) fn broadcast_shapes(
 }
 
 impl Layout {
-    /// A row-major layout without gaps.
+    /// Returns a row-major layout without gaps.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the elements cannot be counted.
+    /// [`Error::TooLarge`] if the elements cannot be counted.
     pub fn contiguous(shape: &[usize]) -> Result<Self> {
         elements(shape)?;
         Ok(Self { shape: shape.to_vec(), strides: row_major(shape), offset: 0 })
     }
 
-    /// A layout with given strides over a storage of `len` elements.
+    /// Returns a layout with given strides over a storage of `len` elements.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it would reach outside, or the number of strides is not the rank.
+    /// [`Error::Argument`] if it would reach outside, or the number of strides is not the rank.
     pub fn strided(shape: &[usize], strides: &[isize], offset: usize, len: usize) -> Result<Self> {
         elements(shape)?;
         if strides.len() != shape.len() {
@@ -133,7 +133,7 @@ impl Layout {
             let reach = (size.max(1) as i128 - 1) * stride as i128;
             if reach < 0 { low += reach } else { high += reach }
         }
-        // Places are computed in `isize`, whatever length the caller names.
+        // Offsets are computed in `isize`, for any length of the caller.
         let end = (len as i128).min(isize::MAX as i128);
         let is_inside = layout.is_empty() || (low >= 0 && high < end);
         if is_inside {
@@ -148,44 +148,43 @@ impl Layout {
         }
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The steps between neighbours along each axis, in elements.
+    /// Returns the strides: the steps between neighbours along each axis, in elements.
     #[must_use]
     pub fn strides(&self) -> &[isize] {
         &self.strides
     }
 
-    /// The place of the first element.
+    /// Returns the offset of the first element.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.is_empty() { 0 } else { self.shape.iter().product() }
     }
 
-    /// Whether there are none.
+    /// Returns whether the layout has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Whether the elements follow each other in row-major order without gaps, from wherever the
-    /// offset is.
+    /// Returns whether the elements are contiguous in row-major order; the offset does not matter.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         let mut step = 1usize;
@@ -194,13 +193,13 @@ impl Layout {
             if size > 1 && stride != step as isize {
                 return self.is_empty();
             }
-            // Beside an axis without elements, others may be of any size.
+            // If one axis has no elements, the others may be of any size.
             step = step.saturating_mul(size.max(1));
         }
         true
     }
 
-    /// The first and the last place any element has; `None` where there are no elements.
+    /// Returns the first and the last offset of any element; `None` if there are no elements.
     #[must_use]
     pub fn span(&self) -> Option<(usize, usize)> {
         if self.is_empty() {
@@ -214,41 +213,41 @@ impl Layout {
         Some((low as usize, high as usize))
     }
 
-    /// The place of the element with these coordinates; `None` outside the shape.
+    /// Returns the offset of the element with these coordinates; `None` outside the shape.
     #[must_use]
-    pub fn place(&self, coordinates: &[usize]) -> Option<usize> {
+    pub fn offset_of(&self, coordinates: &[usize]) -> Option<usize> {
         if coordinates.len() != self.rank() {
             return None;
         }
-        let mut place = self.offset as isize;
+        let mut offset = self.offset as isize;
         for ((&at, &size), &stride) in coordinates.iter().zip(&self.shape).zip(&self.strides) {
             if at >= size {
                 return None;
             }
-            place += at as isize * stride;
+            offset += at as isize * stride;
         }
-        Some(place as usize)
+        Some(offset as usize)
     }
 
     /// Returns the storage offset of an element by its row-major index; `None` past the last.
-    pub(crate) fn nth_place(&self, number: usize) -> Option<usize> {
+    pub(crate) fn nth_offset(&self, number: usize) -> Option<usize> {
         if number >= self.len() {
             return None;
         }
-        let (mut left, mut place) = (number, self.offset as isize);
+        let (mut left, mut offset) = (number, self.offset as isize);
         for (&size, &stride) in self.shape.iter().zip(&self.strides).rev() {
-            place += (left % size) as isize * stride;
+            offset += (left % size) as isize * stride;
             left /= size;
         }
-        usize::try_from(place).ok()
+        usize::try_from(offset).ok()
     }
 
-    /// Whether every element along an axis is the same one: the axis is broadcast.
+    /// Returns whether every element along an axis is the same one: the axis is broadcast.
     pub(crate) fn is_repeated(&self, axis: usize) -> bool {
         self.shape[axis] > 1 && self.strides[axis] == 0
     }
 
-    /// The axes in another order.
+    /// Permutes the axes.
     pub(crate) fn permute(&self, op: &'static str, order: &[isize]) -> Result<Self> {
         if order.len() != self.rank() {
             return Err(Error::argument(op, "order", order, "each axis must be named once"));
@@ -256,17 +255,17 @@ impl Layout {
         let mut seen = vec![false; self.rank()];
         let mut permuted = Self { shape: Vec::new(), strides: Vec::new(), offset: self.offset };
         for &name in order {
-            let place = axis(op, name, self.rank())?;
-            if std::mem::replace(&mut seen[place], true) {
+            let index = axis(op, name, self.rank())?;
+            if std::mem::replace(&mut seen[index], true) {
                 return Err(Error::RepeatedAxis { op, axis: name });
             }
-            permuted.shape.push(self.shape[place]);
-            permuted.strides.push(self.strides[place]);
+            permuted.shape.push(self.shape[index]);
+            permuted.strides.push(self.strides[index]);
         }
         Ok(permuted)
     }
 
-    /// The elements `start..end` of an axis, every `step`th of them.
+    /// Returns the elements `start..end` of an axis, every `step`th of them.
     pub(crate) fn slice(&self, axis: usize, start: usize, end: usize, step: usize) -> Result<Self> {
         const OP: &str = "slice";
         let len = self.shape[axis];
@@ -278,7 +277,7 @@ impl Layout {
         }
         let mut sliced = self.clone();
         sliced.shape[axis] = (end - start).div_ceil(step);
-        // Where nothing is left, no element is ever looked for, and the offset stays inside.
+        // An empty slice accesses no element, and its offset stays inside.
         if start < end {
             sliced.offset = (self.offset as isize + start as isize * self.strides[axis]) as usize;
         }
@@ -287,7 +286,7 @@ impl Layout {
         Ok(sliced)
     }
 
-    /// An axis in reverse order.
+    /// Returns an axis in reverse order.
     pub(crate) fn flip(&self, axis: usize) -> Self {
         let mut flipped = self.clone();
         if self.shape[axis] > 0 {
@@ -298,7 +297,7 @@ impl Layout {
         flipped
     }
 
-    /// Without an axis of size 1.
+    /// Removes an axis of size 1.
     pub(crate) fn squeeze(&self, axis: usize) -> Result<Self> {
         if self.shape[axis] != 1 {
             return Err(Error::argument(
@@ -314,7 +313,7 @@ impl Layout {
         Ok(squeezed)
     }
 
-    /// With a new axis of size 1 before `axis`, which may be the rank.
+    /// Inserts an axis of size 1 before `axis`, which may be the rank.
     pub(crate) fn unsqueeze(&self, axis: usize) -> Self {
         let mut unsqueezed = self.clone();
         unsqueezed.shape.insert(axis, 1);
@@ -322,7 +321,7 @@ impl Layout {
         unsqueezed
     }
 
-    /// With axes of size 1, and missing ones in front, repeated to a larger shape.
+    /// Broadcasts to a larger shape: axes of size 1, and missing leading axes, are repeated.
     pub(crate) fn broadcast_to(&self, op: &'static str, shape: &[usize]) -> Result<Self> {
         elements(shape)?;
         let refused = || Error::shapes(op, &self.shape, shape);
@@ -340,7 +339,8 @@ impl Layout {
         Ok(Self { shape: shape.to_vec(), strides, offset: self.offset })
     }
 
-    /// The same elements in the same order with another shape; `None` where that takes a copy.
+    /// Returns the same elements in the same order with another shape; `None` if that requires a
+    /// copy.
     pub(crate) fn reshape(&self, shape: &[usize]) -> Result<Option<Self>> {
         if elements(shape)? != self.len() {
             return Err(Error::Reshape { from: self.shape.clone(), to: shape.to_vec() });
@@ -353,7 +353,7 @@ impl Layout {
         let (mut new_strides, mut left) = (vec![0isize; shape.len()], Vec::new());
         left.extend(dims.iter().copied().zip(strides.iter().copied()));
         let (mut run, mut step) = left.pop().unwrap_or((1, 1));
-        for (place, &size) in shape.iter().enumerate().rev() {
+        for (index, &size) in shape.iter().enumerate().rev() {
             if size == 1 {
                 continue;
             }
@@ -364,20 +364,20 @@ impl Layout {
             if !run.is_multiple_of(size) {
                 return Ok(None);
             }
-            new_strides[place] = step;
+            new_strides[index] = step;
             run /= size;
             step = step.saturating_mul(size as isize);
         }
         Ok(Some(Self { shape: shape.to_vec(), strides: new_strides, offset: self.offset }))
     }
 
-    /// A layout made of the strides of others, whose places are inside their storage.
+    /// Creates a layout from strides of other layouts, whose offsets are inside their storage.
     pub(crate) fn raw(shape: &[usize], strides: Vec<isize>, offset: usize) -> Self {
         debug_assert_eq!(shape.len(), strides.len());
         Self { shape: shape.to_vec(), strides, offset }
     }
 
-    /// The layout with another size and stride of an axis.
+    /// Returns the layout with another size and stride of an axis.
     pub(crate) fn with_axis(&self, axis: usize, size: usize, stride: isize) -> Self {
         let mut changed = self.clone();
         changed.shape[axis] = size;
@@ -385,31 +385,31 @@ impl Layout {
         changed
     }
 
-    /// The view with only these axes, at the first element of the others.
+    /// Returns the view with only these axes, at the first element of the others.
     pub(crate) fn keep_axes(&self, kept: impl Iterator<Item = usize>) -> Self {
         let (shape, strides) = kept.map(|axis| (self.shape[axis], self.strides[axis])).unzip();
         Self { shape, strides, offset: self.offset }
     }
 
-    /// The places of all elements in row-major order, as a list.
+    /// Returns the offsets of all elements in row-major order, as a list.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room: a broadcast view has any number of elements.
-    pub(crate) fn place_list(&self) -> Result<Vec<usize>> {
+    /// [`Error::Memory`] if memory is exhausted: a broadcast view has any number of elements.
+    pub(crate) fn offset_list(&self) -> Result<Vec<usize>> {
         let mut list = aleatron_core::memory::with_capacity(
             self.len() as u128,
             aleatron_core::Quantity::Words,
         )?;
-        list.extend(self.places());
+        list.extend(self.offsets());
         Ok(list)
     }
 
-    /// The places of all elements in row-major order.
-    pub(crate) fn places(&self) -> Places {
+    /// Returns the offsets of all elements in row-major order.
+    pub(crate) fn offsets(&self) -> Offsets {
         let (dims, [strides]) = collapse([self]);
-        Places {
+        Offsets {
             at: vec![0; dims.len()],
-            place: self.offset as isize,
+            offset: self.offset as isize,
             left: self.len(),
             dims,
             strides,
@@ -417,17 +417,17 @@ impl Layout {
     }
 }
 
-/// Iterates over the places of the elements of a layout.
+/// Iterates over the offsets of the elements of a layout.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct Offsets {
     dims: Vec<usize>,
     strides: Vec<isize>,
     at: Vec<usize>,
-    place: isize,
+    offset: isize,
     left: usize,
 }
 
-impl Iterator for Places {
+impl Iterator for Offsets {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
@@ -435,17 +435,17 @@ impl Iterator for Places {
             return None;
         }
         self.left -= 1;
-        let place = self.place;
+        let offset = self.offset;
         for axis in (0..self.dims.len()).rev() {
             self.at[axis] += 1;
-            self.place += self.strides[axis];
+            self.offset += self.strides[axis];
             if self.at[axis] < self.dims[axis] {
                 break;
             }
             self.at[axis] = 0;
-            self.place -= self.dims[axis] as isize * self.strides[axis];
+            self.offset -= self.dims[axis] as isize * self.strides[axis];
         }
-        Some(place as usize)
+        Some(offset as usize)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -453,7 +453,7 @@ impl Iterator for Places {
     }
 }
 
-impl ExactSizeIterator for Places {}
+impl ExactSizeIterator for Offsets {}
 
 /// Checks that indices along an axis fit the 32-bit integers they are returned as.
 pub(crate) fn check_axis_length(n: usize) -> Result<()> {
@@ -464,8 +464,8 @@ pub(crate) fn check_axis_length(n: usize) -> Result<()> {
     Err(Error::TooLarge { what: Limit::AxisLength, actual: n as u128, limit })
 }
 
-/// The axes that layouts of one shape need: those of size 1 dropped, neighbours merged where they
-/// form one run in every layout. Never empty: a single element is an axis of size 1.
+/// Returns the axes that layouts of one shape need: axes of size 1 are dropped, and neighbours are
+/// merged if they form one run in every layout. Never empty: a single element is an axis of size 1.
 pub(crate) fn collapse<const N: usize>(layouts: [&Layout; N]) -> (Vec<usize>, [Vec<isize>; N]) {
     let (dims, mut strides) = collapse_all(&layouts);
     // There are as many lists of strides as layouts.

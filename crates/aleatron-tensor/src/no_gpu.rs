@@ -160,7 +160,7 @@ launch! {
 pub(crate) mod matmul {
     use super::*;
 
-    /// How a product is computed.
+    /// A plan of a product.
     #[derive(Debug, Clone, Copy)]
     pub(crate) enum MatmulPlan {
         Automatic,

@@ -1,4 +1,4 @@
-//! What ran where: operations report their results to traces that are under way.
+//! Traces of operations: the operators that ran, and their devices.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,29 +6,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// An operation that was carried out, or recorded.
+/// An operation that was executed or recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The operation.
+    /// The name of the operation.
     pub op: &'static str,
-    /// The device its result is on.
+    /// The device of the result.
     pub device: String,
-    /// The type of its result.
+    /// The type of the result.
     pub dtype: DType,
-    /// The shape of its result.
+    /// The shape of the result.
     pub shape: Vec<usize>,
 }
 
 type Events = Mutex<Vec<Event>>;
 
 static TRACES: Mutex<Vec<Weak<Events>>> = Mutex::new(Vec::new());
-static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Collects the operations of all threads while it lives.
+/// Collects the operations of all threads until it is dropped.
 ///
 /// ```
 /// use aleatron_tensor::{Device, Tensor, trace::Trace};
@@ -46,16 +46,16 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Starts to collect.
+    /// Starts a trace.
     #[must_use]
     pub fn start() -> Self {
         let events = Arc::new(Events::default());
         lock(&TRACES).push(Arc::downgrade(&events));
-        UNDER_WAY.fetch_add(1, Ordering::Release);
+        ACTIVE.fetch_add(1, Ordering::Release);
         Self { events }
     }
 
-    /// The operations so far.
+    /// Returns the operations collected so far.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         lock(&self.events).clone()
@@ -64,16 +64,16 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        UNDER_WAY.fetch_sub(1, Ordering::Release);
+        ACTIVE.fetch_sub(1, Ordering::Release);
         lock(&TRACES).retain(|events| {
             events.strong_count() > 0 && !std::ptr::eq(events.as_ptr(), Arc::as_ptr(&self.events))
         });
     }
 }
 
-/// Reports the result of an operation, and gives it back.
+/// Reports the result of an operation and returns it.
 pub(crate) fn report(op: &'static str, tensor: Tensor) -> Tensor {
-    if UNDER_WAY.load(Ordering::Acquire) > 0 {
+    if ACTIVE.load(Ordering::Acquire) > 0 {
         let event = Event {
             op,
             device: tensor.device().to_string(),

@@ -1,4 +1,4 @@
-//! Explicit batches: what is recorded together is sent together, and handles are checked.
+//! Explicit batches: operations are submitted together, and handles are checked.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -13,7 +13,7 @@ fn device() -> GpuDevice {
 }
 
 #[test]
-fn nothing_is_sent_before_execute() {
+fn nothing_is_submitted_before_execute() {
     let gpu = device();
     let mut batch = GpuCommandBatch::new(&gpu);
     let x = batch.upload(&[1.0f32, -2.0, 3.0]).unwrap();
@@ -33,7 +33,7 @@ fn nothing_is_sent_before_execute() {
 }
 
 #[test]
-fn a_dot_product_of_any_length() {
+fn dot_products_of_any_length_match() {
     let gpu = device();
     for n in [1usize, 255, 256, 257, 1024, 100_000] {
         let mut batch = GpuCommandBatch::new(&gpu);
@@ -46,7 +46,7 @@ fn a_dot_product_of_any_length() {
 }
 
 #[test]
-fn a_network_stays_in_a_batch() {
+fn network_runs_in_one_batch() {
     let gpu = device();
     let mut batch = GpuCommandBatch::new(&gpu);
     let x = batch.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
@@ -60,7 +60,7 @@ fn a_network_stays_in_a_batch() {
 }
 
 #[test]
-fn strangers_and_stale_handles_are_refused() {
+fn foreign_and_stale_buffer_ids_are_errors() {
     let gpu = device();
     let [mut one, mut other] = [GpuCommandBatch::new(&gpu), GpuCommandBatch::new(&gpu)];
     let a = one.upload(&[1.0f32]).unwrap();
@@ -83,7 +83,7 @@ fn strangers_and_stale_handles_are_refused() {
 }
 
 #[test]
-fn batches_can_be_awaited_and_repeat_without_new_objects() {
+fn repeated_batches_create_no_new_objects() {
     let gpu = device();
     let run = |gpu: &GpuDevice| {
         let mut batch = GpuCommandBatch::new(gpu);

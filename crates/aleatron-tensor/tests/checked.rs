@@ -1,7 +1,7 @@
 //! Kernels are compiled without run-time checks where their indices are known to be inside. With
 //! the checks they must give the same bits, on the same inputs: a check that changes a result has
-//! caught an index outside. Other test files compare both with exact results; here every family of
-//! kernels is run on views, with sizes that fit no workgroup.
+//! caught an index out of bounds. Other test files compare both with exact results; here every
+//! family of kernels is run on views, with sizes that fit no workgroup.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -24,7 +24,7 @@ fn input(shape: &[usize], dtype: DType, seed: u64, device: &Device) -> Result<Te
     whole.slice(0, gaps)?.permute(&back)?.flip(0)
 }
 
-/// Bits of the elements, whatever their type.
+/// Returns the bits of the elements, for any type.
 fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
     match tensor.dtype() {
         DType::I32 => Ok(tensor.to_vec::<i32>()?.into_iter().map(|x| x as u32).collect()),
@@ -57,7 +57,7 @@ fn assert_equal(what: &str, operation: impl Fn(&Device) -> Result<Vec<Tensor>>) 
 const DTYPES: [DType; 2] = [DType::F32, DType::F16];
 
 #[test]
-fn elementwise_and_random() {
+fn elementwise_and_random_kernels_are_equal_with_checks() {
     assert_equal("elementwise", |device| {
         let mut all = vec![Tensor::rand_seeded(&[1001], 7, DType::F32, device)?];
         for dtype in DTYPES {
@@ -70,7 +70,7 @@ fn elementwise_and_random() {
 }
 
 #[test]
-fn reductions_scans_and_sorts() {
+fn reductions_scans_and_sorts_are_equal_with_checks() {
     assert_equal("reductions", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
@@ -79,15 +79,15 @@ fn reductions_scans_and_sorts() {
                 all.extend([x.sum(axes)?, x.argmin_keepdim(axes)?]);
             }
             all.extend([x.softmax(&[2])?, x.layer_norm(&[0, 1], None, None, 1e-5)?, x.cumsum(1)?]);
-            let (values, places) = x.topk(5, 0, Order::Descending)?;
-            all.extend([values, places]);
+            let (values, indices) = x.topk(5, 0, Order::Descending)?;
+            all.extend([values, indices]);
         }
         Ok(all)
     });
 }
 
 #[test]
-fn products_and_attention() {
+fn products_and_attention_are_equal_with_checks() {
     assert_equal("products", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
@@ -144,8 +144,8 @@ fn images() {
 }
 
 #[test]
-fn places_and_pieces() {
-    assert_equal("places", |device| {
+fn indices_and_slices_are_equal_with_checks() {
+    assert_equal("indices", |device| {
         let mut all = Vec::new();
         for dtype in DTYPES {
             let x = input(&[21, 34], dtype, 12, device)?;
@@ -156,9 +156,9 @@ fn places_and_pieces() {
                 x.tile(&[2, 3])?,
                 x.t()?.contiguous()?,
             ]);
-            let places: Vec<i32> = (0..2 * 34).map(|i| i * 5 % 21).collect();
-            let places = Tensor::from_slice(&places, &[2, 34], device)?;
-            all.push(x.gather(0, &places)?);
+            let indices: Vec<i32> = (0..2 * 34).map(|i| i * 5 % 21).collect();
+            let indices = Tensor::from_slice(&indices, &[2, 34], device)?;
+            all.push(x.gather(0, &indices)?);
         }
         Ok(all)
     });

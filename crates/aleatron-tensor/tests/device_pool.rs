@@ -1,4 +1,4 @@
-//! Several devices give what one gives.
+//! Results of several devices equal those of one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -13,7 +13,7 @@ fn pool(n: usize) -> GpuDevicePool {
 }
 
 #[test]
-fn sharded_products_are_those_of_one_device() {
+fn sharded_products_equal_those_of_one_device() {
     let mut draw = Draw::new(61);
     let pool = pool(3);
     assert_eq!((pool.len(), pool.is_empty(), pool.iter().len()), (3, false, 3));
@@ -32,7 +32,7 @@ fn sharded_products_are_those_of_one_device() {
 }
 
 #[test]
-fn batches_are_shared_out_in_order() {
+fn batch_parts_are_concatenated_in_order() {
     let mut draw = Draw::new(62);
     let pool = pool(2);
     let batch =
@@ -54,7 +54,7 @@ fn batches_are_shared_out_in_order() {
 }
 
 #[test]
-fn what_a_pool_cannot_take_is_refused() {
+fn invalid_arguments_of_a_pool_are_errors() {
     assert!(matches!(GpuDevicePool::of(Vec::new()), Err(Error::Argument { .. })));
     assert!(matches!(GpuDevicePool::with_indices(&[10_000]), Err(Error::Device(_))));
     let pool = pool(1);

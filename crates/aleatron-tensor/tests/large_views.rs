@@ -1,5 +1,5 @@
-//! Views of more than 2^32 elements, which broadcasting makes without memory: results are right, or
-//! an error names the size.
+//! Views of more than 2^32 elements, which broadcasting creates without memory: results are exact,
+//! or an error names the size.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -104,7 +104,7 @@ fn rows_and_columns_of_broadcast_matrix_have_their_sums() {
 }
 
 #[test]
-fn places_count_the_copies_of_broadcast_axes() {
+fn indices_count_the_copies_of_broadcast_axes() {
     for device in devices() {
         let x = floats(&[1.0, 9.0, 3.0, 4.0, 9.0, 0.0], &[2, 1, 3, 1], &device);
         let x = x.broadcast_to(&[2, 5, 3, 7]).unwrap();
@@ -117,13 +117,13 @@ fn places_count_the_copies_of_broadcast_axes() {
                 assert_eq!(of(&x), of(&plain), "{reduction:?} over {axes:?} on {device}");
             }
         }
-        // Places past 32 bits are refused.
+        // Indices past 32 bits are errors.
         let wide = x.slice(3, ..1).unwrap().broadcast_to(&[2, 5, 3, 1 << 31]).unwrap();
         assert!(matches!(wide.argmax(3), Err(Error::TooLarge { .. })));
     }
 }
 
-/// Small broadcast views give what copies of them give, within the bound of both.
+/// Results of small broadcast views equal those of their copies, within the bounds of both.
 #[test]
 fn reductions_of_broadcast_views_match_their_copies() {
     for device in devices() {
@@ -180,7 +180,7 @@ fn reductions_of_broadcast_views_match_their_copies() {
     }
 }
 
-/// Checks that something is refused for its size, and not computed from a part of it.
+/// Checks that an operation fails because of its size.
 #[track_caller]
 fn assert_refused(what: &str, device: &Device, result: Result<Tensor>) {
     let result = result.and_then(|tensor| tensor.slice(0, ..1)?.contiguous());
@@ -191,11 +191,11 @@ fn assert_refused(what: &str, device: &Device, result: Result<Tensor>) {
 }
 
 #[test]
-fn operations_over_more_elements_than_fit_are_refused() {
+fn operations_over_too_many_elements_are_errors() {
     for device in devices() {
         let one = floats(&[1.0], &[1, 1, 1, 1], &device);
         let view = |shape: &[usize]| one.broadcast_to(shape).unwrap();
-        // More than kernels number, and on the host more than any machine holds.
+        // More elements than kernels can number, and on the host more than any machine holds.
         let n = if device.is_gpu() { 1usize << 32 } else { 1 << 44 };
         assert_refused("product", &device, view(&[n, 2, 2, 2]).matmul(&view(&[n, 2, 2, 2])));
         let batch = one.reshape(&[1, 1, 1]).unwrap().broadcast_to(&[n, 1, 1]).unwrap();
@@ -243,7 +243,7 @@ fn operations_over_more_elements_than_fit_are_refused() {
 }
 
 #[test]
-fn common_axis_past_32_bits_is_refused_on_gpus() {
+fn common_axis_past_32_bits_is_an_error_on_gpus() {
     let device = gpu();
     let one = floats(&[1.0], &[1, 1], &device);
     for k in [1usize << 32, (1 << 32) + 1, 1 << 40] {

@@ -17,7 +17,7 @@ use aleatron_tensor::{DType, Device, Element, Error, Tensor, autograd};
 
 const C: f64 = 8.0;
 
-/// The distance from 1 to the next float.
+/// Returns the distance from 1 to the next float.
 fn eps(dtype: DType) -> f64 {
     if dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }
@@ -42,8 +42,8 @@ fn values(x: &Tensor) -> Vec<f64> {
     wide(x).to_vec().unwrap()
 }
 
-/// The Frobenius norm of all elements, in 64 bits, scaled so that squares neither overflow nor
-/// underflow.
+/// Returns the Frobenius norm of all elements, in 64 bits, scaled so that squares neither overflow
+/// nor underflow.
 fn norm(x: &Tensor) -> f64 {
     let values = values(x);
     let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
@@ -54,8 +54,8 @@ fn norm(x: &Tensor) -> f64 {
     }
 }
 
-/// A product in 64 bits, whose own error is far below that of 32-bit factors and of the order of
-/// that of 64-bit ones.
+/// Returns a product in 64 bits, whose own error is far below that of 32-bit factors and of the
+/// order of that of 64-bit ones.
 fn product(factors: &[&Tensor]) -> Tensor {
     let mut all = wide(factors[0]);
     for factor in &factors[1..] {
@@ -262,7 +262,7 @@ fn solutions_and_inverses_have_small_residuals() {
     }
 }
 
-/// The determinant of an integer matrix by Laplace's expansion, exactly.
+/// Returns the determinant of an integer matrix by Laplace's expansion, exactly.
 fn exact_det(matrix: &[Vec<i64>]) -> i64 {
     if matrix.is_empty() {
         return 1;

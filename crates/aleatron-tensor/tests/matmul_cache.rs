@@ -13,7 +13,7 @@ fn cache() -> GpuMatmulCache {
 
 /// One row is the first of two rows, and of many, bit for bit; lengths need not be whole vectors.
 #[test]
-fn any_number_of_rows_has_one_result() {
+fn rows_of_a_product_do_not_depend_on_the_number_of_rows() {
     let mut draw = Draw::new(71);
     let mut cache = cache();
     for (rows, columns) in [(6, 5), (7, 9), (64, 48), (1030, 33)] {
@@ -41,7 +41,7 @@ fn any_number_of_rows_has_one_result() {
 }
 
 #[test]
-fn weights_are_counted_replaced_and_forgotten() {
+fn cached_weights_are_counted_replaced_and_removed() {
     let mut cache = cache();
     cache.upload_weight("a", &[1.0; 6], 2, 3).unwrap();
     cache.insert("b", &Tensor::ones(&[3, 2], DType::F16, &Device::Cpu).unwrap()).unwrap();
@@ -59,7 +59,7 @@ fn weights_are_counted_replaced_and_forgotten() {
 }
 
 #[test]
-fn lengths_that_do_not_fit_are_refused() {
+fn mismatched_lengths_are_errors() {
     let mut cache = cache();
     assert!(matches!(cache.upload_weight("w", &[1.0; 5], 2, 3), Err(Error::Elements { .. })));
     cache.upload_weight("w", &[1.0; 6], 2, 3).unwrap();

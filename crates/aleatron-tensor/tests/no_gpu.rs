@@ -1,5 +1,5 @@
-//! A build without the cargo feature `gpu`: tensors on the CPU, and an error for every way to ask
-//! for a GPU.
+//! A build without the cargo feature `gpu`: tensors on the CPU, and an error for every request of a
+//! GPU.
 #![cfg(not(feature = "gpu"))]
 
 use aleatron_tensor::{DType, Device, Error, Order, Tensor, Work};

@@ -1,4 +1,4 @@
-//! Sizes across the limits of devices, and what is too large.
+//! Sizes around the limits of devices, and sizes above them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -7,7 +7,7 @@ use aleatron_device::ContextOptions;
 use aleatron_tensor::{DType, Device, Error, Tensor};
 use common::{gpu, own_gpu};
 
-/// Small integers that floats hold, for places.
+/// Small integers that floats hold, for indices.
 fn pattern(n: usize, device: &Device) -> Tensor {
     let row = Tensor::arange(0, 1000, 1, DType::F32, device).unwrap();
     let rows = n.div_ceil(1000);
@@ -15,14 +15,14 @@ fn pattern(n: usize, device: &Device) -> Tensor {
 }
 
 #[test]
-fn elementwise_over_sixteen_mi_elements_and_their_neighbours() {
+fn elementwise_around_sixteen_mi_elements() {
     // 65,535 workgroups of 256 threads with one element each end at 16,776,960.
     for n in [16_776_959, 16_776_961, (16 << 20) + 3] {
         let device = gpu();
         let y = pattern(n, &device).mul(2.0).unwrap().relu().unwrap();
-        for place in [0, 1, 999, 1000, n / 2, n - 2, n - 1] {
-            let got = y.slice(0, place..place + 1).unwrap().item::<f32>().unwrap();
-            assert_eq!(got, 2.0 * (place % 1000) as f32, "element {place} of {n}");
+        for index in [0, 1, 999, 1000, n / 2, n - 2, n - 1] {
+            let got = y.slice(0, index..index + 1).unwrap().item::<f32>().unwrap();
+            assert_eq!(got, 2.0 * (index % 1000) as f32, "element {index} of {n}");
         }
         let whole = n / 1000 * 1000;
         let sum: f64 = (n / 1000) as f64 * 999_000.0;
@@ -39,10 +39,10 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
     let n = (40 << 20) + 5;
     let x = pattern(n, &device).contiguous().unwrap();
     let y = x.add(1.0).unwrap();
-    for place in [0, (32 << 20) - 1, 32 << 20, (32 << 20) + 1, n - 1] {
+    for index in [0, (32 << 20) - 1, 32 << 20, (32 << 20) + 1, n - 1] {
         assert_eq!(
-            y.slice(0, place..place + 1).unwrap().item::<f32>().unwrap(),
-            (place % 1000 + 1) as f32
+            y.slice(0, index..index + 1).unwrap().item::<f32>().unwrap(),
+            (index % 1000 + 1) as f32
         );
     }
     // Small bindings: everything is bound in parts.
@@ -59,7 +59,7 @@ fn buffers_past_the_largest_binding_are_bound_in_parts() {
 }
 
 #[test]
-fn too_much_is_an_error_after_which_everything_goes_on() {
+fn exhausted_memory_is_an_error_that_later_operations_survive() {
     for device in [Device::Cpu, gpu()] {
         for shape in [&[1usize << 40][..], &[usize::MAX], &[1 << 30, 1 << 20], &[1 << 62, 8]] {
             let refused = Tensor::ones(shape, DType::F32, &device)
@@ -74,7 +74,7 @@ fn too_much_is_an_error_after_which_everything_goes_on() {
             );
         }
         let one = Tensor::ones(&[1], DType::F32, &device).unwrap();
-        // A view of any size costs nothing, but its elements do.
+        // A view of any size needs no memory, but its elements do.
         let wide = one.broadcast_to(&[1 << 50]).unwrap();
         assert!(wide.add(1.0).is_err());
         assert_eq!(one.add(1.0).unwrap().item::<f32>().unwrap(), 2.0);

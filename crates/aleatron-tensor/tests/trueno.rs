@@ -1,4 +1,4 @@
-//! Every name of trueno's documented GPU module, with another import, and what it computes.
+//! Every name of trueno's documented GPU module, with another import, and its results.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use aleatron_tensor::Error;
@@ -97,7 +97,7 @@ fn batches_are_awaited_and_share_pipelines() {
     assert!(compiled > 0);
     assert_eq!(run(&mut cache), [2.0, 0.0, 6.0]);
     let mut batch = GpuCommandBatch::new(device.clone());
-    // More elements than one workgroup has.
+    // More elements than one workgroup processes.
     let ones = batch.upload(&vec![1.0f32; 100_000]).unwrap();
     let dot = batch.dot(ones, ones).unwrap();
     block_on(batch.execute()).unwrap();

@@ -94,7 +94,7 @@ fn kernels_compute_every_documented_operation() {
         GpuKernels::sum(&GpuBuffer::from_slice(&vec![1.0; 1 << 20]).unwrap()),
         Some(1_048_576.0)
     );
-    // Unknown names and sizes that do not match give nothing instead of a panic.
+    // Unknown names and mismatched sizes return `None` instead of a panic.
     assert!(GpuKernels::binary_op(&a, &b, "plus").is_none());
     assert!(GpuKernels::binary_op(&a, &b, "equal").is_none());
     assert!(GpuKernels::unary_op(&a, "").is_none());
@@ -103,7 +103,7 @@ fn kernels_compute_every_documented_operation() {
 }
 
 #[test]
-fn storages_are_on_the_host_or_on_the_gpu() {
+fn storages_report_their_device() {
     named_adapter();
     let mut host = Storage::cpu(vec![1.0, 2.0]);
     host.as_mut_slice().unwrap()[1] = 5.0;
@@ -119,7 +119,7 @@ fn storages_are_on_the_host_or_on_the_gpu() {
     assert_eq!(format!("{gpu:?}"), "Storage::Gpu(2 elements)");
     let moved = host.to_device(&Device::GPU("default".to_string()));
     assert!(moved.is_gpu() && !moved.to_device(&Device::CPU).is_gpu());
-    // Results are read when a slice is asked for.
+    // Results are read when a slice is requested.
     let other = Storage::gpu(vec![3.0, 2.0]);
     let of = |storage: Option<Storage>| storage.unwrap().as_slice().to_vec();
     assert_eq!(of(RawTensor::gpu_add(&gpu, &other)), [4.0, 7.0]);
@@ -136,10 +136,10 @@ fn storages_are_on_the_host_or_on_the_gpu() {
 }
 
 #[test]
-fn tensors_compute_where_they_are_and_keep_the_first_error() {
+fn tensors_compute_on_their_device_and_keep_the_first_error() {
     named_adapter();
-    let place = || Device::GPU("default".to_string());
-    for device in [Device::CPU, place(), Device::Metal("default".to_string())] {
+    let gpu = || Device::GPU("default".to_string());
+    for device in [Device::CPU, gpu(), Device::Metal("default".to_string())] {
         let x = RawTensor::new([1.0, 4.0], &[2]).to_device(device.clone());
         let y = RawTensor::new(vec![2.0, 2.0], &[2]).to_device(device);
         let of = |tensor: volta::Tensor| tensor.storage().unwrap().to_vec();
@@ -159,7 +159,7 @@ fn tensors_compute_where_they_are_and_keep_the_first_error() {
         let wrong = x.matmul(&RawTensor::zeros(&[3])).relu();
         assert!(wrong.get().is_err() && wrong.borrow().shape.is_empty());
     }
-    let (host, gpu) = (RawTensor::ones(&[2]), RawTensor::rand(&[2]).to_device(place()));
+    let (host, gpu) = (RawTensor::ones(&[2]), RawTensor::rand(&[2]).to_device(gpu()));
     assert!(matches!(host.add(&gpu).get(), Err(aleatron_tensor::Error::Devices { .. })));
     // A device that does not exist is replaced by the CPU, with a warning.
     let moved = gpu.to_device(Device::GPU("no such adapter".to_string()));

@@ -4,7 +4,7 @@ use aleatron_core::philox::{key, philox4x32};
 
 use crate::{Error, Result};
 
-/// What the last word of a counter is for: training draws from a domain of its own.
+/// The domain in the last word of a counter: training draws from a separate domain.
 const DOMAIN: u32 = 0x7472_6169;
 
 /// The purposes of random words.
@@ -87,7 +87,7 @@ pub fn split(n: usize, share: f64, seed: u64) -> Result<(Vec<usize>, Vec<usize>)
 /// Random changes of training images, drawn anew in every epoch. None by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Augmentation {
-    /// Moves an image by up to so many pixels along both axes; the border is filled with zeros.
+    /// Moves an image by up to this many pixels along both axes; the border is filled with zeros.
     pub shift: usize,
     /// Mirrors half of the images left to right.
     pub flip: Flip,

@@ -19,7 +19,7 @@ use crate::{Epoch, Error, Result, Score};
 pub(crate) const FORMAT: u32 = 1;
 const RECORD: &str = "record";
 
-/// Everything that training needs to go on. A record is an object with the member `format`.
+/// Everything that training needs to resume. A record is an object with the member `format`.
 #[derive(Debug)]
 pub(crate) struct Checkpoint<R = Record> {
     pub(crate) parameters: BTreeMap<String, Tensor>,

@@ -26,9 +26,9 @@ pub enum Error {
     Option {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it must be.
+        /// The valid values.
         expected: &'static str,
     },
     /// A label is not one of the classes of the network.
@@ -38,7 +38,7 @@ pub enum Error {
     Label {
         /// The sample.
         sample: usize,
-        /// Its label.
+        /// The label.
         label: usize,
         /// The classes of the network.
         classes: usize,
@@ -59,7 +59,7 @@ pub enum Error {
     NoGradient {
         /// The node.
         node: String,
-        /// Its operator.
+        /// The operator.
         operator: String,
         /// A layer that the gradient does not reach.
         layer: String,
@@ -71,7 +71,7 @@ pub enum Error {
     NotFinite {
         /// The loss or the norm of the gradients.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: f64,
         /// The epoch, counted from 1.
         epoch: usize,
@@ -84,7 +84,7 @@ pub enum Error {
     StepNotFinite {
         /// The loss or the norm of the gradients.
         what: &'static str,
-        /// Its value.
+        /// The value.
         value: f64,
         /// The step, counted from 1.
         step: usize,
@@ -107,7 +107,7 @@ pub enum Error {
     State {
         /// The file or the tensor.
         place: String,
-        /// What does not fit.
+        /// The reason.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -115,14 +115,14 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
 }
 
 impl From<aleatron_graph::Error> for Error {
     fn from(error: aleatron_graph::Error) -> Self {
-        // An error of ours that crossed the graph comes back as itself.
+        // An error of this crate that passed through the graph is unwrapped.
         match unwrap_graph(error) {
             Ok(own) => own,
             Err(graph) => Self::Engine(graph.into()),

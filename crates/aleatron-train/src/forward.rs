@@ -14,7 +14,7 @@ use aleatron_tensor::{Device, Tensor};
 use crate::batches::seed_of;
 use crate::{Error, Parameter, Result};
 
-/// How the network runs in training.
+/// The forward pass of training.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Forward {
     /// In floating point.
@@ -26,8 +26,8 @@ pub enum Forward {
     /// those of another circuit in each step.
     Streams(Vec<StreamConfig>),
     /// In floating point with noise of the variance that Bernoulli streams of these lengths have;
-    /// steps take the lengths in turn. This is cheaper than [`Self::Streams`] and knows no
-    /// saturation beyond that of the inputs, no quantization and no sequences.
+    /// steps take the lengths in turn. This is cheaper than [`Self::Streams`] and models neither
+    /// saturation beyond that of the inputs, nor quantization, nor sequences.
     Noise {
         /// Bits per stream.
         lengths: Vec<usize>,
@@ -80,7 +80,7 @@ pub(crate) struct Model {
     parameters: Vec<(ValueId, String, Parameter)>,
     /// By the index of the node: the layer that computes there.
     layers: HashMap<usize, usize>,
-    /// By the index of the node: the layer whose output, bias included, is computed there.
+    /// The layer whose output, bias included, a node computes, by the index of the node.
     outputs: HashMap<usize, usize>,
 }
 
@@ -206,7 +206,7 @@ impl Model {
             outputs.into_iter().next().ok_or_else(|| Error::internal("train::Model::scores"))?;
         let scores = scores.reshape(&[n_samples, self.network.n_outputs()])?;
         match exact {
-            // What the engine computed, whatever rounding integer arithmetic did behind the last
+            // The outputs of the engine, with the rounding of integer arithmetic behind the last
             // layer.
             Some(exact) => {
                 straight_through(&scores, exact.into_iter().map(|value| value as f32).collect())
@@ -224,7 +224,7 @@ struct Pass<'a> {
     tracked: HashSet<ValueId>,
     /// Whether inputs of layers saturate.
     clips: bool,
-    /// By layer: the values that its counts stand for.
+    /// The decoded counts of each layer.
     values: HashMap<usize, Vec<f32>>,
     /// Bits per stream, and the seed of the noise.
     noise: Option<(usize, u64)>,
@@ -297,8 +297,7 @@ impl Pass<'_> {
         Ok(ones.sub(&squares)?.maximum(0.0)?.div(length as f64)?.sqrt()?)
     }
 
-    /// Returns the value that a product of 1 stands for, for each output, broadcastable to the
-    /// outputs.
+    /// Returns the decoded value of a product of 1 for each output, broadcastable to the outputs.
     fn row_scales(&self, layer: &Layer, outputs: &Tensor) -> Result<Tensor> {
         let rows: Vec<f32> = (0..layer.product.n_rows())
             .map(|row| (layer.input_scale * layer.weight_scale(row)) as f32)
@@ -369,7 +368,7 @@ pub(crate) fn straight_through(tensor: &Tensor, values: Vec<f32>) -> Result<Tens
     Ok(autograd::apply(StraightThrough(values), &[tensor])?)
 }
 
-/// A function whose result is given and whose gradient is that of the identity.
+/// A function with a given result and the gradient of the identity.
 struct StraightThrough(Tensor);
 
 impl Function for StraightThrough {

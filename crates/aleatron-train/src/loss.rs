@@ -1,4 +1,4 @@
-//! Losses: one number that says how far predictions are from labels or targets.
+//! Losses: measures of the distance between predictions and labels or targets.
 
 use aleatron_tensor::{DType, Tensor};
 

@@ -54,7 +54,7 @@ impl Parameter {
     pub fn set_grad(&self, gradient: &Tensor) -> Result<()> {
         let own = self.tensor();
         own.zero_grad();
-        // The gradient of a leaf with respect to itself is what flows into it.
+        // The gradient of a leaf with respect to itself is the incoming gradient.
         Ok(own.backward_with(gradient)?)
     }
 

@@ -1,6 +1,6 @@
 //! Schedules: the learning rate as a function of the step.
 
-/// How the learning rate changes over the steps of a training.
+/// The schedule of the learning rate over the steps of a training.
 ///
 /// ```
 /// use aleatron_train::Schedule;
@@ -13,7 +13,7 @@
 pub enum Schedule {
     /// The rate stays.
     Constant,
-    /// The rate is multiplied by a factor every so many steps.
+    /// The rate is multiplied by a factor after every `every` steps.
     Step {
         /// Steps between two changes; at least 1.
         every: usize,

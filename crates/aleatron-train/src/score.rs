@@ -1,5 +1,5 @@
-//! The quality of a network on some samples of a data set, and the scales of inputs that are best
-//! for given streams.
+//! The quality of a network on some samples of a data set, and the best scales of inputs for given
+//! streams.
 
 use aleatron_core::Cancel;
 use aleatron_data::{Dataset, LabelKind};

@@ -28,11 +28,11 @@ pub struct TrainOptions {
     pub batch: usize,
     /// The rule of the updates, with its learning rate.
     pub optimizer: OptimizerKind,
-    /// How the learning rate changes.
+    /// The schedule of the learning rate.
     pub schedule: Schedule,
-    /// What is minimized.
+    /// The loss.
     pub loss: Loss,
-    /// How the network runs.
+    /// The forward pass of training.
     pub forward: Forward,
     /// Random changes of the training samples.
     pub augmentation: Augmentation,
@@ -41,14 +41,14 @@ pub struct TrainOptions {
     /// The share of the samples that is not trained on, by which the best epoch is chosen. With 0,
     /// the last epoch is the result.
     pub validation: f64,
-    /// Ends training after so many epochs without a better validation score.
+    /// The number of epochs without a better validation score after which training ends.
     pub patience: Option<usize>,
     /// Decides the split, the order of samples, augmentation and random streams.
     pub seed: u64,
-    /// Where gradients are computed. Streams run on the device of their configuration.
+    /// The device of gradients. Streams run on the device of their configuration.
     pub device: Device,
     /// A file that is written after every epoch. If it exists and belongs to the same training,
-    /// that goes on from there.
+    /// training resumes from it.
     pub checkpoint: Option<PathBuf>,
 }
 
@@ -81,7 +81,7 @@ pub struct Epoch {
     pub loss: f64,
     /// The learning rate of its last step.
     pub rate: f64,
-    /// The score of the validation samples after it, as the network is trained to run; none
+    /// The score of the validation samples after it, with the forward pass of training; `None`
     /// without such samples.
     pub validation: Option<Score>,
 }
@@ -89,14 +89,13 @@ pub struct Epoch {
 /// The result of a training.
 #[derive(Debug, Clone)]
 pub struct Trained {
-    /// The network after the best epoch, or the one that was given if no epoch was better.
+    /// The network after the best epoch, or the given network if no epoch was better.
     pub network: Network,
     /// The score of the validation samples before training.
     pub before: Option<Score>,
     /// All epochs.
     pub history: Vec<Epoch>,
-    /// The epoch of the result, counted from 1; 0 if no epoch was better than the network that was
-    /// given.
+    /// The epoch of the result, counted from 1; 0 if no epoch was better than the given network.
     pub best_epoch: usize,
 }
 
@@ -117,7 +116,7 @@ pub enum Progress<'a> {
         epoch: usize,
         /// The step of the epoch, counted from 1.
         step: usize,
-        /// Its loss.
+        /// The loss.
         loss: f64,
     },
     /// An epoch has finished.
@@ -375,7 +374,7 @@ impl<'a> Run<'a> {
         checkpoint.save(path)
     }
 
-    /// Goes on from the checkpoint, if there is one; returns the validation score before training.
+    /// Resumes from the checkpoint, if there is one; returns the validation score before training.
     fn resume(&mut self) -> Result<Option<Score>> {
         let Some(path) = self.options.checkpoint.as_ref().filter(|path| path.exists()) else {
             return Ok(None);
@@ -416,7 +415,7 @@ fn fingerprint(network: &Network, data: &Dataset, options: &TrainOptions) -> Res
     for bytes in [&network.to_onnx()?[..], format!("{settings:?}").as_bytes()] {
         digest.answer(bytes.iter().map(|&byte| u64::from(byte)));
     }
-    for (_, chunk) in data.pieces(1024) {
+    for (_, chunk) in data.chunks(1024) {
         chunk?.iter().for_each(|feature| digest.word(feature.to_bits()));
     }
     digest.answer(data.labels().iter().map(|&label| label as u64));

@@ -1,4 +1,4 @@
-//! What a model is: its architecture and sizes, read from `config.json`.
+//! The configuration of a model: its architecture and sizes, read from `config.json`.
 
 mod family;
 
@@ -21,13 +21,13 @@ pub(crate) use family::end_tokens;
 pub enum Architecture {
     /// RMS norms, rotary positions, grouped-query attention, gated feed-forward.
     Llama,
-    /// The same with biases on queries, keys and values.
+    /// Like Llama, with biases on queries, keys and values.
     Qwen2,
     /// Layer norms with biases, learned positions, plain feed-forward.
     Gpt2,
 }
 
-/// How activations are normalised.
+/// The normalisation of activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NormKind {
     /// Divided by their root mean square.
@@ -45,15 +45,15 @@ pub enum Activation {
     GeluTanh,
 }
 
-/// How weights are kept.
+/// The precision of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
-    /// As 32-bit floats.
+    /// 32-bit floats.
     F32,
-    /// As 16-bit floats.
+    /// 16-bit floats.
     #[default]
     F16,
-    /// As 8-bit integers with a scale per row.
+    /// 8-bit integers with a scale per row.
     Int8,
 }
 
@@ -80,7 +80,7 @@ impl FromStr for Precision {
     }
 }
 
-/// Which linear maps have a bias.
+/// The linear maps that have a bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Biases {
     /// Queries, keys and values.
@@ -105,33 +105,33 @@ pub struct SlidingWindow {
 pub struct Config {
     /// The family.
     pub architecture: Architecture,
-    /// The tokens there are.
+    /// The size of the vocabulary.
     pub vocabulary: usize,
     /// The width of the residual stream.
     pub hidden: usize,
-    /// The layers.
+    /// The number of layers.
     pub layers: usize,
-    /// The heads of queries.
+    /// The number of heads of queries.
     pub heads: usize,
-    /// The heads of keys and values, each shared by `heads / kv_heads` heads of queries.
+    /// The number of heads of keys and values, each shared by `heads / kv_heads` heads of queries.
     pub kv_heads: usize,
     /// The width of a head.
     pub head_dim: usize,
     /// The width between the halves of the feed-forward part.
     pub inner: usize,
-    /// The most positions of a sequence.
+    /// The largest number of positions of a sequence.
     pub max_positions: usize,
-    /// How activations are normalised.
+    /// The normalisation of activations.
     pub norm: NormKind,
     /// The sliding window of attention; without one, tokens attend to all earlier positions.
     pub sliding_window: Option<SlidingWindow>,
-    /// What keeps the divisor of a norm from being 0.
+    /// The epsilon that keeps the divisor of a norm from being 0.
     pub norm_epsilon: f32,
     /// Rotary positions; without them positions are learned.
     pub rope: Option<Rope>,
     /// The function of the feed-forward part.
     pub activation: Activation,
-    /// Which maps have a bias.
+    /// The maps that have a bias.
     pub biases: Biases,
     /// Whether the head uses the embedding's weights.
     pub tied_head: bool,
@@ -139,7 +139,7 @@ pub struct Config {
     pub end_tokens: Vec<u32>,
 }
 
-/// Options that say nothing about the forward pass.
+/// Options that do not affect the forward pass.
 const IRRELEVANT: &[&str] = &[
     "architectures",
     "model_type",
@@ -174,14 +174,15 @@ const IRRELEVANT: &[&str] = &[
     "layer_norm_epsilon",
 ];
 
-/// More than any model has, and little enough that products of two sizes fit 63 bits.
+/// The largest size: more than any model has, and small enough that products of two sizes fit 63
+/// bits.
 const MOST: usize = 1 << 30;
 
 impl Config {
     /// Reads `config.json`.
     ///
     /// # Errors
-    /// What is wrong with the file, or the option that is missing or not known.
+    /// An error with the fault of the file, or the missing or unknown option.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(&read_text(path)?, path)
     }
@@ -195,7 +196,7 @@ impl Config {
             match options.text("model_type")?.ok_or_else(|| options.missing("model_type"))? {
                 "llama" => Self::llama(&options, &LLAMA)?,
                 "mistral" => {
-                    // These layers have no biases, whatever the file says.
+                    // These layers have no biases, even if the file requests them.
                     options.only("attention_bias", |value| value.as_bool() == Some(false))?;
                     options.only("mlp_bias", |value| value.as_bool() == Some(false))?;
                     Self::llama(&options, &MISTRAL)?
@@ -271,10 +272,10 @@ impl Config {
         })
     }
 
-    /// Checks that the sizes go together.
+    /// Checks that the sizes are consistent.
     ///
     /// # Errors
-    /// [`Error::BadOption`] with the size that does not.
+    /// [`Error::BadOption`] with the inconsistent size.
     pub fn check(&self) -> Result<()> {
         let bad = |option: &str, value: usize, reason: &str| {
             Err(Error::BadOption {
@@ -335,25 +336,26 @@ impl Config {
             .map(|window| window.positions)
     }
 
-    /// The width of all queries.
+    /// Returns the width of all queries.
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
-    /// The width of all keys, or of all values.
+    /// Returns the width of all keys, or of all values.
     #[must_use]
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
     }
 
-    /// The rows of the map to queries, keys and values.
+    /// Returns the number of rows of the map to queries, keys and values.
     #[must_use]
     pub fn qkv_rows(&self) -> usize {
         self.query_width() + 2 * self.kv_width()
     }
 
-    /// The rows of the first map of the feed-forward part: of gates and values where it is gated.
+    /// Returns the number of rows of the first map of the feed-forward part, including the gates if
+    /// it is gated.
     #[must_use]
     pub fn up_rows(&self) -> usize {
         match self.activation {
@@ -362,7 +364,8 @@ impl Config {
         }
     }
 
-    /// The weights of all matrices but the embedding, which no token reads as a whole.
+    /// Returns the number of weights of all matrices except the embedding, which no token reads as
+    /// a whole.
     #[must_use]
     pub fn matrix_weights(&self) -> u64 {
         let layer = self.hidden as u64
@@ -370,7 +373,7 @@ impl Config {
         layer * self.layers as u64 + self.vocabulary as u64 * self.hidden as u64
     }
 
-    /// Whether positions past those of the training are refused though the model has them.
+    /// Returns whether positions past those of the training are errors although the model has them.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         self.rope.is_some_and(|rope| rope.scaling == RopeScaling::Dynamic)

@@ -1,11 +1,11 @@
-//! The error of this crate: what was wrong, where, and its value.
+//! The error of this crate: what was wrong, where, and the value.
 
 use std::path::PathBuf;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with a model, its files, or a call.
+/// An error of a model, its files, or a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,15 +14,15 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A file is not what its name says.
+    /// A file is not of its format.
     #[error("{}: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A folder holds no weights.
@@ -37,13 +37,12 @@ pub enum Error {
         /// The option.
         option: String,
     },
-    /// A configuration has an option, or a value of one, that is not known here: ignoring it could
-    /// change results.
+    /// A configuration has an unsupported option or value: ignoring it could change results.
     #[error("option \"{option}\": {value} is not supported")]
     UnknownOption {
         /// The option.
         option: String,
-        /// Its value.
+        /// The value.
         value: String,
     },
     /// Sizes of a configuration contradict each other.
@@ -51,33 +50,33 @@ pub enum Error {
     BadOption {
         /// The option.
         option: String,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A tensor that the model needs is in no file.
     #[error("tensor \"{name}\" is missing")]
     MissingTensor {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A file has a tensor that the model does not.
     #[error("tensor \"{name}\" is not part of this model")]
     ExtraTensor {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// Two files have a tensor of one name.
     #[error("tensor \"{name}\" is in two files")]
     RepeatedTensor {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A tensor has another shape than the configuration says.
     #[error("tensor \"{name}\" has shape {actual:?} instead of {expected:?}")]
     TensorShape {
-        /// Its name.
+        /// The name.
         name: String,
         /// The shape that follows from the configuration.
         expected: Vec<usize>,
@@ -87,15 +86,15 @@ pub enum Error {
     /// The elements of a tensor are of a type that is not supported.
     #[error("tensor \"{name}\" has elements of type {element}; f32, f16 and bf16 are supported")]
     TensorType {
-        /// Its name.
+        /// The name.
         name: String,
         /// The type.
         element: String,
     },
-    /// A tensor whose numbers cannot be rounded to the precision asked for.
-    #[error("tensor \"{name}\" holds {value}, which {precision} cannot hold")]
+    /// A tensor with values that the requested precision cannot represent.
+    #[error("tensor \"{name}\" holds {value}, which {precision} cannot represent")]
     TensorValue {
-        /// Its name.
+        /// The name.
         name: String,
         /// The number.
         value: f32,
@@ -105,7 +104,7 @@ pub enum Error {
     /// A token is not in the vocabulary.
     #[error("token {index} is {value}; the vocabulary has {vocabulary}")]
     Token {
-        /// Its place in the call.
+        /// The index of the token in the call.
         index: usize,
         /// The token.
         value: u32,
@@ -115,12 +114,12 @@ pub enum Error {
     /// A call without tokens.
     #[error("no tokens")]
     NoTokens,
-    /// More positions than the model was made for.
-    #[error("{positions} positions; the model has {limit}")]
+    /// More positions than the model supports.
+    #[error("{positions} positions exceed the {limit} of the model")]
     TooLong {
-        /// The positions asked for.
+        /// The requested positions.
         positions: usize,
-        /// The positions there are.
+        /// The positions of the model.
         limit: usize,
     },
     /// The cache of keys and values cannot grow to this size.
@@ -128,49 +127,49 @@ pub enum Error {
         "no memory for a cache of {bytes} bytes ({sequences} sequences of {positions} positions): {reason}"
     )]
     Cache {
-        /// The bytes it would take.
+        /// The size of the cache in bytes.
         bytes: u128,
-        /// The sequences.
+        /// The number of sequences.
         sequences: usize,
         /// The positions of each.
         positions: usize,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// More sequences than one batch may have.
-    #[error("{sequences} sequences; a batch has {limit} at most")]
+    #[error("{sequences} sequences exceed the limit of {limit} for a batch")]
     TooManySequences {
-        /// The sequences asked for.
+        /// The requested sequences.
         sequences: usize,
-        /// The most there may be.
+        /// The largest number of sequences.
         limit: usize,
     },
-    /// A sequence that was closed, or is another pass's.
+    /// A sequence that was closed, or that belongs to another pass.
     #[error("there is no sequence {sequence}")]
     NoSequence {
-        /// Its number.
+        /// The index.
         sequence: usize,
     },
     /// A sequence appears twice in one batch.
     #[error("sequence {sequence} is in the batch twice")]
     RepeatedSequence {
-        /// Its number.
+        /// The index.
         sequence: usize,
     },
-    /// A sequence cannot be cut to more than it holds.
+    /// A sequence cannot be truncated to more positions than it holds.
     #[error("sequence {sequence} holds {len} positions, fewer than {keep}")]
-    CutBack {
-        /// Its number.
+    Truncation {
+        /// The index.
         sequence: usize,
-        /// The positions it holds.
+        /// The positions of the sequence.
         len: usize,
-        /// The positions to keep.
+        /// The positions to retain.
         keep: usize,
     },
-    /// An adapter that was not loaded here.
+    /// An adapter that was not loaded into this pass.
     #[error("there is no adapter {adapter}")]
     NoAdapter {
-        /// Its number.
+        /// The index.
         adapter: usize,
     },
     /// An option of sampling out of its range.
@@ -178,28 +177,27 @@ pub enum Error {
     Sampling {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it must be.
+        /// The valid range.
         range: &'static str,
     },
     /// All logits of a sequence are NaN or infinite: no token can be chosen.
     #[error("the logits of sequence {sequence} are not finite")]
     NotFinite {
-        /// Its number.
+        /// The index.
         sequence: usize,
     },
-    /// There is no text without a tokenizer.
+    /// The model has no tokenizer.
     #[error("the model has no tokenizer.json")]
     NoTokenizer,
     /// The tokenizer failed.
     #[error("tokenizer: {reason}")]
     Tokenizer {
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// A step without a prefill that it could go on from, or the tokens of more steps than were
-    /// submitted.
+    /// A step without a prefill to continue, or more tokens taken than steps submitted.
     #[error("no step in flight: call prefill, then submit_step, before take_step")]
     NoStep,
     /// A linear product that runs outside of the pass failed.
@@ -231,15 +229,15 @@ pub enum Error {
         "internal error in aleatron-transformer, {place}: please report it with the call at https://github.com/aleatron/aleatron/issues"
     )]
     Internal {
-        /// The place in the code.
+        /// The location in the code.
         place: &'static str,
     },
-    /// A size of a model that has no such name.
+    /// An unknown name of a size.
     #[error("there is no size \"{name}\"; there are: {known}")]
     UnknownSize {
         /// The name.
         name: String,
-        /// Those there are.
+        /// The known names.
         known: String,
     },
     /// A projection to adapt that the model does not have.
@@ -250,7 +248,7 @@ pub enum Error {
         /// The names of the model's projections.
         known: String,
     },
-    /// A correction of an adapter that does not fit.
+    /// A correction of an adapter of the wrong size.
     #[error(
         "the correction of \"{module}\" has {actual} elements in {matrix} instead of {expected}"
     )]
@@ -261,10 +259,10 @@ pub enum Error {
         matrix: &'static str,
         /// The elements that follow from the adapter.
         expected: usize,
-        /// The elements there are.
+        /// The given elements.
         actual: usize,
     },
-    /// A precision that has no such name.
+    /// An unknown name of a precision.
     #[error("there is no precision \"{name}\"; there are: f32, f16, int8")]
     UnknownPrecision {
         /// The name.
@@ -275,13 +273,13 @@ pub enum Error {
         "this build has no GPU support; compile it with the cargo feature `gpu`, or use the device \"cpu\""
     )]
     NoGpuSupport,
-    /// Memory of the host.
+    /// An error of host memory.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
-    /// Threads of the CPU.
+    /// An error of the threads of the CPU.
     #[error(transparent)]
     Cpu(#[from] aleatron_cpu::Error),
-    /// The GPU.
+    /// An error of the GPU.
     #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] aleatron_device::Error),

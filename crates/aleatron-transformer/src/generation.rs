@@ -1,4 +1,4 @@
-//! The defaults of generation that a model's folder gives, read from `generation_config.json`.
+//! The defaults of generation of a model's folder, read from `generation_config.json`.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub struct GenerationOverrides {
     pub repetition_penalty: Option<f32>,
 }
 
-/// Options that change no token: special tokens at other positions, lengths, caches, what is
+/// Options that do not affect tokens: special tokens at other positions, lengths, caches, what is
 /// returned, versions.
 const IRRELEVANT: &[&str] = &[
     "_from_model_config",
@@ -78,7 +78,7 @@ const NEUTRAL: &[(&str, f64)] = &[
     ("typical_p", 1.0),
 ];
 
-/// The defaults of Hugging Face transformers for models that give none.
+/// The defaults of Hugging Face transformers for models without defaults.
 const DEFAULT: Sampling = Sampling { temperature: 0.0, top_k: 50, top_p: 1.0, seed: 0 };
 
 impl GenerationConfig {
@@ -91,8 +91,8 @@ impl GenerationConfig {
         Self { end_tokens, sampling: DEFAULT, repetition_penalty: 1.0, unsupported: Vec::new() }
     }
 
-    /// Reads `generation_config.json`. It replaces the end tokens of `config.json`, even if it
-    /// gives none.
+    /// Reads `generation_config.json`. It replaces the end tokens of `config.json`, even if it has
+    /// none.
     ///
     /// # Errors
     /// [`Error::File`] or [`Error::Format`] for a file that cannot be read,
@@ -116,7 +116,7 @@ impl GenerationConfig {
         Ok(Self { end_tokens, sampling, repetition_penalty, unsupported })
     }
 
-    /// Returns the options of a call: the defaults of the model, and what the caller gives.
+    /// Returns the options of a call: the defaults of the model, replaced by those of the caller.
     #[must_use]
     pub fn options(&self, given: &GenerationOverrides, seed: u64) -> GenerateOptions {
         let sampling = Sampling { seed, ..self.sampling };
@@ -125,7 +125,8 @@ impl GenerationConfig {
     }
 }
 
-/// Reads how tokens are chosen. Without `do_sample`, the temperature is 0, whatever the file says.
+/// Reads how tokens are chosen. Without `do_sample`, the temperature is 0, even if the file sets
+/// one.
 fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
     let given = options.number("temperature")?.unwrap_or(1.0) as f32;
     let top_p = options.number("top_p")?.unwrap_or(1.0) as f32;
@@ -133,7 +134,7 @@ fn read_sampling(options: &Options<'_>) -> Result<Sampling> {
         Some(top_k) => {
             u32::try_from(top_k).map_err(|_| options.fault("top_k", &Value::from(top_k)))?
         }
-        // Null stands for all tokens.
+        // Null means all tokens.
         None if options.has("top_k") => 0,
         None => DEFAULT.top_k,
     };

@@ -1,13 +1,13 @@
 //! Decoder-only transformers from Hugging Face files, resident on a GPU or on the CPU's cores.
 //!
-//! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is what it runs on, for
+//! - [`Transformer`] loads a folder and generates text; [`ForwardPass`] is the underlying pass, for
 //!   batches, caches and adapters: [`WgslForwardPass`] on GPUs and [`CpuForwardPass`] on the CPU,
 //!   with one interface.
-//! - [`config`] and [`rope`] say what a model is, [`weights`] how its tensors become matrices,
-//!   [`lora`] what adapters add.
-//! - [`products`] lets something else compute or observe the linear products of a pass.
-//! - [`ModelSource`] is a folder, or the small model in the program.
-//! - [`sampling`] chooses tokens, [`tokenizer`] makes text of them.
+//! - [`config`] and [`rope`] describe a model, [`weights`] converts its tensors to matrices,
+//!   [`lora`] reads adapters.
+//! - [`products`] lets an executor compute or observe the linear products of a pass.
+//! - [`ModelSource`] is a folder, or the embedded model.
+//! - [`sampling`] chooses tokens, [`tokenizer`] converts them to text.
 //!
 //! Unsafe code: the call that maps a file in `weights/files.rs`, and calls of functions for AVX2 in
 //! `cpu/dot.rs`.

@@ -1,5 +1,5 @@
 //! LoRA adapters in PEFT's files: low-rank corrections of projections, which can be switched
-//! without touching the weights.
+//! without changing the weights.
 
 mod create;
 
@@ -16,24 +16,24 @@ use crate::options::{Options, read_object};
 use crate::weights::files::TensorFiles;
 use crate::weights::{Rows, Slot, TensorSource, module_name, projections};
 
-/// A linear map of a layer, as files name them.
+/// A linear map of a layer, by its name in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Projection {
-    /// To queries.
+    /// The map to queries.
     Query,
-    /// To keys.
+    /// The map to keys.
     Key,
-    /// To values.
+    /// The map to values.
     Value,
-    /// To all three, where they are one map.
+    /// The joint map to queries, keys and values.
     QueryKeyValue,
     /// The output of attention.
     Output,
-    /// To gates.
+    /// The map to gates.
     Gate,
-    /// Up to the inner width.
+    /// The map to the inner width.
     Up,
-    /// Down from it.
+    /// The map from the inner width.
     Down,
 }
 
@@ -55,7 +55,7 @@ pub struct LowRank {
     pub a: Vec<f32>,
     /// A row of ranks per output.
     pub b: Vec<f32>,
-    /// What the product is multiplied by.
+    /// The factor of the product.
     pub scale: f32,
 }
 
@@ -77,7 +77,7 @@ pub struct QkvLoRA {
     pub rank: usize,
     /// A row of inputs per rank.
     pub a: Vec<f32>,
-    /// A row of ranks per output of the matrix; zeros where a rank is another projection's.
+    /// A row of ranks per output of the matrix; zeros if a rank belongs to another projection.
     pub b: Vec<f32>,
 }
 
@@ -89,7 +89,7 @@ pub struct Adapter {
     description: Map<String, Value>,
 }
 
-/// Options of `adapter_config.json` that say nothing about the result.
+/// Options of `adapter_config.json` that do not affect results.
 const IRRELEVANT: &[&str] = &[
     "peft_type",
     "auto_mapping",
@@ -120,7 +120,7 @@ impl Adapter {
     /// Reads `adapter_config.json` and `adapter_model.safetensors` of a folder.
     ///
     /// # Errors
-    /// What is wrong with the files, the option or the tensor.
+    /// An error with the file, the option or the tensor at fault.
     pub fn read(folder: &Path, config: &Config) -> Result<Self> {
         let map = read_object(&folder.join("adapter_config.json"))?;
         let options = Options::new(&map, "");
@@ -175,13 +175,13 @@ impl Adapter {
         }
     }
 
-    /// The correction of a projection.
+    /// Returns the correction of a projection.
     #[must_use]
     pub fn part(&self, layer: usize, projection: Projection) -> Option<&LowRank> {
         self.parts.get(&(layer, projection))
     }
 
-    /// The corrections of a matrix, as one.
+    /// Returns the combined corrections of a matrix.
     #[must_use]
     pub fn stacked(&self, config: &Config, layer: usize, slot: Slot) -> Option<QkvLoRA> {
         let found: Vec<(Rows, &LowRank)> = projections(config, slot)
@@ -224,7 +224,7 @@ fn check_rank(rank: usize) -> Result<()> {
     }
 }
 
-/// Values for modules whose names match.
+/// Reads values for modules whose names match.
 fn patterns(options: &Options<'_>, name: &str) -> Result<Vec<(String, f64)>> {
     let Some(map) = options.object(name)? else { return Ok(Vec::new()) };
     map.iter()

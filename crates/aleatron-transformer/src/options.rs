@@ -1,4 +1,4 @@
-//! Options of a JSON file, read so that none is overlooked: what nobody asked for is an error.
+//! Options of a JSON file. An option that was not read is an error.
 
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 
-/// The options of one JSON object, with the names that were asked for.
+/// The options of one JSON object, with the names that were read.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     map: &'a Map<String, Value>,
@@ -19,13 +19,13 @@ impl<'a> Options<'a> {
         Self { map, prefix, asked: RefCell::default() }
     }
 
-    /// The value of an option; null is as good as none.
+    /// Returns the value of an option; null counts as missing.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.asked.borrow_mut().insert(name.to_owned());
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns whether the option is present, be it null.
+    /// Returns whether the option is present, even if it is null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.contains_key(name)
     }
@@ -73,7 +73,7 @@ impl<'a> Options<'a> {
         self.number(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// Refuses every value of an option but those that change nothing.
+    /// Checks that an option has a value without effect.
     pub(crate) fn only(&self, name: &str, is_neutral: impl Fn(&Value) -> bool) -> Result<()> {
         match self.get(name) {
             Some(value) if !is_neutral(value) => Err(self.fault(name, value)),
@@ -81,12 +81,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Names of options that change nothing here, whatever their value.
+    /// Marks options as read that have no effect here.
     pub(crate) fn ignore(&self, names: &[&str]) {
         self.asked.borrow_mut().extend(names.iter().map(|&name| name.to_owned()));
     }
 
-    /// Refuses options that were never read. Null and false request nothing.
+    /// Returns an error for options that were never read. Null and false request nothing.
     pub(crate) fn finish(&self) -> Result<()> {
         match self.unread().next() {
             Some((name, value)) => Err(self.fault(name, value)),

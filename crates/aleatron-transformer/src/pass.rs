@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub(crate) usize);
 
-/// An adapter that a pass holds.
+/// An adapter loaded into a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AdapterId(pub(crate) usize);
 
@@ -24,46 +24,46 @@ pub struct Segment<'a> {
     pub tokens: &'a [u32],
 }
 
-/// Which logits a call returns.
+/// The logits that a call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logits {
-    /// Those after every token.
+    /// The logits after every token.
     All,
-    /// Those after the last token of each segment.
+    /// The logits after the last token of each segment.
     Last,
 }
 
 /// A transformer's layers on a device, with a cache of keys and values for each sequence.
 pub trait ForwardPass: std::fmt::Debug + Send {
-    /// The model.
+    /// Returns the configuration of the model.
     fn config(&self) -> &Config;
 
-    /// The device, by name.
+    /// Returns the name of the device.
     fn device(&self) -> String;
 
     /// Opens an empty sequence.
     ///
     /// # Errors
-    /// [`Error::Cache`] where the cache cannot grow.
+    /// [`Error::Cache`] if the cache cannot grow.
     fn open(&mut self) -> Result<SequenceId>;
 
     /// Closes a sequence. Closing one that is not open does nothing.
     fn close(&mut self, sequence: SequenceId);
 
-    /// A new sequence with the tokens of another.
+    /// Creates a sequence with the tokens of another.
     ///
     /// # Errors
-    /// [`Error::NoSequence`], or [`Error::Cache`] where the cache cannot grow.
+    /// [`Error::NoSequence`], or [`Error::Cache`] if the cache cannot grow.
     fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId>;
 
-    /// Forgets all positions of a sequence but the first `keep`. This ends the series of steps it
-    /// is part of, as [`Self::close`] and [`Self::use_adapter`] do.
+    /// Truncates a sequence to its first `keep` positions. This ends its series of steps, as
+    /// [`Self::close`] and [`Self::use_adapter`] do.
     ///
     /// # Errors
-    /// [`Error::NoSequence`], or [`Error::CutBack`] where there are fewer.
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
+    /// [`Error::NoSequence`], or [`Error::Truncation`] if the sequence has fewer.
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()>;
 
-    /// The positions a sequence holds.
+    /// Returns the number of positions of a sequence.
     ///
     /// # Errors
     /// [`Error::NoSequence`].
@@ -72,10 +72,10 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// Loads an adapter.
     ///
     /// # Errors
-    /// What the device reports.
+    /// An error of the device.
     fn load_adapter(&mut self, adapter: &Adapter) -> Result<AdapterId>;
 
-    /// Uses an adapter, or none, for what is appended to a sequence from now on.
+    /// Uses an adapter, or none, for tokens appended to a sequence from now on.
     ///
     /// # Errors
     /// [`Error::NoSequence`] or [`Error::NoAdapter`].
@@ -84,8 +84,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// Appends tokens to sequences and returns logits, vocabulary by vocabulary.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoSequence`] and the like, before anything is
-    /// changed; or what the device reports.
+    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoSequence`] and similar errors, before
+    /// anything is changed; or an error of the device.
     fn forward(&mut self, segments: &[Segment<'_>], logits: Logits) -> Result<Vec<f32>>;
 
     /// Appends tokens to sequences and chooses the token that follows each. The token is not
@@ -102,21 +102,21 @@ pub trait ForwardPass: std::fmt::Debug + Send {
     /// As [`Self::prefill`].
     fn submit_step(&mut self) -> Result<()>;
 
-    /// The tokens of the oldest step not yet taken, in the order of the prefill's segments.
+    /// Returns the tokens of the oldest step not yet taken, in the order of the prefill's segments.
     ///
     /// # Errors
     /// As [`Self::prefill`].
     fn take_step(&mut self) -> Result<Vec<u32>>;
 
-    /// Changes with every call of [`Self::prefill`] and [`Self::forward`], and where a series of
-    /// steps is ended otherwise: what steps can go on from is the last prefill only.
+    /// Returns a counter that changes with every call of [`Self::prefill`] and [`Self::forward`],
+    /// and whenever a series of steps ends: steps can continue the last prefill only.
     fn epoch(&self) -> u64;
 
-    /// How many steps are best submitted ahead of the one that is taken.
+    /// Returns the recommended number of steps to submit ahead of the one that is taken.
     fn look_ahead(&self) -> usize;
 
-    /// Lets something else execute or observe the linear products of all calls from now on; `None`
-    /// ends this.
+    /// Sets an executor or observer of the linear products of all calls from now on; `None` removes
+    /// it.
     ///
     /// # Errors
     /// [`Error::NoLinearProducts`] on a GPU.
@@ -124,8 +124,8 @@ pub trait ForwardPass: std::fmt::Debug + Send {
         Err(unsupported(self.device()))
     }
 
-    /// Sets the number of a sequence, which linear products are told; a new sequence has 0, a fork
-    /// that of its original.
+    /// Sets the number of a sequence that executors of linear products receive; a new sequence has
+    /// 0, a fork that of its original.
     ///
     /// # Errors
     /// [`Error::NoSequence`], or [`Error::NoLinearProducts`] on a GPU.
@@ -143,19 +143,19 @@ pub trait ForwardPass: std::fmt::Debug + Send {
         Err(unsupported(self.device()))
     }
 
-    /// The bytes of the weights that every step reads.
+    /// Returns the size in bytes of the weights that every step reads.
     fn weight_bytes(&self) -> u64;
 
     /// Times the kernels of all calls from now on.
     ///
     /// # Errors
-    /// What the device reports; nothing where there are no kernels to time.
+    /// An error of the device; none without kernels to time.
     fn start_profile(&mut self) -> Result<()>;
 
-    /// A table of the kernels timed since [`Self::start_profile`], and the end of timing.
+    /// Ends the profile and returns a table of the kernels timed since [`Self::start_profile`].
     ///
     /// # Errors
-    /// What the device reports.
+    /// An error of the device.
     fn finish_profile(&mut self) -> Result<String>;
 }
 
@@ -170,12 +170,12 @@ pub(crate) struct Sequences {
 pub(crate) struct Sequence {
     pub(crate) len: usize,
     pub(crate) adapter: Option<AdapterId>,
-    /// The number that linear products are told.
+    /// The number that executors of linear products receive.
     pub(crate) number: u64,
 }
 
 impl Sequences {
-    /// The first free slot, which may be one past those there are.
+    /// Returns the first free slot, which may be one past the existing slots.
     pub(crate) fn free_slot(&self) -> usize {
         self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len())
     }
@@ -205,10 +205,10 @@ impl Sequences {
             .ok_or(Error::NoSequence { sequence: id.0 })
     }
 
-    pub(crate) fn cut_back(&mut self, id: SequenceId, keep: usize) -> Result<()> {
+    pub(crate) fn truncate(&mut self, id: SequenceId, keep: usize) -> Result<()> {
         let sequence = self.get_mut(id)?;
         if keep > sequence.len {
-            return Err(Error::CutBack { sequence: id.0, len: sequence.len, keep });
+            return Err(Error::Truncation { sequence: id.0, len: sequence.len, keep });
         }
         sequence.len = keep;
         Ok(())
@@ -227,7 +227,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Checks what a call is given, before anything is changed.
+    /// Checks the arguments of a call before anything is changed.
     pub(crate) fn check(&self, config: &Config, segments: &[Segment<'_>]) -> Result<()> {
         if segments.is_empty() {
             return Err(Error::NoTokens);
@@ -257,7 +257,7 @@ impl Sequences {
     }
 }
 
-/// The room for positions that a cache grows to, in steps, so that it seldom grows.
+/// Returns the next capacity of a cache in positions; it grows in large steps.
 pub(crate) fn grown(positions: usize, config: &Config) -> usize {
     positions.next_power_of_two().max(256).min(config.max_positions)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 
-/// The penalty of tokens that a text contains already, with the tokens of each text.
+/// The state of the repetition penalty: the tokens of each text.
 #[derive(Debug)]
 pub(crate) struct RepetitionPenalty {
     factor: f32,
@@ -13,8 +13,8 @@ pub(crate) struct RepetitionPenalty {
 }
 
 impl RepetitionPenalty {
-    /// Creates the state of texts that begin with `prompts`; `None` for a factor of 1, which
-    /// changes nothing.
+    /// Creates the state of texts that begin with `prompts`; `None` for a factor of 1, which has no
+    /// effect.
     pub(crate) fn new(factor: f32, prompts: &[&[u32]]) -> Option<Self> {
         let seen = || prompts.iter().map(|prompt| prompt.iter().copied().collect()).collect();
         (factor != 1.0).then(|| Self { factor, seen: seen() })

@@ -6,28 +6,29 @@ use std::f64::consts::PI;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// How the frequencies of rotary positions are stretched for contexts longer than those of the
+/// The scaling of the frequencies of rotary positions for contexts longer than those of the
 /// training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No scaling.
     None,
-    /// All by one factor.
+    /// One factor for all frequencies.
     Linear {
         /// The factor.
         factor: f64,
     },
-    /// Not at all up to the positions of the training; beyond them a sequence is refused, since its
+    /// No scaling up to the positions of the training; longer sequences are errors, since its
     /// cached keys would have to be rotated again.
     Dynamic,
-    /// Low ones by a factor, high ones not, and those between in part, as Llama 3 does.
+    /// A factor for low frequencies, none for high ones, and a transition between them, as in Llama
+    /// 3.
     Llama3 {
         /// The factor of the low frequencies.
         factor: f64,
-        /// Where low frequencies end, in turns over the training's context.
+        /// The end of low frequencies, in turns over the training's context.
         low_freq_factor: f64,
-        /// Where high frequencies begin.
+        /// The beginning of high frequencies.
         high_freq_factor: f64,
         /// The context of the training.
         original_positions: f64,
@@ -42,7 +43,7 @@ pub enum RopeScaling {
         beta_slow: f64,
         /// The context of the training.
         original_positions: f64,
-        /// What sines and cosines are multiplied by.
+        /// The factor of sines and cosines.
         attention_factor: f64,
     },
 }
@@ -64,7 +65,7 @@ impl Rope {
         let parameters = options.object("rope_parameters")?;
         if let (Some(_), Some(value)) = (parameters, old_scaling.and(options.get("rope_scaling"))) {
             let option = "rope_scaling".to_owned();
-            let reason = "cannot stand beside rope_parameters".to_owned();
+            let reason = "cannot be combined with rope_parameters".to_owned();
             return Err(Error::BadOption { option, value: value.to_string(), reason });
         }
         let described = parameters.or(old_scaling);
@@ -143,7 +144,8 @@ impl Rope {
         Ok(Self { theta, scaling })
     }
 
-    /// The angle per position of each pair of dimensions, as the f32 that Hugging Face uses.
+    /// Returns the angle per position of each pair of dimensions, as the f32 that Hugging Face
+    /// uses.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let dims = head_dim as f64;
@@ -168,7 +170,7 @@ impl Rope {
                 }
             }
             RopeScaling::Yarn { factor, beta_fast, beta_slow, original_positions, .. } => {
-                // The dimension that makes so many turns over the training's context.
+                // The dimension with this number of turns over the training's context.
                 let dimension = |turns: f64| {
                     dims * (original_positions / (turns * 2.0 * PI)).ln() / (2.0 * self.theta.ln())
                 };
@@ -189,8 +191,8 @@ impl Rope {
         }
     }
 
-    /// Cosine and sine of each pair of dimensions at positions `first` to `first + count`,
-    /// interleaved.
+    /// Returns the cosine and sine of each pair of dimensions at positions `first` to `first +
+    /// count`, interleaved.
     #[must_use]
     pub fn table(&self, head_dim: usize, first: usize, count: usize) -> Vec<f32> {
         let (frequencies, factor) = (self.frequencies(head_dim), self.attention_factor());

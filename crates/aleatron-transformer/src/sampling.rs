@@ -4,23 +4,21 @@ use aleatron_core::philox::{key, philox4x32};
 
 use crate::error::{Error, Result};
 
-/// How the next token is chosen from its logits.
+/// Options of the choice of the next token from its logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// What logits are divided by; 0 takes the token with the largest logit, the first of several.
+    /// The divisor of the logits; 0 takes the token with the largest logit, the first of several.
     pub temperature: f32,
-    /// Only so many tokens with the largest logits, and those as large as the last of them; 0 for
-    /// all.
+    /// The number of tokens with the largest logits to choose from, ties included; 0 for all.
     pub top_k: u32,
-    /// Only the tokens with the largest logits whose probabilities add up to this, and those as
-    /// large as the last of them.
+    /// The total probability of the tokens with the largest logits to choose from, ties included.
     pub top_p: f32,
     /// The seed: the same one, prompt and device give the same text.
     pub seed: u64,
 }
 
 impl Sampling {
-    /// Always the token with the largest logit.
+    /// Options that always choose the token with the largest logit.
     pub const GREEDY: Self = Self { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
 
     /// Checks the options.
@@ -43,18 +41,18 @@ impl Sampling {
         Ok(())
     }
 
-    /// The random number of a step, in [0, 1): a function of the seed, the position and the number
-    /// of the sequence alone.
+    /// Returns the random number of a step, in [0, 1): a function of the seed, the position and the
+    /// number of the sequence alone.
     #[must_use]
     pub fn draw(&self, position: u32, row: u32) -> f32 {
         let word = philox4x32([position, row, 0, 0x7472_6e73], key(self.seed))[0];
         (word >> 8) as f32 / 16_777_216.0
     }
 
-    /// The token chosen from logits; `None` where none is finite.
+    /// Chooses a token from logits; `None` if no logit is finite.
     ///
-    /// A threshold on logits is found by bisection over their bits, so that equal logits are kept
-    /// or dropped together.
+    /// A threshold on logits is found by bisection over their bits, so that equal logits are
+    /// included or excluded together.
     #[must_use]
     pub fn choose(&self, logits: &[f32], position: u32, row: u32) -> Option<u32> {
         let (mut best, mut largest) = (None, f32::NEG_INFINITY);
@@ -101,7 +99,7 @@ impl Sampling {
     }
 }
 
-/// Bits that compare as the numbers do; NaN comes first.
+/// Returns bits that compare as the numbers do; NaN comes first.
 fn order(x: f32) -> u32 {
     let bits = x.to_bits();
     match x {
@@ -111,8 +109,8 @@ fn order(x: f32) -> u32 {
     }
 }
 
-/// The largest threshold from `lowest` on for which `holds`, which is true up to some threshold and
-/// false from there.
+/// Returns the largest threshold from `lowest` on for which `holds`, which must be true up to some
+/// threshold and false beyond it.
 fn largest_where(lowest: u32, holds: impl Fn(u32) -> bool) -> u32 {
     let mut threshold = 0;
     for bit in (0..32).rev() {

@@ -1,4 +1,4 @@
-//! Where the files of a model come from: a folder, or the program itself.
+//! Sources of the files of a model: a folder, or the program itself.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::generation::GenerationConfig;
 use crate::tokenizer::Tokenizer;
 
-/// The files of a model in the program.
+/// The files of the embedded model.
 const CONFIG: &str = include_str!("../assets/bytes/config.json");
 pub(crate) const WEIGHTS: &[u8] = include_bytes!("../assets/bytes/model.safetensors");
 const TOKENIZER: &str = include_str!("../assets/bytes/tokenizer.json");
@@ -28,20 +28,19 @@ pub enum ModelSource {
     /// A folder of Hugging Face files: `config.json`, `.safetensors` files, and
     /// `generation_config.json` and `tokenizer.json` if they exist.
     Folder(PathBuf),
-    /// The model in the program: 650,112 parameters, a token is a byte. `assets/bytes/README.md`
+    /// The embedded model: 650,112 parameters, a token is a byte. `assets/bytes/README.md`
     /// describes it.
     Embedded,
 }
 
 impl ModelSource {
-    /// The name of the model in the program.
+    /// The name of the embedded model.
     pub const EMBEDDED_NAME: &str = "bytes";
 
-    /// Text that the model in the program was not trained on.
+    /// Text that the embedded model was not trained on.
     pub const EMBEDDED_TEXT: &str = include_str!("../assets/bytes/held_out.txt");
 
-    /// Returns the model in the program for its name, and otherwise a folder. `./bytes` is a
-    /// folder.
+    /// Returns the embedded model for its name, and otherwise a folder. `./bytes` is a folder.
     #[must_use]
     pub fn named(path: &Path) -> Self {
         match path.as_os_str() == Self::EMBEDDED_NAME {
@@ -50,7 +49,7 @@ impl ModelSource {
         }
     }
 
-    /// Returns the name of the model: that of its folder, without those above it.
+    /// Returns the name of the model: the last component of its folder.
     #[must_use]
     pub fn name(&self) -> String {
         let Self::Folder(folder) = self else { return Self::EMBEDDED_NAME.to_owned() };
@@ -70,7 +69,7 @@ impl ModelSource {
         }
     }
 
-    /// Reads the tokenizer; `None` if the folder has none.
+    /// Reads the tokenizer; `None` if the folder has no tokenizer.
     ///
     /// # Errors
     /// As [`Tokenizer::read`].

@@ -12,7 +12,7 @@ impl Tokenizer {
     /// Reads `tokenizer.json`.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// An error with the fault of the file.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes =
             std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
@@ -26,7 +26,7 @@ impl Tokenizer {
         Ok(Self(Box::new(tokenizer)))
     }
 
-    /// The tokens of a text, with those that begin one.
+    /// Encodes a text, with the tokens that begin a text.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -36,8 +36,8 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Returns the tokens of a text, with those that begin one, and the byte of the text at which
-    /// each ends.
+    /// Encodes a text, with the tokens that begin a text; returns the tokens and the byte of the
+    /// text at which each ends.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -53,7 +53,7 @@ impl Tokenizer {
         Ok((encoding.get_ids().to_vec(), ends.collect()))
     }
 
-    /// The text of tokens, without special ones.
+    /// Decodes tokens, without special ones.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -62,18 +62,18 @@ impl Tokenizer {
     }
 }
 
-/// Text of tokens as they come: a character may take several of them, and a space may depend on the
-/// token before.
+/// A streaming decoder: a character may consist of several tokens, and a space may depend on the
+/// previous token.
 #[derive(Debug, Default)]
 pub struct TextStream {
     tokens: Vec<u32>,
-    /// The text of the tokens from `start` on that was already handed out.
+    /// The text of the tokens from `start` on that was already returned.
     shown: String,
     start: usize,
 }
 
 impl TextStream {
-    /// What a token adds to the text; nothing while a character is incomplete.
+    /// Appends a token and returns the new text; it is empty while a character is incomplete.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -83,8 +83,8 @@ impl TextStream {
         // Bytes that may be the beginning of a character are shown as this one.
         let complete = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
         let new = self.show(complete);
-        // Decoding all tokens again and again would take longer and longer: a few before the last
-        // give the same.
+        // Decoding all tokens each time would take quadratic time; the last few tokens give the
+        // same text.
         if complete.len() == text.len() && self.tokens.len() - self.start > 64 {
             self.start = self.tokens.len() - 8;
             self.shown = tokenizer.decode(&self.tokens[self.start..])?;
@@ -92,7 +92,7 @@ impl TextStream {
         Ok(new)
     }
 
-    /// What is left at the end: bytes that never became a character.
+    /// Returns the rest of the text: bytes of an incomplete character.
     ///
     /// # Errors
     /// [`Error::Tokenizer`].
@@ -101,7 +101,7 @@ impl TextStream {
         Ok(self.show(&text))
     }
 
-    /// The part of a text that was not handed out yet.
+    /// Returns the part of a text that was not returned yet.
     fn show(&mut self, text: &str) -> String {
         let pairs = text.chars().zip(self.shown.chars());
         let known: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();

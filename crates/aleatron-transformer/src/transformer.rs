@@ -18,16 +18,16 @@ use crate::weights::Loader;
 use crate::weights::files::TensorFiles;
 use crate::weights::random::RandomTensors;
 
-/// Where a model runs.
+/// The requested device of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DeviceChoice {
-    /// On a hardware GPU, or the one the environment names, where there is one; else on the CPU.
-    /// [`Transformer::device`] says which.
+    /// A hardware GPU, or the one that the environment names, if there is one; otherwise the CPU.
+    /// [`Transformer::device`] returns the choice.
     #[default]
     Auto,
-    /// On the CPU.
+    /// The CPU.
     Cpu,
-    /// On the default GPU, or the one of this index.
+    /// The default GPU, or the one with this index.
     Gpu(Option<usize>),
 }
 
@@ -61,34 +61,34 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// How a model is loaded.
+/// Options of loading a model.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    /// Where it runs.
+    /// The device.
     pub device: DeviceChoice,
-    /// How its weights are kept.
+    /// Returns the precision of the weights.
     pub precision: Precision,
-    /// The folder of an adapter that is added to the weights for good.
+    /// The folder of an adapter that is merged into the weights.
     pub merge: Option<PathBuf>,
 }
 
-/// How text is generated.
+/// Options of generating text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GenerateOptions {
-    /// The most tokens.
+    /// The largest number of tokens.
     pub max_tokens: usize,
-    /// How each is chosen.
+    /// The options of choosing each token.
     pub sampling: Sampling,
     /// The factor that makes tokens of the text, its prompt included, less likely: positive logits
-    /// are divided by it, negative ones multiplied with it. 1 changes nothing. With any other
-    /// factor, tokens are chosen on the host.
+    /// are divided by it, negative ones multiplied with it. 1 has no effect. With any other factor,
+    /// tokens are chosen on the host.
     pub repetition_penalty: f32,
-    /// An adapter.
+    /// The adapter to use.
     pub adapter: Option<AdapterId>,
 }
 
 impl GenerateOptions {
-    /// Returns the options with those that a caller gives.
+    /// Replaces options by those of the caller.
     #[must_use]
     pub fn with(mut self, given: &GenerationOverrides) -> Self {
         self.sampling.temperature = given.temperature.unwrap_or(self.sampling.temperature);
@@ -141,12 +141,12 @@ impl Transformer {
     /// ```
     ///
     /// # Errors
-    /// The file, the option or the tensor that is wrong, or what the device reports.
+    /// An error with the file, option or tensor at fault, or an error of the device.
     pub fn from_pretrained(folder: &Path, options: &LoadOptions) -> Result<Self> {
         Self::load(&ModelSource::Folder(folder.to_owned()), options)
     }
 
-    /// Loads a folder, or the model in the program.
+    /// Loads a folder, or the embedded model.
     ///
     /// # Errors
     /// As [`Self::from_pretrained`].
@@ -168,10 +168,10 @@ impl Transformer {
         Ok(Self { pass, tokenizer, precision: options.precision, generation })
     }
 
-    /// A model with random weights, for benchmarks.
+    /// Creates a model with random weights, for benchmarks.
     ///
     /// # Errors
-    /// What the device reports.
+    /// An error of the device.
     pub fn random(config: &Config, seed: u64, options: &LoadOptions) -> Result<Self> {
         let source = RandomTensors { seed };
         let loader = Loader { config, source: &source, precision: options.precision, merged: None };
@@ -180,19 +180,19 @@ impl Transformer {
         Ok(Self { pass, tokenizer: None, precision: options.precision, generation })
     }
 
-    /// The architecture and the sizes.
+    /// Returns the architecture and the sizes.
     #[must_use]
     pub fn config(&self) -> &Config {
         self.pass.config()
     }
 
-    /// The device it runs on.
+    /// Returns the name of the device.
     #[must_use]
     pub fn device(&self) -> String {
         self.pass.device()
     }
 
-    /// How its weights are kept.
+    /// Returns the precision of the weights.
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
@@ -204,32 +204,32 @@ impl Transformer {
         &self.generation
     }
 
-    /// The tokenizer.
+    /// Returns the tokenizer.
     ///
     /// # Errors
-    /// [`Error::NoTokenizer`] where the folder has none.
+    /// [`Error::NoTokenizer`] if the folder has no tokenizer.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or(Error::NoTokenizer)
     }
 
-    /// The pass, for batches, caches and adapters.
+    /// Returns the pass, for batches, caches and adapters.
     pub fn pass(&mut self) -> &mut dyn ForwardPass {
         &mut *self.pass
     }
 
-    /// Loads an adapter in PEFT's files. It is used where a call names it.
+    /// Loads an adapter from PEFT's files. Calls use it if they name it.
     ///
     /// # Errors
-    /// What is wrong with its files, or what the device reports.
+    /// An error with the fault of its files, or an error of the device.
     pub fn load_adapter(&mut self, folder: &Path) -> Result<AdapterId> {
         let adapter = Adapter::read(folder, self.pass.config())?;
         self.pass.load_adapter(&adapter)
     }
 
-    /// The logits after each token of a text, vocabulary by vocabulary.
+    /// Computes the logits after each token of a text, one vocabulary per token.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoTokens`], or what the device reports.
+    /// [`Error::Token`], [`Error::TooLong`], [`Error::NoTokens`], or an error of the device.
     pub fn forward(&mut self, tokens: &[u32], adapter: Option<AdapterId>) -> Result<Vec<f32>> {
         let sequence = self.pass.open()?;
         let logits = self
@@ -276,29 +276,30 @@ fn open_pass(loader: &Loader<'_>, device: DeviceChoice) -> Result<Box<dyn Forwar
     Ok(Box::new(CpuForwardPass::new(loader)?))
 }
 
-/// Where the generation of one or several texts is: it can be continued, and left, at any token.
+/// The state of the generation of one or several texts, which can be continued or abandoned at any
+/// token.
 #[derive(Debug)]
 pub struct GenerationState {
     sequences: Vec<SequenceId>,
-    /// The tokens each sequence holds in the cache, of those that were handed out.
+    /// The number of returned tokens of each sequence in the cache.
     lengths: Vec<usize>,
-    /// The last token of each.
+    /// The last token of each text.
     last: Vec<u32>,
-    /// Whether each has ended.
+    /// Whether each text has ended.
     ended: Vec<bool>,
     sampling: Sampling,
     penalty: Option<RepetitionPenalty>,
     end_tokens: Vec<u32>,
-    /// Tokens still to hand out, those of steps on their way included.
+    /// The number of tokens still to return, those of steps in flight included.
     remaining: usize,
-    on_their_way: usize,
+    in_flight: usize,
     epoch: u64,
-    /// The tokens of the prefill, which are handed out first.
+    /// The tokens of the prefill, which are returned first.
     first: Option<Vec<u32>>,
 }
 
 impl GenerationState {
-    /// Reads prompts, each a text of its own.
+    /// Reads prompts, each a separate text.
     ///
     /// # Errors
     /// As [`Transformer::generate`].
@@ -329,7 +330,7 @@ impl GenerationState {
             }
         };
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        // The last token is handed out without a place in the cache.
+        // The last token is returned without a position in the cache.
         let room = pass.config().max_positions + 1 - longest;
         Ok(Self {
             lengths: prompts.iter().map(|prompt| prompt.len()).collect(),
@@ -339,18 +340,18 @@ impl GenerationState {
             penalty,
             end_tokens: pass.config().end_tokens.clone(),
             remaining: options.max_tokens.min(room),
-            on_their_way: 0,
+            in_flight: 0,
             epoch: pass.epoch(),
             sequences,
             first: Some(first),
         })
     }
 
-    /// The next token of each text, nothing for those that have ended; nothing at all once all
-    /// have.
+    /// Returns the next token of each text, `None` for texts that have ended; `None` once all have
+    /// ended.
     ///
     /// # Errors
-    /// What the device reports.
+    /// An error of the device.
     pub fn next(&mut self, model: &mut Transformer) -> Result<Option<Vec<Option<u32>>>> {
         if self.remaining == 0 || self.ended.iter().all(|ended| *ended) {
             self.close(model);
@@ -375,11 +376,11 @@ impl GenerationState {
 
     fn step(&mut self, pass: &mut dyn ForwardPass) -> Result<Vec<u32>> {
         if pass.epoch() != self.epoch || self.penalty.is_some() {
-            // Something else ran meanwhile: the steps on their way are lost, and the last token is
-            // read again. Steps with a penalty wait for the token before.
-            self.on_their_way = 0;
+            // Another call ran meanwhile: the steps in flight are lost, and the last token is read
+            // again. Steps with a penalty wait for the previous token.
+            self.in_flight = 0;
             for (&sequence, &len) in self.sequences.iter().zip(&self.lengths) {
-                pass.cut_back(sequence, len)?;
+                pass.truncate(sequence, len)?;
             }
             let pairs = self.sequences.iter().zip(&self.last);
             let segments: Vec<_> = pairs
@@ -390,17 +391,17 @@ impl GenerationState {
             self.lengths.iter_mut().for_each(|len| *len += 1);
             return Ok(tokens);
         }
-        while self.on_their_way <= pass.look_ahead() && self.on_their_way < self.remaining {
+        while self.in_flight <= pass.look_ahead() && self.in_flight < self.remaining {
             pass.submit_step()?;
-            self.on_their_way += 1;
+            self.in_flight += 1;
         }
         let tokens = pass.take_step()?;
-        self.on_their_way -= 1;
+        self.in_flight -= 1;
         self.lengths.iter_mut().for_each(|len| *len += 1);
         Ok(tokens)
     }
 
-    /// Gives back the cache of its texts.
+    /// Releases the cache of its texts.
     pub fn close(&mut self, model: &mut Transformer) {
         self.remaining = 0;
         self.sequences.drain(..).for_each(|sequence| model.pass.close(sequence));
@@ -432,7 +433,7 @@ fn append(
     Ok(tokens)
 }
 
-/// The tokens that continue a text; an iterator.
+/// An iterator over the tokens that continue a text.
 #[derive(Debug)]
 pub struct Generation<'a> {
     model: &'a mut Transformer,

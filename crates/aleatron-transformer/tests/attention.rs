@@ -15,11 +15,11 @@ use common::{devices, rounding};
 const SEED: u64 = 5;
 const VOCABULARY: usize = 24;
 
-/// Around the positions that one workgroup has alone, those at which parts double, and the room a
-/// cache begins with.
+/// Contexts around the limit of a single workgroup, the limits at which parts double, and the
+/// initial capacity of a cache.
 const CONTEXTS: [usize; 7] = [128, 129, 255, 256, 257, 300, 513];
 
-/// A small model: layers, heads, heads of keys, the width of a head.
+/// Returns a small model: layers, heads, heads of keys, the width of a head.
 fn config([layers, heads, kv_heads, head_dim]: [usize; 4]) -> Config {
     Config {
         layers,
@@ -34,7 +34,7 @@ fn config([layers, heads, kv_heads, head_dim]: [usize; 4]) -> Config {
     }
 }
 
-/// Heads that share keys or not, in one workgroup or two, and widths that are no multiple of four.
+/// Heads that share keys or not, in one workgroup or two, and widths that are not multiples of four.
 const SHAPES: [[usize; 4]; 4] = [[1, 4, 4, 8], [1, 8, 2, 8], [1, 6, 1, 10], [1, 16, 1, 4]];
 
 fn text(len: usize, start: usize) -> Vec<u32> {
@@ -76,7 +76,7 @@ fn pairs(shapes: &[[usize; 4]]) -> Vec<Pair> {
 }
 
 #[test]
-fn one_token_after_a_long_context() {
+fn one_token_after_a_long_context_matches_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES) {
         let tokens = text(513, 1);
         let trace = reference.read(&tokens, rounding(device, precision, 512));
@@ -97,16 +97,17 @@ fn one_token_after_a_long_context() {
 }
 
 #[test]
-fn prompts_of_long_contexts() {
+fn prompts_of_long_contexts_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES[1..3]) {
         for context in CONTEXTS {
             let tokens = text(context, 2);
             let trace = reference.read(&tokens, rounding(device, precision, context));
             let pass = model.pass();
             let sequence = pass.open().unwrap();
-            // As a whole, then the last rows, few enough that their positions are shared out.
+            // The whole prompt, then its last rows, few enough that several workgroups share their
+            // positions.
             for first in [0, context - 20, context - 3] {
-                pass.cut_back(sequence, first).unwrap();
+                pass.truncate(sequence, first).unwrap();
                 let rest = Segment { sequence, tokens: &tokens[first..] };
                 let logits = pass.forward(&[rest], Logits::All).unwrap();
                 let what = format!("{precision} on {device}, {context} tokens from {first} on");
@@ -123,7 +124,7 @@ fn prompts_of_long_contexts() {
 }
 
 #[test]
-fn batches_of_different_contexts() {
+fn batches_of_different_contexts_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&SHAPES[1..3]) {
         let lengths = [513, 3, 257, 128, 300, 1, 256];
         let texts: Vec<Vec<u32>> = lengths.iter().map(|&len| text(len + 1, len)).collect();
@@ -147,7 +148,7 @@ fn batches_of_different_contexts() {
 
 /// Steps keep their commands from one to the next; a context that outgrows them must not be cut.
 #[test]
-fn steps_past_the_room_of_the_cache() {
+fn steps_past_the_capacity_of_the_cache_match_reference() {
     for Pair { mut model, reference, device, precision } in pairs(&[[2, 8, 2, 8]]) {
         let (prompts, steps) = ([text(252, 3), text(9, 4)], 10);
         let pass = model.pass();
@@ -166,7 +167,7 @@ fn steps_past_the_room_of_the_cache() {
                 let logit = |token: &usize| trace.logit(row, *token);
                 let best = (0..VOCABULARY).max_by(|a, b| logit(a).total_cmp(&logit(b))).unwrap();
                 let token = tokens[row + 1] as usize;
-                // Another token only where the two are too close to call.
+                // Another token is allowed only if both logits are within their bounds.
                 let apart = logit(&best) - logit(&token);
                 assert!(
                     token == best || apart <= trace.bound(row, best) + trace.bound(row, token),

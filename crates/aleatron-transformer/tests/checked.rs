@@ -1,6 +1,6 @@
 //! Kernels are compiled without run-time checks where their indices are known to be inside. With
-//! the checks they must give the same bits: a check that changes a result has caught an index
-//! outside.
+//! the checks they must give the same bits: a check that changes a result has caught an index out
+//! of bounds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(feature = "gpu")]
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::F16, Precision::Int8];
 
-/// A device with kernels as declared, and one with all of them checked.
+/// Returns a device with kernels as declared, and one with all of them checked.
 fn contexts() -> &'static [Arc<GpuContext>; 2] {
     static CONTEXTS: OnceLock<[Arc<GpuContext>; 2]> = OnceLock::new();
     CONTEXTS.get_or_init(|| {
@@ -31,7 +31,7 @@ fn contexts() -> &'static [Arc<GpuContext>; 2] {
     })
 }
 
-/// A model on each of them.
+/// Returns a model on each of them.
 fn both(config: &Config, source: &dyn TensorSource, precision: Precision) -> [WgslForwardPass; 2] {
     let loader = Loader { config, source, precision, merged: None };
     contexts().each_ref().map(|context| WgslForwardPass::new(context, &loader).unwrap())

@@ -1,4 +1,4 @@
-//! What is wrong with files and calls is an error that names it.
+//! Faults of files and calls are errors that name them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -174,7 +174,7 @@ fn broken_files_and_folders_are_errors() {
 }
 
 #[test]
-fn weights_that_a_precision_cannot_hold_are_named() {
+fn weights_out_of_range_of_a_precision_are_named() {
     let copy = Copy::of("llama", "values");
     tensors(&copy.0.join("model.safetensors"), |all| {
         for (name, _, _, data) in all.iter_mut() {
@@ -225,7 +225,7 @@ fn calls_are_checked_before_anything_changes() {
 }
 
 #[test]
-fn names_that_are_none_are_errors() {
+fn unknown_names_are_errors() {
     assert!(
         matches!(sized("enormous"), Err(Error::UnknownSize { known, .. }) if known.contains("tinyllama"))
     );

@@ -10,7 +10,7 @@ use aleatron_transformer::{
 use common::{Copy, devices, greedy, load};
 use serde_json::{Value, json};
 
-/// Loads a golden model with a `generation_config.json` beside it.
+/// Loads a golden model with a `generation_config.json`.
 fn with(file: &Value, test: &str) -> Result<Transformer, Error> {
     let copy = Copy::of("llama", test);
     std::fs::write(copy.0.join("generation_config.json"), file.to_string()).unwrap();
@@ -47,7 +47,7 @@ fn generation_config_replaces_the_end_tokens_of_the_model_config() {
     for (file, expected) in [
         (json!({"eos_token_id": 9}), vec![9]),
         (json!({"eos_token_id": [9, 8]}), vec![9, 8]),
-        // Without the option, texts have no end, whatever the other file says.
+        // Without the option, texts have no end, even if the other file defines one.
         (json!({}), vec![]),
         (json!({"eos_token_id": null}), vec![]),
     ] {

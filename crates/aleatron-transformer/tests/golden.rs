@@ -1,5 +1,5 @@
-//! Models and adapters against what Hugging Face transformers and peft give for them, within the
-//! bounds of `common/reference.rs`.
+//! Models and adapters compared with Hugging Face transformers and peft, within the bounds of
+//! `common/reference.rs`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::F16, Precision::Int8];
 
-/// A model in f64, with an adapter or without.
+/// Returns a model in f64, with an adapter or without.
 fn reference(name: &str, precision: Precision, adapter: Option<&str>) -> Reference {
     let (config, files) = files(name);
     let adapter = adapter.map(|adapter| Adapter::read(&folder(adapter), &config).unwrap());
@@ -25,7 +25,7 @@ fn reference(name: &str, precision: Precision, adapter: Option<&str>) -> Referen
     Reference::new(&loader, adapter.as_ref())
 }
 
-/// Logits of every row, some of each: every one takes a pass backwards.
+/// Checks some logits of every row: each one needs a backward pass.
 #[track_caller]
 fn assert_logits(trace: &Trace<'_>, logits: &[f32], rows: usize, what: &str) {
     for (row, logits) in logits.chunks_exact(logits.len() / rows).enumerate() {
@@ -65,7 +65,7 @@ fn greedy_tokens_are_those_of_hugging_face() {
 }
 
 #[test]
-fn adapters_give_what_peft_does_merged_or_not() {
+fn adapters_match_peft_merged_or_not() {
     for (name, base) in ADAPTERS {
         let (golden, plain) = (Golden::read(name), Golden::read(base));
         let [adapted, original] =
@@ -132,7 +132,7 @@ fn sequences_of_one_batch_use_different_adapters() {
 
 /// `bounds.json` has the bounds of the last row on the CPU, for tests in other languages.
 #[test]
-fn bounds_of_other_languages_are_these() {
+fn bounds_in_other_languages_are_equal() {
     let mut all = BTreeMap::new();
     for (name, base, adapter) in MODELS
         .map(|name| (name, name, None))
@@ -191,7 +191,7 @@ fn adapters_survive_writing_and_reading() {
                 .unwrap()
         };
         assert_eq!(described(&folder(name)), described(&path));
-        // Nothing else is left in the folder.
+        // No other files are left in the folder.
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2);
         std::fs::remove_dir_all(&path).unwrap();
     }

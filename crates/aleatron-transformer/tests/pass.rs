@@ -12,8 +12,8 @@ use common::reference::Reference;
 use common::{Golden, MODELS, devices, files, greedy, load, rounding};
 use std::sync::{Arc, Mutex};
 
-/// Two ways through one model on one device: the same bits on the CPU, which sums in one order,
-/// else each within its bound of f64.
+/// Compares two computations of one model on one device: equal bits on the CPU, which sums in one
+/// order, otherwise each within its bound of f64.
 #[track_caller]
 fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     if device == DeviceChoice::Cpu {
@@ -22,7 +22,7 @@ fn assert_same(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 
     assert_within(name, device, tokens, ways);
 }
 
-/// Two ways through one model on one device, each within its bound of f64.
+/// Compares two computations of one model on one device, each within its bound of f64.
 #[track_caller]
 fn assert_within(name: &str, device: DeviceChoice, tokens: &[u32], ways: [&[f32]; 2]) {
     let (config, files) = files(name);
@@ -65,7 +65,7 @@ fn a_prompt_equals_its_tokens_one_by_one() {
 }
 
 #[test]
-fn a_cache_cut_back_goes_on_as_a_fresh_one() {
+fn truncated_cache_continues_like_a_fresh_one() {
     for device in devices() {
         let golden = Golden::read("llama");
         let mut model = load("llama", device, Precision::F32);
@@ -75,10 +75,10 @@ fn a_cache_cut_back_goes_on_as_a_fresh_one() {
         pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::Last).unwrap();
         pass.forward(&[Segment { sequence, tokens: &other }], Logits::Last).unwrap();
         assert!(matches!(
-            pass.cut_back(sequence, 23),
-            Err(Error::CutBack { len: 22, keep: 23, .. })
+            pass.truncate(sequence, 23),
+            Err(Error::Truncation { len: 22, keep: 23, .. })
         ));
-        pass.cut_back(sequence, 4).unwrap();
+        pass.truncate(sequence, 4).unwrap();
         let copy = pass.fork(sequence).unwrap();
         let again = pass
             .forward(&[Segment { sequence, tokens: &golden.tokens[4..] }], Logits::All)
@@ -88,7 +88,7 @@ fn a_cache_cut_back_goes_on_as_a_fresh_one() {
             .forward(&[Segment { sequence: copy, tokens: &golden.tokens[4..] }], Logits::All)
             .unwrap();
         assert_eq!(copied, again);
-        pass.cut_back(sequence, 0).unwrap();
+        pass.truncate(sequence, 0).unwrap();
         let fresh =
             pass.forward(&[Segment { sequence, tokens: &golden.tokens }], Logits::All).unwrap();
         // The rows that were kept are those of the fresh text.
@@ -172,7 +172,7 @@ fn sampling_repeats_with_its_seed_and_keeps_to_its_options() {
 }
 
 #[test]
-fn generations_may_alternate() {
+fn alternating_generations_equal_separate_ones() {
     for device in devices() {
         let golden = Golden::read("qwen2");
         let mut model = load("qwen2", device, Precision::F32);

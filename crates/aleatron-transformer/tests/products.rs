@@ -14,7 +14,7 @@ use common::rounding;
 
 const SEED: u64 = 11;
 
-/// The CPU, the GPU, and the GPU without subgroups and other abilities.
+/// Returns the CPU, the GPU, and the GPU without subgroups and other abilities.
 fn passes(loader: &Loader<'_>) -> Vec<(DeviceChoice, Box<dyn ForwardPass>)> {
     let mut all: Vec<(DeviceChoice, Box<dyn ForwardPass>)> =
         vec![(DeviceChoice::Cpu, Box::new(CpuForwardPass::new(loader).unwrap()))];
@@ -38,7 +38,8 @@ fn passes(loader: &Loader<'_>) -> Vec<(DeviceChoice, Box<dyn ForwardPass>)> {
     all
 }
 
-/// One layer with these widths: hidden, inner, vocabulary. Heads are small.
+/// Returns the configuration of one layer with these widths: hidden, inner, vocabulary. Heads are
+/// small.
 fn config([hidden, inner, vocabulary]: [usize; 3]) -> Config {
     let small = sized("tiny").unwrap();
     Config { layers: 1, hidden, heads: 3, kv_heads: 1, head_dim: 6, inner, vocabulary, ..small }
@@ -60,7 +61,7 @@ fn check(sizes: [usize; 3], rows: impl Iterator<Item = usize> + Clone) {
             for rows in rows.clone() {
                 let tokens: Vec<u32> =
                     (0..rows).map(|i| ((i * i + rows) % vocabulary) as u32).collect();
-                pass.cut_back(sequence, 0).unwrap();
+                pass.truncate(sequence, 0).unwrap();
                 let logits =
                     pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::All).unwrap();
                 let trace = reference.read(&tokens, rounding(device, precision, rows));
@@ -75,13 +76,13 @@ fn check(sizes: [usize; 3], rows: impl Iterator<Item = usize> + Clone) {
 }
 
 #[test]
-fn every_number_of_rows() {
+fn products_of_every_number_of_rows_match_reference() {
     // No size is a multiple of what a workgroup, a lane or a vector takes.
     check([50, 37, 45], 1..=33);
 }
 
 #[test]
-fn sums_that_take_lanes_several_turns() {
+fn sums_over_several_iterations_of_lanes_match_reference() {
     // From one vector short of a turn of 64 lanes with four vectors each, to one past it.
     for hidden in [1020, 1024, 1040, 2058] {
         check([hidden, 7, 19], [1, 3, 5, 8, 11, 16, 17].into_iter());
@@ -89,6 +90,6 @@ fn sums_that_take_lanes_several_turns() {
 }
 
 #[test]
-fn one_row_of_weights_and_one_column() {
+fn products_of_one_row_and_one_column_match_reference() {
     check([2, 1, 1], [1, 2, 5, 9, 16, 20].into_iter());
 }

@@ -21,7 +21,7 @@ fn texts_become_tokens_and_texts_again() {
     // A line break is not among the bytes it knows.
     for text in [TEXT, "", " ", "a", "😀", "the  the\n"] {
         let tokens = tokenizer.encode(text).unwrap();
-        // A text begins with its special token, which is no text.
+        // A text begins with its special token, which is not text.
         assert_eq!(tokens[0], 1, "{text:?}");
         assert_eq!(tokenizer.decode(&tokens).unwrap(), text.replace('\n', ""), "{text:?}");
     }
@@ -31,7 +31,7 @@ fn texts_become_tokens_and_texts_again() {
 }
 
 #[test]
-fn streams_hand_out_whole_characters_once() {
+fn streams_return_whole_characters_once() {
     let tokenizer = tokenizer();
     // Long enough that a stream forgets its beginning several times.
     let text = TEXT.repeat(12);
@@ -53,7 +53,7 @@ fn streams_hand_out_whole_characters_once() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_in_the_end() {
+fn incomplete_characters_are_shown_at_the_end() {
     let tokenizer = tokenizer();
     let face = tokenizer.encode("😀").unwrap();
     let (first, last) = (face[1], face[face.len() - 1]);
@@ -70,7 +70,7 @@ fn bytes_that_are_no_text_are_shown_in_the_end() {
 }
 
 #[test]
-fn a_generated_text_is_that_of_its_tokens() {
+fn generated_text_equals_the_decoded_tokens() {
     let mut model = load("qwen2", DeviceChoice::Cpu, Precision::F32);
     let prompt = model.tokenizer().unwrap().encode("the cat").unwrap();
     let options = GenerateOptions { max_tokens: 100, ..GenerateOptions::default() };
@@ -87,7 +87,7 @@ fn a_generated_text_is_that_of_its_tokens() {
 }
 
 #[test]
-fn a_missing_or_broken_tokenizer_is_named() {
+fn missing_or_broken_tokenizer_is_an_error_with_its_name() {
     let model = load("llama", DeviceChoice::Cpu, Precision::F32);
     let error = model.tokenizer().unwrap_err();
     assert!(

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const SEED: u64 = 9;
 const VOCABULARY: usize = 24;
 
-/// A small model of two layers with a window in those from `first_layer` on.
+/// Returns a small model of two layers with a window in those from `first_layer` on.
 fn config(positions: usize, first_layer: usize) -> Config {
     Config {
         layers: 2,
@@ -262,7 +262,7 @@ fn missing_options_have_the_defaults_of_their_family() {
     assert_eq!(of("llama", 16), (16, 2048, vec![2]));
     assert_eq!(of("mistral", 16), (8, 131_072, vec![2]));
     assert_eq!(of("qwen2", 32), (32, 32_768, vec![]));
-    // Null stands for as many as heads of queries, and for no end.
+    // Null means as many as heads of queries, and no end.
     let null = [("num_key_value_heads", Some(json!(null))), ("eos_token_id", Some(json!(null)))];
     let config = read("mistral", &null, "defaults-null").unwrap();
     assert_eq!((config.kv_heads, config.end_tokens), (config.heads, vec![]));

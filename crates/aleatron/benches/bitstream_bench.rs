@@ -21,8 +21,8 @@ fn main() {
     let one = Cpu::new(tier, Arc::new(Pool::new(1).unwrap()));
     let all = Cpu::current().unwrap();
 
-    // Packing reads a byte per bit, unpacking writes one: both are held against touching those
-    // bytes alone.
+    // Packing reads a byte per bit, unpacking writes one: both are compared with only touching
+    // those bytes.
     let bits: Vec<u8> = (0..BITS).map(|k| (k * k >> 3) as u8 & 1).collect();
     let packed = one.pack(&bits);
     assert_eq!(one.unpack(&packed, BITS).unwrap(), bits);
@@ -62,7 +62,7 @@ fn main() {
         ceiling("reading the words", &mut || keep(all.ceiling_read(&words))),
     );
 
-    // Encoding against making just the Philox words it cannot do without.
+    // Encoding, compared with computing only the necessary Philox words.
     let length = Length::new(1024).unwrap();
     let address = StreamAddress::input(44257, 0, 0);
     let values: Vec<f64> =
@@ -83,7 +83,7 @@ fn main() {
             &format!("encode 1000 x 1024 bits, {threads} thread(s)"),
             rate(1_024_000.0, "bit/s"),
             || {
-                // Another seed each time: no draws can be used again.
+                // A new seed each time: cached draws cannot be reused.
                 fresh.seed += 1;
                 cpu.encode_rows_into(&inputs, 1000, length, fresh, &mut out).unwrap();
             },

@@ -1,7 +1,7 @@
-//! Convolutions against dense layers of as many products, tables against bits, and signed layers
-//! against unipolar ones.
+//! Benchmarks of convolutions against dense layers with as many products, tables against bits, and
+//! signed layers against unipolar ones.
 //!
-//! `cargo bench --bench conv_bench`; an argument keeps the cases whose name has it.
+//! `cargo bench --bench conv_bench`; an argument selects the cases whose name contains it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -17,7 +17,7 @@ use support::{Ceiling, Table, Timing, keep, rate};
 
 const SEED: u64 = 44257;
 
-/// 32 channels to 64 by kernels of 3 x 3 on 28 x 28 places.
+/// 32 channels to 64 by kernels of 3 x 3 on 28 x 28 positions.
 const CONV: Convolution = Convolution::conv2d([32, 28, 28], 64, [3, 3]).with_padding([1, 1]);
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
                 64,
             );
         }
-        // As many products as the convolution has, and as many rows of weights.
+        // The same numbers of products and of rows of weights as in the convolution.
         let dense = StreamLayer::dense(288, 64).length(256);
         batch(&mut table, &cpu, &format!("dense 288->64 x 784, L = 256, {threads}"), dense, 784);
         for polarity in Polarity::ALL {
@@ -64,8 +64,8 @@ fn main() {
     table.print(&format!("Convolutions and signed layers on {}", Tier::current().unwrap()));
 }
 
-/// A batch whose seed was used before; the ceiling ANDs, counts and adds registers that are never
-/// loaded.
+/// Benchmarks a batch whose seed was used before; the ceiling ANDs, counts and adds registers that
+/// are never loaded.
 fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_samples: usize) {
     if !table.wants(name) {
         return;
@@ -88,12 +88,12 @@ fn batch(table: &mut Table, cpu: &Cpu, name: &str, layer: LayerBuilder, n_sample
             name: "counting registers",
             work: &mut work,
             scale,
-            timing: Timing::InTurns,
+            timing: Timing::Alternating,
         }),
     );
 }
 
-/// The neurons of the first row of weights by the plain reference.
+/// Checks the neurons of the first row of weights with the reference.
 fn check(layer: &StreamLayer, x: &[f64]) {
     let rows = layer.spec().neurons_per_row();
     let spec = layer.spec().neurons(0..rows).unwrap();

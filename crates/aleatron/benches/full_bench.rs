@@ -35,8 +35,7 @@ fn main() {
     table.print(&format!("Dense layers, L = {LENGTH}, on {}", Tier::current().unwrap()));
 }
 
-/// One sample, probabilities in, counts out; the ceiling reads the weights and does nothing with
-/// them.
+/// Benchmarks one sample from probabilities to counts; the ceiling only reads the weights.
 fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     let name = format!("{n_inputs}->{n_neurons}, one sample, {}", threads(cpu));
     if !table.wants(&name) {
@@ -47,7 +46,7 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     check(&layer, &x);
     let streams = layer.weight_streams().unwrap();
     let bytes = 8.0 * streams.words().len() as f64;
-    // As a layer has them: aligned, on huge pages.
+    // As in a layer: aligned, on huge pages.
     let mut weights =
         aleatron_cpu::WordBuffer::zeroed(streams.words().len(), Quantity::Weights).unwrap();
     weights.copy_from_slice(streams.words());
@@ -67,7 +66,7 @@ fn single(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize) {
     );
 }
 
-/// A batch; the ceiling ANDs, counts and adds registers that are never loaded.
+/// Benchmarks a batch; the ceiling ANDs, counts and adds registers that are never loaded.
 fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samples: usize) {
     let name = format!("{n_inputs}->{n_neurons} x {n_samples}, {}", threads(cpu));
     if !table.wants(&name) {
@@ -108,17 +107,17 @@ fn batch(table: &mut Table, cpu: &Cpu, n_inputs: usize, n_neurons: usize, n_samp
     );
 }
 
-/// What a single sample is measured against: a copy of the weights, read.
+/// Returns the ceiling of a single sample: reading a copy of the weights.
 fn reading(work: &mut dyn FnMut()) -> Ceiling<'_> {
-    Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Apart }
+    Ceiling { name: "reading the weights", work, scale: 1.0, timing: Timing::Separate }
 }
 
-/// What a batch is measured against.
+/// Returns the ceiling of a batch.
 fn counting(work: &mut dyn FnMut(), scale: f64) -> Ceiling<'_> {
-    Ceiling { name: "counting registers", work, scale, timing: Timing::InTurns }
+    Ceiling { name: "counting registers", work, scale, timing: Timing::Alternating }
 }
 
-/// Another seed for each call: no draws can be used again.
+/// Returns a new seed for each call: cached draws cannot be reused.
 fn next(seed: &mut u64) -> u64 {
     *seed += 1;
     *seed
@@ -151,7 +150,7 @@ fn layer(n_inputs: usize, n_neurons: usize) -> StreamLayer {
     StreamLayer::dense(n_inputs, n_neurons).length(LENGTH).seed(1).build().unwrap()
 }
 
-/// The first neuron by the plain reference.
+/// Checks the first neuron with the reference.
 fn check(layer: &StreamLayer, x: &[f64]) {
     let (spec, one) = (layer.spec(), layer.spec().neurons(0..1).unwrap());
     let first = layer.weight_streams().unwrap().words()[..spec.sample_words()].to_vec();

@@ -1,4 +1,4 @@
-//! Layers with shared sequences: count tables against the bits they stand for, on the same layers.
+//! Layers with shared sequences: count tables compared with bits, on the same layers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -38,7 +38,7 @@ struct Case {
 }
 
 impl Case {
-    /// Times both ways of counting, after making sure that they agree, and gives the ratio.
+    /// Checks that both methods of counting agree, times them and returns the ratio.
     fn run(&self, table: &mut Table, sharing: &str) -> Option<(String, f64)> {
         let &Self { n_inputs, n_neurons, length, n_samples, .. } = self;
         let name = format!("{n_inputs}->{n_neurons} x {n_samples}, L = {length}, {sharing}");

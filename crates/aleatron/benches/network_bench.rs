@@ -91,7 +91,7 @@ fn pooled() -> Network {
     builder.polarity(Polarity::Bipolar).input_scale(30.0).build().unwrap()
 }
 
-/// Returns each layer on its own, with inputs all over the interval for so many samples.
+/// Returns each layer on its own, with inputs all over the interval for this many samples.
 fn layers(streams: &StreamNetwork, n_samples: usize) -> Vec<(StreamLayer, Vec<f64>)> {
     let alone = |(_, layer): (usize, ProgramLayer)| {
         let spec = &layer.spec;
@@ -121,7 +121,7 @@ fn case(table: &mut Table, name: &str, network: &Network, config: &StreamConfig,
         }
     };
     assert_eq!(streams.forward(features, 0).unwrap(), streams.forward(features, 0).unwrap());
-    let timing = Timing::InTurns;
+    let timing = Timing::Alternating;
     let ceiling = Ceiling { name: "its layers' counts", work: &mut alone, scale: 1.0, timing };
     table.case(
         name,

@@ -1,5 +1,5 @@
-//! How time grows with the length of streams, the size of a layer, the batch and the threads:
-//! linearly, or the table shows it.
+//! Benchmarks of scaling with the stream length, the size of a layer, the batch and the threads;
+//! the table shows deviations from linear scaling.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -51,7 +51,7 @@ fn case(
     let macs = (n_inputs * n_neurons * length * n_samples) as f64;
     let mut seed = 7;
     let work = || {
-        // Another seed each time: no draws can be used again.
+        // A new seed each time: cached draws cannot be reused.
         seed += 1;
         keep(layer.counts_batch(&x, seed).unwrap());
     };

@@ -52,7 +52,7 @@ impl GpuDenseLayer {
         Ok(Self { layer, name: name.unwrap_or_default() })
     }
 
-    /// The values of one sample.
+    /// Returns the values of one sample.
     ///
     /// # Errors
     /// As [`StreamLayer::forward`].
@@ -64,11 +64,11 @@ impl GpuDenseLayer {
         self.layer.forward(values, seed)
     }
 
-    /// The values of `n_samples` samples, row-major of samples by neurons.
+    /// Returns the values of `n_samples` samples, row-major of samples by neurons.
     ///
     /// # Errors
-    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] where there are not just
-    /// `n_samples`.
+    /// As [`StreamLayer::forward_batch`], and [`CoreError::Mismatch`] if the number of samples is
+    /// not `n_samples`.
     pub fn forward_batch_gpu(
         &self,
         values: &[f64],
@@ -83,19 +83,19 @@ impl GpuDenseLayer {
         self.layer.forward_batch(values, seed)
     }
 
-    /// The name of the GPU.
+    /// Returns the name of the GPU.
     #[must_use]
     pub fn gpu_name(&self) -> &str {
         &self.name
     }
 
-    /// The layer.
+    /// Returns the layer.
     #[must_use]
     pub fn layer(&self) -> &StreamLayer {
         &self.layer
     }
 
-    /// Whether there is a GPU to run on: a hardware one, or the one that `ALEATRON_GPU` or
+    /// Returns whether there is a GPU to run on: a hardware one, or the one that `ALEATRON_GPU` or
     /// `SC_GPU_ADAPTER` names.
     #[must_use]
     pub fn is_gpu_available() -> bool {

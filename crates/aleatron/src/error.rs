@@ -6,8 +6,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The error of any crate, for functions that use several of them.
 ///
 /// An error of `aleatron-core` is always [`Error::Core`], and an error of a layer, a network or
-/// data always [`Error::Engine`] or [`Error::Data`], whichever crate returned it; the exception is
-/// an error that names its layer.
+/// data always [`Error::Engine`] or [`Error::Data`], for any crate that returned it; the exception
+/// is an error that names its layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -19,9 +19,9 @@
 //!
 //! - [`StreamLayer`]: a layer over given or random weights, dense, sparse or a convolution, of
 //!   random bits or low-discrepancy sequences, on any [`Device`];
-//! - [`network`]: networks, built layer by layer or read from ONNX files, and how they run as
+//! - [`network`]: networks, built layer by layer or read from ONNX files, and their execution as
 //!   streams;
-//! - [`data`], [`eval`]: samples, and how accurate networks are as streams;
+//! - [`data`], [`eval`]: samples, and the accuracy of networks as streams;
 //! - [`train`](mod@train): training in floating point and through streams;
 //! - [`hardware`]: circuits of networks, in Verilog that is equal to the engine;
 //! - [`backend`]: the processors that layers run on;
@@ -81,7 +81,7 @@ pub use aleatron_train as train;
 pub use aleatron_transformer as transformer;
 pub use error::{Error, Result};
 
-/// Networks, their files, their calibration, and how they run as streams.
+/// Networks, their files, their calibration and their execution as streams.
 pub mod network {
     #[doc(inline)]
     pub use aleatron_engine::network::*;
@@ -98,7 +98,7 @@ pub fn simd_tier() -> Result<&'static str> {
     Ok(Tier::current()?.name())
 }
 
-/// Runs the examples of the README as they stand there.
+/// Runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! A forked process, in a program of its own: the mark is for the whole process.
+//! A forked process, in a separate program: the fork mark applies to the whole process.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use aleatron::backend::{after_fork, devices, is_forked, open};

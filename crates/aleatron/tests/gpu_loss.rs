@@ -1,4 +1,4 @@
-//! A lost device, in a process of its own: the shared device of every other test would be lost with
+//! A lost device, in a separate process: the shared device of every other test would be lost with
 //! it.
 #![cfg(feature = "gpu")]
 #![allow(clippy::unwrap_used)]

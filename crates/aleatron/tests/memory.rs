@@ -20,7 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // The system's page is 4 KiB wherever these tests run; a larger one makes the bound stricter.
+    // The system's page is 4 KiB on all tested machines; a larger one makes the bound stricter.
     pages * 4096
 }
 
@@ -35,7 +35,7 @@ fn growth(calls: u64, mut work: impl FnMut(u64)) -> u64 {
 /// The calls of each test.
 const CALLS: u64 = 100_000;
 
-/// The least that a leak of one allocation takes: glibc's smallest chunk.
+/// The smallest leak of one allocation: glibc's smallest chunk.
 const SMALLEST: u64 = 32;
 
 #[test]
@@ -75,7 +75,7 @@ fn layers_leak_no_memory() {
     assert!(grown < CALLS * SMALLEST / 4, "{grown} bytes in {CALLS} layers");
 }
 
-/// Layers on a GPU, whose memory is the process's own where the adapter is a software one.
+/// Layers on a GPU, whose memory belongs to the process if the adapter is a software one.
 #[cfg(feature = "gpu")]
 mod gpu {
     use super::{StreamLayer, alone, resident};

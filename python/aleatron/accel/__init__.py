@@ -2,7 +2,7 @@
 
 - `backend`: `get_backend`, `available_backends`, `sc_forward`: the forward pass on the fastest processor there is;
 - `vector_ops`: packed streams in NumPy;
-- `gpu_backend`: packed streams on an NVIDIA GPU through CuPy, or in NumPy where there is none;
+- `gpu_backend`: packed streams on an NVIDIA GPU through CuPy, or in NumPy without one;
 - `jax_backend`: streams and spiking networks in JAX, with jit, vmap, grad and scan;
 - `jit_kernels`: packing, encoding and counting with Numba;
 - `mpi_driver`: arrays scattered over and gathered from MPI ranks;

@@ -1,4 +1,4 @@
-"""Checks that every backend makes before it computes: lengths, seeds, probabilities, packed words."""
+"""Checks of every backend before a computation: lengths, seeds, probabilities, packed words."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def check_tails(words: Words, name: str, length: int) -> None:
 
 
 def check_bits(bits: Array, name: str) -> npt.NDArray[np.uint8]:
-    """Reads an array of zeros and ones of any number type; anything else is an error with its index."""
+    """Reads an array of zeros and ones of any number type; other values are errors with their index."""
     if bits.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold numbers or booleans, not {bits.dtype}")
     if bits.dtype != np.bool_:

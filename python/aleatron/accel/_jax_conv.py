@@ -1,4 +1,4 @@
-"""Convolutions through streams in JAX, with gradients. `aleatron.accel.jax_backend` is where they are used from."""
+"""Convolutions through streams in JAX, with gradients. `aleatron.accel.jax_backend` exports them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Geometry(NamedTuple):
         return tuple((size + sum(around) - d * (k - 1) - 1) // s + 1 for size, k, s, around, d in rows)
 
     def inputs(self, group: int) -> npt.NDArray[np.int64]:
-        """The input that each tap of a group meets at each position, of shape (positions, taps); the number of inputs in the padding."""
+        """The input of each tap of a group at each position, of shape (positions, taps); the number of inputs in the padding."""
         n_axes, channels = len(self.image), self.channels // self.groups
         index = np.arange(channels).reshape(-1, *[1] * 2 * n_axes) + group * channels
         is_inside = np.ones((), bool)
@@ -88,12 +88,12 @@ def jax_conv_counts(
     """Counts the products of a convolution: encodes pixels and weights, multiplies streams, counts ones.
 
     The counts are those of `aleatron.ConvLayer.from_weights(weights, input_shape, length, weight_seed, polarity)` for the seed: a pixel has one
-    stream in a sample, and taps in the padding are left out.
+    stream in a sample, and taps in the padding are skipped.
 
     Parameters
     ----------
     x
-        Images (channels, rows, columns), sequences (channels, places), or a batch of either.
+        Images (channels, rows, columns), sequences (channels, positions), or a batch of either.
     weights
         Kernels of shape (n_channels, channels of a group, rows, columns), without rows for sequences.
     length
@@ -288,7 +288,7 @@ def _product(x: Any, weights: Any, geometry: Geometry) -> Any:
 
 
 def _depends_on_nan(x: Any, weights: Any, geometry: Geometry) -> Any:
-    """Whether an output has a NaN among its pixels or weights; counted, because 0 times NaN is NaN in the padding of some algorithms."""
+    """Returns whether an output has a NaN among its pixels or weights; counted, because 0 times NaN is NaN in the padding of some algorithms."""
     hits = _product(jnp.isnan(x).astype(np.float32), jnp.ones(weights.shape, np.float32), geometry) > 0.5
     of_kernel = jnp.isnan(weights).any(axis=tuple(range(1, weights.ndim)))
     return hits | of_kernel.reshape(-1, *[1] * len(geometry.image))
@@ -296,7 +296,7 @@ def _depends_on_nan(x: Any, weights: Any, geometry: Geometry) -> Any:
 
 @once
 def _straight_through(geometry: Geometry) -> Any:
-    """The value as it is, with the gradient of the convolution."""
+    """Returns the value unchanged, with the gradient of the convolution."""
 
     def value_of(x: Any, weights: Any, value: Any) -> Any:
         return value

@@ -45,7 +45,7 @@ def ends_of(polarity: str) -> tuple[float, float]:
 def encode_operand(
     values: Any, bits: int, seed: Any, polarity: Polarity, domain: Domain, layer: SupportsIndex, first_row: Any = 0
 ) -> Operand:
-    """Encodes values of shape (..., n); those outside the interval are errors where they are known."""
+    """Encodes values of shape (..., n); those outside the interval are errors if they are concrete."""
     if polarity != "signed":
         streams = jax_encode(values, bits, seed, polarity=polarity, domain=domain, layer=layer, first_row=first_row)
         return Operand(streams, None)
@@ -88,7 +88,7 @@ def numerators(weights: Operand, inputs: Operand, bits: int, polarity: Polarity,
     polarity
         The polarity of both.
     valid
-        Booleans that broadcast to (..., n), for products that are left out; all products count if not given.
+        Booleans that broadcast to (..., n), for excluded products; all products are included if not given.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def quotient(numerator: Any, bits: int, dtype: Any) -> Any:
 
 
 def constant(obj: Any) -> Any:
-    """Returns what is encoded, without gradients."""
+    """Returns the encoded operands, without gradients."""
     return lax.stop_gradient(obj) if isinstance(obj, jax.Array) else obj
 
 

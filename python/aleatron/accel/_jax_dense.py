@@ -1,4 +1,4 @@
-"""Dense layers through streams in JAX, with gradients. `aleatron.accel.jax_backend` is where they are used from."""
+"""Dense layers through streams in JAX, with gradients. `aleatron.accel.jax_backend` exports them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def jax_dense(
     The forward pass is the value of `jax_dense_counts`: c / L, (2 c - n L) / L for bipolar layers, or (c - n L) / L for signed ones. The backward pass goes
     straight through the streams, so a network learns with the noise it will have. Vary the seeds from step to step.
 
-    Values outside the interval are a ValueError. Inside jit, where values are not known, they are moved to its ends, where
+    Values outside the interval are a ValueError. Inside jit, where values are traced, they are clipped to it, where
     the gradient is zero, and NaN makes the outputs that depend on it NaN.
 
     Parameters are those of `jax_dense_counts`.
@@ -145,7 +145,7 @@ def _check_shapes(x: tuple[int, ...], weights: tuple[int, ...]) -> None:
 
 @once
 def _straight_through() -> Any:
-    """The value as it is, with the gradient of x @ weights.T."""
+    """Returns the value unchanged, with the gradient of x @ weights.T."""
 
     def value_of(x: Any, weights: Any, value: Any) -> Any:
         return value

@@ -1,4 +1,4 @@
-"""Spiking networks of leaky integrate-and-fire neurons in JAX. `aleatron.accel.jax_backend` is where they are used from."""
+"""Spiking networks of leaky integrate-and-fire neurons in JAX. `aleatron.accel.jax_backend` exports them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _forward() -> Any:
 
 
 def _scan(weights: Any, x: Any, n_steps: int, start: Any, alpha: Any, fire: Any) -> tuple[Any, Any]:
-    """The steps of a network; `fire` makes spikes and the potentials after them. Returns the last potentials and all spikes."""
+    """Runs the steps of a network; `fire` computes spikes and the potentials after them. Returns the last potentials and all spikes."""
     # The input is constant, so its product with the first weights is computed once.
     first = x @ weights[0].T
 
@@ -180,7 +180,7 @@ def jax_surrogate_loss(
 
     - "custom_vjp": the derivative of a spike is that of a fast sigmoid, 1 / (1 + beta |v - threshold|)^2, also where a spike resets
       its neuron;
-    - "legacy_stop_gradient": the derivative is that of the sigmoid of beta (v - threshold), and resets have none.
+    - "legacy_stop_gradient": the derivative is that of the sigmoid of beta (v - threshold), and resets have no derivative.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def _steps(n_steps: SupportsIndex) -> int:
 
 
 def _finite(obj: Any, name: str) -> Any:
-    """Reads floats; NaN and infinities are an error with their index where values are known."""
+    """Reads floats; NaN and infinities are an error with their index if values are concrete."""
     array = as_floats(to_jax(obj))
     if not is_traced(array):
         wrong = ~np.isfinite(np.asarray(array))

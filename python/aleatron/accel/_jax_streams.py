@@ -1,4 +1,4 @@
-"""Streams in JAX: packed words, encoding, dense layers. `aleatron.accel.jax_backend` is where they are used from.
+"""Streams in JAX: packed words, encoding, dense layers. `aleatron.accel.jax_backend` exports them.
 
 Words of 64 bits need JAX's 64-bit mode. Where it is off, a word is a pair of uint32, the low one first, along a last axis of two.
 """
@@ -41,19 +41,19 @@ DRAWS = 8
 
 
 def is_traced(*arrays: Any) -> bool:
-    """Whether a value is not known yet: an argument inside jit, grad or vmap."""
+    """Returns whether a value is traced: an argument inside jit, grad or vmap."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
 def has_64_bits() -> bool:
-    """Whether JAX is in its 64-bit mode."""
+    """Returns whether JAX is in its 64-bit mode."""
     return bool(jax.config.jax_enable_x64)
 
 
 def to_jax(arr: Any) -> JaxArray:
     """Returns an array on JAX's device.
 
-    uint64 arrays are packed words: where JAX's 64-bit mode is off they become pairs of uint32, of shape (\\*shape, 2), instead of
+    uint64 arrays are packed words: if JAX's 64-bit mode is off they become pairs of uint32, of shape (\\*shape, 2), instead of
     losing their upper halves.
 
     Examples
@@ -92,7 +92,7 @@ def to_host(arr: Any) -> npt.NDArray[Any]:
 
 
 def as_floats(array: Any) -> Any:
-    """Numbers as float32, or as float64 where they have it."""
+    """Converts numbers to float32, or keeps float64."""
     if not (
         jnp.issubdtype(array.dtype, np.floating) or jnp.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
     ):
@@ -120,7 +120,7 @@ def words_shape(words: Any) -> tuple[int, ...]:
 
 
 def _same_form(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two arrays in one form: words are split where the other are pairs."""
+    """Converts two arrays to one form: words are split if the other array has pairs."""
     if a.dtype == b.dtype:
         return a, b
     return _halves(a), _halves(b)
@@ -134,7 +134,7 @@ def _halves(words: Any) -> Any:
 
 
 def _words(halves: Any) -> Any:
-    """Pairs of uint32 as words, where JAX has them."""
+    """Joins pairs of uint32 into words, if JAX supports them."""
     if not has_64_bits():
         return halves
     wide = halves.astype(np.uint64)
@@ -144,7 +144,7 @@ def _words(halves: Any) -> Any:
 def jax_pack_bitstream(bits: Any) -> JaxArray:
     """Packs zeros and ones along the last axis into words.
 
-    A value other than 0 and 1 is a ValueError with its index; inside jit, where values are not known, any but zero is a one.
+    A value other than 0 and 1 is a ValueError with its index; inside jit, where values are traced, any nonzero value is a one.
 
     Examples
     --------
@@ -292,7 +292,7 @@ def jax_encode(
     """Encodes values as packed streams: the bits of `aleatron.encode`, also inside jit.
 
     Values on the host are taken in float64 as they are. Those of a JAX array are what its own type holds: the streams of a float32
-    array are those of its values. Inside jit, where values are not known, those outside the interval are moved to its
+    array are those of its values. Inside jit, where values are traced, those outside the interval are clipped to its
     ends and NaN is read as the lower end.
 
     Parameters
@@ -311,7 +311,7 @@ def jax_encode(
     Returns
     -------
     jax.Array
-        Words of shape (\\*probs.shape, ceil(length / 64)), as pairs of uint32 where JAX has no 64-bit mode.
+        Words of shape (\\*probs.shape, ceil(length / 64)), as pairs of uint32 if JAX's 64-bit mode is off.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def jax_encode(
             _check_values(probs, polarity)
         low, one = limits(probs, polarity)
     else:
-        # Thresholds are computed in float64 on the host, whatever JAX's precision.
+        # Thresholds are computed in float64 on the host, for any precision of JAX.
         values = as_values(probs, "probability", polarity)
         p = values if polarity == "unipolar" else (values + 1.0) / 2.0
         limit = np.floor(p * 2.0**32 + 0.5).astype(np.uint64)
@@ -346,7 +346,7 @@ def jax_encode(
 
 
 def _check_values(values: Any, polarity: str) -> None:
-    """Refuses known values outside the interval; only what is wrong is brought to the host."""
+    """Raises an error for concrete values outside the interval; only the wrong values are copied to the host."""
     low, high = interval(polarity)
     if not bool(((values >= low) & (values <= high)).all()):
         as_values(np.asarray(values), "probability", polarity)

@@ -1,4 +1,4 @@
-"""Libraries that may not be installed, and what is made of them at first use."""
+"""Optional libraries, imported at first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Missing:
-    """A library that is not there: using any of its names raises an ImportError that says what to install."""
+    """A missing library: using any of its names raises an ImportError that says what to install."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -24,7 +24,7 @@ class Missing:
 
 
 def optional(name: str, extra: str) -> tuple[Any, str | None]:
-    """Imports a library, or returns a stand-in and the reason why it is not there."""
+    """Imports a library, or returns a stand-in and the reason why it is missing."""
     try:
         return importlib.import_module(name), None
     except ImportError as error:
@@ -33,5 +33,5 @@ def optional(name: str, extra: str) -> tuple[Any, str | None]:
 
 
 def once(function: F) -> F:
-    """Keeps what a function returns for its arguments; a cache with the function's own type."""
+    """Caches the results of a function; the cache preserves the type of the function."""
     return cast(F, functools.cache(function))

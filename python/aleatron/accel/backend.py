@@ -1,6 +1,6 @@
-"""Which processor runs the stochastic forward pass: `get_backend` returns the fastest there is, or the one asked for.
+"""The choice of the processor of the stochastic forward pass: `get_backend` returns the fastest one, or the requested one.
 
-Every backend gives the same bits for a fixed seed. `NumpyBackend` is the specification in NumPy and always there; the others
+Every backend gives the same bits for a fixed seed. `NumpyBackend` is the specification in NumPy and always available; the others
 are compared with it. `PRIORITY` has their names, the fastest first.
 
 >>> from aleatron.accel.backend import get_backend, sc_forward
@@ -68,7 +68,7 @@ class Backend(ABC):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         return None
 
 
@@ -107,7 +107,7 @@ class _CountingBackend(Backend):
 
 
 class NumpyBackend(_CountingBackend):
-    """NumPy alone: always there, and what the others are compared with.
+    """NumPy alone: always available, and the reference for the others.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class RustBackend(_CountingBackend):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         return _why_no_engine()
 
     def _counts(self, weights: Words, probs: Floats, length: int, seed: int) -> npt.NDArray[Any]:
@@ -171,7 +171,7 @@ class _EngineDeviceBackend(_CountingBackend):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         missing = _why_no_engine()
         if missing is not None:
             return missing
@@ -205,7 +205,7 @@ class GpuBackend(_EngineDeviceBackend):
 
 
 class CudaBackend(_EngineDeviceBackend):
-    """The engine on an NVIDIA GPU, where it was built with CUDA.
+    """The engine on an NVIDIA GPU, if it was built with CUDA.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class CupyBackend(_CountingBackend):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         from aleatron.accel import gpu_backend
 
         return gpu_backend.WHY_NO_CUPY
@@ -258,7 +258,7 @@ class JaxBackend(_CountingBackend):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         from aleatron.accel import jax_backend
 
         return jax_backend.WHY_NO_JAX
@@ -284,7 +284,7 @@ class NumbaBackend(_CountingBackend):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Returns why the backend cannot run here, or None where it can."""
+        """Returns the reason why the backend is unavailable, or None if it is available."""
         from aleatron.accel import jit_kernels
 
         return jit_kernels.WHY_NO_NUMBA
@@ -309,7 +309,7 @@ PRIORITY: tuple[str, ...] = tuple(_BACKENDS)
 
 
 def available_backends() -> dict[str, bool]:
-    """Says which backends can run here, the fastest first. It imports what each of them needs.
+    """Returns the available backends, the fastest first. It imports the libraries of each.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def get_backend(name: str = "auto") -> Backend:
     ValueError
         There is no backend of that name.
     RuntimeError
-        The backend cannot run here; the message says why.
+        The backend is unavailable; the message has the reason.
 
     Examples
     --------
@@ -379,7 +379,7 @@ def sc_forward(
     seed
         The seed of the input streams.
     backend
-        A name for `get_backend`, or what it returned.
+        A name for `get_backend`, or its result.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Packed streams on an NVIDIA GPU through CuPy, or in NumPy where there is none.
+"""Packed streams on an NVIDIA GPU through CuPy, or in NumPy without a GPU.
 
-The kernels are in `stream_kernels.cu`; none makes a temporary of the size of its products. Without CuPy or a device every
-function computes the same in NumPy, and the first call says so in a UserWarning. `HAS_CUPY` tells which it is, `WHY_NO_CUPY`
+The kernels are in `stream_kernels.cu`; none allocates a temporary of the size of its products. Without CuPy or a device every
+function computes the same in NumPy, and the first call warns with a UserWarning. `HAS_CUPY` is the choice, `WHY_NO_CUPY`
 the reason, and `xp` is CuPy or NumPy.
 
 >>> from aleatron.accel.gpu_backend import HAS_CUPY, to_device, to_host, xp
@@ -75,7 +75,7 @@ def _load() -> tuple[Any, str | None]:
 
 
 xp: Any
-"""CuPy where it can run, else NumPy."""
+"""CuPy if it is available, otherwise NumPy."""
 
 xp, WHY_NO_CUPY = _load()
 HAS_CUPY: bool = WHY_NO_CUPY is None
@@ -85,7 +85,7 @@ _warning_lock = threading.Lock()
 
 
 def _on_device() -> bool:
-    """Whether to use the GPU; says once where there is none."""
+    """Returns whether to use the GPU; warns once if there is none."""
     global _warned
     if HAS_CUPY:
         return True
@@ -97,7 +97,7 @@ def _on_device() -> bool:
 
 
 def to_device(arr: Any) -> Any:
-    """Returns an array as one of `xp`: copied to the GPU, or as it is where there is none.
+    """Returns an array as one of `xp`: copied to the GPU, or unchanged without one.
 
     Examples
     --------
@@ -368,7 +368,7 @@ class GpuLayer:
 
 
 def _device_array(obj: Any, name: str) -> Any:
-    """An array on the device: a device array as it is, anything else read as NumPy reads it."""
+    """An array on the device: a device array unchanged, any other argument converted by NumPy."""
     return obj if isinstance(obj, xp.ndarray) else xp.asarray(read(obj, name))
 
 
@@ -406,7 +406,7 @@ def _address(array: Any) -> int:
 
 
 def _blocks(n_threads: int) -> int:
-    """Blocks for a kernel whose threads take several turns where there are too few."""
+    """Returns the blocks of a kernel whose threads iterate if there are too few."""
     return max(1, min(-(-n_threads // THREADS), 16 * BLOCKS_PER_PROCESSOR * _processors()))
 
 

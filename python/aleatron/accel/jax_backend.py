@@ -3,7 +3,7 @@
 Nothing of JAX's configuration is touched. In its 64-bit mode packed words are uint64; otherwise, as by default, a word is a pair
 of uint32, the low one first, along a last axis of two. `to_jax` and `to_host` convert both ways.
 
-Where JAX is not installed the module can be imported, `HAS_JAX` is False, `WHY_NO_JAX` says why, and using anything else, `jnp`
+Without JAX the module can be imported, `HAS_JAX` is False, `WHY_NO_JAX` is the reason, and using any other name, `jnp`
 included, raises ImportError. `JAX_SURROGATE_PATHS` has the names of the surrogate gradients.
 
 >>> from aleatron.accel.jax_backend import HAS_JAX, jax_pack_bitstream, jnp, to_host

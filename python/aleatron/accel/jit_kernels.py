@@ -1,7 +1,7 @@
-"""Packing, encoding and counting compiled by Numba, on all cores; in NumPy where Numba is not installed.
+"""Packing, encoding and counting compiled by Numba, on all cores; in NumPy if Numba is not installed.
 
 Kernels release the interpreter and run in a pool of threads, so calls from several threads and after a fork are safe.
-`HAS_NUMBA` tells whether Numba is there, and `WHY_NO_NUMBA` why not.
+`HAS_NUMBA` is whether Numba is available, and `WHY_NO_NUMBA` the reason if not.
 
 >>> import numpy as np
 >>> from aleatron.accel.jit_kernels import jit_pack_bits
@@ -225,7 +225,7 @@ def _threads() -> int:
 
 
 def _in_parts(work: Callable[[int, int], Any], n: int, at_most: int) -> list[Any]:
-    """Runs `work(start, end)` over 0..n in parts, on at most as many threads as told, and returns what each part returned."""
+    """Runs `work(start, end)` over 0..n in parts, on at most the given number of threads, and returns the results of the parts."""
     global _pool
     n_parts = max(1, min(_threads(), at_most, n))
     if n_parts == 1:
@@ -239,7 +239,7 @@ def _in_parts(work: Callable[[int, int], Any], n: int, at_most: int) -> list[Any
 
 
 class _Kernels:
-    """The compiled functions. Numba compiles each at its first call, and keeps it on disk where it may write."""
+    """The compiled functions. Numba compiles each at its first call, and caches it on disk if possible."""
 
     def __init__(self) -> None:
         popcount, above = _intrinsics()

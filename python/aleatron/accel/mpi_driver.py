@@ -43,7 +43,7 @@ class MPIDriver:
     Attributes
     ----------
     comm
-        The communicator, or None where there is no MPI.
+        The communicator, or None without MPI.
     rank, size
         The number of this process, and how many there are.
 
@@ -75,12 +75,12 @@ class MPIDriver:
         Parameters
         ----------
         global_inputs
-            The whole array on the root, of any type and at least one axis. Other ranks give None; what else they give is ignored.
+            The whole array on the root, of any type and at least one axis. Other ranks pass None; other arguments of theirs are ignored.
 
         Returns
         -------
         numpy.ndarray
-            The share of this rank; the whole array where there is one rank.
+            The share of this rank; the whole array if there is one rank.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class MPIDriver:
 
 
 def _world() -> Any:
-    """The communicator of all ranks, or None where there is no MPI; says so where a launcher has started several processes."""
+    """The communicator of all ranks, or None without MPI; warns if a launcher has started several processes."""
     try:
         return importlib.import_module("mpi4py.MPI").COMM_WORLD
     except (ImportError, RuntimeError) as error:
@@ -208,12 +208,12 @@ def _world() -> Any:
 
 @once
 def _channel() -> Any:
-    """A communicator of our own, so that no message of the program is taken for one of ours. The first use is collective."""
+    """Returns a separate communicator, so that messages of the program do not interfere. The first use is collective."""
     return importlib.import_module("mpi4py.MPI").COMM_WORLD.Dup()
 
 
 def _readable(obj: Any, name: str) -> tuple[Array | None, Exception | None]:
-    """The array, or what is wrong with it."""
+    """Returns the array, or the reason why it is invalid."""
     if obj is None:
         return None, ValueError(f"{name} is None; expected an array")
     try:
@@ -226,7 +226,7 @@ def _readable(obj: Any, name: str) -> tuple[Array | None, Exception | None]:
 
 
 def _agree(plans: list[Any]) -> None:
-    """Checks what all ranks said about their arrays; every rank comes to the same verdict."""
+    """Checks the descriptions of all ranks' arrays; the result is the same on every rank."""
     for rank, (_, problem) in enumerate(plans):
         if problem is not None:
             raise type(problem)(f"rank {rank}: {problem}")

@@ -1,4 +1,4 @@
-"""The stream specification in NumPy alone: what every other backend is compared with, and what runs where nothing else does.
+"""The stream specification in NumPy alone: the reference of all other backends, and the fallback if none is available.
 
 `docs/streams.md` defines each bit. This module is written from that page and shares no code with the engine: random
 words, streams, layers, random weights and fixed-point neurons, vectorised.
@@ -63,7 +63,7 @@ COUNT_BLOCK = 1 << 16
 
 
 class Domain(enum.IntEnum):
-    """What random words are drawn for: the low bits of the last word of a Philox counter.
+    """The purpose of random words: the low bits of the last word of a Philox counter.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def encode(
 def address(
     shape: tuple[int, ...], domain: Domain, layer: SupportsIndex, first_row: SupportsIndex
 ) -> tuple[int, int, int]:
-    """Where the streams of an array of values are drawn: the units of a row, the first row, and the last counter word.
+    """The addresses of the streams of an array of values: the units of a row, the first row, and the last counter word.
 
     Every row and unit must fit its counter word.
     """

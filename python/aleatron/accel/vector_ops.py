@@ -86,7 +86,7 @@ def unpack_bitstream(
     Returns
     -------
     numpy.ndarray
-        uint8 of shape (original_length,), of (Batch, original_length / Batch), or of the shape asked for.
+        uint8 of shape (original_length,), of (Batch, original_length / Batch), or of the requested shape.
 
     Examples
     --------

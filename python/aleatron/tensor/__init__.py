@@ -1,15 +1,15 @@
 """Float tensors on the CPU and on GPUs, by the Python array API standard.
 
-Networks are trained in floats before they become streams, and streams are judged against floats: this is that side.
+Networks are trained in floats before they become streams, and streams are evaluated against floats: this module is the floating-point side.
 
 >>> import aleatron.tensor as at
 >>> x = at.asarray([[1.0, 2.0], [3.0, 4.0]])
 >>> at.softmax(x @ x.mT, axis=-1).shape
 (2, 2)
 
-Names and meanings are those of the standard (https://data-apis.org/array-api/) where it has the function; `softmax`, `conv2d`,
-`layer_norm` and others are beyond it. `device="gpu"` puts a tensor on a GPU; operations run where their arguments are, in
-batches, and nothing waits until a value is read.
+Names and meanings are those of the standard (https://data-apis.org/array-api/) for its functions; `softmax`, `conv2d`,
+`layer_norm` and others are beyond it. `device="gpu"` puts a tensor on a GPU; operations run on the device of their arguments, in
+batches, and only reads wait.
 """
 
 from math import e, inf, nan, pi

@@ -11,7 +11,7 @@ from aleatron.tensor._tensor import Tensor, check_tensor
 
 
 class _Recording(ContextDecorator):
-    """A context in which this thread records operations, or does not."""
+    """A context that enables or disables the recording of operations in this thread."""
 
     _enabled: bool
 

@@ -28,7 +28,7 @@ _OTHERS = {
 
 
 def default_integer(device: str) -> DType:
-    """The type of integers that nobody gave a type."""
+    """Returns the default type of integers."""
     return types.int64 if CoreTensor.supports("i64", device) else types.int32
 
 
@@ -43,7 +43,7 @@ def _placed(device: str | None) -> str:
 def asarray(
     obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
-    """Returns a tensor of what `obj` holds.
+    """Converts `obj` to a tensor.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def asarray(
         The type of the elements. Without it, that of `obj`: 8- and 16-bit integers become int32, other integers int64; on GPUs, 64-bit floats become float32;
         Python's floats float32, integers int64 (int32 on GPUs without 64-bit integers).
     device
-        "cpu", "gpu", "gpu:1", …; without it, that of `obj` where it is a tensor, else the CPU.
+        "cpu", "gpu", "gpu:1", …; without it, that of `obj` if it is a tensor, otherwise the CPU.
     copy
-        True returns a tensor that assignments to `obj` do not change; False is an error where a copy is made.
+        True returns a tensor that assignments to `obj` do not change; False is an error if a copy is needed.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def _read(obj: Any) -> npt.NDArray[Any]:
 
 
 def _converted(array: npt.NDArray[Any], dtype: DType | None, is_python: bool, device: str) -> npt.NDArray[Any]:
-    """The elements in C order, of a type that tensors have."""
+    """The elements in C order, of a type that tensors support."""
     if dtype is None:
         if is_python and array.dtype.kind in "iu":
             dtype = default_integer(device)
@@ -124,7 +124,7 @@ def _cast(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     if dtype in types.INTEGERS and array.dtype.kind not in "biu":
         array = array.astype(np.result_type(array, np.float64), copy=False)
         limits = np.iinfo(dtype.numpy)
-        # Floats next to the limits of 64 bits are none of its integers.
+        # Floats next to the limits of 64 bits are not representable as integers.
         inside = np.where(np.isnan(array), 0, np.clip(array, float(limits.min), float(limits.max)))
         top = inside >= float(limits.max)
         array = np.where(top, limits.max, np.where(top, 0, inside).astype(dtype.numpy))
@@ -139,7 +139,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     Parameters
     ----------
     x
-        An object with `__dlpack__`, whose memory the host can read.
+        An object with `__dlpack__`, whose memory is accessible to the host.
     device
         Where the tensor shall be; the CPU without it.
     copy
@@ -162,8 +162,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Returns the elements as another type.
 
-    Floats become integers without their fraction, the nearest one where they are too large, NaN 0; wide integers become narrow ones by their
-    low bits; whatever is not zero is true.
+    Floats are truncated to integers and saturate, NaN becomes 0; wide integers keep their
+    low bits; every value except zero becomes true.
 
     Parameters
     ----------
@@ -172,9 +172,9 @@ def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: str | None 
     dtype
         The type.
     copy
-        Whether the result is another object than `x` where `x` has the type already.
+        Whether the result is a new object even if `x` has the type already.
     device
-        Where the result shall be; where `x` is without it.
+        The device of the result; that of `x` by default.
     """
     is_same = check_tensor(x, "x").dtype is types.check(dtype) and not copy
     result = x if is_same else Tensor(x._core.cast(dtype.core))
@@ -240,7 +240,7 @@ def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: s
 def full_like(
     x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
-    """Returns a tensor of one value, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of one value, with the shape, type and device of `x` unless others are given."""
     check_tensor(x, "x")
     return full(
         x.shape,
@@ -251,17 +251,17 @@ def full_like(
 
 
 def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns a tensor of zeros, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of zeros, with the shape, type and device of `x` unless others are given."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Returns a tensor of ones, with the shape, type and device of `x` where no other is given."""
+    """Returns a tensor of ones, with the shape, type and device of `x` unless others are given."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """As `zeros_like`."""
+    """Returns an uninitialised tensor like `zeros_like`."""
     return zeros_like(x, dtype=dtype, device=device)
 
 
@@ -274,14 +274,14 @@ def arange(
     dtype: DType | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Returns the numbers from `start` on in steps of `step`, up to but without `stop`; from 0 up to `start` where there is no `stop`.
+    """Returns the numbers from `start` on in steps of `step`, up to but excluding `stop`; from 0 up to `start` without `stop`.
 
     Parameters
     ----------
     start, stop, step
         The numbers.
     dtype
-        The type of the elements; without it float32 where one of the numbers is a float, else int64.
+        The type of the elements; without it float32 if one of the numbers is a float, otherwise int64.
     device
         Where the tensor shall be; the CPU without it.
     """
@@ -313,7 +313,7 @@ def linspace(
     device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """Returns `num` numbers at equal distances from `start` to `stop`, which is the last where `endpoint` is true."""
+    """Returns `num` numbers at equal distances from `start` to `stop`, which is included if `endpoint` is true."""
     check = types.check(types.float32 if dtype is None else dtype)
     if num < 0:
         raise ValueError(f"linspace: num is {num}, which is negative")

@@ -75,15 +75,15 @@ def check(dtype: object) -> DType:
 
 
 def promote(left: DType, right: DType) -> DType:
-    """The type of the combination of two; TypeError for two of different kinds."""
+    """Returns the promoted type of two types; TypeError for types of different kinds."""
     for kind in ((bool_,), INTEGERS, FLOATS):
         if left in kind and right in kind:
             return kind[max(kind.index(left), kind.index(right))]
-    raise TypeError(f"{left.name} and {right.name} do not combine; cast one of them with astype")
+    raise TypeError(f"{left.name} and {right.name} cannot be combined; cast one of them with astype")
 
 
 def scalar_type(value: object, dtype: DType) -> DType:
-    """The type that a Python number takes beside a tensor of `dtype`; TypeError where it takes none."""
+    """Returns the type of a Python number combined with a tensor of `dtype`; TypeError if it is not representable."""
     if isinstance(value, bool):
         fits = dtype is bool_
     elif isinstance(value, int):
@@ -174,7 +174,7 @@ def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class finfo_object:
-    """What a float type can hold."""
+    """The limits of a float type."""
 
     bits: int
     eps: float
@@ -186,7 +186,7 @@ class finfo_object:
 
 @dataclass(frozen=True)
 class iinfo_object:
-    """What an integer type can hold."""
+    """The limits of an integer type."""
 
     bits: int
     max: int
@@ -201,7 +201,7 @@ def _type_of(type: object) -> DType:
 
 
 def finfo(type: DType | Tensor, /) -> finfo_object:
-    """Returns what a float type can hold; `type` may be a tensor of it."""
+    """Returns the limits of a float type; `type` may be a tensor of it."""
     dtype = _type_of(type)
     if dtype not in FLOATS:
         raise ValueError(f"finfo is for float types, not {dtype.name}")
@@ -212,7 +212,7 @@ def finfo(type: DType | Tensor, /) -> finfo_object:
 
 
 def iinfo(type: DType | Tensor, /) -> iinfo_object:
-    """Returns what an integer type can hold; `type` may be a tensor of it."""
+    """Returns the limits of an integer type; `type` may be a tensor of it."""
     dtype = _type_of(type)
     if dtype not in INTEGERS:
         raise ValueError(f"iinfo is for integer types, not {dtype.name}")

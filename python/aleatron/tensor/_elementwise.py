@@ -1,4 +1,4 @@
-"""Functions of single elements. All broadcast; where a function takes two arguments, one may be a Python number."""
+"""Functions of single elements. All broadcast; one of two arguments may be a Python number."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _unary(name: str, core: str, allowed: tuple[DType, ...], text: str) -> Unary
 
 
 def _question(name: str, core: str, of_integers: bool, text: str) -> UnaryFunction:
-    """A question about floats, whose answer for integers is known."""
+    """A predicate of floats with a constant result for integers."""
 
     def function(x: Tensor, /) -> Tensor:
         check_kind(check_tensor(x, "x"), NUMERIC, name)
@@ -57,7 +57,7 @@ def _binary(name: str, core: str, allowed: tuple[DType, ...], text: str) -> Bina
 def _pair(
     x1: Tensor | Number, x2: Tensor | Number, allowed: tuple[DType, ...], name: str
 ) -> tuple[CoreTensor | Number, CoreTensor | Number]:
-    """The arguments, checked: types that combine, and a function that takes them."""
+    """Checks arguments: compatible types that the function supports."""
     if isinstance(x1, Tensor) and isinstance(x2, Tensor):
         if x1.device != x2.device:
             raise ValueError(f"{name}: one tensor is on {x1.device}, another on {x2.device}; move one with to_device")

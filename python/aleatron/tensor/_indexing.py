@@ -13,7 +13,7 @@ from aleatron.tensor._tensor import Tensor, check_kind, check_tensor, normal_axi
 
 
 def item(x: Tensor, key: Any) -> Tensor:
-    """What `x[key]` is."""
+    """Returns `x[key]`."""
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, Tensor) and part.ndim + (part.dtype is types.bool_) > 0 for part in parts):
         return _by_tensors(x, parts)
@@ -70,7 +70,7 @@ def _assigned(x: Tensor, where: tuple[Any, ...], value: Any) -> CoreTensor:
 
 
 def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
-    """The parts with one for each axis: an ellipsis, or the end, stands for those not named."""
+    """Expands a key to one entry for each axis: an ellipsis, or the end, stands for the missing ones."""
     ellipses = sum(part is Ellipsis for part in parts)
     if ellipses > 1:
         raise IndexError("an index has at most one ellipsis")
@@ -85,7 +85,7 @@ def _expanded(parts: tuple[Any, ...], ndim: int) -> list[Any]:
 
 
 def _place(part: Any, length: int, axis: int) -> int:
-    # An array of integers has `__index__`, too, and refuses it.
+    # An array of integers has `__index__`, too, but rejects it.
     if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__") or np.ndim(part):
         raise IndexError(f"an index must be an integer, a slice, an ellipsis, None or a tensor, not {type(part).__name__}")
     place: int = part.__index__()
@@ -140,7 +140,7 @@ def _by_tensors(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
 def _by_mask(x: Tensor, mask: Tensor) -> Tensor:
     from aleatron.tensor._manipulation import reshape
 
-    # The standard lets axes of a mask have no elements, whatever the tensor has: such a mask selects nothing.
+    # The standard permits axes of size zero in a mask for any tensor: such a mask selects nothing.
     fits = all(own in (0, size) for own, size in zip(mask.shape, x.shape, strict=False))
     if mask.ndim > x.ndim or not fits:
         raise IndexError(
@@ -168,14 +168,14 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     x
         The tensor.
     indices
-        The places, in one axis of integers; negative ones count from the end.
+        The indices, in one axis of integers; negative ones count from the end.
     axis
-        The axis; may be left out for a tensor of one axis.
+        The axis; optional for a tensor of one axis.
 
     Raises
     ------
     IndexError
-        For a place outside the axis: at once on the CPU, when a value is read on a GPU.
+        For an index out of range: immediately on the CPU, when a value is read on a GPU.
     """
     check_tensor(x, "x")
     check_kind(check_tensor(indices, "indices"), types.INTEGERS, "take")
@@ -190,14 +190,14 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Returns, for each place of the other axes, the elements at places of its own.
+    """Returns, for each position along the other axes, the elements at separate indices.
 
     Parameters
     ----------
     x
         The tensor.
     indices
-        The places, integers; its other axes are those of `x`, or of size 1.
+        The indices, integers; its other axes are those of `x`, or of size 1.
     axis
         The axis.
     """

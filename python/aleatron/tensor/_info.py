@@ -1,4 +1,4 @@
-"""What the namespace says of itself, as the standard asks."""
+"""The inspection API of the standard."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Info:
     """Devices, types and abilities of `aleatron.tensor`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Returns what the namespace can do."""
+        """Returns the capabilities of the namespace."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """Returns the device of tensors that nobody gave one."""
+        """Returns the default device of tensors."""
         return "cpu"
 
     def devices(self) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Info:
         return ("cpu", *(f"gpu:{i}" for i in range(len(gpus()))))
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """Returns the types of tensors that nobody gave one."""
+        """Returns the default types of tensors."""
         integer = default_integer("cpu" if device is None else device)
         return {"real floating": types.float32, "integral": integer, "indexing": integer}
 
@@ -39,5 +39,5 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """Returns what the namespace says of itself."""
+    """Returns the inspection interface of the namespace."""
     return Info()

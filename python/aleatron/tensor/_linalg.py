@@ -33,7 +33,7 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         raise ValueError("matmul needs at least one axis on both sides")
     inner = x2.shape[0] if x2.ndim == 1 else x2.shape[-2]
     if x1.shape[-1] != inner:
-        raise ValueError(f"matmul: shapes {x1.shape} and {x2.shape} do not go together")
+        raise ValueError(f"matmul: shapes {x1.shape} and {x2.shape} are not compatible")
     return Tensor(left.matmul(right))
 
 
@@ -61,7 +61,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
         first = normal_axes(tuple(axes[0]), x1.ndim, "tensordot")
         second = normal_axes(tuple(axes[1]), x2.ndim, "tensordot")
     if [x1.shape[axis] for axis in first] != [x2.shape[axis] for axis in second]:
-        raise ValueError(f"tensordot: axes {axes} of shapes {x1.shape} and {x2.shape} do not go together")
+        raise ValueError(f"tensordot: axes {axes} of shapes {x1.shape} and {x2.shape} are not compatible")
     kept = [axis for axis in range(x1.ndim) if axis not in first]
     kept_too = [axis for axis in range(x2.ndim) if axis not in second]
     inner = math.prod(x1.shape[axis] for axis in first)

@@ -25,7 +25,7 @@ def _same_device(arrays: Sequence[Tensor], function: str) -> None:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape that tensors of these shapes have together; ValueError where they have none."""
+    """Returns the shape that tensors of these shapes have together; ValueError if they cannot be broadcast."""
     return tuple(np.broadcast_shapes(*shapes))
 
 
@@ -77,7 +77,7 @@ def split(x: Tensor, sizes: Sequence[int], /, *, axis: int = 0) -> tuple[Tensor,
         raise TypeError("split takes the sizes of the parts, not how many there are")
     parts = whole_numbers(sizes, "split: a size")
     if builtins.sum(parts) != x.shape[place] or builtins.any(size < 0 for size in parts):
-        raise ValueError(f"split: parts of {parts} of an axis of {x.shape[place]}")
+        raise ValueError(f"split: parts of sizes {parts} do not add up to the {x.shape[place]} elements of the axis")
     ends = np.cumsum([0, *parts])
     pairs = zip(ends[:-1], ends[1:], strict=True)
     return tuple(Tensor(x._core.slice(place, int(start), int(end), 1)) for start, end in pairs)
@@ -142,16 +142,16 @@ def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """Returns the same elements in another shape: a view where they lie in order, else a copy.
+    """Returns the same elements in another shape: a view if possible, otherwise a copy.
 
     Parameters
     ----------
     x
         The tensor.
     shape
-        The sizes; one may be -1, for what is left.
+        The sizes; one may be -1 and is then inferred.
     copy
-        False raises ValueError where a copy would be made.
+        False raises ValueError if a copy is needed.
     """
     size = check_tensor(x, "x").size
     sizes = whole_numbers(shape, "reshape: a size")
@@ -162,10 +162,10 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     if -1 in sizes:
         known = math.prod(n for n in sizes if n != -1)
         if known == 0 or size % known:
-            raise ValueError(f"reshape: {x.shape} to {shape}")
+            raise ValueError(f"reshape: cannot reshape {x.shape} into {shape}")
         sizes[sizes.index(-1)] = size // known
     if math.prod(sizes) != size:
-        raise ValueError(f"reshape: {x.shape} to {shape}")
+        raise ValueError(f"reshape: cannot reshape {x.shape} into {shape}")
     return Tensor(x._core.view(sizes) if copy is False else x._core.reshape(sizes))
 
 

@@ -1,4 +1,4 @@
-"""What neural networks need beyond the standard."""
+"""Functions of neural networks beyond the standard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """Returns the logarithm of `softmax`, accurate where that is near 0 or 1."""
+    """Returns the logarithm of `softmax`, accurate if the softmax is near 0 or 1."""
     check_kind(check_tensor(x, "x"), FLOATS, "log_softmax")
     return Tensor(x._core.log_softmax(normal_axis(axis, x.ndim, "log_softmax")))
 
@@ -54,7 +54,7 @@ def layer_norm(
     x
         The tensor, of floats.
     weight, bias
-        What the result is multiplied by and what is added then; of the shape of the axes.
+        The scale and the shift of the result; of the shape of the axes.
     axes
         The axes.
     eps
@@ -113,13 +113,13 @@ def conv1d(
     x
         The tensor.
     weight, bias
-        The kernels, and what is added to each output channel.
+        The kernels, and the bias of each output channel.
     stride, dilation
         The distance between positions and between taps.
     padding
         Zeros on both sides, or a pair (before, after) in a list.
     groups
-        Into how many groups, of their own kernels, the channels are divided.
+        The number of groups of channels, each with its own kernels.
     """
     return Tensor(
         check_tensor(x, "x")._core.conv(

@@ -22,7 +22,7 @@ def _reduce(x: Tensor, name: str, axis: Axes, keepdims: bool) -> Tensor:
 
 
 def _of_all(x: Tensor, dtype: DType | None, name: str) -> Tensor:
-    """The elements of a sum or product, in the type it is made in."""
+    """Returns the elements of a sum or product, in the type of its computation."""
     check_kind(check_tensor(x, "x"), NUMERIC, name)
     if dtype is None:
         dtype = default_integer(x.device) if x.dtype in INTEGERS else x.dtype
@@ -39,7 +39,7 @@ def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims
     axis
         An axis, several, or None for all.
     dtype
-        The type it is summed in; without it int64 for integers, else that of `x`. 16-bit floats are summed in 32 bits.
+        The type it is summed in; without it int64 for integers, otherwise that of `x`. 16-bit floats are summed in 32 bits.
     keepdims
         Whether the axes stay, with size 1.
     """
@@ -54,7 +54,7 @@ def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdim
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the mean over axes, or over all; NaN where there are no elements."""
+    """Returns the mean over axes, or over all; NaN without elements."""
     check_kind(check_tensor(x, "x"), FLOATS, "mean")
     return _reduce(x, "mean", axis, keepdims)
 
@@ -64,12 +64,12 @@ def _count(x: Tensor, axis: Axes, name: str) -> int:
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the largest element over axes, or over all; NaN where one is."""
+    """Returns the largest element over axes, or over all; NaN if there is a NaN."""
     return _extreme(x, "max", axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the smallest element over axes, or over all; NaN where one is."""
+    """Returns the smallest element over axes, or over all; NaN if there is a NaN."""
     return _extreme(x, "min", axis, keepdims)
 
 
@@ -99,7 +99,7 @@ def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
     wide = astype(x, types.float32, copy=False) if x.dtype is types.float16 else x
     squares = sum(square(wide - mean(wide, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims)
     left = builtins.max(_count(x, axis, "var") - float(correction), 0.0)
-    # A tensor, so that nothing divided by nothing is NaN, not an exception.
+    # A tensor, so that 0 / 0 is NaN, not an exception.
     return astype(squares / full((), left, dtype=wide.dtype, device=x.device), x.dtype, copy=False)
 
 
@@ -161,7 +161,7 @@ def cumulative_sum(
     x
         The tensor.
     axis
-        The axis; may be left out for a tensor of one axis.
+        The axis; optional for a tensor of one axis.
     dtype
         The type it is summed in, as of `sum`.
     include_initial
@@ -189,7 +189,7 @@ def diff(
     axis
         The axis.
     n
-        How often; 0 gives `x`.
+        The number of differences; 0 returns `x`.
     prepend, append
         Elements to put before and after `x` first.
     """
@@ -199,7 +199,7 @@ def diff(
     place = normal_axis(axis, x.ndim, "diff")
     parts = [part for part in (prepend, x, append) if part is not None]
     result = concat(parts, axis=place) if len(parts) > 1 else x
-    # Each time there is one element less, until there is none.
+    # Each difference has one element less.
     for _ in range(builtins.min(n, result.shape[place])):
         length = result.shape[place]
         kept = builtins.max(length - 1, 0)

@@ -1,4 +1,4 @@
-"""Where elements are: choosing, sorting, sets."""
+"""Searching, sorting and sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aleatron.tensor._tensor import Number, Tensor, check_kind, check_tensor, no
 
 
 def where(condition: Tensor, x1: Tensor | Number, x2: Tensor | Number, /) -> Tensor:
-    """Returns `x1` where the condition is true, else `x2`; all are broadcast, one of the two may be a number."""
+    """Returns `x1` where the condition is true, otherwise `x2`; all are broadcast, one of the two may be a number."""
     check_kind(check_tensor(condition, "condition"), (types.bool_,), "where")
     for x in (x1, x2):
         if isinstance(x, Tensor) and x.device != condition.device:
@@ -45,12 +45,12 @@ def _place_of(x: Tensor, name: str, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Returns where the largest element of an axis, or of all in one axis, is: the first of several; the first NaN where one is."""
+    """Returns the index of the largest element of an axis, or of all elements: the first of several; the first NaN if there is one."""
     return _place_of(x, "argmax", axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """Returns where the smallest element of an axis, or of all in one axis, is: the first of several; the first NaN where one is."""
+    """Returns the index of the smallest element of an axis, or of all elements: the first of several; the first NaN if there is one."""
     return _place_of(x, "argmin", axis, keepdims)
 
 
@@ -74,7 +74,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Returns where the elements of `sort` are in `x`; parameters as of `sort`."""
+    """Returns the indices that sort `x`; parameters as of `sort`."""
     check_kind(check_tensor(x, "x"), NUMERIC, "argsort")
     place = normal_axis(axis, x.ndim, "argsort")
     found = Tensor(x._core.argsort(place, bool(descending)))
@@ -82,16 +82,16 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
 
 
 def topk(x: Tensor, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """Returns the `k` largest elements of each row along an axis, the largest first, and where they are."""
+    """Returns the `k` largest elements of each row along an axis, the largest first, and their indices."""
     check_kind(check_tensor(x, "x"), NUMERIC, "topk")
     place = normal_axis(axis, x.ndim, "topk")
     if not 0 <= k <= x.shape[place]:
-        raise ValueError(f"topk: {k} of an axis of {x.shape[place]}")
+        raise ValueError(f"topk: k is {k}, but the axis has {x.shape[place]} elements")
     values, indices = x._core.topk(k, place)
     return Tensor(values), astype(Tensor(indices), default_integer(x.device), copy=False)
 
 
-# What follows gives as many elements as the values decide, so that it is computed on the host, from a copy of a GPU's elements;
+# The output size of the following functions depends on values, so they are computed on the host, from a copy of a GPU's elements;
 # the result is on the device of its argument.
 
 
@@ -104,7 +104,7 @@ def _places(array: npt.NDArray[Any], device: str) -> Tensor:
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """Returns where the elements that are not zero are, one tensor for each axis. Computed on the host."""
+    """Returns the indices of nonzero elements, one tensor for each axis. Computed on the host."""
     if check_tensor(x, "x").ndim == 0:
         raise ValueError("nonzero needs at least one axis")
     return tuple(_places(places, x.device) for places in np.nonzero(x.numpy()))
@@ -113,7 +113,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def searchsorted(
     x1: Tensor, x2: Tensor | Number, /, *, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Returns where elements would have to be put into a sorted axis. Computed on the host.
+    """Returns the insertion indices of elements in a sorted axis. Computed on the host.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def searchsorted(
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -156,21 +156,21 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
-    """Returns the different elements in order, where each is first, which one each element of `x` is, and how often each occurs.
+    """Returns the unique elements in order, the first index of each, the unique index of each element of `x`, and the counts.
 
     Each NaN is different from every other. Computed on the host.
     """
@@ -199,7 +199,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 
 
 def isin(x1: Tensor | int, x2: Tensor | int, /, *, invert: bool = False) -> Tensor:
-    """Returns whether each element of `x1` is one of `x2`, or is none where `invert` is true. For integers; computed on the host."""
+    """Returns whether each element of `x1` is one of `x2`, or is not if `invert` is true. For integers; computed on the host."""
     given = [x for x in (x1, x2) if isinstance(x, Tensor)]
     if not given:
         raise TypeError("isin: x1 or x2 must be a tensor")

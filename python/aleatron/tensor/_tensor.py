@@ -15,7 +15,7 @@ from aleatron._core import Tensor as CoreTensor
 from aleatron.tensor import _dtypes as types
 from aleatron.tensor._dtypes import DType
 
-# The versions of the standard whose functions are here.
+# The supported versions of the standard.
 VERSIONS = ("2022.12", "2023.12", "2024.12", "2025.12")
 
 # DLPack's numbers of kinds of devices.
@@ -27,17 +27,17 @@ Number = bool | int | float
 
 
 class Tensor:
-    """An array on the CPU or a GPU; `aleatron.tensor.asarray` makes one.
+    """An array on the CPU or a GPU; `aleatron.tensor.asarray` creates one.
 
-    Operations follow the Python array API standard: types combine within their kind only, nothing moves from one device to another by
-    itself, and the result is where its arguments are. Slices and transposes are views and copy nothing.
+    Operations follow the Python array API standard: types are promoted within their kind only, nothing moves from one device to another by
+    itself, and the result is on the device of its arguments. Slices and transposes are views and copy nothing.
 
     Elements never change, so that views and results are safe to keep. An assignment `x[key] = value` gives the object `x` new elements; views that
     were taken before keep the old ones.
     """
 
     __slots__ = ("_core",)
-    # NumPy's arrays leave `array + tensor` to the tensor, which refuses it: nothing is converted silently.
+    # NumPy's arrays leave `array + tensor` to the tensor, which rejects it: nothing is converted silently.
     __array_ufunc__ = None
 
     _core: CoreTensor
@@ -54,7 +54,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """The device: "cpu", or "gpu" with its place."""
+        """The device: "cpu", or "gpu" with its index."""
         return self._core.device
 
     @property
@@ -102,7 +102,7 @@ class Tensor:
         return aleatron.tensor
 
     def to_device(self, device: str, /, *, stream: None = None) -> Tensor:
-        """Returns the tensor on a device: itself where it is there, else a copy.
+        """Returns the tensor on a device: itself if it is there already, otherwise a copy.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Tensor:
         Parameters
         ----------
         gradient
-            The gradient of the final result with respect to each element; may be left out for a tensor of one element.
+            The gradient of the final result with respect to each element; optional for a tensor of one element.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Tensor:
     # Leaving for other libraries.
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The elements as a NumPy array of its own."""
+        """Returns a copy of the elements as a NumPy array."""
         if copy is False:
             raise ValueError("a NumPy array of a tensor is always a copy")
         array = self._core.to_numpy()
@@ -212,7 +212,7 @@ class Tensor:
         try:
             return array.__dlpack__(max_version=max_version)
         except TypeError:
-            # NumPy before 2.1 makes capsules of DLPack's first version only, which everybody takes.
+            # NumPy before 2.1 makes capsules of DLPack's first version only, which all libraries accept.
             return array.__dlpack__()
 
     # Single numbers.
@@ -257,7 +257,7 @@ class Tensor:
         options = np.get_printoptions()
         shown, threshold = self, options["threshold"]
         if self.size > threshold:
-            # What is left out need not be read: a view may have more elements than memory holds.
+            # Omitted elements are not read: a view may have more elements than memory holds.
             shown, threshold = _ends(self, options["edgeitems"]), 0
         text = np.array2string(shown.numpy(), separator=", ", prefix="Tensor(", threshold=threshold)
         shape = f", shape={self.shape}" if self.size == 0 and self.ndim > 1 else ""
@@ -307,7 +307,7 @@ class Tensor:
         return result
 
     def _compared(self, name: str, other: Any) -> Tensor:
-        # Python's own answer to == would be one False, whatever the elements are.
+        # Python's default == would return False for all elements.
         if isinstance(other, (list, tuple)) or (hasattr(other, "__array__") and not isinstance(other, (Tensor, float))):
             raise TypeError(f"{name}: a tensor is compared with tensors and Python's numbers, not with {type(other).__name__}")
         return self._binary(name, other)
@@ -489,7 +489,7 @@ def normal_axis(axis: object, ndim: int, function: str) -> int:
     """An axis counted from the front."""
     place = whole(axis, f"{function}: an axis")
     if not -ndim <= place < ndim:
-        raise ValueError(f"{function}: axis {place} is outside a tensor of {ndim} axes")
+        raise ValueError(f"{function}: axis {place} is out of range for a tensor of {ndim} axes")
     return place % ndim if ndim else 0
 
 

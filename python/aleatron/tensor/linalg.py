@@ -1,6 +1,6 @@
 """Linear algebra: the extension `linalg` of the array API standard.
 
-Products, norms of vectors and diagonals run where their arguments are. Decompositions and what is made of them (`cholesky`, `det`, `eigh`, `eigvalsh`, `inv`, `matrix_norm` with
+Products, norms of vectors and diagonals run on the device of their arguments. Decompositions and functions based on them (`cholesky`, `det`, `eigh`, `eigvalsh`, `inv`, `matrix_norm` with
 singular values, `matrix_power`, `matrix_rank`, `pinv`, `qr`, `slogdet`, `solve`, `svd`, `svdvals`) are computed on the host by LAPACK, in the precision of the argument and in
 32 bits for float16; the result is on the device of the argument.
 """
@@ -85,7 +85,7 @@ class SVDResult(NamedTuple):
 
 
 def _matrices(x: Tensor, name: str, *, square: bool = False) -> Array:
-    """The elements on the host, as LAPACK computes with them."""
+    """Returns the elements on the host, in a type of LAPACK."""
     check_kind(check_tensor(x, "x"), types.FLOATS, name)
     if x.ndim < 2:
         raise ValueError(f"{name} needs matrices, which have at least two axes, not {x.ndim}")
@@ -96,7 +96,7 @@ def _matrices(x: Tensor, name: str, *, square: bool = False) -> Array:
 
 
 def _like(array: Any, x: Tensor) -> Tensor:
-    """A result of the host, of the type and on the device of an argument."""
+    """Converts a result of the host to the type and the device of an argument."""
     return asarray(np.asarray(array, dtype=x.dtype.numpy), dtype=x.dtype, device=x.device)
 
 

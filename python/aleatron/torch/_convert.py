@@ -127,7 +127,7 @@ def to_float(module: Any) -> Any:
         if isinstance(inner, StreamModule):
             plain = [kind for kind, streams in KINDS.items() if type(inner) is streams]
             if not plain:
-                raise TypeError(f"a {type(inner).__name__} is a class of its own, which has no form in floating point")
+                raise TypeError(f"a {type(inner).__name__} is a custom class, which has no floating-point equivalent")
             inner.__class__ = plain[0]
             for attribute in (*ATTRIBUTES, "_prepared"):
                 delattr(inner, attribute)

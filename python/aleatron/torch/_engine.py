@@ -37,7 +37,7 @@ class Interval(NamedTuple):
 
 @dataclass
 class Prepared:
-    """A layer of the engine, and what it was created from."""
+    """A layer of the engine with its arguments."""
 
     key: tuple[object, ...]
     weights: Any
@@ -81,7 +81,7 @@ def check_scale(scale: object, name: str) -> float:
 
 
 def is_seeded(generator: str) -> bool:
-    """Whether the bits of a generator, named as the engine names it, depend on a seed."""
+    """Returns whether the bits of a generator, named as the engine names it, depend on a seed."""
     return "bernoulli" in generator or generator == "lfsr"
 
 

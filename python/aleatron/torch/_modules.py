@@ -132,7 +132,7 @@ class StreamLinear(StreamModule, torch.nn.Linear):
     Gradients are those of the product of the clipped operands: zero for inputs and weights outside the interval. Weights of unipolar layers below 0
     have no gradient; clamp them after each step. A second derivative is a RuntimeError, NaN a ValueError with its index. Infinite inputs saturate.
 
-    Computation is in 64-bit floats and integers; outputs have the type of the input. CPU tensors are handed over without a copy beside the
+    Computation is in 64-bit floats and integers; outputs have the type of the input. CPU tensors are passed without a copy besides the
     conversion to 64 bits, CUDA tensors to a layer on the same card. Compilers (`torch.compile`) leave the layer as it is.
 
     Parameters
@@ -144,11 +144,11 @@ class StreamLinear(StreamModule, torch.nn.Linear):
     seed
         The seed of inputs and weights of generators that have one.
     input_scale
-        The input that becomes 1. It stays as it is in training and is no part of the state dict; `to_streams` finds one from samples.
+        The input that becomes 1. It stays as it is in training and is not part of the state dict; `to_streams` finds one from samples.
     weight_scale
         The weight that becomes 1; the largest of each neuron, which follows the weights, if not given.
     stream_device
-        Where streams run, as for `aleatron.DenseLayer`; the device of the tensors if not given. With another device tensors are copied.
+        The device of streams, as for `aleatron.DenseLayer`; the device of the tensors if not given. With another device tensors are copied.
 
     Examples
     --------
@@ -238,7 +238,7 @@ class StreamConv2d(StreamModule, torch.nn.Conv2d):
     """A `torch.nn.Conv2d` whose product runs as streams.
 
     Counts are those of `aleatron.ConvLayer.from_weights` for the same settings: a pixel has one stream in a sample, used at every position, and taps in the
-    padding are left out. Every other padding mode than "zeros" pads before the streams. See `StreamLinear` for scales, seeds and gradients.
+    padding are skipped. Every other padding mode than "zeros" pads before the streams. See `StreamLinear` for scales, seeds and gradients.
 
     Parameters
     ----------

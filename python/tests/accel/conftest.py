@@ -18,7 +18,7 @@ import cupy_on_cpu  # noqa: E402
 
 @pytest.fixture(scope="session")
 def cupy_module() -> types.ModuleType:
-    """`gpu_backend` as it is with CuPy: the real one where there is a device, else the one on the CPU."""
+    """`gpu_backend` with CuPy: the real one if there is a device, otherwise the one on the CPU."""
     if gpu_backend.HAS_CUPY:
         return gpu_backend
     name = "aleatron.accel.gpu_backend"
@@ -42,7 +42,7 @@ def cupy_module() -> types.ModuleType:
 
 @pytest.fixture
 def with_cupy(cupy_module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
-    """The same, in the place of the module."""
+    """Installs the backend as the module."""
     monkeypatch.setitem(sys.modules, "aleatron.accel.gpu_backend", cupy_module)
     monkeypatch.setattr(aleatron.accel, "gpu_backend", cupy_module, raising=False)
     yield cupy_module

@@ -1,6 +1,6 @@
 """A CuPy whose device is the CPU: NumPy's arrays, and raw kernels compiled by the C++ compiler and run thread by thread.
 
-It lets the kernels and the code around them be tested with `==` where there is no GPU. It has what `gpu_backend` uses of CuPy.
+It lets the kernels and the code around them be tested with `==` without a GPU. It has the parts of CuPy that `gpu_backend` uses.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def device(array: Any) -> Any:
 
 
 def guarded(array: Any) -> Any:
-    """A copy that ends where the memory ends: what reads or writes past it is killed."""
+    """A copy at the end of its mapping: an access past it ends the process."""
     array = np.ascontiguousarray(array)
     page = mmap.PAGESIZE
     n_bytes = -(-max(array.nbytes, 1) // page) * page
@@ -94,7 +94,7 @@ def guarded(array: Any) -> Any:
 
 
 def module(device: Any = device) -> types.ModuleType:
-    """The module to put in the place of `cupy`, with a function that makes its arrays."""
+    """A module that replaces `cupy`, with a function that creates its arrays."""
     cupy: Any = types.ModuleType("cupy")
     cupy.ndarray = ndarray
     cupy.RawModule = RawModule

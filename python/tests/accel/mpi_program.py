@@ -63,7 +63,7 @@ def main(size: int) -> None:
     # Results may have other lengths than the shares.
     whole = driver.gather_results(np.full((driver.rank % 3, 2), driver.rank))
     assert not root or whole.tolist() == [[rank] * 2 for rank in range(size) for _ in range(rank % 3)]
-    # Messages larger than one piece.
+    # Messages larger than one chunk.
     import aleatron.accel.mpi_driver as module
 
     module.PIECE = 1000

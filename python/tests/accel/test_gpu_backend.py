@@ -207,7 +207,7 @@ def test_a_cupy_without_a_driver() -> None:
 
 
 def test_memory_of_a_mac(cupy_module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the size of the products is made on the device: the counts are all there is."""
+    """Only the counts are allocated on the device, not the products."""
     if gpu_backend.HAS_CUPY:
         pool = cupy_module.xp.get_default_memory_pool()
     made: list[int] = []

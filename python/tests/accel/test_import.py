@@ -1,4 +1,4 @@
-"""What is imported when: none of the optional libraries by the package, and none of the extension where there is none."""
+"""Imports: the package imports no optional library, and works without the extension."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ print(layer.forward([1.0] * 5).tolist())
     assert done.stdout == "[91.0, 73.0, 96.0]\n" * 6 + "[5.0, 5.0, 5.0]\n", done.stderr
 
 
-def test_everything_else_says_what_is_missing() -> None:
+def test_missing_libraries_are_named() -> None:
     program = """
 import aleatron
 for name in [*aleatron.__all__, "_core"]:

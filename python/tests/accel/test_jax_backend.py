@@ -1,4 +1,4 @@
-"""JAX: the bits of the engine, the documented equations, gradients, and what jit, vmap and scan make of them."""
+"""JAX: the bits of the engine, the documented equations, gradients, and their behaviour under jit, vmap and scan."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_forward_pass_is_the_documented_equation(v_reset: float, alpha: float) -
     assert any(train.any() for train in expected)
 
 
-def test_a_neuron_that_resets_to_a_half_still_fires() -> None:
+def test_neuron_that_resets_to_a_half_still_fires() -> None:
     trains, _ = j.jax_forward_pass([[[0.4]]], [[1.0]], 9, v_reset=0.5)
     assert trains[0].ravel().tolist() == [0, 0, 1, 0, 1, 0, 1, 0, 1]
     trains, _ = j.jax_forward_pass([[[0.4]]], [[1.0]], 9)

@@ -127,7 +127,7 @@ def test_empty_batches(polarity: Any) -> None:
 
 
 def test_large_signed_counts_need_64_bits() -> None:
-    # The count of one product may be 2 * 2**30; nothing is encoded to find that out.
+    # The count of one product may be 2 * 2**30; the check encodes nothing.
     counts = jnp.zeros((1,), jnp.int32)
     assert _wide_enough(counts, 2**31 - 1) is counts
     with pytest.raises(ValueError, match="counts may be as large as 2147483648: they need JAX's 64-bit mode"):

@@ -1,4 +1,4 @@
-"""Numba's kernels, and what runs without Numba."""
+"""Numba's kernels, and the fallbacks without Numba."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_pack_of_whole_words_only() -> None:
 
 
 @pytest.mark.usefixtures("either")
-def test_pack_refuses() -> None:
+def test_pack_rejects_invalid_arguments() -> None:
     one = np.zeros(1, np.uint64)
     two = np.zeros(2, np.uint64)
     big = np.zeros(64 * 40_000, np.uint8)
@@ -88,7 +88,7 @@ def test_mac() -> None:
 
 
 @pytest.mark.usefixtures("either")
-def test_mac_refuses() -> None:
+def test_mac_rejects_invalid_arguments() -> None:
     w, x = np.full((2, 5, 1), 2**64 - 1, np.uint64), np.full((5, 1), 2**64 - 1, np.uint64)
     cases: list[tuple[Any, Any, Any, str]] = [
         (w, x[:4], np.zeros(2), r"packed inputs have shape \(4, 1\)"),

@@ -35,7 +35,7 @@ def test_philox() -> None:
 
 def test_streams() -> None:
     for (p, length, seed, unit, row, domain), words in answers("streams.kat", "encode"):
-        # The last element of a row is the unit asked for.
+        # The last element of a row is the requested unit.
         values = np.zeros(int(unit) + 1)
         values[-1] = float(p)
         streams = ns.encode(values[None], int(length), int(seed, 16), domain=ns.Domain(int(domain)), first_row=int(row))
@@ -216,7 +216,7 @@ def test_bad_input(call: Any, message: str) -> None:
         call()
 
 
-def test_sizes_that_no_address_reaches() -> None:
+def test_sizes_beyond_addresses() -> None:
     with pytest.raises(MemoryError):
         ns.random_weights(2**32, 2**32)
     with pytest.raises(MemoryError):

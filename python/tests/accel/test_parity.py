@@ -66,7 +66,7 @@ def test_forward(name: str, with_cupy: types.ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", ["rust", *INSTALLED[4:]])
-def test_products_come_in_pieces_that_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_products_equal_whole_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["aleatron.accel.backend"]
     weights, x = case_of(*CASES[4])
     whole = accel.get_backend(name).sc_forward(weights, x, length=1000)
@@ -144,7 +144,7 @@ def test_choice() -> None:
         accel.Backend()  # type: ignore[abstract]
 
 
-def test_a_device_the_engine_does_not_know() -> None:
+def test_unknown_device_is_an_error() -> None:
     # The engine's own message says which devices it has.
     if not accel.available_backends()["cuda"]:
         with pytest.raises(RuntimeError, match="the backend 'cuda' cannot run here: .*(cuda|CUDA)"):

@@ -28,9 +28,9 @@ def test_a_spiking_network_learns_the_digits(path: str) -> None:
     assert spiking.accuracy(weights) > 90
 
 
-def test_training_through_streams_pays_at_their_length() -> None:
+def test_training_through_streams_improves_accuracy_at_their_length() -> None:
     # Ten seeds gave 6.7 points, the worst 5.2, after more epochs: see docs/python/accel.md.
     found = example("train_through_streams").compare(n_seeds=2, length=16, epochs=25)
-    streams, floats = found["streams, judged at 16 bits"], found["floats, judged at 16 bits"]
+    streams, floats = found["streams, evaluated at 16 bits"], found["floats, evaluated at 16 bits"]
     assert all(a > b + 2 for a, b in zip(streams, floats))
-    assert min(streams) > 88 and min(found["floats, judged in floats"]) > 94
+    assert min(streams) > 88 and min(found["floats, evaluated in floats"]) > 94

@@ -121,7 +121,7 @@ def test_wrong_types() -> None:
             call()
 
 
-def test_operands_are_left_alone() -> None:
+def test_operands_are_unchanged() -> None:
     a = v.pack_bitstream(np.ones((2, 70), np.uint8))
     kept = a.copy()
     v.vec_not(a, 70), v.vec_xnor(a, a, 70), v.vec_mux(a, a, a), v.vec_and(a, a)

@@ -25,7 +25,7 @@ ALLOWED = {
 
 @pytest.fixture(scope="session")
 def subject() -> dict[str, Any]:
-    """A network, samples that are not whole pieces, and a plan with generators of all kinds."""
+    """A network, samples that are not whole chunks, and a plan with generators of all kinds."""
     x, y = al.load_digits("train")
     return {
         "network": al.Network.digits("plain"),

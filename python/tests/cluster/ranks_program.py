@@ -28,7 +28,7 @@ def evaluations() -> None:
     options: dict[str, Any] = {"lengths": [16, 40], "generators": ["bernoulli", "sobol"], "seeds": 2, "device": "cpu"}
     whole = al.evaluate(**options)
     assert al.evaluate(**options, comm=COMM) == whole
-    # Arguments of rank 0 count; others may have none.
+    # Arguments of rank 0 count; other ranks may lack them.
     x, y = al.load_digits() if COMM.rank == 0 else (None, None)
     assert al.evaluate(x=x, y=y, **options, comm=COMM).cells[0]["confusion"] == whole.cells[0]["confusion"]
     assert "lengths" in raised(ValueError, lambda: al.evaluate(lengths=[], comm=COMM))

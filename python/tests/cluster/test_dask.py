@@ -15,7 +15,7 @@ import aleatron as al
 from aleatron import _tasks
 from aleatron.cluster import WorkersLost
 
-# Dask's own threads and sockets end after the test has: that is not what is tested here.
+# Dask's own threads and sockets end after the test, which does not test them.
 pytestmark = [
     pytest.mark.filterwarnings("default"),
     pytest.mark.timeout(240),
@@ -35,7 +35,7 @@ def pids(client: Any) -> list[int]:
     return sorted(client.run(os.getpid).values())
 
 
-def test_dask_finds_the_same(client: Any, subject: dict[str, Any], whole: al.Evaluation) -> None:
+def test_dask_equals_one_process(client: Any, subject: dict[str, Any], whole: al.Evaluation) -> None:
     executor = client.get_executor()
     assert _tasks.workers_of(executor) == 2
     assert al.evaluate(**subject, executor=executor) == whole
@@ -54,7 +54,7 @@ def test_tasks_of_a_killed_worker_run_again(client: Any, subject: dict[str, Any]
     assert pids(client) != before
 
 
-def test_what_is_finished_is_kept_when_workers_stay_lost(
+def test_finished_tasks_are_saved_when_workers_stay_lost(
     client: Any, subject: dict[str, Any], whole: al.Evaluation, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_tasks, "PATIENCE", 2.0)

@@ -1,4 +1,4 @@
-"""Evaluations on executors of the standard library: equal to one process, whoever runs which task, and whoever is lost."""
+"""Evaluations on executors of the standard library: equal to one process for any assignment of tasks to workers and any lost worker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def processes(n: int) -> ProcessPoolExecutor:
 
 
 class Recorded(ProcessPoolExecutor):
-    """Processes that note what they are sent."""
+    """Processes that record their requests."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n, mp_context=SPAWN)
@@ -39,7 +39,7 @@ class Recorded(ProcessPoolExecutor):
 
 
 @pytest.mark.parametrize("make", [lambda: ThreadPoolExecutor(3), lambda: processes(1), lambda: processes(3)])
-def test_executors_find_the_same(make: Callable[[], Executor], subject: dict[str, Any], whole: al.Evaluation) -> None:
+def test_executors_equal_one_process(make: Callable[[], Executor], subject: dict[str, Any], whole: al.Evaluation) -> None:
     seen: list[tuple[int, int, str, int, int]] = []
     threads = al.get_num_threads()
     with make() as executor:
@@ -94,7 +94,7 @@ def test_tasks_of_a_killed_worker_run_again(subject: dict[str, Any], whole: al.E
     assert len(made) == 2
 
 
-def test_what_is_finished_is_kept_when_workers_stay_lost(
+def test_finished_tasks_are_saved_when_workers_stay_lost(
     subject: dict[str, Any], whole: al.Evaluation, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "found.json"
@@ -177,14 +177,14 @@ def test_executors_that_are_always_broken_are_given_up(subject: dict[str, Any]) 
     assert Broken.made == 3
 
 
-def test_what_a_task_raises_is_raised_here(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_exceptions_of_tasks_are_raised_by_the_caller(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:
     file = tmp_path / "found.json"
     with processes(1) as executor, pytest.raises(RuntimeError, match="gpu"):
         al.evaluate(**{**subject, "device": "gpu:99"}, executor=executor, checkpoint=file)
     assert not al.Evaluation.from_json(file.read_text()).complete
 
 
-def test_interrupts_leave_what_was_finished(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:
+def test_interrupt_saves_finished_tasks(subject: dict[str, Any], tmp_path: pathlib.Path) -> None:
     file = tmp_path / "found.json"
 
     def stop(done: int, *_: object) -> None:

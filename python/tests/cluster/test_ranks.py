@@ -43,7 +43,7 @@ def without_losses(text: str) -> al.Evaluation:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_program_finds_the_same(size: int, start: Any, tmp_path: pathlib.Path) -> None:
+def test_program_on_ranks_equals_one_process(size: int, start: Any, tmp_path: pathlib.Path) -> None:
     alone = subprocess.run([sys.executable, "-m", "aleatron", *SMALL, "--json"], capture_output=True, text=True, check=True)
     folder = tmp_path / "report"
     ranks = start(size, "-m", "aleatron", *SMALL, "--json", "--report", str(folder))
@@ -57,7 +57,7 @@ def test_the_program_finds_the_same(size: int, start: Any, tmp_path: pathlib.Pat
 
 
 @pytest.mark.parametrize(("more", "code"), [(["--lengths", "0"], 2), (["--help"], 0), (["--data", "none.npz"], 1)])
-def test_the_program_says_what_is_wrong_once(more: list[str], code: int, start: Any) -> None:
+def test_program_on_ranks_reports_an_error_once(more: list[str], code: int, start: Any) -> None:
     ranks = start(2, "-m", "aleatron", "eval", *more)
     output, errors = ranks.communicate(timeout=100)
     assert ranks.returncode == code, output + errors
@@ -95,7 +95,7 @@ def whole() -> al.Evaluation:
 
 
 def kill_on_the_way(ranks: Any, tasks: pathlib.Path, mark: str, killed: list[int]) -> tuple[str, int]:
-    """Kills some ranks when five tasks are finished; returns what was said and how many tasks were kept then."""
+    """Kills some ranks when five tasks are finished; returns the output and the number of finished tasks at that time."""
     until = time.monotonic() + 100
     while not tasks.exists() or tasks.read_bytes().count(b"\n") < 6:
         assert ranks.poll() is None and time.monotonic() < until, ranks.communicate()
@@ -107,7 +107,7 @@ def kill_on_the_way(ranks: Any, tasks: pathlib.Path, mark: str, killed: list[int
     return output + errors, kept
 
 
-def test_a_killed_rank_loses_nothing_that_was_finished(
+def test_killed_rank_loses_no_finished_task(
     start: Any, whole: al.Evaluation, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTER_TEST", str(tmp_path))
@@ -136,7 +136,7 @@ def test_tasks_of_a_killed_rank_run_again(
     assert ranks.returncode == 0 and not tasks.exists() and "72 cells in" in said, said
 
 
-# Tells how a rank ends: a launcher that goes on without lost ranks does not.
+# Reports how a rank ends: a launcher that continues without lost ranks does not.
 TOLD = """
 import os, subprocess, sys
 code = subprocess.call([sys.executable, *sys.argv[1:]])
@@ -158,7 +158,7 @@ def test_what_is_finished_is_written_when_all_ranks_are_lost(
     assert "silent for 4 seconds" in said and "unfinished: " in said and "rank 0 ends with 1" in said, said
 
 
-def test_shards_of_the_program_make_the_whole(tmp_path: pathlib.Path) -> None:
+def test_merged_shards_of_the_program_equal_the_whole_evaluation(tmp_path: pathlib.Path) -> None:
     def run(*arguments: str) -> str:
         done = subprocess.run([sys.executable, "-m", "aleatron", *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -4,7 +4,7 @@
     pip install -r array-api-tests/requirements.txt
     python python/tests/tensor/array_api_suite.py array-api-tests --max-examples 20
 
-Options after the folder are those of pytest and of the suite. Tests in `array-api-skips.txt`, beside this file, are skipped; the file has the
+Options after the folder are those of pytest and of the suite. Tests in `array-api-skips.txt`, next to this file, are skipped; the file has the
 reason of each. The suite must pass otherwise.
 """
 
@@ -52,7 +52,7 @@ def main(folder: str, *options: str) -> int:
     sys.path.insert(0, os.getcwd())
     load_without_complex_numbers()
     skips = f"--skips-file={HERE / 'array-api-skips.txt'}"
-    # The deadline of an example says nothing on a busy machine.
+    # The deadline of an example is meaningless on a busy machine.
     return pytest.main(["array_api_tests", skips, "--disable-deadline", *options])
 
 

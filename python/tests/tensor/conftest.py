@@ -1,4 +1,4 @@
-"""Lets the tests of `aleatron.tensor` import what they share."""
+"""Shared imports of the tests of `aleatron.tensor`."""
 
 from __future__ import annotations
 

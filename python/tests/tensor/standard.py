@@ -49,7 +49,7 @@ def arrays(
     special: bool = True,
     shape: tuple[int, ...] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Arrays of any shape and type; floats in a range, with infinities and NaN where they are asked for."""
+    """Arrays of any shape and type; floats in a range, with infinities and NaN on request."""
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
     if shape is None:
         shape = draw(hnp.array_shapes(min_dims=min_dims, max_dims=max_dims, min_side=min_side, max_side=5))
@@ -69,9 +69,9 @@ def arrays(
 def same_outcome(
     ours_call: Any, theirs_call: Any, *, ulps: float = 0.0, exact: Any = None, bound: Any = None, signs: bool = True
 ) -> None:
-    """Checks that both calls raise alike, or give arrays of one shape and type with equal values.
+    """Checks that both calls raise the same exception, or return arrays of one shape and type with equal values.
 
-    Floats may be `ulps` units in the last place, or `bound`, off `exact`, the result in 64 bits. Zeros have the same sign where `signs` is true.
+    Floats may be `ulps` units in the last place, or `bound`, off `exact`, the result in 64 bits. Zeros have the same sign if `signs` is true.
     """
     try:
         with quiet():

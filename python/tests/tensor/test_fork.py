@@ -13,7 +13,7 @@ from standard import DEVICES
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.skipif(len(DEVICES) == 1, reason="there is no GPU whose driver a child could wait for")
 @pytest.mark.timeout(60)
-def test_forked_children_leave_the_gpu_alone() -> None:
+def test_forked_children_do_not_use_the_gpu() -> None:
     program = """
 import os, warnings
 import aleatron.tensor as at

@@ -1,4 +1,4 @@
-"""Every function of the standard gives what its reference implementation gives: shapes, types, values, errors."""
+"""Every function of the standard equals its reference implementation in shapes, types, values, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ checked = settings(
 )
 on_every_device = pytest.mark.parametrize("device", DEVICES)
 
-# Units in the last place, and the range of arguments that the bound is for.
+# Units in the last place, and the range of arguments of the bound.
 UNARY: dict[str, tuple[float, float, float]] = {
     "abs": (0, -1e3, 1e3),
     "acos": (8, -1, 1),
@@ -105,7 +105,7 @@ def exactly(name: str, ulps: float, *args: Any) -> Any:
 @given(data=st.data())
 def test_functions_of_one_tensor(name: str, device: str, data: st.DataObject) -> None:
     ulps, low, high = UNARY[name]
-    # How the sign of zero and infinities come out of a shader's own functions is the driver's affair only where WGSL says so.
+    # Drivers may choose the sign of zero and infinities in shader functions only if WGSL permits it.
     x = data.draw(arrays(dtypes_of(device), low=low, high=high, special=device == "cpu"))
     same_outcome(
         lambda: getattr(at, name)(ours(x, device)),
@@ -190,7 +190,7 @@ def test_reductions(name: str, device: str, data: st.DataObject) -> None:
     axis, keepdims = data.draw(AXES if x.ndim else st.none()), data.draw(st.booleans())
 
     def bound() -> Any:
-        # n roundings of the sum of magnitudes, and as many again for what is made of it.
+        # n roundings of the sum of magnitudes, and as many again for its use.
         n = max(x.size, 1)
         magnitude = strict.sum(strict.abs(wide(x)), axis=axis, keepdims=keepdims)._array
         if name in ("var", "std"):
@@ -219,7 +219,7 @@ def test_reductions(name: str, device: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["argmax", "argmin", "argsort", "sort"])
 @checked
 @given(data=st.data())
-def test_places(name: str, device: str, data: st.DataObject) -> None:
+def test_argmax_and_argmin(name: str, device: str, data: st.DataObject) -> None:
     # GPUs sort 32-bit keys.
     dtypes = tuple(dtype for dtype in dtypes_of(device) if device == "cpu" or "sort" not in name or dtype != "int64")
     x = data.draw(arrays(dtypes, min_dims=1, special=False))
@@ -234,7 +234,7 @@ def test_places(name: str, device: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @checked
 @given(x=arrays(special=False))
-def test_places_among_all(name: str, x: Any) -> None:
+def test_argmax_and_argmin_over_all_elements(name: str, x: Any) -> None:
     same_outcome(lambda: getattr(at, name)(ours(x)), lambda: getattr(strict, name)(theirs(x)))
 
 
@@ -254,7 +254,7 @@ def test_cumulative(name: str, device: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
-def test_what_gpus_do_not_have_is_refused(dtype: str) -> None:
+def test_operations_unsupported_on_gpus_are_errors(dtype: str) -> None:
     if len(DEVICES) == 1 or dtype not in dtypes_of("gpu"):
         return
     x = at.ones((2, 2), dtype=getattr(at, dtype), device="gpu")

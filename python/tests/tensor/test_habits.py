@@ -13,7 +13,7 @@ import aleatron.tensor as at
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_places_outside_an_axis_are_refused_from_both_ends(device: str) -> None:
+def test_indices_out_of_range_are_errors_from_both_ends(device: str) -> None:
     x = at.asarray([1.0, 2.0, 3.0], device=device)
     for place in (-4, -5, -6, 3, 2**31 - 1, *([2**32] if at.__array_namespace_info__().dtypes(device=device).get("int64") else [])):
         with pytest.raises(IndexError, match=f"index {place} "):
@@ -24,7 +24,7 @@ def test_places_outside_an_axis_are_refused_from_both_ends(device: str) -> None:
     assert at.take(x, at.asarray([2], dtype=at.uint8, device=device)).tolist() == [3]
 
 
-def test_indices_that_are_not_taken_say_so() -> None:
+def test_unsupported_indices_are_errors() -> None:
     x = at.reshape(at.arange(6), (2, 3))
     for key in (np.array([0, 1]), np.array([True, False]), [0, 1], 1.0, (at.asarray([0]), 2**70), 2**70):
         with pytest.raises(IndexError):
@@ -46,14 +46,14 @@ def test_floats_become_integers_as_astype_makes_them(dtype: str, source: Any) ->
     assert at.linspace(0, 300, 4, dtype=at.uint8).tolist() == [0, 100, 200, 255]
 
 
-def test_integers_of_objects_are_refused_for_what_they_are() -> None:
+def test_object_integers_are_type_errors() -> None:
     with pytest.raises(TypeError, match="object"):
         at.asarray(np.array([1, 2], dtype=object))
     with pytest.raises(OverflowError, match=str(2**64)):
         at.asarray([1, 2**64])
 
 
-def test_comparing_with_an_array_is_no_silent_false() -> None:
+def test_comparison_with_an_array_is_not_silently_false() -> None:
     x = at.arange(3)
     for other in (np.arange(3), np.int64(1), np.float32(1), [0, 1, 2], (0, 1, 2)):
         for compare in (lambda a, b: a == b, lambda a, b: a != b, lambda a, b: b == a):
@@ -186,7 +186,7 @@ def test_differences_of_nothing_are_nothing() -> None:
     assert at.diff(x, n=10**12).shape == (2, 0) and at.diff(x, n=2).tolist() == [[0], [0]]
 
 
-def test_shapes_that_numpy_has_not() -> None:
+def test_shapes_unsupported_by_numpy() -> None:
     empty = at.zeros((2**62, 0))
     assert empty.shape == (2**62, 0)
     with pytest.raises(ValueError, match="too big|too large"):

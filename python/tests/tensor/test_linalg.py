@@ -86,7 +86,7 @@ def test_functions_equal_numpys(device: str) -> None:
 
 
 @on_every_device
-def test_wrong_matrices_are_refused(device: str) -> None:
+def test_wrong_matrices_are_errors(device: str) -> None:
     x = at.ones((2, 3), device=device)
     for call, error in [
         (lambda: at.linalg.inv(x), ValueError),

@@ -1,4 +1,4 @@
-"""The namespace has what the standard has, with the standard's signatures."""
+"""The namespace has the names of the standard, with its signatures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_functions_say_what_they_do(name: str) -> None:
         assert thing.__doc__ and len(thing.__doc__) > 10
 
 
-def test_the_array_knows_its_namespace() -> None:
+def test_array_has_its_namespace() -> None:
     x = at.ones(3)
     assert x.__array_namespace__() is at
     assert x.__array_namespace__(api_version="2023.12") is at
@@ -104,7 +104,7 @@ def test_elements_leave_and_come_back(device: str) -> None:
         assert other.device == x.device and np.array_equal(np.asarray(other), np.asarray(x))
 
 
-def test_dlpack_says_what_it_cannot_do() -> None:
+def test_unsupported_dlpack_requests_are_errors() -> None:
     x = at.ones(2)
     with pytest.raises(BufferError, match="copy"):
         x.__dlpack__(copy=False)
@@ -145,7 +145,7 @@ def test_arrays_of_any_type_and_order_are_read(order: str, dtype: str, expected:
     assert x.dtype.name == expected and np.array_equal(np.asarray(x), array)
 
 
-def test_what_is_no_array_is_refused() -> None:
+def test_unsupported_arrays_are_errors() -> None:
     for wrong in (["a"], [1 + 2j], object(), np.array(["x"])):
         with pytest.raises(TypeError):
             at.asarray(wrong)

@@ -84,7 +84,7 @@ struct Row {
     cpu_bit_macs_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_us: Option<f64>,
-    /// Where `Device::Auto` runs it.
+    /// The device that `Device::Auto` selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ impl Size {
     }
 }
 
-/// The CPU's time for a layer, with the layer and its inputs.
+/// Returns the CPU's time for a layer, with the layer and its inputs.
 fn measure(size: Size, length: usize) -> Result<(Row, StreamLayer, Vec<f64>), EngineError> {
     let Size { n_inputs, n_neurons, n_samples } = size;
     let layer = size.layer(length).build()?;

@@ -135,7 +135,7 @@ impl DataOptions {
     }
 }
 
-/// Returns the classes that names stand for, for the output; `None` if labels are numbers.
+/// Returns a note with the classes of names; `None` if labels are numbers.
 pub(crate) fn class_note(data: &Dataset) -> Option<String> {
     let names = match data.class_names() {
         ClassNames::Numbers => return None,

@@ -239,7 +239,7 @@ impl Arguments {
     /// Returns the command that generates the circuit of a design.
     fn rtl_command(&self, found: &Exploration, design: &Design, invocation: &Invocation) -> String {
         let mut options = design.rtl_options(&found.layers);
-        // The first network is among the arguments of this run; a variant takes its place.
+        // The first network is among the arguments of this run; a variant replaces it.
         if let Some(path) = design.streams.network.checked_sub(1).and_then(|k| self.variant.get(k))
         {
             options.extend(["--network".to_owned(), path.display().to_string()]);
@@ -270,7 +270,7 @@ fn write(
     Ok(written)
 }
 
-/// Returns the result of an earlier exploration to go on from, if the arguments ask for it.
+/// Returns the result of an earlier exploration to resume, if the arguments request it.
 fn known(
     folder: &Path,
     earlier: Earlier,

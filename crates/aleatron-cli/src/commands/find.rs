@@ -65,7 +65,7 @@ pub(super) struct SearchSubject<'a> {
     pub(super) name: &'a str,
     /// The layers that run as streams.
     pub(super) layers: &'a [String],
-    /// Those with settings of their own.
+    /// The layers with their own settings.
     pub(super) own: &'a BTreeMap<String, LayerOverride>,
 }
 
@@ -146,7 +146,7 @@ impl SearchSubject<'_> {
     }
 }
 
-/// Returns the result of an earlier search to go on from, if the arguments ask for it.
+/// Returns the result of an earlier search to resume, if the arguments request it.
 fn known(folder: &Path, earlier: Earlier, layers: &[String]) -> Result<Option<Found>, Failure> {
     let path = folder.join(NAME);
     if earlier == Earlier::Force || !path.exists() {

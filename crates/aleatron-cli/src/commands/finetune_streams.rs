@@ -11,7 +11,7 @@ use aleatron::train::lora::{Corpus, LoraModel, LoraStreams};
 use aleatron::transformer::{Config, ModelSource};
 use aleatron::{Cancel, Device};
 
-/// The most tokens that input scales are measured on.
+/// The largest number of tokens for measuring input scales.
 const CALIBRATION_LIMIT: usize = 4096;
 
 #[derive(Debug, clap::Args)]
@@ -53,8 +53,8 @@ impl StreamOptions {
         Ok(Some(config.device(self.stream_device.clone())))
     }
 
-    /// Lets the linear products of a model run as streams, if streams are asked for, with input
-    /// scales of the first sequences.
+    /// Runs the linear products of a model as streams, if requested, with input scales of the first
+    /// sequences.
     pub(crate) fn install(
         &self,
         model: LoraModel,

@@ -1,4 +1,4 @@
-//! `aleatron generate`: a text continued by a transformer, shown as it is made.
+//! `aleatron generate`: continues a text with a transformer and prints it as it is generated.
 
 use super::generate_streams::{StreamOptions, StreamReport};
 use super::language;

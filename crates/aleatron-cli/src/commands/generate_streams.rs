@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The most tokens of a text that input scales are measured on.
+/// The largest number of tokens of a text for measuring input scales.
 const CALIBRATION_LIMIT: usize = 4096;
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) struct StreamOptions {
     stream_device: Device,
 }
 
-/// How the linear products of a generation ran, for `--json`.
+/// A report of the linear products of a generation, for `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct StreamReport {
     length: usize,
@@ -71,7 +71,7 @@ pub(crate) struct InstalledStreams {
 }
 
 impl StreamOptions {
-    /// Returns whether streams are asked for.
+    /// Returns whether streams are requested.
     pub(crate) fn is_given(&self) -> bool {
         self.length.is_some()
     }
@@ -92,8 +92,7 @@ impl StreamOptions {
         config.seed(self.stream_seed).device(self.stream_device.clone())
     }
 
-    /// Measures input scales and lets the linear products of a model run as streams, if streams are
-    /// asked for.
+    /// Measures input scales and runs the linear products of a model as streams, if requested.
     pub(crate) fn install(
         &self,
         model: &mut Transformer,

@@ -1,4 +1,4 @@
-//! `aleatron info`: what this is and what it runs on.
+//! `aleatron info`: the version of the program, and the processor and devices in use.
 
 use super::Outcome;
 use crate::{Host, Verdict, hint, output};
@@ -31,7 +31,7 @@ struct Info<'a> {
     host: &'a Host,
 }
 
-/// What `info` tells of a device.
+/// The description of a device.
 #[derive(Debug, Serialize)]
 struct Device {
     device: String,
@@ -41,7 +41,7 @@ struct Device {
     driver: String,
     max_buffer_bytes: u64,
     max_binding_bytes: u64,
-    /// Whether it is what `gpu` without a place means.
+    /// Whether `gpu` without an index selects this device.
     is_default: bool,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, host: &Host) -> Outcome {
     Ok(Verdict::Good)
 }
 
-/// The processor's own name where the system tells it, else its architecture.
+/// Returns the name of the processor if the system reports it, otherwise its architecture.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name"));

@@ -147,7 +147,7 @@ struct Arguments {
     format: Format,
 }
 
-/// Returns whether a path is the folder of a language model, or the name of the one in the program.
+/// Returns whether a path is the folder of a language model, or the name of the embedded model.
 pub(crate) fn is_model(path: &Path) -> bool {
     match ModelSource::named(path) {
         ModelSource::Embedded => true,

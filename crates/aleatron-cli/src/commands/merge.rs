@@ -1,5 +1,4 @@
-//! `aleatron merge`: puts the shards of an evaluation together. It needs neither the network nor
-//! the data.
+//! `aleatron merge`: merges the shards of an evaluation. It needs neither the network nor the data.
 
 #[cfg(feature = "transformer")]
 use super::language_report::LanguageReport;
@@ -85,7 +84,7 @@ impl Arguments {
     }
 }
 
-/// Reads shards and puts them together.
+/// Reads and merges shards.
 fn merged<J>(
     files: &[PathBuf],
     first: &Path,

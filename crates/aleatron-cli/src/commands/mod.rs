@@ -38,7 +38,7 @@ pub(crate) mod verify;
 
 use std::fmt;
 
-/// The result of a command: a verdict, or the reason why there is none.
+/// The result of a command: a verdict or a failure.
 pub(crate) type Outcome = Result<crate::Verdict, Failure>;
 
 /// The reason why a command reached no verdict.

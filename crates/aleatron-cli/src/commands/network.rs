@@ -64,7 +64,7 @@ struct Report {
     /// The time of all kernels over that of a run; chunks that overlap add up to more than 1. None
     /// if the device has no kernel times.
     kernel_share: Option<f64>,
-    /// The kernels of a run, the slowest first; none if they were not asked for.
+    /// The kernels of a run, the slowest first; empty if they were not requested.
     kernels: Vec<KernelRow>,
 }
 

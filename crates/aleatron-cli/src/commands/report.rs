@@ -12,10 +12,10 @@ const PAGE_NAME: &str = "index.html";
 const CSV_NAME: &str = "evaluation.csv";
 /// The finished tasks of a run on several processes.
 const TASKS_NAME: &str = "tasks.jsonl";
-/// The file that keeps two processes off one report.
+/// The lock file that prevents two processes from writing one report.
 pub(crate) const LOCK_NAME: &str = ".aleatron.lock";
 
-/// How to print an evaluation.
+/// The format of a printed evaluation.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Format {
@@ -56,14 +56,14 @@ impl Format {
     }
 }
 
-/// What happens to the results that a folder holds.
+/// The treatment of existing results in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// Finished results of the same network and data are replaced; others are an error.
     Replace,
     /// They are replaced.
     Force,
-    /// They are retained, and the missing ones are added.
+    /// Existing results are retained, and the missing ones are added.
     Resume,
 }
 
@@ -175,8 +175,8 @@ fn check_replaced(
     }
 }
 
-/// Creates a folder if it is missing, checks that files can be written there, and keeps other
-/// processes off it until the lock is dropped.
+/// Creates a folder if it is missing, checks that files can be written there, and locks it until
+/// the lock is dropped.
 pub(crate) fn open_folder(folder: &Path, lock: &str) -> Result<FileLock, Failure> {
     std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
     let lock = match FileLock::acquire(folder.join(lock)) {

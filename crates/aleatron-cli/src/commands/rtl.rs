@@ -252,7 +252,7 @@ fn show_parts(parts: &PartValues, boundaries: Boundaries, digits: usize) -> Resu
     Ok(())
 }
 
-/// Shows the cycles that early termination saves, and what it changes.
+/// Prints the cycles that early termination saves, and the changed results.
 fn show_early(circuit: &Circuit, trace: &Trace, early: &EarlyTrace) -> Result<(), Failure> {
     let n = trace.n_samples;
     let length = circuit.layers().last().map_or(0, |(_, layer)| layer.length);

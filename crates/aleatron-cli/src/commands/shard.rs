@@ -1,5 +1,5 @@
 //! `aleatron eval --shard I/N`: one of several shards of an evaluation, for batch systems;
-//! `aleatron merge` puts them together.
+//! `aleatron merge` merges them.
 
 use super::eval::{progress_bar, resume_hint};
 use super::report::{Earlier, fault, open_folder};
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Tasks of a shard: a process that is killed loses at most one of them.
 const TASKS: usize = 64;
 
-/// How the names of shards begin and end.
+/// The beginning and the end of names of shards.
 const BEGINNING: &str = "shard-";
 const ENDING: &str = ".jsonl";
 
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_shards_are_known_by_the_names_of_the_others() {
+    fn missing_shards_follow_from_the_names_of_the_others() {
         let shard = |text: &str| text.parse::<Shard>().unwrap();
         assert_eq!(Shard::of_name("shard-2-of-4.jsonl"), Some(shard("2/4")));
         assert_eq!(Shard::of_name("shard-5-of-4.jsonl"), None);

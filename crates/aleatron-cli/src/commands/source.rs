@@ -10,7 +10,7 @@ use aleatron::eval::Error as EvalError;
 use aleatron::network::{Batching, Calibration, InputScale, Mode, Network, WeightScale};
 use std::path::{Path, PathBuf};
 
-/// Samples for scales, if none are given.
+/// The number of samples for calibration, if none are given.
 const CALIBRATION_SAMPLES: usize = 256;
 
 /// The metadata of files whose layers have scales.
@@ -75,9 +75,9 @@ fn read_weight_scale(text: &str) -> Result<WeightScale, String> {
 /// A network with its scales.
 pub(crate) struct Calibrated {
     pub(crate) network: Network,
-    /// Whether the scales were found just now: features beyond them saturate.
+    /// Whether the network was calibrated in this run: features beyond the scales saturate.
     pub(crate) is_calibrated: bool,
-    /// What the user must know about them.
+    /// Warnings about the scales for the user.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl NetworkOptions {
         self.calibrate.is_some() || self.percentile.is_some()
     }
 
-    /// Calibrates the network if it comes without scales or the arguments ask for it.
+    /// Calibrates the network if it lacks scales or the arguments request it.
     pub(crate) fn calibrate(
         &self,
         network: Network,
@@ -227,7 +227,7 @@ pub(crate) fn load(path: &Path, options: &BindingOptions) -> Result<Network, Fai
     Ok(Network::load_with(path, &options.read()?)?)
 }
 
-/// Checks that a path is an .onnx file, and says how others become one.
+/// Checks that a path is an .onnx file, and otherwise explains how to export one.
 pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
     let name = path.display();
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn bytes_are_whole_and_some_are_large() {
         assert!(are_bytes(&[0.0, 255.0, 17.0]));
-        // Digits go up to 16, and scaled pixels are no whole numbers.
+        // Digits go up to 16, and scaled pixels are not whole numbers.
         assert!(
             !are_bytes(&[0.0, 16.0]) && !are_bytes(&[0.5, 255.0]) && !are_bytes(&[-1.0, 255.0])
         );

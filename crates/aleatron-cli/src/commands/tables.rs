@@ -124,7 +124,7 @@ fn write_report(folder: &Path, errors: &[MultiplierStats]) -> aleatron::Result<(
     write("index.html", &report::multiplier(errors))?;
     write("tables.csv", &csv(errors))?;
     for error in errors {
-        // Colons are no part of a file's name everywhere.
+        // Some systems do not allow colons in file names.
         let name = format!("{}_{}_{}.svg", error.x, error.y, error.length).replace(':', "-");
         write(&name, &report::heat_map(error))?;
     }

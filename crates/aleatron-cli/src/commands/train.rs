@@ -140,7 +140,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// How a network runs in training.
+/// The forward pass of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Through {
     Streams,
@@ -267,8 +267,8 @@ impl Arguments {
         Ok((network, data, test))
     }
 
-    /// Finds the scales of a network that comes without them: by the percentile that was given, or
-    /// the best for the streams of the training.
+    /// Calibrates a network without scales: by the given percentile, or by the best one for the
+    /// streams of the training.
     fn calibrate(
         &self,
         network: Network,

@@ -49,12 +49,12 @@ struct Report {
     precision: String,
     weight_bytes: u64,
     load_seconds: f64,
-    /// How far a prompt and its tokens one by one are apart, in parts of the largest logit.
+    /// The difference between a prompt and its tokens one by one, as a fraction of the largest
+    /// logit.
     difference: f32,
     prompt: usize,
     prefill_ms: f64,
-    /// On the CPU, how fast all threads read memory of the size of the weights and do nothing with
-    /// it.
+    /// On the CPU, the bandwidth of all threads reading memory of the size of the weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_gb_per_second: Option<f64>,
     decoding: Vec<Decoding>,
@@ -65,7 +65,7 @@ struct Decoding {
     sequences: usize,
     step_ms: f64,
     tokens_per_second: f64,
-    /// What reading the weights once per step comes to.
+    /// The bandwidth of reading the weights once per step.
     weight_gb_per_second: f64,
 }
 
@@ -145,7 +145,7 @@ fn show(report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The most memory that reading is measured with; it is far beyond any cache.
+/// The largest size of memory for measuring the bandwidth; it is far beyond any cache.
 const MOST_READ: u64 = 1 << 30;
 
 /// Gigabytes per second that all threads read, the best of several times.
@@ -166,7 +166,7 @@ fn difference(pass: &mut dyn ForwardPass) -> Result<f32> {
     let tokens = prompt(40, pass.config().vocabulary);
     let sequence = pass.open()?;
     let whole = pass.forward(&[Segment { sequence, tokens: &tokens }], Logits::Last)?;
-    pass.cut_back(sequence, 0)?;
+    pass.truncate(sequence, 0)?;
     let mut single = Vec::new();
     for token in &tokens {
         let segment = Segment { sequence, tokens: std::slice::from_ref(token) };
@@ -175,11 +175,11 @@ fn difference(pass: &mut dyn ForwardPass) -> Result<f32> {
     pass.close(sequence);
     let largest = single.iter().fold(f32::MIN_POSITIVE, |most, x| most.max(x.abs()));
     let apart = whole.iter().zip(&single).map(|(a, b)| (a - b).abs());
-    // NaN must not be overlooked.
+    // NaN must propagate.
     Ok(apart.fold(0.0, |most, d| if d <= most { most } else { d }) / largest)
 }
 
-/// The best time of a prompt, in milliseconds.
+/// Returns the best time of a prompt, in milliseconds.
 fn prefill(pass: &mut dyn ForwardPass, len: usize) -> Result<f64> {
     let tokens = prompt(len, pass.config().vocabulary);
     let sequence = pass.open()?;
@@ -189,7 +189,7 @@ fn prefill(pass: &mut dyn ForwardPass, len: usize) -> Result<f64> {
         let once = Instant::now();
         pass.prefill(&[Segment { sequence, tokens: &tokens }], &Sampling::GREEDY)?;
         best = best.min(once.elapsed().as_secs_f64() * 1e3);
-        pass.cut_back(sequence, 0)?;
+        pass.truncate(sequence, 0)?;
         if run > 0 && start.elapsed().as_secs_f64() > 20.0 {
             break;
         }
@@ -211,7 +211,7 @@ fn open(pass: &mut dyn ForwardPass, sequences: usize) -> Result<Vec<SequenceId>>
 fn decode(pass: &mut dyn ForwardPass, sequences: usize, steps: usize) -> Result<Decoding> {
     let opened = open(pass, sequences)?;
     let ahead = pass.look_ahead();
-    // The first steps make pipelines and room.
+    // The first steps compile pipelines and allocate memory.
     for _ in 0..4 {
         pass.submit_step()?;
         pass.take_step()?;

@@ -1,9 +1,9 @@
 //! `aleatron verify`: every backend of this machine against the plain reference.
 //!
-//! All answer the same fixed cases; a backend is right when each answer equals the reference's.
-//! There is one hash per operation, so that two machines, and backends that have not all
-//! operations, can be compared: where both have an operation, both must print its hash. "first" is
-//! the hash of all cases of the first version together.
+//! All backends compute the same fixed cases; a backend conforms if each result equals the
+//! reference. There is one hash per operation, so that two machines, and backends that support
+//! different operations, can be compared: if both support an operation, both must print its hash.
+//! "first" is the hash of all cases of the first version together.
 
 use super::Outcome;
 use crate::{Verdict, output};
@@ -24,25 +24,26 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What one backend answered.
+/// The results of one backend.
 #[derive(Debug, Serialize)]
 struct Report {
     backend: String,
     cases: usize,
     /// The hash of the answers of each operation the backend has.
     hashes: BTreeMap<&'static str, String>,
-    /// The hash of all cases of the first version together, where the backend has all its
+    /// The hash of all cases of the first version together, if the backend supports all its
     /// operations.
     first: Option<String>,
     equal: bool,
     /// The known layers with faults that the backend counted; none for the reference.
     fault_layers: usize,
-    /// What went wrong first, where something did.
+    /// The first failure, if any.
     fault: Option<String>,
 }
 
 impl Report {
-    /// A backend that is there and cannot be run, which is a fault: it was not verified.
+    /// Returns the report of an existing backend that cannot be opened, which is a fault: it was
+    /// not verified.
     fn unopened(backend: String, fault: String) -> Self {
         let (cases, hashes, first, fault_layers) = (0, BTreeMap::new(), None, 0);
         Self { backend, cases, hashes, first, equal: false, fault_layers, fault: Some(fault) }
@@ -88,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let cases = suite::fixed()?;
     let expected: Vec<Vec<u64>> = cases.iter().map(|case| Reference.answer(case)).collect();
     let mut reports = vec![check("reference", &Reference, &cases, &expected)];
-    // Two threads at least, and eager ones: sharing the work out is part of what is verified.
+    // At least two threads, and eager ones: the division of work is verified as well.
     let all = Arc::new(Pool::eager(aleatron::get_num_threads()?.max(2))?);
     let one = Arc::new(Pool::new(1)?);
     for tier in Tier::available() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The program with arguments.
+/// Returns the program with arguments.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aleatron"));
     command.args(arguments).env_remove("ALEATRON_TIER");
@@ -17,24 +17,24 @@ pub(crate) fn aleatron(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// The standard output.
+/// Returns the standard output.
 pub(crate) fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The standard error of a failure.
+/// Returns the standard error of a failure.
 pub(crate) fn fault(output: &Output) -> String {
     assert!(!output.status.success(), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The output of a success.
+/// Returns the output of a success.
 pub(crate) fn good(output: Output) -> Output {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
-/// The JSON that the program prints.
+/// Returns the JSON that the program prints.
 pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&good(aleatron(arguments)).stdout).unwrap()
 }
@@ -66,7 +66,7 @@ impl Folder {
     }
 }
 
-/// The bytes of an array of NumPy's format.
+/// Returns the bytes of an array of NumPy's format.
 pub(crate) fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));

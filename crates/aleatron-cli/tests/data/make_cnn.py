@@ -1,6 +1,6 @@
 """Makes cnn.onnx, a small network for the 8x8 digits, with the packages onnx and scikit-learn: python make_cnn.py cnn.onnx
 
-Sixteen random kernels of 3x3 with batch normalisation, relu and pooling, and a logistic regression trained on what they see.
+Sixteen random kernels of 3x3 with batch normalisation, relu and pooling, and a logistic regression trained on their outputs.
 """
 
 import sys

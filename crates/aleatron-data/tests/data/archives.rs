@@ -49,7 +49,7 @@ fn faults_of_archives_are_named() {
     );
 }
 
-/// Whatever the bytes, reading ends with data or an error.
+/// Reading any bytes ends with data or an error.
 #[test]
 fn broken_archives_are_errors() {
     let folder = std::env::temp_dir().join(format!("aleatron-data-{}", std::process::id()));
@@ -81,7 +81,7 @@ fn broken_archives_are_errors() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// An archive of arrays: name, type, shape and bytes.
+/// Returns an archive of arrays: name, type, shape and bytes.
 pub(crate) fn npz(arrays: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, descr, shape, bytes) in arrays {
@@ -124,14 +124,14 @@ fn labels_and_features_of_every_type() {
     assert_eq!(error, "t: the label of sample 1 is -1, not a class counted from 0");
 }
 
-/// What does not fit is refused by its header, before anything of its size is unpacked.
+/// An array larger than memory is an error by its header, before anything of its size is unpacked.
 #[test]
-fn what_does_not_fit_is_refused_by_its_header() {
+fn arrays_larger_than_memory_are_errors_by_their_header() {
     let y: (&str, &str, &str, &[u8]) = ("y", "|u1", "(2,)", &[0, 1]);
     let error = read(&[("x", "|u1", "(3, 1)", &[0, 1, 2]), y]).unwrap_err();
     assert_eq!(error, "t: 3 values are not 2 samples of 1 features");
     let error = read(&[("x", "|u1", "(2, 100)", &[0; 10]), y]).unwrap_err();
-    assert!(error.contains("array \"x\": the array is cut off"), "{error}");
+    assert!(error.contains("array \"x\": the array is truncated"), "{error}");
     let error = read(&[("x", "|u1", "(2, 1)", &[0; 10]), y]).unwrap_err();
     assert!(error.contains("8 bytes past the end of the array"), "{error}");
     let huge = 1u64 << 50;
@@ -156,7 +156,7 @@ fn what_does_not_fit_is_refused_by_its_header() {
 }
 
 #[test]
-fn samples_are_those_of_a_range_that_is_there() {
+fn sample_range_out_of_bounds_is_an_error_in_memory() {
     let data = crate::samples();
     let of = |start: usize, end: usize| data.samples(std::ops::Range { start, end });
     assert_eq!(&*of(1, 3).unwrap(), &data.features()[2..6]);
@@ -174,13 +174,13 @@ fn samples_are_those_of_a_range_that_is_there() {
 }
 
 #[test]
-fn pieces_have_all_samples_whatever_their_size() {
+fn chunks_have_all_samples_for_any_size() {
     let data = crate::samples();
     for (size, firsts) in
         [(0, &[0, 1, 2][..]), (1, &[0, 1, 2]), (2, &[0, 2]), (3, &[0]), (usize::MAX, &[0])]
     {
         let pieces: Vec<_> =
-            data.pieces(size).map(|(first, piece)| (first, piece.unwrap())).collect();
+            data.chunks(size).map(|(first, piece)| (first, piece.unwrap())).collect();
         assert_eq!(pieces.iter().map(|piece| piece.0).collect::<Vec<_>>(), firsts, "{size}");
         assert_eq!(
             pieces.iter().flat_map(|piece| piece.1.iter().copied()).collect::<Vec<_>>(),
@@ -190,7 +190,7 @@ fn pieces_have_all_samples_whatever_their_size() {
 }
 
 #[test]
-fn targets_are_whole_rows_of_some_width() {
+fn targets_are_whole_rows() {
     let of = |n_targets: usize, targets: usize| {
         Dataset::with_targets("t", 2, vec![0.0; 6], n_targets, vec![0.0; targets]).is_ok()
     };

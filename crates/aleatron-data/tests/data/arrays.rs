@@ -3,7 +3,7 @@
 use aleatron_data::{CsvOptions, Dataset, Header, LabelColumn};
 use std::io::Write;
 
-/// An archive of two arrays: type, order, shape and bytes of each.
+/// Returns an archive of two arrays: type, order, shape and bytes of each.
 fn npz(arrays: [(&str, &str, &str, &[u8]); 2]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, (descr, order, shape, bytes)) in ["x.npy", "y.npy"].into_iter().zip(arrays) {
@@ -24,7 +24,7 @@ fn npz(arrays: [(&str, &str, &str, &[u8]); 2]) -> Vec<u8> {
 const LABELS: (&str, &str, &str, &[u8]) = ("|u1", "False", "(2,)", &[1, 0]);
 
 #[test]
-fn arrays_are_read_in_every_type() {
+fn arrays_of_every_type_are_read() {
     let integers: [(&str, Vec<u8>); 8] = [
         ("|i1", vec![3, 0xfe]),
         ("<i2", vec![3, 0, 0xfe, 0xff]),
@@ -61,9 +61,9 @@ fn arrays_are_read_in_every_type() {
     );
 }
 
-/// More than one piece of an array.
+/// An array of more than one chunk.
 #[test]
-fn large_arrays_are_read_in_pieces() {
+fn large_arrays_are_read_in_chunks() {
     let n = (1 << 16) + 3;
     let bytes: Vec<u8> = (0..n).map(|k| (k % 251) as u8).collect();
     let labels = vec![1; n];
@@ -74,25 +74,26 @@ fn large_arrays_are_read_in_pieces() {
     assert_eq!((data.len(), data.labels().len()), (n, n));
 }
 
-/// An archive of a few bytes cannot ask for memory that it cannot fill, whatever it says of itself.
+/// An archive of a few bytes reserves no more memory than it can fill, even if its headers claim
+/// more.
 #[test]
-fn archives_ask_for_what_they_can_fill() {
+fn archives_reserve_no_more_memory_than_they_can_fill() {
     let n = 1 << 24;
     let (x, y) = (format!("({n}, 1)"), format!("({n},)"));
     for claim in [u32::MAX, 1 << 25] {
         let mut file = npz([("|u1", "False", &x, &[0; 9]), ("|u1", "False", &y, &[0; 9])]);
         let message = Dataset::from_npz(&file, "t").unwrap_err().to_string();
-        assert!(message.contains("array \"y\": the array is cut off: it takes "), "{message}");
+        assert!(message.contains("array \"y\": the array is truncated: it takes "), "{message}");
         // The sizes of the second entry of the directory, and those before its data, say otherwise.
         let entry = file.windows(4).rposition(|window| window == b"PK\x01\x02").unwrap();
         file[entry + 24..entry + 28].copy_from_slice(&claim.to_le_bytes());
         let message = Dataset::from_npz(&file, "t").unwrap_err().to_string();
-        assert!(message.contains("cut off") || message.contains("array \"y\""), "{message}");
+        assert!(message.contains("truncated") || message.contains("array \"y\""), "{message}");
     }
 }
 
 #[test]
-fn headers_that_are_broken_are_refused() {
+fn broken_headers_are_errors() {
     let message = |x: &[u8]| {
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         for (name, bytes) in [("x.npy", x), ("y.npy", b"")] {
@@ -114,7 +115,7 @@ fn headers_that_are_broken_are_refused() {
     assert_eq!(message(&header(2, &[2, 0, 0, 0], "{}")), "its header is broken");
     assert_eq!(message(&header(2, &[1, 0, 1, 0], "")), "its header is too long");
     assert_eq!(message(&header(2, &[0, 0, 1, 0], "")), "the array is broken");
-    assert_eq!(message(&[&header(1, &[1, 0], "")[..], &[0xff]].concat()), "its header is no text");
+    assert_eq!(message(&[&header(1, &[1, 0], "")[..], &[0xff]].concat()), "its header is not text");
     for text in [
         "{'descr': '<f8', 'fortran_order': False, 'shape': (1, x)}",
         "{'descr': '<f8', 'shape': (1, 1)}",
@@ -145,7 +146,7 @@ fn columns_of_labels_have_names() {
     assert_eq!(shown, "t, line 2: \"4294967296\" is not a class counted from 0");
     assert_eq!(read("1,4294967295\n").unwrap().labels(), [4_294_967_295]);
     assert!(!read("1,2\n").unwrap().is_empty());
-    // What later lines have more of is a fault of theirs.
+    // Extra fields in later lines are errors of those lines.
     let no_heading = CsvOptions { header: Header::No, ..CsvOptions::default() };
     let shown = Dataset::from_csv(b"1,0\n1;2;0\n", "t", &no_heading).unwrap_err().to_string();
     assert!(shown.starts_with("t, line 2: "), "{shown}");

@@ -1,9 +1,9 @@
-//! Data sets from `.npy` files, which are read in pieces, and from folders of images.
+//! Data sets from `.npy` files, which are read in chunks, and from folders of images.
 
 use aleatron_data::{Dataset, Error as DataError, Header, LabelKind, ReadOptions};
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for a test, gone when the test is over.
+/// A temporary folder of a test, removed when the test ends.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// An array as NumPy writes it.
+/// Returns an array as NumPy writes it.
 pub(crate) fn npy(descr: &str, fortran_order: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': {shape}, }}");
@@ -97,7 +97,7 @@ fn faults_of_arrays_name_the_file() {
     let folder = Folder::new("faults");
     let y = folder.npy("y.npy", "|u1", "False", "(2,)", &[1, 0]);
     for (order, shape, bytes, part) in [
-        ("False", "(2, 2)", &[1, 2, 3][..], "x.npy: the array is cut off"),
+        ("False", "(2, 2)", &[1, 2, 3][..], "x.npy: the array is truncated"),
         ("False", "(2, 2)", &[1, 2, 3, 4, 5], "x.npy: 1 bytes past the end"),
         ("False", "(3, 1)", &[1, 2, 3], "x.npy: 3 values are not 2 samples of 1 features"),
         ("True", "(2, 1, 2)", &[1, 2, 3, 4], "row-major order"),
@@ -118,7 +118,7 @@ fn faults_of_arrays_name_the_file() {
     }
     let alone = Dataset::read(&x).unwrap_err().to_string();
     assert!(alone.contains("x.npy") && alone.contains("labels"), "{alone}");
-    // What is not finite is found when it is read.
+    // Values that are not finite are errors when they are read.
     let y = folder.npy("y.npy", "|u1", "False", "(2,)", &[1, 0]);
     let bytes: Vec<u8> = [1.0, f64::NAN].iter().flat_map(|v: &f64| v.to_le_bytes()).collect();
     let data = read(&folder.npy("x.npy", "<f8", "False", "(2, 1)", &bytes), &y).unwrap();
@@ -133,7 +133,7 @@ fn faults_of_arrays_name_the_file() {
 }
 
 #[test]
-fn features_alone_need_no_labels() {
+fn inputs_are_read_without_labels() {
     let folder = Folder::new("features");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 3)", &[1, 2, 3, 4, 5, 6]);
     let halves = ReadOptions { divisor: 2.0, ..ReadOptions::default() };
@@ -158,7 +158,7 @@ fn labels_may_be_numbers_for_each_output() {
     assert!(data.labels().is_empty());
 }
 
-/// A PNG file.
+/// Returns a PNG file.
 pub(crate) fn image(
     colour: png::ColorType,
     depth: png::BitDepth,
@@ -196,7 +196,7 @@ fn a_folder_of_images_has_a_class_for_each_folder() {
     let pixels =
         Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
     assert_eq!(pixels.iter().map(|x| x.round() as u8).collect::<Vec<_>>(), [1, 2, 2, 3]);
-    // One name that is none, and all of them are names.
+    // If one name is not a number, all are names.
     folder.write("x/a.png", &image(Grayscale, Eight, [1, 1], &[9]));
     let pixels =
         Dataset::read(&folder.0).unwrap().features().iter().map(|x| x * 255.0).collect::<Vec<_>>();
@@ -249,7 +249,7 @@ fn faults_of_images_name_the_file() {
 
 /// Images may have more than pixels in them.
 #[test]
-fn what_is_no_pixel_is_passed_over() {
+fn chunks_without_pixels_are_skipped() {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 1, 1);
     encoder.add_text_chunk("Comment".to_owned(), "x".repeat(1 << 16)).unwrap();
@@ -259,8 +259,7 @@ fn what_is_no_pixel_is_passed_over() {
     assert_eq!(Dataset::read(&folder.0).unwrap().features(), [0.2]);
 }
 
-/// A byte of a file is at most 1032 bytes of pixels: what says to have as many may have them, and
-/// what has many is read.
+/// A byte of a file expands to at most 1032 bytes of pixels: an image within this limit is read.
 #[test]
 fn pixels_take_at_most_what_a_file_can_hold() {
     let folder = Folder::new("black");
@@ -285,7 +284,7 @@ fn pixels_take_at_most_what_a_file_can_hold() {
     }
 }
 
-/// The checksum of a chunk.
+/// Returns the checksum of a chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
         (0..8).fold(
@@ -313,7 +312,7 @@ fn text_files_are_read_and_divided() {
 }
 
 #[test]
-fn one_number_to_be_found_needs_no_axis_of_its_own() {
+fn single_target_needs_no_axis() {
     let folder = Folder::new("one-target");
     let x = folder.npy("x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
     let y = folder.npy(
@@ -330,7 +329,7 @@ fn one_number_to_be_found_needs_no_axis_of_its_own() {
 }
 
 #[test]
-fn mapped_data_is_equal_where_file_and_divisor_are() {
+fn mapped_data_are_equal_if_file_and_divisor_are() {
     let folder = Folder::new("equal");
     let x = folder.npy("a/x.npy", "|u1", "False", "(2, 1)", &[1, 2]);
     let other = folder.npy("b/x.npy", "|u1", "False", "(2, 1)", &[1, 3]);
@@ -345,7 +344,7 @@ fn mapped_data_is_equal_where_file_and_divisor_are() {
 }
 
 #[test]
-fn samples_that_are_not_there_are_refused() {
+fn sample_range_out_of_bounds_is_an_error() {
     let data = Dataset::new("three", 2, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0; 3]).unwrap();
     assert_eq!(data.samples(1..3).unwrap()[..], [3.0, 4.0, 5.0, 6.0]);
     assert!(data.samples(3..3).unwrap().is_empty() && data.samples(0..0).unwrap().is_empty());
@@ -369,17 +368,16 @@ fn deep_colours_are_read_by_channel() {
     let pixels = [red, green, blue, dark, bright, dark].map(u16::to_be_bytes).concat();
     folder.write("0/a.png", &image(Rgb, Sixteen, [2, 1], &pixels));
     let data = Dataset::read_with(&folder.0, &ReadOptions::default()).unwrap();
-    // Fifths of the most, by channel.
+    // Fifths of the largest value, by channel.
     assert_eq!(all(&data), [0.2, 0.0, 0.4, 1.0, 0.6, 0.0]);
     let numbers = ReadOptions { kind: LabelKind::Numbers, ..ReadOptions::default() };
     let error = Dataset::read_with(&folder.0, &numbers).unwrap_err().to_string();
     assert!(error.contains("a folder of images has classes"), "{error}");
 }
 
-/// Data of files are equal where they are of the same file, and rows of no numbers to be found are
-/// refused.
+/// Data sets of the same file are equal, and empty target rows are errors.
 #[test]
-fn files_are_told_apart() {
+fn files_have_distinct_identities() {
     let folder = Folder::new("apart");
     let bytes = |values: [f64; 4]| values.map(f64::to_le_bytes).concat();
     let x = folder.npy("x.npy", "<f8", "False", "(2, 2)", &bytes([1.0, 2.0, 3.0, 4.0]));

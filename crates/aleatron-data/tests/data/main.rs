@@ -9,7 +9,7 @@ mod shapes;
 
 use aleatron_data::Dataset;
 
-/// Three samples of two features.
+/// Returns three samples of two features.
 fn samples() -> Dataset {
     Dataset::new("d", 2, vec![0.5, -0.5, 1.0, 0.0, -1.0, 0.25], vec![0, 1, 2]).unwrap()
 }

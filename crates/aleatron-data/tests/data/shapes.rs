@@ -75,7 +75,7 @@ fn arrays_are_read_with_their_shape() {
 /// A pipe would block, and a device has no end.
 #[cfg(unix)]
 #[test]
-fn files_that_are_not_regular_are_refused() {
+fn irregular_files_are_errors() {
     let folder = Folder::new("fifo");
     for name in ["x.npy", "x.npz", "x.csv", "images/0/a.png"] {
         let path = folder.write(name, b"");

@@ -176,8 +176,7 @@ impl LinearProducts for Magnitudes {
 mod tests {
     use super::*;
 
-    /// The bounded selection gives the value that sorting gives, whatever the order and the number
-    /// of values.
+    /// The bounded selection returns the value of a full sort, for any order and number of values.
     #[test]
     fn largest_values_have_the_percentile_as_minimum() {
         let value =

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The finished runs of an earlier evaluation, and what they are of.
+/// The finished runs of an earlier evaluation, and their identity.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LanguageCheckpoint {
     version: String,
@@ -46,7 +46,7 @@ impl LanguageCheckpoint {
     /// Reads the JSON of [`LanguageEvaluation::to_json`].
     ///
     /// # Errors
-    /// [`Error::Format`] if it is something else.
+    /// [`Error::Format`] for another kind of file.
     pub fn from_json(text: &str) -> Result<Self> {
         let file = "evaluation of a language model".to_owned();
         serde_json::from_str(text)

@@ -11,7 +11,7 @@ use crate::{Error, Result, Task};
 use aleatron_core::{Cancel, Error as CoreError};
 use aleatron_transformer::Transformer;
 
-/// How far an evaluation is.
+/// The progress of an evaluation.
 #[derive(Debug)]
 pub struct LanguageProgress<'a> {
     /// The tokens that were read, over all runs.

@@ -44,7 +44,7 @@ pub fn find_product_lengths(
     };
     let mut job = LanguageJob::new("search", model, text, &plan, cancel)?;
     let (streams, header) = (plan.streams(), &job.schedule().header);
-    // The device, the lengths and the generator are no part of the identity.
+    // The device, the lengths and the generator are not part of the identity.
     let identity = format!(
         "{:?} {} {} {:?} {}",
         streams.settings(),

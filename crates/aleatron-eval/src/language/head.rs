@@ -2,7 +2,7 @@
 //! margin.
 //!
 //! All other products run to their end, so that the inputs of the head do not change and its counts
-//! go on from step to step. The steps and the margins are those of [networks](crate::EarlyStop).
+//! continue from step to step. The steps and the margins are those of [networks](crate::EarlyStop).
 
 use crate::Result;
 use crate::early::{self, Decision};

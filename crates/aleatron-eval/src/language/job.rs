@@ -292,12 +292,12 @@ impl LanguageJob<Transformer> {
     }
 }
 
-/// Where a model comes from, and how it is loaded for streams.
+/// The source of a model, and its precision for streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelOrigin {
     /// The folder, or the model in the program.
     pub model: ModelSource,
-    /// How weights are rounded before they are encoded.
+    /// The rounding of weights before they are encoded.
     pub precision: aleatron_transformer::Precision,
     /// The folder of an adapter that is added to the weights.
     pub lora: Option<PathBuf>,

@@ -38,7 +38,7 @@ impl ProductSelection {
     }
 }
 
-/// How many inputs of a linear product were outside the interval of its streams.
+/// The number of inputs of a linear product outside the interval of its streams.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saturation {
     /// The product.
@@ -47,7 +47,7 @@ pub struct Saturation {
     pub input_scale: f64,
     /// The inputs that were encoded.
     pub inputs: u64,
-    /// Those that saturated.
+    /// The number of saturated inputs.
     pub saturated: u64,
 }
 
@@ -148,13 +148,13 @@ pub fn check_config(model: &Config, streams: &StreamConfig) -> Result<()> {
     Ok(())
 }
 
-/// Returns the settings of a product, with the width that an automatic one stands for.
+/// Returns the settings of a product, with the automatic width resolved.
 fn settings_of(streams: &StreamConfig, product: &str) -> Result<LayerSettings> {
     with_width(streams.settings_of(product))
 }
 
-/// Returns settings with the width that an automatic one stands for in language models: that of the
-/// specification, but at most n - 1 bits for streams of 2^n bits.
+/// Returns settings with the automatic width of language models: that of the specification, but at
+/// most n - 1 bits for streams of 2^n bits.
 ///
 /// The first 2^n integers of a Sobol sequence of W > n bits are the multiples of 2^(W - n), so that
 /// thresholds between two of them count as the greater one, and products are too large. With fewer

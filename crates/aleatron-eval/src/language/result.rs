@@ -1,4 +1,4 @@
-//! What an evaluation of a language model has found.
+//! The result of an evaluation of a language model.
 
 use super::head::HeadStop;
 use crate::Estimate;
@@ -17,7 +17,7 @@ pub struct LanguageEvaluation {
     pub text: String,
     /// The precision of the weights that are encoded.
     pub precision: String,
-    /// The device that was asked for, for linear products.
+    /// The requested device of linear products.
     pub device: String,
     /// The backends that the linear products ran on.
     pub backends: Vec<String>,
@@ -38,7 +38,7 @@ pub struct LanguageEvaluation {
     pub input_scales: Vec<f64>,
     /// The tokens after them that were predicted.
     pub predicted_tokens: usize,
-    /// The bytes of text that these stand for.
+    /// The number of bytes of their text.
     pub predicted_bytes: usize,
     /// The positions of a sequence.
     pub context: usize,
@@ -48,7 +48,7 @@ pub struct LanguageEvaluation {
     pub rows: Vec<LanguageRow>,
     /// The loss with one linear product as streams and the others in floating point.
     pub sensitivity: Vec<LinearSensitivity>,
-    /// What a reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
     /// The runs over the text that are not finished.
     pub unfinished: usize,
@@ -59,7 +59,7 @@ pub struct LanguageEvaluation {
 pub struct LanguageFigures {
     /// The mean negative logarithm of the probability of a token, in nats.
     pub loss: f64,
-    /// The same in bits per byte of text; `None` if the tokens stand for no bytes.
+    /// The loss in bits per byte of text; `None` if the tokens have no bytes of text.
     pub bits_per_byte: Option<f64>,
     /// The exponential of the loss.
     pub perplexity: f64,

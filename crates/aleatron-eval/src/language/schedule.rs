@@ -151,8 +151,8 @@ impl LanguageSchedule {
         self.workload().shard(shard, n)
     }
 
-    /// Returns the generator, length and seed of a task, to report its progress; the model in
-    /// floating point has none.
+    /// Returns the generator, length and seed of a task, to report its progress; these are empty in
+    /// floating point.
     #[must_use]
     pub fn label(&self, task: &Task) -> (String, usize, u64) {
         match task.pass.checked_sub(1).and_then(|run| self.runs.get(run)) {

@@ -14,7 +14,7 @@ pub(super) struct Score {
     pub(super) best: Vec<u32>,
 }
 
-/// How a text is read.
+/// The reading of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading<'a> {
     /// The tokens. All but the first are predicted.

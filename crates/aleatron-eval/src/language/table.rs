@@ -59,7 +59,7 @@ impl LanguageEvaluation {
         text
     }
 
-    /// Returns the device that was asked for and the backends that products ran on.
+    /// Returns the requested device and the backends that products ran on.
     pub(crate) fn device_text(&self) -> String {
         match self.backends.as_slice() {
             [] => self.device.clone(),

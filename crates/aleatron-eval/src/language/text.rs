@@ -1,4 +1,4 @@
-//! The text of an evaluation: tokens, and the bytes they stand for.
+//! The text of an evaluation: tokens and their bytes.
 
 use crate::{Error, Result};
 use aleatron_core::{Quantity, memory};
@@ -21,12 +21,12 @@ pub struct LanguageText {
     ends: Vec<usize>,
 }
 
-/// The tokens of a text that scales are found with, and those that are evaluated.
+/// The tokens of a text for calibration and for evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitText {
     /// The tokens for calibration, the first of the text.
     pub calibration: Range<usize>,
-    /// The tokens for evaluation, after those. The first is read and not predicted.
+    /// The tokens for evaluation, after those for calibration. The first is read and not predicted.
     pub evaluation: Range<usize>,
 }
 
@@ -154,7 +154,7 @@ impl LanguageText {
         }
     }
 
-    /// Returns the bytes of text that the predicted tokens of an evaluation stand for.
+    /// Returns the number of bytes of text of the predicted tokens of an evaluation.
     #[must_use]
     pub fn predicted_bytes(&self, split: &SplitText) -> usize {
         let end = |token: Option<usize>| {

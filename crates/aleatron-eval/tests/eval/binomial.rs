@@ -15,7 +15,7 @@ use aleatron_transformer::{
 };
 use std::sync::Arc;
 
-/// Which products deviate together.
+/// The products that deviate together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Covariance {
     /// Every product deviates on its own.

@@ -11,7 +11,7 @@ fn resume(plan: &Plan, checkpoint: Evaluation) -> aleatron_eval::Result<Evaluati
     evaluate(&network(), &samples(), plan, Some(checkpoint), Cancel::NEVER, |_| ())
 }
 
-/// The message for a changed evaluation, from its file and as a checkpoint.
+/// Returns the message for a changed evaluation, from its file and as a checkpoint.
 fn refusal(change: impl Fn(&mut Evaluation)) -> String {
     let plan = plan(&["sobol", "bernoulli"], &[8, 16]);
     let mut evaluation = run(&plan);

@@ -54,7 +54,7 @@ fn extrapolated_costs_carry_a_note() {
 }
 
 #[test]
-fn costs_survive_json_and_impossible_ones_are_refused() {
+fn costs_survive_json_and_impossible_ones_are_errors() {
     let found = evaluated(&["lfsr"]);
     let text = found.to_json().unwrap();
     assert_eq!(Evaluation::from_json(&text).unwrap(), found);

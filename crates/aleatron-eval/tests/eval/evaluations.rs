@@ -16,7 +16,7 @@ fn default_plan(generators: &[&str], lengths: &[usize]) -> Plan {
     Plan { generators, lengths: lengths.to_vec(), ..Plan::default() }
 }
 
-/// The evaluation of the noise-aware network on the digits.
+/// Returns the evaluation of the noise-aware network on the digits.
 fn digits_run(plan: &Plan) -> Evaluation {
     evaluated(&Network::digits_noise_aware().unwrap(), &Dataset::digits_test(), plan)
 }
@@ -131,7 +131,7 @@ fn stopped_evaluation_resumes_from_its_checkpoint() {
     assert_eq!(message(&plan, &plain), "the checkpoint differs in the network");
 }
 
-/// No finished cell is lost, whatever the next plan is, and however often it is cancelled.
+/// No finished cell is lost under any later plan, however often it is cancelled.
 #[test]
 fn checkpoint_keeps_its_cells_under_every_later_plan() {
     let keys = |evaluation: &Evaluation| -> Vec<(String, usize, u64)> {

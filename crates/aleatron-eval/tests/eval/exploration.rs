@@ -104,7 +104,7 @@ fn explored_scores_are_those_of_an_evaluation_in_integers() {
 }
 
 #[test]
-fn optimal_designs_are_those_that_no_design_beats() {
+fn optimal_designs_are_not_dominated() {
     let found = run(&space(&[8, 16, 32], &["sobol", "lfsr", "vdc"]), None);
     for design in &found.designs {
         let is_beaten = found.designs.iter().any(|other| is_better(other, design));
@@ -208,7 +208,7 @@ fn streams_without_a_circuit_are_named_with_the_reason() {
 }
 
 #[test]
-fn variants_are_explored_beside_the_network() {
+fn variants_are_explored_with_the_network() {
     let networks = [Network::digits_noise_aware().unwrap(), Network::digits_plain().unwrap()];
     let space = space(&[16, 32], &["sobol"]);
     let found =
@@ -227,7 +227,7 @@ fn variants_are_explored_beside_the_network() {
 }
 
 #[test]
-fn spaces_without_designs_and_other_checkpoints_are_refused() {
+fn spaces_without_designs_and_other_checkpoints_are_errors() {
     let networks = [Network::digits_noise_aware().unwrap()];
     let data = Dataset::digits_test();
     let base = space(&[16], &["sobol"]);

@@ -162,7 +162,7 @@ fn tables_and_pages_show_the_rate() {
 }
 
 #[test]
-fn plans_with_faults_that_cannot_be_are_errors() {
+fn plans_with_impossible_faults_are_errors() {
     let network = Network::digits_noise_aware().unwrap();
     let error = |plan: Plan| plan.check(&network).unwrap_err().to_string();
     assert_eq!(

@@ -26,7 +26,7 @@ fn plan() -> Plan {
     Plan { lengths: Vec::new(), generators: Vec::new(), seeds: 2, ..Plan::default() }
 }
 
-/// The accuracy of lengths from an evaluation with layer settings.
+/// Returns the accuracy of lengths from an evaluation with layer settings.
 fn accuracy(network: &Network, lengths: &[usize]) -> f64 {
     let own = |length: usize| LayerOverride { length: Some(length), ..LayerOverride::default() };
     let names = network.layers().iter().map(|layer| layer.name.clone());

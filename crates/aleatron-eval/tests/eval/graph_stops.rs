@@ -118,7 +118,7 @@ fn scores_behind_other_nodes_have_no_early_stops() {
     }
 }
 
-/// A softmax of one score is 1 whatever the score: no partial length can decide it.
+/// A softmax of one score is 1 for any score: no partial length can decide it.
 #[test]
 fn softmax_of_one_score_has_no_early_stops() {
     let with = |n: usize| {

@@ -48,7 +48,7 @@ fn streams(generator: &str, length: usize) -> StreamConfig {
     StreamConfig::new(length).generator(generator.parse().unwrap()).seed(7)
 }
 
-/// The logits of tokens as sequence `number`, in chunks of these lengths.
+/// Returns the logits of tokens as sequence `number`, in chunks of these lengths.
 fn logits(model: &mut Transformer, tokens: &[u32], number: u64, chunk: usize) -> Vec<f32> {
     let pass = model.pass();
     let sequence = pass.open().unwrap();
@@ -94,7 +94,7 @@ impl LinearProducts for Recorder {
     }
 }
 
-/// The products of a pass over [`TOKENS`] as sequence 3.
+/// Returns the products of a pass over [`TOKENS`] as sequence 3.
 fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> {
     let recorder = Arc::new(Recorder { inner, seen: Mutex::new(Vec::new()) });
     model.pass().set_linear_products(Some(Arc::clone(&recorder) as _)).unwrap();
@@ -103,7 +103,7 @@ fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> 
     recorder.seen.lock().unwrap().clone()
 }
 
-/// The weights of a product over the largest of their row, and these.
+/// Returns the weights of a product over the largest of their row, and these.
 fn rows_by_hand(weights: &[f32], n: usize) -> (Vec<f64>, Vec<f64>) {
     let largest = |row: &[f32]| row.iter().fold(0.0_f64, |most, w| most.max(f64::from(w.abs())));
     let scales: Vec<f64> = weights.chunks(n).map(largest).collect();
@@ -206,7 +206,7 @@ fn chunks_batches_and_caches_change_no_bit() {
             let both = pass.forward(&segments, Logits::All).unwrap();
             assert_eq!(both[..other.len()], other, "{name}, {generator}, batch");
             assert_eq!(both[other.len()..], whole, "{name}, {generator}, batch");
-            pass.cut_back(second, 4).unwrap();
+            pass.truncate(second, 4).unwrap();
             let fork = pass.fork(second).unwrap();
             for sequence in [second, fork] {
                 let rest = pass
@@ -351,7 +351,7 @@ fn plan(lengths: &[usize], generators: &[&str]) -> LanguagePlan {
     }
 }
 
-/// The loss of the model in floating point, window by window.
+/// Returns the loss of the model in floating point, window by window.
 fn loss_by_hand(model: &mut Transformer, tokens: &[u32]) -> f64 {
     let (n, mut nats) = (tokens.len() - 1, 0.0);
     for start in (0..n).step_by(16) {
@@ -438,7 +438,7 @@ fn automatic_width_follows_from_the_length() {
             assert_eq!(automatic.0, Some(width));
         }
     }
-    // A register needs the bits of its seed, and random bits are no shared sequence.
+    // A register needs the bits of its seed, and random bits are not a shared sequence.
     assert_eq!(run(64, "lfsr:300+lfsr:7", "auto").0, Some(9));
     assert_eq!(run(64, "sobol", "10").0, Some(10));
     assert_eq!(run(64, "bernoulli", "auto").0, None);
@@ -590,7 +590,7 @@ fn errors_name_the_value_and_the_remedy() {
 }
 
 #[test]
-fn positions_beyond_the_limits_are_refused() {
+fn positions_beyond_the_limits_are_errors() {
     let mut model = load("llama");
     let scales = scales(&mut model, 1.0);
     let products = products(&mut model, &scales, &streams("bernoulli", 16), ProductSelection::All);

@@ -8,7 +8,7 @@ use aleatron_eval::language::{InputScales, LanguagePlan, LanguageText, evaluate_
 use aleatron_transformer::{DeviceChoice, LoadOptions, ModelSource, Precision, Transformer};
 use std::sync::Arc;
 
-/// The mean of some values, and its variance.
+/// Returns the mean of some values, and its variance.
 fn estimate(values: &[f64]) -> [f64; 2] {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

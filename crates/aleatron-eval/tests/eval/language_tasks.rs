@@ -37,7 +37,7 @@ fn job() -> LanguageJob<Transformer> {
     LanguageJob::new("bytes", model, &text, &plan(), Cancel::NEVER).unwrap()
 }
 
-/// An evaluation without times.
+/// Returns an evaluation without times.
 fn timeless(mut found: LanguageEvaluation) -> LanguageEvaluation {
     for row in &mut found.rows {
         row.tokens_per_second = 0.0;
@@ -245,7 +245,8 @@ fn search(
     find_product_lengths(&mut model, &text, &plan, &search, known, Cancel::NEVER, |_| ())
 }
 
-/// The found lengths keep the promise when they are evaluated, and no product could be halved.
+/// The found lengths stay within the permitted loss when they are evaluated, and no product could
+/// be halved.
 #[test]
 fn found_lengths_add_the_permitted_loss_at_most() {
     let found = search([32, 256], 100, 0.1, None).unwrap();
@@ -276,7 +277,7 @@ fn found_lengths_add_the_permitted_loss_at_most() {
             shorter[k] < 32 || tried || found.trials.iter().any(|t| t.lengths[k] == shorter[k])
         );
     }
-    // An interrupted search goes on from its trials.
+    // An interrupted search resumes from its trials.
     let part = search([32, 256], 3, 0.1, None).unwrap();
     assert!(!part.is_finished && part.trials.len() == 3);
     assert_eq!(

@@ -4,7 +4,7 @@ use aleatron_eval::{Error, FileLock};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A path for a lock in a folder of its own.
+/// Returns a path for a lock in a folder of its own.
 fn path(test: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("aleatron-lock-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -36,7 +36,7 @@ fn lock_of_a_missing_folder_is_an_error_with_the_path() {
     std::fs::remove_dir_all(path.parent().unwrap().parent().unwrap().parent().unwrap()).unwrap();
 }
 
-/// Locks come and go, and their files with them, while others try to take them.
+/// Locks and their files are created and removed while other threads try to take them.
 #[test]
 fn one_of_many_threads_holds_a_lock() {
     let path = path("threads");

@@ -62,7 +62,7 @@ fn losses_are_those_of_each_node_and_layer() {
     assert!(Evaluation::from_json(&broken).is_err());
 }
 
-/// A dense layer over a fixed number of samples.
+/// Returns a dense layer over a fixed number of samples.
 fn batched(n: usize, weights: &[f32]) -> Network {
     let mut graph = Graph::new("batched");
     let shape = Some(vec![Dim::Fixed(n), Dim::Fixed(2)]);

@@ -15,7 +15,7 @@ fn plan() -> Plan {
     Plan { lengths: vec![16, 256], generators, seeds: 2, ..Plan::default() }
 }
 
-/// The digits, with their scores in floating point plus one as targets.
+/// Returns the digits, with their scores in floating point plus one as targets.
 fn data(n: usize) -> (Network, Dataset) {
     let (network, digits) = (Network::digits_noise_aware().unwrap(), Dataset::digits_test());
     let features = digits.features()[..64 * n].to_vec();

@@ -43,7 +43,7 @@ macro_rules! classes {
 classes!(Cell, Classification);
 classes!(Row, ClassificationRow);
 
-/// The accuracy of floating point as a figure.
+/// Returns the accuracy of floating point as a figure.
 pub(crate) fn float_accuracy(accuracy: f64) -> FloatFigures {
     Figures::Classification(FloatAccuracy { accuracy })
 }
@@ -52,7 +52,7 @@ pub(crate) fn generator(name: &str) -> GeneratorName {
     name.parse().unwrap()
 }
 
-/// Two bipolar layers of a few weights that run in no time.
+/// Returns two bipolar layers of a few weights that run in no time.
 pub(crate) fn network() -> Network {
     NetworkBuilder::new("n", &[2])
         .dense("a", 2, &[0.5, -0.25, 1.0, 0.125], &[])
@@ -65,7 +65,7 @@ pub(crate) fn network() -> Network {
         .unwrap()
 }
 
-/// Three samples for it.
+/// Returns three samples for it.
 pub(crate) fn samples() -> Dataset {
     Dataset::new("d", 2, vec![0.5, -0.5, 1.0, 0.0, -1.0, 0.25], vec![0, 1, 2]).unwrap()
 }
@@ -81,23 +81,23 @@ pub(crate) fn plan(generators: &[&str], lengths: &[usize]) -> Plan {
     }
 }
 
-/// A plan of one seed with the margins of the default.
+/// Returns a plan of one seed with the margins of the default.
 pub(crate) fn one_seed(generator: &str, lengths: &[usize]) -> Plan {
     let generators = vec![generator.parse().unwrap()];
     Plan { lengths: lengths.to_vec(), generators, seeds: 1, ..Plan::default() }
 }
 
-/// The evaluation of the small network.
+/// Returns the evaluation of the small network.
 pub(crate) fn run(plan: &Plan) -> Evaluation {
     evaluated(&network(), &samples(), plan)
 }
 
-/// The whole evaluation of a network.
+/// Returns the whole evaluation of a network.
 pub(crate) fn evaluated(network: &Network, data: &Dataset, plan: &Plan) -> Evaluation {
     evaluate(network, data, plan, None, Cancel::NEVER, |_| ()).unwrap()
 }
 
-/// One dense layer of two neurons and one input, with an activation behind it.
+/// Returns one dense layer of two neurons and one input, followed by an activation.
 pub(crate) fn two_scores(weights: [f64; 2], bias: &[f64], activation: Activation) -> Network {
     NetworkBuilder::new("n", &[1])
         .dense("a", 1, &weights, bias)
@@ -154,7 +154,7 @@ fn window(strides: &[i64], pads: &[i64]) -> Window {
     }
 }
 
-/// A network over samples of a shape.
+/// Returns a network over samples of a shape.
 pub(crate) fn graph(
     sample: &[usize],
     build: impl FnOnce(&mut Graph, ValueId) -> ValueId,
@@ -168,7 +168,7 @@ pub(crate) fn graph(
     Network::new(graph).unwrap()
 }
 
-/// A dense layer alone, of six inputs and four neurons.
+/// Returns a dense layer alone, of six inputs and four neurons.
 pub(crate) fn dense() -> Network {
     graph(&[6], |graph, x| {
         let (w, b) = (constant(graph, "w", &[4, 6], 1), constant(graph, "b", &[4], 2));
@@ -176,7 +176,7 @@ pub(crate) fn dense() -> Network {
     })
 }
 
-/// A convolution, relu and a dense layer, on images of 2 x 5 x 4.
+/// Returns a convolution, relu and a dense layer, on images of 2 x 5 x 4.
 pub(crate) fn cnn() -> Network {
     graph(&[2, 5, 4], |graph, x| {
         let (k, b) = (constant(graph, "k", &[3, 2, 3, 3], 1), constant(graph, "kb", &[3], 2));
@@ -189,7 +189,7 @@ pub(crate) fn cnn() -> Network {
     })
 }
 
-/// The CNN, calibrated, and samples with its classes in floating point.
+/// Returns the CNN, calibrated, and samples with its classes in floating point.
 pub(crate) fn labelled(n: usize) -> (Network, Dataset) {
     let x = features(n * 40, 21);
     let network = cnn().calibrated(&x, &Calibration::default()).unwrap();
@@ -197,7 +197,7 @@ pub(crate) fn labelled(n: usize) -> (Network, Dataset) {
     (network, Dataset::new("made", 40, x, labels).unwrap())
 }
 
-/// Two layers, the second of which has scales of its own, on samples of eight features.
+/// Returns two layers, the second of which has scales of its own, on samples of eight features.
 pub(crate) fn scaled() -> Network {
     let twice: Vec<f64> = features(32, 2).iter().map(|weight| 2.0 * weight).collect();
     NetworkBuilder::new("scaled", &[8])

@@ -18,7 +18,7 @@ fn data() -> Dataset {
     Dataset::new("some digits", 64, features, train.labels()[..n].to_vec()).unwrap()
 }
 
-/// The same samples with targets.
+/// Returns the same samples with targets.
 fn targets() -> Dataset {
     let features = data().features().to_vec();
     let targets = Network::digits_plain().unwrap().forward(&features).unwrap();

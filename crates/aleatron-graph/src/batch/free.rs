@@ -21,7 +21,7 @@ use crate::run::{Observer, Runner};
 /// depend on each other or a node has no repair.
 ///
 /// # Errors
-/// If the graph cannot run.
+/// An error if the graph cannot run.
 pub fn free(graph: &Graph, batch: usize) -> Result<Option<Graph>> {
     let runner = Runner::new(graph.clone(), &Device::Cpu)?;
     let inputs = inputs_for(graph, batch, 1)?;

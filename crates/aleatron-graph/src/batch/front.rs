@@ -81,7 +81,7 @@ impl Front {
                     self.node("samples_count", Op::Shape { start: 0, end: Some(1) }, &[input]);
                 *self.samples.insert(made)
             }
-            (None, None) => return Err(Error::NotGiven { name: String::new() }),
+            (None, None) => return Err(Error::MissingInput { name: String::new() }),
         };
         let mut parts = Vec::new();
         for part in sizes.chunk_by(|a, b| a.is_some() && b.is_some()) {

@@ -1,4 +1,4 @@
-//! Where the samples of a batch lie in a value.
+//! The layout of the samples of a batch in a value.
 
 /// The position of samples in a value: along one axis, which may hold other indices as well. Index
 /// `(a n + s) inner + b` of that axis belongs to sample `s` of `n`, for `a` below `outer` and `b`

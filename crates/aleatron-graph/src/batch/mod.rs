@@ -1,4 +1,4 @@
-//! Whether the samples of a batch are independent, and where they lie in each value.
+//! Independence of the samples of a batch, and their layout in each value.
 //!
 //! One run shows the shapes of all values. Along with it, [`BatchAnalysis`] follows the axis of the
 //! samples from node to node by rules that hold for any number of samples. A node without a rule,
@@ -28,7 +28,7 @@ use crate::run::{Observer, Runner};
 use site::{Dependence, Input, PROBES, Site};
 use std::collections::HashMap;
 
-/// How samples can run together.
+/// The ways in which samples can run together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Batching {
     /// Samples are independent: batches can be cut anywhere.
@@ -38,7 +38,7 @@ pub enum Batching {
     Whole,
 }
 
-/// How the values of a graph depend on the samples of a batch, and what a run showed of them.
+/// The dependence of the values of a graph on the samples of a batch, and their shapes in a run.
 #[derive(Debug, Clone)]
 pub struct BatchAnalysis {
     /// By the index of the value; `None` for values that no node of the run has.
@@ -57,7 +57,7 @@ impl BatchAnalysis {
     /// analyzes it. One sample is enough for a graph that takes any number of them.
     ///
     /// # Errors
-    /// If the graph cannot run with these inputs.
+    /// An error if the graph cannot run with these inputs.
     pub fn new(runner: &Runner, inputs: Vec<Tensor>, n: usize) -> Result<Self> {
         let mut tracer = Tracer::new(runner, &inputs, n);
         let outputs = runner.run_with(inputs, &mut tracer)?;

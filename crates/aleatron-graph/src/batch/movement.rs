@@ -114,8 +114,8 @@ fn expand(site: &Site<'_>) -> Layouts {
             wanted.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<_>>()?;
         let made = broadcast_shapes(&own, &wanted).ok()?;
         let aligned = x.layout.moved(x.axis() + made.len() - own.len());
-        // The same for every number of samples, but for the axis of the samples, which has as many
-        // as before.
+        // Equal for every number of samples, except for the axis of the samples, whose size is
+        // unchanged.
         let mut one = made.clone();
         one[aligned.axis] = x.layout.outer * x.layout.inner;
         let is_same = made[aligned.axis] == own[x.axis()];

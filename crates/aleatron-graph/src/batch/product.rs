@@ -9,7 +9,7 @@ use crate::op::{Equation, EquationTerm};
 pub(super) fn matmul(site: &Site<'_>) -> Layouts {
     let ranks = [site.input(0)?.tensor.rank(), site.input(1)?.tensor.rank()];
     let out = site.rank();
-    // The axes of the output that are rows and columns, which vectors have none of.
+    // Whether the output has axes of rows and of columns; vectors do not.
     let (has_rows, has_columns) = (ranks[0] > 1, ranks[1] > 1);
     let batches = out.checked_sub(usize::from(has_rows) + usize::from(has_columns))?;
     let of_batches = |k: usize, x: &Batched| {
@@ -66,7 +66,7 @@ pub(super) fn gemm(site: &Site<'_>, transposed: [bool; 2]) -> Layouts {
         [None, Some(right)] if right.axis() == columns && site.is_constant(0) => {
             Some(right.layout.moved(1))
         }
-        // The matrix that is added may be all that depends on samples.
+        // Only the added matrix may depend on samples.
         [None, None] if site.is_constant(0) && site.is_constant(1) => None,
         _ => return None,
     };

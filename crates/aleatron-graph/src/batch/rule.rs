@@ -1,4 +1,4 @@
-//! Where the samples of a node's outputs lie, from where those of its inputs lie.
+//! Rules that derive the layout of samples in a node's outputs from that in its inputs.
 //!
 //! A rule returns a layout for each output only if every element of it depends on the elements of
 //! one sample alone, and the layout and the elements of a sample are the same for any number of
@@ -142,7 +142,8 @@ fn together(site: &Site<'_>, n: usize, axis: usize) -> Layouts {
     }
 }
 
-/// The first input, if none of the axes is that of its samples and the other inputs are constants.
+/// Returns the first input, if none of the axes is that of its samples and the other inputs are
+/// constants.
 fn over(site: &Site<'_>, axes: &[i64]) -> Layouts {
     let x = site.samples(0)?;
     let axes = axes_of(axes, x.rank())?;
@@ -194,7 +195,7 @@ fn reverse(site: &Site<'_>, batch_axis: i64, time_axis: i64) -> Layouts {
     if is_apart && x.axis() != time { site.all(x.layout) } else { None }
 }
 
-/// The axes of samples in the states and in the outputs of a recurrent node.
+/// Returns the axes of samples in the states and in the outputs of a recurrent node.
 pub(super) const fn recurrent_axes(op: &Recurrent) -> ([usize; 2], [usize; 3]) {
     // Steps, directions, samples and units; directions, samples and units. Or samples first.
     if op.batch_first { ([0, 0], [0, 0, 0]) } else { ([1, 1], [2, 1, 1]) }

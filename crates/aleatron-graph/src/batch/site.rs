@@ -8,7 +8,7 @@ use crate::graph::Node;
 /// The numbers of samples for which values that depend on that number are known.
 pub(super) const PROBES: [usize; 3] = [1, 2, 3];
 
-/// How a value depends on samples.
+/// The dependence of a value on samples.
 #[derive(Debug, Clone)]
 pub(super) enum Dependence {
     /// It is the same for all samples, however many there are.

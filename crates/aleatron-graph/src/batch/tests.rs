@@ -1,5 +1,5 @@
-//! Graphs whose samples are independent, graphs that mix them, and random ones: whatever is called
-//! independent is.
+//! Graphs whose samples are independent, graphs that mix them, and random ones: every graph
+//! classified as independent is.
 
 use super::{BatchAnalysis, Batching, Layout, free};
 use crate::graph::{Dim, Graph, Value, ValueId};
@@ -58,7 +58,7 @@ impl Build {
         self.graph.add_node(name, op, inputs)
     }
 
-    /// A node with several outputs.
+    /// Returns a node with several outputs.
     fn nodes(&mut self, op: Op, inputs: &[ValueId], n: usize) -> Vec<ValueId> {
         let name = format!("node{}", self.graph.nodes().len());
         self.graph.add_node_with_outputs(name, op, inputs, n)
@@ -140,7 +140,7 @@ fn lstm(batch_first: bool) -> Op {
     })
 }
 
-/// The axes of an equation, a letter each.
+/// Returns the axes of an equation, a letter each.
 fn equation(inputs: &[&str], output: &str) -> Op {
     let term = |text: &str| EquationTerm {
         before: text.bytes().collect(),
@@ -172,7 +172,7 @@ fn samples(graph: &Graph, n: usize) -> Vec<Tensor> {
     vec![floats(&shape, 77)]
 }
 
-/// The bits of the first output for some samples.
+/// Returns the bits of the first output for some samples.
 fn bits(graph: &Graph, inputs: Vec<Tensor>) -> Result<Vec<u32>> {
     let made = Runner::new(graph.clone(), &Device::Cpu)?.run(inputs)?.swap_remove(0);
     let made = if made.dtype().is_float() { made } else { made.cast(DType::F32)? };

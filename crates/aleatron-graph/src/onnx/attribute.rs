@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The attributes of a node.
 pub(crate) struct Attributes<'a> {
     all: RefCell<BTreeMap<&'a str, &'a AttributeProto>>,
-    /// The first attribute that was asked for as a list of another type.
+    /// The first list attribute with another type than requested.
     wrong: RefCell<Option<Error>>,
     folder: Option<&'a Path>,
 }
@@ -40,8 +40,8 @@ impl<'a> Attributes<'a> {
         self.all.borrow_mut().remove(name)
     }
 
-    /// Takes a list. Of another type, it would be taken for an empty one: it is remembered, and
-    /// refused by [`Self::finish`].
+    /// Takes a list. A list of another type is recorded, and [`Self::finish`] returns an error: it
+    /// would look empty.
     fn take_list(&self, name: &str, code: i32, expected: &str) -> Option<&'a AttributeProto> {
         let attribute = self.take(name)?;
         // Old files do not tell the types of attributes.
@@ -51,14 +51,14 @@ impl<'a> Attributes<'a> {
         Some(attribute)
     }
 
-    /// Takes note of attributes that change nothing here.
+    /// Marks attributes as used that have no effect here.
     pub(crate) fn ignore(&self, names: &[&str]) {
         for name in names {
             self.take(name);
         }
     }
 
-    /// An attribute that nobody has asked for could change the result: it is refused.
+    /// Checks that all attributes were used: an unused attribute could change the result.
     pub(crate) fn finish(&self) -> Result<()> {
         if let Some(wrong) = self.wrong.borrow_mut().take() {
             return Err(wrong);

@@ -26,17 +26,17 @@ pub(super) fn of_attributes(node: &NodeProto) -> Option<ElementType> {
     ElementType::from_code(code?)
 }
 
-/// Where the type of a node's output comes from.
+/// The source of the type of a node's output.
 enum Source {
     /// From an input.
     Input { input: usize, reach: Reach },
-    /// From the operator itself, whatever its inputs are.
+    /// From the operator itself, for any inputs.
     Operator,
-    /// The operator does not take such inputs.
+    /// The operator does not support such inputs.
     Refused,
 }
 
-/// Which outputs have the type of an input.
+/// The outputs that have the type of an input.
 enum Reach {
     First,
     All,

@@ -34,7 +34,7 @@ pub(crate) const KNOWN_ML: &[&str] = &[
 /// The domain of the operators of classical machine learning.
 pub(super) const ML: &str = "ai.onnx.ml";
 
-/// Whether an operator is read.
+/// Returns whether an operator is read.
 pub(super) fn is_known(domain: &str, name: &str) -> bool {
     match domain {
         "" => KNOWN.binary_search(&name).is_ok(),

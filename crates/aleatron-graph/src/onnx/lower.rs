@@ -16,7 +16,7 @@ pub(super) struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// Returns an input that must be there.
+    /// Returns a required input.
     pub(super) fn input(&self, k: usize) -> Result<ValueId> {
         self.inputs.get(k).copied().flatten().ok_or_else(|| Error::input(k, "it is missing"))
     }

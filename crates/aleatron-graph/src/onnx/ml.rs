@@ -130,7 +130,7 @@ fn normalizer(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
             let (axes, reduced) = (Some(vec![-1]), Dims::Keep);
             let op = Op::Reduce { reduction: Reduction::Max, axes, reduced, no_axes: NoAxes::All };
             let most = to.node("most", op, &[x]);
-            // A row of zeros stays one.
+            // A row of zeros stays zero.
             let (zero, one) =
                 (to.constant("zero", &[0.0_f32], &[])?, to.constant("one", &[1.0_f32], &[])?);
             let is_zero = to.node("is_zero", Op::Binary(Binary::Equal), &[most, zero]);
@@ -142,7 +142,7 @@ fn normalizer(to: &mut Lowering<'_>, a: &Attributes<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Why labels that are texts are refused.
+/// The reason why text labels are unsupported.
 const STRINGS: &str = "texts are not supported; export the model with integer labels";
 
 /// Reads the keys, the values or the default of an encoder.

@@ -2,8 +2,8 @@
 //!
 //! Operator sets from 6 to 28 are read; the operators are those of [`Op`](crate::op::Op). `Scan`
 //! and some operators of classical machine learning (`ai.onnx.ml`) are read as several nodes of
-//! those. A model with others is refused with a list of all of them. Nothing in a file is trusted:
-//! a malformed one is an error.
+//! those. A model with others is refused with a list of all of them. Every field of a file is
+//! checked: a malformed file is an error.
 
 mod attribute;
 mod element;
@@ -39,17 +39,17 @@ pub const OLDEST_OPSET: i64 = 6;
 /// The newest operator set that is read.
 pub const NEWEST_OPSET: i64 = 28;
 
-/// How deep graphs inside nodes may be nested.
+/// The largest depth of nested graphs.
 const MAX_DEPTH: usize = 8;
 
-/// The axes that a value may be declared with.
+/// The largest declared rank of a value.
 const MAX_RANK: usize = 32;
 
 impl Graph {
     /// Reads an `.onnx` file, and the files of its folder that hold its constants.
     ///
     /// # Errors
-    /// What is wrong with the file, or which of its operators are not known.
+    /// An error with the fault of the file, or its unsupported operators.
     pub fn read_onnx(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let in_file = |source| Error::File { path: path.to_owned(), source };
@@ -82,7 +82,7 @@ impl Graph {
         })
     }
 
-    /// Reads a model from memory. Constants that are kept in files are refused.
+    /// Reads a model from memory. Constants in external files are errors.
     ///
     /// # Errors
     /// As [`Self::read_onnx`].
@@ -111,7 +111,8 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
             version = Some(new);
         }
     }
-    // Operators of classical machine learning have a set of their own; a model may have no others.
+    // Operators of classical machine learning have their own operator set; a model may have no
+    // others.
     let is_ml = |node: &NodeProto| domain(node) == known::ML;
     if version.is_none() && !graph.node.is_empty() && graph.node.iter().all(is_ml) {
         version = Some(NEWEST_OPSET);
@@ -135,7 +136,7 @@ fn read(bytes: &[u8], folder: Option<&Path>) -> Result<Graph> {
     Ok(read)
 }
 
-/// The values of the graph around a graph inside a node, by name.
+/// The values of the outer graph, by name.
 type Outer<'a> = Option<&'a HashMap<String, ValueId>>;
 
 pub(crate) struct Importer<'a> {
@@ -145,7 +146,7 @@ pub(crate) struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Refuses a graph with operators that are not known, with all of them.
+    /// Checks that all operators are supported; the error lists all unsupported ones.
     fn refuse_unknown(&self, graph: &GraphProto) -> Result<()> {
         let mut unknown: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut graphs = vec![graph];
@@ -298,7 +299,7 @@ impl Importer<'_> {
         let name = node.op_type.as_deref().unwrap_or_default();
         let mut subgraph = |attribute: &str| -> Result<Box<Graph>> {
             let proto = attributes.graph(attribute)?;
-            // What it takes from outside must be a value here before it is one there.
+            // Captured values must be values of the outer graph first.
             for name in free_names(proto, MAX_DEPTH) {
                 if !names.contains_key(&name) {
                     resolve(&name, graph, names, outer)?;
@@ -323,7 +324,7 @@ impl Importer<'_> {
     }
 }
 
-/// The value with a name: of this graph, or taken from one around it.
+/// Returns the value with a name: of this graph, or taken from one around it.
 fn resolve(
     name: &str,
     graph: &mut Graph,
@@ -342,7 +343,7 @@ fn resolve(
     Ok(inner)
 }
 
-/// The names that a graph uses and does not make.
+/// Returns the names that a graph uses and does not make.
 fn free_names(graph: &GraphProto, depth: usize) -> Vec<String> {
     let mut made: std::collections::HashSet<&str> = std::collections::HashSet::new();
     made.extend(graph.input.iter().filter_map(|value| value.name.as_deref()));
@@ -379,7 +380,7 @@ fn is_zip_map(node: &NodeProto) -> bool {
     domain(node) == known::ML && node.op_type.as_deref() == Some("ZipMap")
 }
 
-/// Reads what is known of a value, and its type if tensors hold that in a wider one.
+/// Reads the declaration of a value, and its type if tensors hold it in a wider one.
 fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
     let name = info.name.clone().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("value \"{name}\""), reason);
@@ -431,10 +432,10 @@ fn read_value(info: &ValueInfoProto) -> Result<(Value, Option<Narrow>)> {
     Ok((Value { name, dtype, shape }, element.and_then(ElementType::narrow)))
 }
 
-/// Reads a tensor that stands in a file of its own, as ONNX's tests have them.
+/// Reads a tensor from a separate file, as in ONNX's tests.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// An error with the fault of the bytes.
 pub fn read_tensor(bytes: &[u8]) -> Result<aleatron_tensor::Tensor> {
     let proto = proto::TensorProto::decode(bytes)
         .map_err(|error| Error::Format { reason: error.to_string() })?;

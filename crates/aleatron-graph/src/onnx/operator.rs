@@ -1,4 +1,4 @@
-//! From the name, version and attributes of an operator of ONNX to an [`Op`].
+//! Conversion of operators of ONNX to [`Op`].
 
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -14,7 +14,7 @@ use crate::op::{
     Scatter, ShownScores, SliceGiven, Softmax, SoftmaxAxes, Tie, Triangle, Unary, Variadic,
 };
 
-/// What a node computes. The attributes that are not asked for here are refused by the caller.
+/// Reads the operation of a node. The caller rejects unused attributes.
 pub(super) fn read(
     importer: &Importer<'_>,
     name: &str,
@@ -68,7 +68,7 @@ fn elementwise(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op
             "none" => Unary::Gelu,
             "tanh" => Unary::GeluTanh,
             other => {
-                return Err(Error::attribute("approximate", other, "none or tanh is possible"));
+                return Err(Error::attribute("approximate", other, "expected none or tanh"));
             }
         },
         "HardSigmoid" => {
@@ -140,8 +140,8 @@ fn binary(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
         _ => return variadic(name, version, a),
     };
     if version < 7 {
-        // Before operator set 7, broadcasting was asked for; along the last axes it is what it is
-        // now.
+        // Before operator set 7, broadcasting was an option; along the last axes it is equal to the
+        // current rule.
         a.ignore(&["broadcast"]);
         if a.has("axis") {
             return Err(Error::attribute(
@@ -186,8 +186,8 @@ fn variadic(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> 
     }))
 }
 
-/// The tensors' type for a type that an attribute names. bfloat16 is refused: f32, which holds it,
-/// would round differently.
+/// Returns the tensors' type for a type that an attribute names. bfloat16 is unsupported: f32,
+/// which holds it, would round differently.
 pub(super) fn dtype_attribute(name: &str, a: &Attributes<'_>) -> Result<Option<DType>> {
     let Some(code) = a.int_or_none(name)? else { return Ok(None) };
     let code = i32::try_from(code).unwrap_or(-1);
@@ -387,7 +387,7 @@ fn network(name: &str, version: i64, a: &Attributes<'_>) -> Result<Option<Op>> {
             rotated: a.int("rotary_embedding_dim", 0)?,
         },
         "Resize" if version >= 11 => Op::Resize(resize(a)?),
-        // Before operator set 11 it was what Upsample is.
+        // Before operator set 11 it was equal to Upsample.
         "Resize" | "Upsample" => {
             let mode = a.text("mode", "nearest")?;
             Op::Upsample { interpolation: interpolation(&mode, Nearest::Floor, -0.75)? }

@@ -1,4 +1,4 @@
-//! The messages of an ONNX file, as far as networks for inference have them. Fields that are not
+//! The messages of an ONNX file, as far as networks for inference use them. Fields that are not
 //! listed are skipped by the decoder.
 
 /// A model: a graph and the operator sets it is written in.
@@ -7,7 +7,7 @@ pub struct ModelProto {
     /// The version of the file format.
     #[prost(int64, optional, tag = "1")]
     pub ir_version: Option<i64>,
-    /// What wrote the file.
+    /// The program that wrote the file.
     #[prost(string, optional, tag = "2")]
     pub producer_name: Option<String>,
     /// The graph.
@@ -16,10 +16,10 @@ pub struct ModelProto {
     /// The operator sets.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
-    /// What its maker says of it, by name.
+    /// Metadata, by name.
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<EntryProto>,
-    /// Functions of the model's own.
+    /// Functions defined by the model.
     #[prost(message, repeated, tag = "25")]
     pub functions: Vec<FunctionProto>,
 }
@@ -35,13 +35,13 @@ pub struct OperatorSetIdProto {
     pub version: Option<i64>,
 }
 
-/// A function; read for its name alone, since functions are refused.
+/// A function; only its name is read, since functions are unsupported.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FunctionProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Its domain.
+    /// The domain.
     #[prost(string, optional, tag = "10")]
     pub domain: Option<String>,
 }
@@ -58,40 +58,40 @@ pub struct GraphProto {
     /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// What the graph is given.
+    /// The inputs.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
-    /// What it gives.
+    /// The outputs.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
-    /// What is known of values in between.
+    /// Declarations of intermediate values.
     #[prost(message, repeated, tag = "13")]
     pub value_info: Vec<ValueInfoProto>,
-    /// Constants of which most are zero; refused.
+    /// Sparse constants; unsupported.
     #[prost(message, repeated, tag = "15")]
     pub sparse_initializer: Vec<Opaque>,
 }
 
-/// A message whose content is of no interest.
+/// A message whose content is ignored.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Opaque {}
 
 /// A node.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeProto {
-    /// The values it takes; an empty name is one that is left out.
+    /// The inputs; an empty name is a missing input.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
-    /// The values it makes.
+    /// The outputs.
     #[prost(string, repeated, tag = "2")]
     pub output: Vec<String>,
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "3")]
     pub name: Option<String>,
-    /// Its operator.
+    /// The operator.
     #[prost(string, optional, tag = "4")]
     pub op_type: Option<String>,
-    /// Its attributes.
+    /// The attributes.
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
     /// The domain of the operator.
@@ -102,7 +102,7 @@ pub struct NodeProto {
 /// An attribute.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct AttributeProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
     /// A float.
@@ -129,10 +129,10 @@ pub struct AttributeProto {
     /// Texts.
     #[prost(bytes = "vec", repeated, tag = "9")]
     pub strings: Vec<Vec<u8>>,
-    /// Which of the fields is meant.
+    /// The field that holds the value.
     #[prost(int32, optional, tag = "20")]
     pub r#type: Option<i32>,
-    /// The attribute of a function that this one is.
+    /// The attribute of a function that this one refers to.
     #[prost(string, optional, tag = "21")]
     pub ref_attr_name: Option<String>,
 }
@@ -140,10 +140,10 @@ pub struct AttributeProto {
 /// A value: its name, type and shape.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValueInfoProto {
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// Its type.
+    /// The type.
     #[prost(message, optional, tag = "2")]
     pub r#type: Option<TypeProto>,
 }
@@ -154,16 +154,16 @@ pub struct TypeProto {
     /// A tensor.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
-    /// A sequence; refused.
+    /// A sequence; unsupported.
     #[prost(message, optional, tag = "4")]
     pub sequence_type: Option<Opaque>,
-    /// A map; refused.
+    /// A map; unsupported.
     #[prost(message, optional, tag = "5")]
     pub map_type: Option<Opaque>,
-    /// A sparse tensor; refused.
+    /// A sparse tensor; unsupported.
     #[prost(message, optional, tag = "8")]
     pub sparse_tensor_type: Option<Opaque>,
-    /// Something that may be missing; refused.
+    /// An optional value; unsupported.
     #[prost(message, optional, tag = "9")]
     pub optional_type: Option<Opaque>,
 }
@@ -174,7 +174,7 @@ pub struct TensorTypeProto {
     /// The type of its elements.
     #[prost(int32, optional, tag = "1")]
     pub elem_type: Option<i32>,
-    /// Its shape.
+    /// The shape.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<TensorShapeProto>,
 }
@@ -182,7 +182,7 @@ pub struct TensorTypeProto {
 /// The shape of a tensor.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TensorShapeProto {
-    /// Its axes.
+    /// The axes.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<DimensionProto>,
 }
@@ -213,13 +213,13 @@ pub struct TensorProto {
     /// Elements of integers up to 32 bits, booleans and 16-bit floats.
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
-    /// Elements that are texts; refused.
+    /// Elements that are texts; unsupported.
     #[prost(bytes = "vec", repeated, tag = "6")]
     pub string_data: Vec<Vec<u8>>,
     /// Elements of 64-bit integers.
     #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
-    /// Its name.
+    /// The name.
     #[prost(string, optional, tag = "8")]
     pub name: Option<String>,
     /// Elements as bytes, little-endian.
@@ -231,10 +231,10 @@ pub struct TensorProto {
     /// Elements of unsigned integers of 32 and 64 bits.
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
-    /// Where the elements are, if not here.
+    /// The location of external elements.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<EntryProto>,
-    /// 1 where the elements are in another file.
+    /// 1 if the elements are in another file.
     #[prost(int32, optional, tag = "14")]
     pub data_location: Option<i32>,
 }

@@ -6,10 +6,10 @@ use super::window;
 use crate::error::{Error, Result};
 use crate::op::{Op, Quantized};
 
-/// Reads an operator of quantized networks; `None` for any other. Types that zero points decide are
-/// found later.
+/// Reads an operator of quantized networks; `None` for any other. Types that depend on zero points
+/// are determined later.
 pub(super) fn read(name: &str, a: &Attributes<'_>) -> Result<Option<Op>> {
-    // What a zero point says, if there is one.
+    // The type of a zero point overrides this one.
     let to = Quantized::UInt8;
     Ok(Some(match name {
         "QuantizeLinear" => {
@@ -36,7 +36,8 @@ pub(super) fn read(name: &str, a: &Attributes<'_>) -> Result<Option<Op>> {
     }))
 }
 
-/// Refuses a type of results that is not one of these; without the attribute, inputs decide it.
+/// Checks that the type of results is one of these; without the attribute, it depends on the
+/// inputs.
 fn check_output_type(a: &Attributes<'_>, possible: &[ElementType]) -> Result<()> {
     let code = a.int("output_dtype", 0)?;
     let element = i32::try_from(code).ok().and_then(ElementType::from_code);

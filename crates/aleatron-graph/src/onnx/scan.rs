@@ -1,4 +1,4 @@
-//! `Scan` as a loop that takes its elements by their index.
+//! `Scan` as a loop over indices.
 
 use aleatron_tensor::DType;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::op::{Binary, Op};
 
-/// The attributes besides the body.
+/// The attributes except the body.
 const NAMES: [&str; 5] = [
     "num_scan_inputs",
     "scan_input_axes",
@@ -18,7 +18,7 @@ const NAMES: [&str; 5] = [
     "scan_output_directions",
 ];
 
-/// Refuses what cannot be read; the attributes themselves are read by [`lower`].
+/// Checks that a node is supported; [`lower`] reads the attributes.
 pub(super) fn check(attributes: &Attributes<'_>, version: i64) -> Result<()> {
     attributes.ignore(&NAMES);
     match version < 9 {
@@ -31,7 +31,7 @@ pub(super) fn check(attributes: &Attributes<'_>, version: i64) -> Result<()> {
     }
 }
 
-/// The way through an axis.
+/// The direction along an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
@@ -93,7 +93,7 @@ impl Settings {
     }
 }
 
-/// Adds a loop over the body of a scan, which comes as a loop without the inputs of one.
+/// Adds a loop over the body of a scan, which is given as a loop without the inputs of a loop.
 pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<()> {
     let Op::Loop { mut body } = op else {
         return Err(Error::model("Scan", "internal error: its body was not read"));
@@ -154,8 +154,8 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
     let inputs = [Some(steps), None].into_iter().chain(states).collect();
     let mut outputs: Vec<Option<ValueId>> = to.outputs.clone();
     outputs.resize(body.outputs.len() - 1, None);
-    // Sequences that are turned are made by nodes after the loop.
-    let mut turned = Vec::new();
+    // Nodes after the loop reverse sequences.
+    let mut reversed = Vec::new();
     for (k, rank) in ranks.into_iter().enumerate() {
         let (axis, direction) = (settings.output_axes[k], settings.output_directions[k]);
         let Some(output) = outputs[n_states + k] else { continue };
@@ -166,10 +166,10 @@ pub(super) fn lower(to: &mut Lowering<'_>, op: Op, node: &NodeProto) -> Result<(
             .graph
             .add_value(Value { name: format!("{}_stacked_{k}", to.name), ..Value::default() });
         outputs[n_states + k] = Some(stacked);
-        turned.push((stacked, output, n_states + k, axis, direction, rank));
+        reversed.push((stacked, output, n_states + k, axis, direction, rank));
     }
     to.graph.nodes.push(Node { name: to.name.clone(), op: Op::Loop { body }, inputs, outputs });
-    for (mut id, _, k, axis, direction, rank) in turned {
+    for (mut id, _, k, axis, direction, rank) in reversed {
         if direction == Direction::Reverse {
             let numbers = [("start", -1), ("end", i64::MIN + 1), ("axis", 0), ("step", -1)];
             let mut inputs = vec![id];

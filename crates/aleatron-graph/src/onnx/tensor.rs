@@ -36,7 +36,7 @@ pub(crate) enum ElementType {
 }
 
 impl ElementType {
-    /// The type with a number of ONNX.
+    /// Returns the type with a code of ONNX.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         Some(match code {
             1 => Self::F32,
@@ -56,7 +56,7 @@ impl ElementType {
         })
     }
 
-    /// The type of tensors that holds it.
+    /// Returns the type of tensors that holds it.
     pub(crate) fn dtype(self) -> DType {
         match self {
             Self::F32 | Self::F64 | Self::BF16 => DType::F32,
@@ -68,7 +68,7 @@ impl ElementType {
         }
     }
 
-    /// The type of integers that tensors hold in a wider one, if it is one of those.
+    /// Returns the type of integers that tensors hold in a wider one, if it is one of those.
     pub(crate) fn narrow(self) -> Option<Narrow> {
         Some(match self {
             Self::I8 => Narrow::Int8,
@@ -89,7 +89,7 @@ impl ElementType {
         })
     }
 
-    /// The name of the type in ONNX.
+    /// Returns the name of the type in ONNX.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "float",
@@ -118,7 +118,7 @@ impl ElementType {
     }
 }
 
-/// The name of an element type of ONNX, for messages.
+/// Returns the name of an element type of ONNX, for messages.
 pub(crate) fn type_name(code: i32) -> String {
     let name = match code {
         0 => "undefined",
@@ -134,8 +134,8 @@ pub(crate) fn type_name(code: i32) -> String {
     name.to_owned()
 }
 
-/// The bytes that a constant takes as a tensor, for a sum over all of them; 0 for one that is
-/// refused later.
+/// Returns the size of a constant as a tensor in bytes, for a sum over all constants; 0 for one
+/// that is an error later.
 pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     let Some(element) = ElementType::from_code(proto.data_type.unwrap_or_default()) else {
         return 0;
@@ -144,7 +144,8 @@ pub(crate) fn bytes_as_tensor(proto: &TensorProto) -> u128 {
     sizes.fold(element.dtype().size() as u128, u128::saturating_mul)
 }
 
-/// A constant as a tensor on the host. `folder` is where files beside the model are.
+/// Reads a constant as a tensor on the host. `folder` is the folder of the model and its external
+/// files.
 pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Tensor> {
     let name = proto.name.as_deref().unwrap_or_default();
     let fault = |reason: String| Error::model(format!("tensor \"{name}\""), reason);
@@ -319,8 +320,7 @@ fn from_fields(
     })
 }
 
-/// The bytes of a constant that is kept in another file, inside the folder of the model and nowhere
-/// else.
+/// Reads the bytes of a constant in an external file, which must be inside the folder of the model.
 fn read_external(
     proto: &TensorProto,
     expected: usize,
@@ -331,14 +331,15 @@ fn read_external(
     for entry in &proto.external_data {
         let value = entry.value.as_deref().unwrap_or_default();
         let number = || {
-            value.parse::<u64>().map_err(|_| fault(format!("\"{value}\" is not a place in a file")))
+            value
+                .parse::<u64>()
+                .map_err(|_| fault(format!("\"{value}\" is not an offset in a file")))
         };
         match entry.key.as_deref().unwrap_or_default() {
             "location" => location = Some(value),
             "offset" => offset = number()?,
             "length" => length = Some(number()?),
-            // A checksum, and what later versions of the format may add, says nothing of where the
-            // bytes are.
+            // A checksum, and keys of later versions, do not affect the location of the bytes.
             _ => {}
         }
     }
@@ -354,7 +355,7 @@ fn read_external(
     if location.is_empty()
         || !relative.components().all(|part| matches!(part, Component::Normal(_)))
     {
-        return Err(fault(format!("\"{location}\" is not a file beside the model")));
+        return Err(fault(format!("\"{location}\" is not a file in the folder of the model")));
     }
     if length.is_some_and(|length| length != expected as u64) {
         let length = length.unwrap_or_default();
@@ -362,11 +363,11 @@ fn read_external(
     }
     let path = folder.join(relative);
     let in_file = |source| Error::File { path: path.clone(), source };
-    // A link could lead anywhere.
+    // A link could point outside the folder.
     let (real, root) =
         (path.canonicalize().map_err(in_file)?, folder.canonicalize().map_err(in_file)?);
     if !real.starts_with(root) {
-        return Err(fault(format!("\"{location}\" is not a file beside the model")));
+        return Err(fault(format!("\"{location}\" is not a file in the folder of the model")));
     }
     // Opening a pipe waits for its writer, and a device may have no end.
     let kind = std::fs::metadata(&real).map_err(in_file)?;

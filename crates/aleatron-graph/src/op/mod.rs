@@ -1,5 +1,5 @@
-//! What nodes compute: one enum, with typed attributes. Operators of ONNX that differ in a detail
-//! are one variant.
+//! Operations of nodes: one enum with typed attributes. Operators of ONNX that differ in a detail
+//! share one variant.
 
 mod name;
 mod quantized;
@@ -102,7 +102,7 @@ pub enum Variadic {
     Sum,
 }
 
-/// How elements are reduced to one.
+/// A reduction of elements to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the functions")]
 pub enum Reduction {
@@ -118,7 +118,7 @@ pub enum Reduction {
     SumSquare,
 }
 
-/// Functions that share an axis among elements.
+/// Softmax functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the functions")]
 pub enum Softmax {
@@ -127,16 +127,16 @@ pub enum Softmax {
     Hardmax,
 }
 
-/// Which axes such a function runs over.
+/// The axes of a softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoftmaxAxes {
-    /// This axis alone.
+    /// One axis.
     One(i64),
-    /// This axis and all that follow, as operator sets before 13 say.
+    /// This axis and all that follow, as in operator sets before 13.
     From(i64),
 }
 
-/// The largest or the smallest.
+/// The largest or the smallest element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they say it")]
 pub enum Extreme {
@@ -144,7 +144,7 @@ pub enum Extreme {
     Min,
 }
 
-/// The first or the last of equal ones.
+/// The choice of the first or the last of equal elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they say it")]
 pub enum Tie {
@@ -152,42 +152,42 @@ pub enum Tie {
     Last,
 }
 
-/// What no axes at all mean.
+/// The meaning of an empty list of axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAxes {
-    /// All of them.
+    /// All axes.
     All,
-    /// None of them.
+    /// No axes.
     None,
 }
 
-/// How borders are padded.
+/// The padding of borders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Padding {
-    /// By these many, all beginnings and then all ends; none where empty.
+    /// These sizes, all beginnings and then all ends; no padding if empty.
     Explicit(Vec<i64>),
-    /// So that the output is the input over the stride, the odd one at the end.
+    /// Padding such that the output is the input over the stride, with an odd element at the end.
     SameUpper,
-    /// As that, the odd one at the beginning.
+    /// Padding like `SameUpper`, with an odd element at the beginning.
     SameLower,
-    /// Not at all.
+    /// No padding.
     Valid,
 }
 
 /// A window that moves over the spatial axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// Its size; empty where the weights say it.
+    /// The size; empty if the weights define it.
     pub kernel: Vec<i64>,
-    /// How far it moves; empty for 1.
+    /// The strides; empty for 1.
     pub strides: Vec<i64>,
-    /// The distance of its taps; empty for 1.
+    /// The dilations: the distances of the taps; empty for 1.
     pub dilations: Vec<i64>,
-    /// What is around the input.
+    /// The padding of the input.
     pub padding: Padding,
 }
 
-/// What a window makes of its elements.
+/// The value computed from a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pooling {
     /// The mean.
@@ -195,9 +195,9 @@ pub enum Pooling {
         /// Whether padding counts.
         count_padding: bool,
     },
-    /// The largest, and on request its place.
+    /// The largest element, and on request its index.
     Max {
-        /// Whether places count columns first.
+        /// Whether indices count columns first.
         column_major: bool,
     },
     /// The p-norm.
@@ -207,7 +207,7 @@ pub enum Pooling {
     },
 }
 
-/// What is put around a tensor.
+/// The elements around a padded tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the modes")]
 pub enum PadMode {
@@ -217,7 +217,7 @@ pub enum PadMode {
     Wrap,
 }
 
-/// What happens where two updates meet.
+/// The combination of two updates of one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the functions")]
 pub enum Scatter {
@@ -228,7 +228,7 @@ pub enum Scatter {
     Min,
 }
 
-/// Which part of a matrix is kept.
+/// The part of a matrix that is retained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they say it")]
 pub enum Triangle {
@@ -236,7 +236,7 @@ pub enum Triangle {
     Lower,
 }
 
-/// In which order blocks lie in the channels.
+/// The order of blocks in the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockOrder {
     /// Block, then channel.
@@ -245,18 +245,18 @@ pub enum BlockOrder {
     ColumnRowDepth,
 }
 
-/// How [`Op::Resize`] computes.
+/// The settings of [`Op::Resize`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resize {
-    /// How elements of the output are found.
+    /// The interpolation.
     pub options: ResizeOptions,
-    /// Which axes are resized; all where `None`.
+    /// The resized axes; all if `None`.
     pub axes: Option<Vec<i64>>,
-    /// Whether the ratio of sides is kept, and how.
+    /// Whether the aspect ratio is preserved, and how.
     pub aspect: Aspect,
 }
 
-/// Whether the ratio of sides is kept.
+/// Whether the aspect ratio is preserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after the modes")]
 pub enum Aspect {
@@ -265,7 +265,7 @@ pub enum Aspect {
     NotSmaller,
 }
 
-/// Which cell a recurrent node has.
+/// The settings of a recurrent node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recurrent {
     /// The cell.
@@ -274,7 +274,7 @@ pub struct Recurrent {
     pub direction: Direction,
     /// The functions of the cell, for each direction.
     pub activations: Vec<Unary>,
-    /// Values are clipped to this distance from 0.
+    /// The largest magnitude of values, which are clipped.
     pub clip: Option<f32>,
     /// The size of the state.
     pub hidden: Option<i64>,
@@ -294,12 +294,12 @@ pub enum Cell {
     },
     /// A cell and a state, three gates.
     Lstm {
-        /// Whether the forget gate is one less the input gate.
+        /// Whether the forget gate is one minus the input gate.
         input_forget: bool,
     },
 }
 
-/// Which way time runs.
+/// The direction of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they say it")]
 pub enum Direction {
@@ -311,21 +311,21 @@ pub enum Direction {
 /// Scaled dot-product attention.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attention {
-    /// Whether a query sees earlier keys alone.
+    /// Whether a query attends to earlier keys only.
     pub causal: bool,
-    /// The heads of the queries, where their axis is joined with that of features.
+    /// The number of heads of the queries, if their axis is joined with that of features.
     pub query_heads: Option<i64>,
-    /// The heads of keys and values.
+    /// The number of heads of keys and values.
     pub key_heads: Option<i64>,
-    /// What scores are multiplied by; 1 / sqrt(head) if not given.
+    /// The factor of the scores; 1 / sqrt(head) if `None`.
     pub scale: Option<f32>,
-    /// Scores are bent to this distance from 0; not where 0.
+    /// The soft cap of the magnitude of scores; none if 0.
     pub softcap: f32,
-    /// How many keys before its own place a query sees; all where `None`.
+    /// The number of keys before its own position that a query attends to; all if `None`.
     pub left_window: Option<i64>,
-    /// How many keys after its own place a query sees; all where `None`.
+    /// The number of keys after its own position that a query attends to; all if `None`.
     pub right_window: Option<i64>,
-    /// Which of its steps the fourth output shows.
+    /// The step of attention that the fourth output returns.
     pub shown: ShownScores,
 }
 
@@ -351,7 +351,7 @@ pub enum SignalWindow {
     Blackman,
 }
 
-/// How four numbers describe a box.
+/// The representation of a box by four numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoxFormat {
     /// Two opposite corners: y1, x1, y2, x2.
@@ -360,7 +360,7 @@ pub enum BoxFormat {
     Center,
 }
 
-/// What a node computes.
+/// An operation of a node.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "named after the operators of ONNX, whose attributes they have")]
@@ -641,7 +641,7 @@ pub enum Op {
     },
 }
 
-/// What lies outside a grid.
+/// The values outside a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they say it")]
 pub enum PadModeOfGrid {
@@ -655,9 +655,9 @@ pub enum PadModeOfGrid {
 pub struct SliceGiven {
     /// The first element along each axis.
     pub starts: Vec<i64>,
-    /// One past the last.
+    /// The ends, exclusive.
     pub ends: Vec<i64>,
-    /// The axes; the first ones where `None`.
+    /// The axes; the first ones if `None`.
     pub axes: Option<Vec<i64>>,
 }
 
@@ -666,7 +666,8 @@ pub struct SliceGiven {
 pub struct ConstantValue(pub Tensor);
 
 impl PartialEq for ConstantValue {
-    /// Whether both have the same elements. Ones that cannot be read are equal to nothing.
+    /// Returns whether both tensors have the same elements. Unreadable tensors are unequal to
+    /// everything.
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (&self.0, &other.0);
         a.dtype() == b.dtype()
@@ -687,8 +688,7 @@ fn same<T: aleatron_tensor::Element>(a: &Tensor, b: &Tensor) -> bool {
     matches!((a.to_vec::<T>(), b.to_vec::<T>()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Which axes of its inputs a sum of products joins. Axes are numbers from 0 on, the same number is
-/// the same axis.
+/// The axes of a sum of products. Axes are numbers from 0 on; equal numbers are the same axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Equation {
     /// The axes of each input.

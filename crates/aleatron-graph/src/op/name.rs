@@ -1,11 +1,11 @@
-//! The names of operators, for people.
+//! Names of operators, for display.
 
 use super::{
     Binary, Cell, Extreme, Op, Pooling, Reduction, SignalWindow, Softmax, Unary, Variadic,
 };
 
 impl Op {
-    /// The name of the operator of ONNX, for people.
+    /// Returns the name of the operator in ONNX, for display.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl Op {
 macro_rules! names {
     ($type:ident: $($variant:ident $name:literal)*) => {
         impl $type {
-            /// The name of the operator of ONNX.
+            /// Returns the name of the operator of ONNX.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {

@@ -1,4 +1,4 @@
-//! Computing what does not depend on inputs.
+//! Constant folding.
 
 use aleatron_tensor::{Device, Tensor};
 
@@ -8,18 +8,19 @@ use crate::op::Op;
 use crate::product::{floats, input};
 use crate::run::at_least;
 
-/// Elements that a node may make of fewer constants: more would make a model larger than its file.
+/// The largest number of elements that a folded node may produce from smaller constants: more would
+/// make the model larger than its file.
 const MAX_ELEMENTS: usize = 1 << 24;
 
-/// How many times the elements of all constants the computed ones may have together, besides
+/// The largest ratio of the elements of all folded constants to those of the original ones, besides
 /// [`MAX_ELEMENTS`].
 const MAX_GROWTH: usize = 4;
 
-/// Computes nodes all of whose inputs are constants; gives their number.
+/// Computes nodes whose inputs are all constants; returns their number.
 pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     let nodes = std::mem::take(&mut graph.nodes);
     let mut count = 0;
-    // Each may be small enough, and all of them together too large.
+    // Each may be small enough, but all together too large.
     let mut left = graph.n_parameters().saturating_mul(MAX_GROWTH).saturating_add(MAX_ELEMENTS);
     for (index, node) in nodes.into_iter().enumerate() {
         let has_graph = matches!(node.op, Op::If { .. } | Op::Loop { .. });
@@ -32,8 +33,10 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
             })
             .collect();
         let made = match inputs {
-            Some(inputs) if !has_graph && at_least(&node.op, &inputs) <= most(&inputs, left) => {
-                let most = most(&inputs, left);
+            Some(inputs)
+                if !has_graph && at_least(&node.op, &inputs) <= element_limit(&inputs, left) =>
+            {
+                let most = element_limit(&inputs, left);
                 let made = crate::run::compute_in(graph, &node, &inputs);
                 let made = made.map_err(|source| Error::Node {
                     index,
@@ -60,14 +63,14 @@ pub(super) fn constants(graph: &mut Graph) -> Result<usize> {
     Ok(count)
 }
 
-/// Returns how many elements a node may make of constants: as many as they have, or a few, of those
-/// that are left.
-fn most(inputs: &[Option<Tensor>], left: usize) -> usize {
+/// Returns the largest number of elements that a node may produce: as many as its constants have,
+/// or a few, within the remaining limit.
+fn element_limit(inputs: &[Option<Tensor>], left: usize) -> usize {
     let own = inputs.iter().flatten().map(Tensor::len).fold(0, usize::saturating_add);
     own.max(MAX_ELEMENTS).min(left)
 }
 
-/// Folds batch normalisations into the products before them; gives their number.
+/// Folds batch normalisations into the products before them; returns their number.
 pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     let mut uses = vec![0_usize; graph.values.len()];
     for id in graph
@@ -119,7 +122,7 @@ pub(super) fn batch_normalizations(graph: &mut Graph) -> Result<usize> {
     Ok(folded.len())
 }
 
-/// The weights and biases of a product with a normalisation behind it, computed in 64 bits.
+/// Returns the weights and biases of a product followed by a normalisation, computed in 64 bits.
 fn fold_into(
     graph: &Graph,
     before: usize,
@@ -128,7 +131,7 @@ fn fold_into(
 ) -> Result<Option<(Tensor, Tensor)>> {
     let node = &graph.nodes[before];
     let Some(product) = crate::product::Product::of(graph, node)? else { return Ok(None) };
-    // A matrix product has no place for a bias.
+    // A matrix product has no bias.
     if !matches!(node.op, Op::Conv { .. } | Op::Gemm { .. }) {
         return Ok(None);
     }

@@ -8,14 +8,14 @@ use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::op::Op;
 
-/// What was simplified.
+/// The numbers of simplified nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Simplified {
     /// Nodes whose outputs are constants now.
     pub constants: usize,
     /// Batch normalisations that became part of the product before them.
     pub folded: usize,
-    /// Nodes that did nothing, or made what nobody uses.
+    /// Nodes that did nothing, or whose outputs are unused.
     pub removed: usize,
 }
 
@@ -36,7 +36,7 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Where a node of constants fails, or there is no memory.
+    /// An error if a node of constants fails, or memory is exhausted.
     pub fn simplify(&mut self) -> Result<Simplified> {
         self.check_values()?;
         let mut done = Simplified { removed: self.remove_identities(), ..Simplified::default() };
@@ -59,7 +59,7 @@ impl Graph {
             rename_captures(&mut node.op, &same);
             let passes = match node.op {
                 Op::Identity => true,
-                // A mask that somebody wants, or a mode that is computed, stays.
+                // A used mask, or a computed mode, stays.
                 Op::Dropout { .. } => {
                     node.outputs.iter().skip(1).all(Option::is_none)
                         && node.inputs.get(2).is_none_or(Option::is_none)
@@ -79,7 +79,7 @@ impl Graph {
         before - self.nodes.len()
     }
 
-    /// Removes nodes that make nothing that is used, and constants that nothing uses.
+    /// Removes nodes whose outputs are unused, and unused constants.
     pub(crate) fn remove_unused(&mut self) -> usize {
         let before = self.nodes.len();
         let mut used = vec![false; self.values.len()];

@@ -1,4 +1,4 @@
-//! Arrays on the host, for operators that tensors do not have.
+//! Arrays on the host, for operators that tensors do not support.
 
 use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Device, Element, Tensor};
@@ -20,14 +20,14 @@ impl<T: Element> Array<T> {
         Ok(Self { shape: tensor.shape().to_vec(), data: tensor.to_vec::<T>()? })
     }
 
-    /// The tensor, on the host.
+    /// Converts the array to a tensor on the host.
     pub(crate) fn tensor(&self) -> Result<Tensor> {
         Ok(Tensor::from_slice(&self.data, &self.shape, &Device::Cpu)?)
     }
 
-    /// An array of one value.
+    /// Creates an array of one value.
     pub(crate) fn full(shape: &[usize], value: T) -> Result<Self> {
-        let mut data = room(shape)?;
+        let mut data = allocate(shape)?;
         data.resize(len(shape)?, value);
         Ok(Self { shape: shape.to_vec(), data })
     }
@@ -39,24 +39,24 @@ impl Array<f32> {
         Ok(Self { shape: tensor.shape().to_vec(), data: floats(tensor)? })
     }
 
-    /// The tensor in another type of floats.
+    /// Converts the array to a tensor of another type of floats.
     pub(crate) fn tensor_as(&self, dtype: DType) -> Result<Tensor> {
         Ok(self.tensor()?.cast(dtype)?)
     }
 }
 
-/// The elements of a shape.
+/// Returns the number of elements of a shape.
 pub(crate) fn len(shape: &[usize]) -> Result<usize> {
     let len = shape.iter().try_fold(1_usize, |len, &size| len.checked_mul(size));
     len.ok_or_else(|| Error::model("result", format!("shape {shape:?} is too large")))
 }
 
-/// An empty vector with room for the elements of a shape.
-pub(crate) fn room<T>(shape: &[usize]) -> Result<Vec<T>> {
+/// Allocates an empty vector with capacity for the elements of a shape.
+pub(crate) fn allocate<T>(shape: &[usize]) -> Result<Vec<T>> {
     Ok(memory::with_capacity(len(shape)? as u128, Quantity::Value)?)
 }
 
-/// The distances of neighbours along each axis of a shape in row-major order.
+/// Returns the strides of a shape in row-major order.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -65,13 +65,13 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The place of coordinates.
-pub(crate) fn place(at: &[usize], strides: &[usize]) -> usize {
+/// Returns the offset of coordinates.
+pub(crate) fn offset(at: &[usize], strides: &[usize]) -> usize {
     at.iter().zip(strides).map(|(a, s)| a * s).sum()
 }
 
 /// Calls `f` with every coordinate of a shape, in row-major order.
-pub(crate) fn each_place(shape: &[usize], mut f: impl FnMut(&[usize])) {
+pub(crate) fn each_coordinate(shape: &[usize], mut f: impl FnMut(&[usize])) {
     if shape.contains(&0) {
         return;
     }
@@ -95,13 +95,13 @@ pub(crate) fn each_place(shape: &[usize], mut f: impl FnMut(&[usize])) {
 
 /// Numbers, for arithmetic on the host.
 pub(crate) trait Number: Element + PartialOrd {
-    /// As a wide float.
+    /// Converts to a 64-bit float.
     fn wide(self) -> f64;
-    /// From a wide float, as a cast does it.
+    /// Casts from a 64-bit float.
     fn narrow(value: f64) -> Self;
-    /// The sum, which wraps.
+    /// Returns the wrapping sum.
     fn plus(self, other: Self) -> Self;
-    /// The product, which wraps.
+    /// Returns the wrapping product.
     fn times(self, other: Self) -> Self;
 }
 

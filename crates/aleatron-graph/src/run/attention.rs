@@ -8,8 +8,8 @@ use super::shape;
 use crate::error::{Error, Result};
 use crate::op::{Attention, ShownScores};
 
-/// Heads on an axis of their own: (batch, heads, length, head).
-fn apart(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
+/// Splits heads into a separate axis: (batch, heads, length, head).
+fn split_heads(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
     match *x.shape() {
         [_, _, _, _] => Ok(x.clone()),
         [batch, length, features] => {
@@ -23,7 +23,7 @@ fn apart(x: &Tensor, heads: Option<i64>, input: usize) -> Result<Tensor> {
     }
 }
 
-/// A tensor behind another along the axis of time.
+/// Appends a tensor along the axis of time.
 fn appended(past: Option<&Tensor>, new: Tensor) -> Result<Tensor> {
     match past {
         None => Ok(new),
@@ -37,9 +37,9 @@ pub(super) fn attention(
     n_outputs: usize,
 ) -> Result<Vec<Tensor>> {
     let query = inputs.get(0)?;
-    let q = apart(query, attention.query_heads, 0)?;
-    let keys = appended(inputs.maybe(4), apart(inputs.get(1)?, attention.key_heads, 1)?)?;
-    let values = appended(inputs.maybe(5), apart(inputs.get(2)?, attention.key_heads, 2)?)?;
+    let q = split_heads(query, attention.query_heads, 0)?;
+    let keys = appended(inputs.maybe(4), split_heads(inputs.get(1)?, attention.key_heads, 1)?)?;
+    let values = appended(inputs.maybe(5), split_heads(inputs.get(2)?, attention.key_heads, 2)?)?;
     let (&[batch, heads, n, head], &[_, key_heads, m, key_head], &[_, value_heads, m2, value_head]) =
         (q.shape(), keys.shape(), values.shape())
     else {
@@ -63,7 +63,7 @@ pub(super) fn attention(
             ),
         ));
     }
-    // Heads that share keys are on an axis of their own.
+    // Heads that share keys are on a separate axis.
     let groups = [key_heads, heads / key_heads];
     let grouped = q.reshape(&[batch, groups[0], groups[1], n, head])?;
     let (k, v) = (keys.unsqueeze(2)?, values.unsqueeze(2)?);
@@ -104,10 +104,10 @@ pub(super) fn attention(
     Ok(made)
 }
 
-/// The longest value that the attention of tensors takes on every device.
+/// The longest value that the attention of tensors supports on every device.
 const LONGEST_VALUE: usize = 512;
 
-/// Which keys a query sees by its position.
+/// The keys that a query attends to, by its position.
 struct Visible<'a> {
     attention: &'a Attention,
     /// The keys of each sample.
@@ -118,7 +118,7 @@ struct Visible<'a> {
 }
 
 impl Visible<'_> {
-    /// Returns what tensors call it, if they have a name for it.
+    /// Returns the equivalent causality of tensors, if there is one.
     fn as_causality(&self, n: usize, m: usize) -> Option<Causality> {
         let Attention { causal, left_window, right_window, .. } = *self.attention;
         match causal {
@@ -130,8 +130,8 @@ impl Visible<'_> {
         }
     }
 
-    /// Returns whether each query sees each key, as booleans that are broadcast to the scores;
-    /// `None` if all see all.
+    /// Returns whether each query attends to each key, as booleans that are broadcast to the
+    /// scores; `None` if all queries attend to all keys.
     fn as_mask(&self, batch: usize, n: usize, m: usize, device: &Device) -> Result<Option<Tensor>> {
         let numbers = |n: usize| -> Result<Tensor> {
             Ok(Tensor::arange(0, i64::try_from(n).unwrap_or(i64::MAX), 1, DType::I32, device)?)
@@ -143,7 +143,7 @@ impl Visible<'_> {
                 numbers.into_iter().map(|number| narrow(number) as i32).collect();
             Ok(Tensor::from_slice(&numbers, &[batch, 1, 1, 1, 1], device)?)
         };
-        // How many keys come before the first query.
+        // The number of keys before the first query.
         let distance = match self.lengths {
             Some(lengths) if !self.has_past => {
                 let before =
@@ -171,7 +171,7 @@ impl Visible<'_> {
     }
 }
 
-/// Attention with all of its scores, which are returned as they are after the step that is shown.
+/// Computes attention with all scores, and returns the scores after the requested step.
 fn by_scores(
     [q, k, v]: [&Tensor; 3],
     mask: Option<&Tensor>,
@@ -213,7 +213,7 @@ fn by_scores(
     Ok((weights.matmul(&wide(v)?)?, shown))
 }
 
-/// Returns a mask with the axes of grouped heads; keys past its end are not seen.
+/// Returns a mask with the axes of grouped heads; keys past its end are masked.
 fn grouped_mask(
     mask: &Tensor,
     [batch, heads, n, m]: [usize; 4],
@@ -251,7 +251,7 @@ pub(super) fn rotary(
     rotated: i64,
 ) -> Result<Tensor> {
     let x = inputs.get(0)?;
-    let wide = apart(x, Some(heads), 0)?.cast(DType::F32)?;
+    let wide = split_heads(x, Some(heads), 0)?.cast(DType::F32)?;
     let &[batch, _, n, head] = wide.shape() else {
         return Err(Error::input(0, "rank 3 or 4 is needed"));
     };

@@ -10,11 +10,11 @@ use super::{Runner, Unobserved};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 
-/// Looks up a value of the graph around.
+/// Looks up a value of the outer graph.
 type Outer<'a> = &'a dyn Fn(ValueId) -> Result<Tensor>;
 
-/// The most steps of all loops of a run together, those inside others included: a run with more is
-/// taken for one that never ends.
+/// The largest number of steps of all loops of a run together, nested ones included: a run with
+/// more is assumed never to end.
 pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 fn captured(graph: &Graph, outer: Outer<'_>) -> Result<HashMap<ValueId, Tensor>> {
@@ -96,7 +96,7 @@ pub(super) fn repeat(
     }
     for list in collected {
         if list.is_empty() {
-            return Err(Error::input(0, "a loop without a step makes nothing to collect"));
+            return Err(Error::input(0, "a loop without steps has no outputs to collect"));
         }
         carried.push(super::shape::concat(&Inputs(&list), 0)?);
     }
@@ -109,7 +109,7 @@ mod tests {
     use crate::graph::Value;
     use crate::op::{Binary, Op};
 
-    /// The body of a loop that never ends by itself and carries a number.
+    /// Returns the body of a loop that never ends by itself and carries a number.
     fn body(made: impl FnOnce(&mut Graph, ValueId) -> ValueId) -> Box<Graph> {
         let mut graph = Graph::new("body");
         let input = |name: &str| Value { name: name.to_owned(), dtype: None, shape: None };
@@ -126,15 +126,14 @@ mod tests {
         Tensor::from_slice(&[value], &[], &Device::Cpu).unwrap()
     }
 
-    /// A loop of so many steps over a body.
+    /// Returns a loop of this many steps over a body.
     fn repeated(graph: &mut Graph, steps: i64, number: ValueId, body: Box<Graph>) -> ValueId {
         let steps = graph.add_constant("steps", scalar(steps));
         let goes_on = graph.add_constant("begins", scalar(true));
         graph.add_node("loop", Op::Loop { body }, &[steps, goes_on, number])
     }
 
-    /// Loops inside loops have one limit for all of them: three steps of four steps each are
-    /// fifteen.
+    /// Nested loops share one limit: three steps of four steps each are fifteen.
     #[test]
     fn nested_loops_share_a_limit() {
         let increment = body(|graph, number| {

@@ -12,7 +12,7 @@ pub(super) fn unary(function: Unary, inputs: &Inputs<'_>) -> Result<Tensor> {
     apply(function, x)
 }
 
-/// A function of every element.
+/// Applies a function to every element.
 pub(super) fn apply(function: Unary, x: &Tensor) -> Result<Tensor> {
     Ok(match function {
         Unary::Abs => x.abs()?,
@@ -100,13 +100,13 @@ pub(super) fn binary(function: Binary, inputs: &Inputs<'_>) -> Result<Tensor> {
         Binary::Sub => BinaryOp::Sub,
     };
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     Ok(Tensor::binary(op, x, y)?)
 }
 
-/// Bits moved up or down. A distance outside the width moves all of them out; to the right, copies
-/// of the sign move in.
+/// Shifts bits. A distance outside the width shifts all bits out; right shifts of signed integers
+/// are arithmetic.
 fn shift(function: Binary, x: &Tensor, distance: &Tensor) -> Result<Tensor> {
     let last = x.dtype().size() as i64 * 8 - 1;
     let is_outside = distance.lt(Scalar::Int(0))?.or(&distance.gt(Scalar::Int(last))?)?;
@@ -117,21 +117,21 @@ fn shift(function: Binary, x: &Tensor, distance: &Tensor) -> Result<Tensor> {
     Ok(is_outside.where_(Scalar::Int(0), &x.shift_left(&inside)?)?)
 }
 
-/// Integers divided towards zero, as ONNX does it; a divisor of 0 is an error.
+/// Divides integers with rounding towards zero, as ONNX does; a divisor of 0 is an error.
 fn divide(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     check_divisors(y)?;
     let (quotient, rest) = (x.floor_divide(y)?, x.remainder(y)?);
     towards_zero(&quotient, &rest)
 }
 
-/// Returns a quotient that was rounded down as one that is rounded towards zero.
+/// Converts a quotient that was rounded down to one rounded towards zero.
 fn towards_zero(quotient: &Tensor, rest: &Tensor) -> Result<Tensor> {
     let zero = Scalar::Int(0);
     let is_low = quotient.lt(zero)?.and(&rest.ne(zero)?)?;
     Ok(quotient.add(&is_low.cast(quotient.dtype())?)?)
 }
 
-/// Integers divided towards zero by a positive number.
+/// Divides integers by a positive number with rounding towards zero.
 pub(super) fn divide_by(x: &Tensor, divisor: i64) -> Result<Tensor> {
     let divisor = Scalar::Int(divisor);
     towards_zero(&x.floor_divide(divisor)?, &x.remainder(divisor)?)
@@ -162,13 +162,13 @@ pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// What a division towards zero leaves: it has the sign of the dividend.
+/// Returns the remainder of a division that rounds towards zero: it has the sign of the dividend.
 fn fmod(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     if x.dtype().is_float() {
-        // Of magnitudes, the remainder of a division that rounds down is the same.
+        // For magnitudes, the remainder of a division that rounds down is the same.
         let rest = x.abs()?.remainder(&y.abs()?)?;
         return Ok(Tensor::binary(BinaryOp::CopySign, &rest, x)?);
     }
@@ -179,7 +179,7 @@ fn fmod(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     Ok(is_turned.where_(&rest.sub(y)?, &rest)?)
 }
 
-/// A power; the result has the type of the base.
+/// Returns a power; the result has the type of the base.
 fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype().is_float() {
         return Ok(x.pow(&y.cast(x.dtype())?)?);
@@ -187,8 +187,7 @@ fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if !y.dtype().is_float() {
         return Ok(x.pow(&y.cast(x.dtype())?)?);
     }
-    // In 64 bits on the host: the power of an integer is cut off after its point, and must not be
-    // below it.
+    // In 64 bits on the host: the power of an integer is truncated, and must not be below it.
     let shape = broadcast_shapes(x.shape(), y.shape())?;
     let exponents = floats(&y.broadcast_to(&shape)?)?;
     let x = x.broadcast_to(&shape)?;
@@ -199,7 +198,7 @@ fn power(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// Slopes go with the channels where they have no axes after them.
+/// Computes a leaky ReLU. Slopes without further axes belong to the channels.
 fn prelu(x: &Tensor, slope: &Tensor) -> Result<Tensor> {
     let mut slope = slope.clone();
     if slope.rank() == 1 && x.rank() > 2 && slope.len() > 1 && slope.len() == x.shape()[1] {
@@ -237,7 +236,7 @@ pub(super) fn variadic(function: Variadic, inputs: &Inputs<'_>) -> Result<Tensor
 pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
     let (condition, x, y) = (inputs.get(0)?, inputs.get(1)?, inputs.get(2)?);
     if x.dtype() != y.dtype() {
-        return Err(Error::input(2, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(2, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     Ok(condition.where_(x, y)?)
 }
@@ -245,7 +244,7 @@ pub(super) fn choose(inputs: &Inputs<'_>) -> Result<Tensor> {
 pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> Result<Tensor> {
     let mut x = inputs.get(0)?.clone();
     let dtype = x.dtype();
-    // An old node has its bounds in 32 bits, whatever it limits.
+    // An old node has its bounds in 32 bits, for any type.
     let bound = |k: usize| -> Result<Option<Tensor>> {
         let bound = inputs.maybe(k);
         let same = bound.map(|bound| match bound.dtype().is_float() && dtype.is_float() {
@@ -254,7 +253,7 @@ pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> 
         });
         Ok(same.transpose()?)
     };
-    // As everywhere, what attributes say comes before inputs.
+    // Attributes take precedence over inputs, as everywhere.
     if let Some(low) = low {
         x = x.maximum(low)?;
     } else if let Some(low) = bound(1)? {
@@ -268,7 +267,7 @@ pub(super) fn clip(inputs: &Inputs<'_>, low: Option<f32>, high: Option<f32>) -> 
     Ok(x)
 }
 
-/// The elements as another type, on the host where the device has no such elements.
+/// Casts the elements to another type, on the host if the device does not support it.
 pub(super) fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
     match x.device().supports(dtype) {
         true => Ok(x.cast(dtype)?),
@@ -285,7 +284,7 @@ pub(super) fn swiglu(inputs: &Inputs<'_>, alpha: f32) -> Result<Tensor> {
     Ok(gate.mul(b)?)
 }
 
-/// Nothing is dropped outside training, or where the ratio is 0.
+/// Computes a dropout, which drops nothing outside training or if the ratio is 0.
 pub(super) fn dropout(inputs: &Inputs<'_>, has_mode: bool) -> Result<Vec<Tensor>> {
     let x = inputs.get(0)?;
     if has_mode && let Some(mode) = inputs.maybe(2) {

@@ -1,4 +1,4 @@
-//! Samples of an image at positions that a grid names.
+//! Samples of an image at the positions of a grid.
 
 use aleatron_tensor::{DType, Scalar, Tensor};
 
@@ -10,20 +10,20 @@ use crate::op::{Interpolation, PadModeOfGrid};
 
 /// A neighbour of all positions along one axis.
 struct Tap {
-    /// Its index, inside the axis.
+    /// The index, clamped to the axis.
     index: Tensor,
     /// Whether the index was inside.
     is_inside: Tensor,
     weight: Tensor,
 }
 
-/// How positions along an axis become elements.
+/// The sampling of an axis.
 struct Sampler {
     interpolation: Interpolation,
     edge: PadModeOfGrid,
-    /// Whether -1 and 1 are the middles of the outermost elements, and not their edges.
+    /// Whether -1 and 1 are the centres of the outermost elements rather than their edges.
     align_corners: bool,
-    /// The elements of the axis.
+    /// The length of the axis.
     size: usize,
 }
 
@@ -137,7 +137,7 @@ impl Sampler {
         }
     }
 
-    /// Returns positions as the edges continue the axis.
+    /// Maps positions outside the axis to positions inside, by the padding mode.
     fn inside(&self, x: &Tensor) -> Result<Tensor> {
         let size = self.size as f64;
         Ok(match self.edge {

@@ -2,17 +2,22 @@
 
 use aleatron_tensor::{DType, Scalar, Tensor};
 
-use super::array::{Array, Number, each_place, for_dtype, for_number, len, place, strides};
+use super::array::{Array, Number, each_coordinate, for_dtype, for_number, len, offset, strides};
 use super::inputs::{Inputs, axis};
 use crate::error::{Error, Result};
 use crate::op::Scatter;
 
-/// An index of an axis; negative ones count from the end.
+/// Returns an index of an axis; negative ones count from the end.
 fn index(number: i64, n: usize, position: usize) -> Result<usize> {
     let from_start = if number < 0 { number.checked_add(n as i64) } else { Some(number) };
     let found = from_start.and_then(|index| usize::try_from(index).ok()).filter(|&index| index < n);
     found.ok_or_else(|| {
-        Error::input(1, format!("index {number} at place {position} of an axis of {n}"))
+        Error::input(
+            1,
+            format!(
+                "index {number} at position {position} is out of range for an axis of length {n}"
+            ),
+        )
     })
 }
 
@@ -29,8 +34,8 @@ fn check_integers(which: &Tensor) -> Result<()> {
     }
 }
 
-/// Checks that the indices of an elementwise operation lie in the shape of the data, but for the
-/// axis.
+/// Checks that the indices of an elementwise operation lie in the shape of the data, except along
+/// the axis.
 fn check_elements(x: &Tensor, which: &Tensor, axis: usize) -> Result<()> {
     check_integers(which)?;
     let fits = which.rank() == x.rank()
@@ -45,7 +50,7 @@ pub(super) fn gather_elements(inputs: &Inputs<'_>, number: i64) -> Result<Tensor
     let (x, which) = (inputs.get(0)?, inputs.get(1)?);
     let axis = axis(number, x.rank())?;
     check_elements(x, which, axis)?;
-    // Indices may be fewer along other axes than the data.
+    // Along other axes, indices may be fewer than elements.
     let mut part = x.clone();
     for (other, &n) in which.shape().iter().enumerate() {
         if other != axis {
@@ -93,7 +98,7 @@ pub(super) fn gather_nd(inputs: &Inputs<'_>, batch_dims: i64) -> Result<Tensor> 
     Ok(rows.gather(1, &position.unsqueeze(2)?)?.reshape(&shape)?)
 }
 
-/// What becomes of an element that an update meets.
+/// Combines an element with an update.
 fn combine<T: Number>(scatter: Scatter, old: T, new: T) -> T {
     match scatter {
         Scatter::Replace => new,
@@ -116,21 +121,21 @@ fn combine<T: Number>(scatter: Scatter, old: T, new: T) -> T {
     }
 }
 
-/// Applies updates to places, one after the other.
+/// Applies updates at offsets, one after another.
 fn update(
     x: &Tensor,
     updates: &Tensor,
-    places: &[usize],
+    offsets: &[usize],
     run: usize,
     scatter: Scatter,
 ) -> Result<Tensor> {
     if updates.dtype() != x.dtype() {
-        return Err(Error::input(2, format!("{} beside {}", updates.dtype(), x.dtype())));
+        return Err(Error::input(2, format!("{} does not match {}", updates.dtype(), x.dtype())));
     }
     if scatter == Scatter::Replace {
         return for_dtype!(x, T => {
             let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
-            for (k, &first) in places.iter().enumerate() {
+            for (k, &first) in offsets.iter().enumerate() {
                 array.data[first..first + run].copy_from_slice(&updates.data[k * run..(k + 1) * run]);
             }
             array.tensor()
@@ -138,7 +143,7 @@ fn update(
     }
     for_number!(x, T => {
         let (mut array, updates) = (Array::<T>::read(x)?, Array::<T>::read(updates)?);
-        for (k, &first) in places.iter().enumerate() {
+        for (k, &first) in offsets.iter().enumerate() {
             for j in 0..run {
                 let element = &mut array.data[first + j];
                 *element = combine(scatter, *element, updates.data[k * run + j]);
@@ -167,14 +172,14 @@ pub(super) fn scatter_elements(
     let picked =
         numbers.map(|(position, number)| index(number, n, position)).collect::<Result<Vec<_>>>()?;
     let steps = strides(x.shape());
-    let mut places = Vec::with_capacity(picked.len());
+    let mut offsets = Vec::with_capacity(picked.len());
     let mut picked = picked.iter();
-    each_place(which.shape(), |at| {
+    each_coordinate(which.shape(), |at| {
         if let Some(&k) = picked.next() {
-            places.push(place(at, &steps) - at[axis] * steps[axis] + k * steps[axis]);
+            offsets.push(offset(at, &steps) - at[axis] * steps[axis] + k * steps[axis]);
         }
     });
-    update(x, updates, &places, 1, scatter)
+    update(x, updates, &offsets, 1, scatter)
 }
 
 pub(super) fn scatter_nd(inputs: &Inputs<'_>, scatter: Scatter) -> Result<Tensor> {
@@ -194,17 +199,17 @@ pub(super) fn scatter_nd(inputs: &Inputs<'_>, scatter: Scatter) -> Result<Tensor
         ));
     }
     let steps = strides(x.shape());
-    let mut places = Vec::with_capacity(numbers.len() / depth.max(1));
+    let mut offsets = Vec::with_capacity(numbers.len() / depth.max(1));
     if depth > 0 {
         for (i, row) in numbers.chunks_exact(depth).enumerate() {
             let mut first = 0;
             for (k, &number) in row.iter().enumerate() {
                 first += index(number, x.shape()[k], i * depth + k)? * steps[k];
             }
-            places.push(first);
+            offsets.push(first);
         }
     } else {
-        places = vec![0; len(&which.shape()[..which.rank() - 1])?];
+        offsets = vec![0; len(&which.shape()[..which.rank() - 1])?];
     }
-    update(x, updates, &places, len(rest)?, scatter)
+    update(x, updates, &offsets, len(rest)?, scatter)
 }

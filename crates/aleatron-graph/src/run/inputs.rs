@@ -4,36 +4,36 @@ use aleatron_tensor::{DType, Tensor};
 
 use crate::error::{Error, Result};
 
-/// The inputs of a node, some of which may be left out.
+/// The inputs of a node, some of which may be missing.
 pub(crate) struct Inputs<'a>(pub(crate) &'a [Option<Tensor>]);
 
 impl<'a> Inputs<'a> {
-    /// An input that must be there.
+    /// Returns a required input.
     pub(crate) fn get(&self, k: usize) -> Result<&'a Tensor> {
         self.maybe(k).ok_or_else(|| Error::input(k, "it is missing"))
     }
 
-    /// An input that may be left out.
+    /// Returns an optional input.
     pub(crate) fn maybe(&self, k: usize) -> Option<&'a Tensor> {
         self.0.get(k).and_then(Option::as_ref)
     }
 
-    /// The inputs that are there.
+    /// Iterates over the inputs that are not missing.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a Tensor> {
         self.0.iter().flatten()
     }
 
-    /// The integers of an input.
+    /// Returns the integers of an input.
     pub(crate) fn ints(&self, k: usize) -> Result<Vec<i64>> {
         ints(k, self.get(k)?)
     }
 
-    /// The integers of an input that may be left out.
+    /// Returns the integers of an optional input.
     pub(crate) fn maybe_ints(&self, k: usize) -> Result<Option<Vec<i64>>> {
         self.maybe(k).map(|tensor| ints(k, tensor)).transpose()
     }
 
-    /// The one integer of an input.
+    /// Returns the one integer of an input.
     pub(crate) fn int(&self, k: usize) -> Result<i64> {
         match self.ints(k)?.as_slice() {
             [value] => Ok(*value),
@@ -41,7 +41,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// The one float of an input.
+    /// Returns the one float of an input.
     pub(crate) fn float(&self, k: usize) -> Result<f32> {
         match floats(self.get(k)?)?.as_slice() {
             [value] => Ok(*value),
@@ -58,7 +58,7 @@ fn ints(k: usize, tensor: &Tensor) -> Result<Vec<i64>> {
     }
 }
 
-/// The elements of a tensor of floats.
+/// Returns the elements of a tensor of floats.
 pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     match tensor.dtype() {
         DType::F32 => Ok(tensor.to_vec::<f32>()?),
@@ -69,7 +69,7 @@ pub(crate) fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     }
 }
 
-/// The axis that a number means; negative ones count from the end.
+/// Resolves an axis; negative numbers count from the end.
 pub(crate) fn axis(number: i64, rank: usize) -> Result<usize> {
     let from_start = if number < 0 { number.checked_add(rank as i64) } else { Some(number) };
     match from_start.and_then(|axis| usize::try_from(axis).ok()) {
@@ -78,7 +78,7 @@ pub(crate) fn axis(number: i64, rank: usize) -> Result<usize> {
     }
 }
 
-/// The axes that numbers mean, ascending; each may be named once.
+/// Resolves axes, in ascending order; each may occur once.
 pub(crate) fn axes(numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
     let mut axes = numbers.iter().map(|&number| axis(number, rank)).collect::<Result<Vec<_>>>()?;
     axes.sort_unstable();
@@ -88,7 +88,7 @@ pub(crate) fn axes(numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
     Ok(axes)
 }
 
-/// A size, from a number of a file.
+/// Converts a number of a file to a size.
 pub(crate) fn size(number: i64, what: &str) -> Result<usize> {
     usize::try_from(number)
         .map_err(|_| Error::attribute(what, number, "a number from 0 on is needed"))

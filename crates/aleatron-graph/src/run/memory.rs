@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::Op;
 
-/// After so many bytes of values the system is asked whether it has as many left: single values may
-/// be too small to ask for each.
+/// The number of bytes of values after which available memory is checked: single values may be too
+/// small to check each.
 const INTERVAL: u128 = 64 << 20;
 
-/// What a run, with the graphs inside its nodes, may still take.
+/// The remaining limits of a run, including the graphs inside its nodes.
 pub(super) struct Limits {
     steps: Cell<u32>,
-    /// The bytes of values since the system was asked.
+    /// The bytes of values since the last check.
     bytes: Cell<u128>,
 }
 
@@ -33,7 +33,7 @@ impl Limits {
         left.is_some()
     }
 
-    /// Counts what a node has made on the host.
+    /// Counts the outputs of a node on the host.
     ///
     /// # Errors
     /// [`Error::Core`] if there is hardly any memory left.
@@ -63,7 +63,7 @@ pub(super) fn check_node(node: &Node, inputs: &[Option<Tensor>]) -> Result<()> {
     Ok(memory::check(at_least(&node.op, inputs) as u128 * size as u128, Quantity::Value)?)
 }
 
-/// Whether the output of a node may share the memory of an input, or be one element that is
+/// Returns whether the output of a node may share the memory of an input, or be one element that is
 /// repeated.
 fn is_view(node: &Node) -> bool {
     match node.op {
@@ -87,17 +87,17 @@ fn is_view(node: &Node) -> bool {
 }
 
 /// Checks before a run that the values that are alive together fit, as far as their sizes follow
-/// from those of the inputs: a small file can ask for more memory than there is, and is refused
-/// before any of it is taken.
+/// from those of the inputs: a small file that needs more memory than there is fails before any of
+/// it is allocated.
 ///
 /// # Errors
-/// [`Error::Node`] with the first node that does not fit.
+/// [`Error::Node`] with the first node that does not fit into memory.
 pub(super) fn check_run(
     graph: &Graph,
     inputs: &[Tensor],
     last_uses: &[Vec<ValueId>],
 ) -> Result<()> {
-    // At least so many elements; `None` if nothing is known, not even that there are any.
+    // Lower bounds of the numbers of elements; `None` if nothing is known.
     let mut least: Vec<Option<u128>> = vec![None; graph.n_values()];
     for (id, tensor) in graph.constants() {
         least[id.index()] = Some(tensor.len() as u128);
@@ -107,14 +107,14 @@ pub(super) fn check_run(
     }
     let mut taken = vec![0_u128; graph.n_values()];
     let mut alive = 0_u128;
-    // Asking the system for every node would take longer than small nodes do.
+    // Checking available memory for every node would take longer than small nodes do.
     let mut left: Option<u128> = None;
     let available = || match cfg!(fuzzing) {
         true => 0,
         false => memory::available().map_or(u128::MAX, u128::from),
     };
     for (index, node) in graph.nodes().iter().enumerate() {
-        let made = least_made(graph, node, &least);
+        let made = least_output(graph, node, &least);
         if let (Some(made), Some(Some(id))) = (made, node.outputs.first()) {
             least[id.index()] = Some(made);
             // An element has a byte at least.
@@ -136,8 +136,8 @@ pub(super) fn check_run(
     Ok(())
 }
 
-/// Returns how many elements the first output of a node has at least.
-fn least_made(graph: &Graph, node: &Node, least: &[Option<u128>]) -> Option<u128> {
+/// Returns a lower bound of the number of elements of the first output of a node.
+fn least_output(graph: &Graph, node: &Node, least: &[Option<u128>]) -> Option<u128> {
     let known = |k: usize| node.inputs.get(k).copied().flatten().and_then(|id| least[id.index()]);
     let numbers = |k: usize| {
         let tensor = graph.constant(node.inputs.get(k).copied().flatten()?)?;
@@ -177,7 +177,8 @@ fn least_made(graph: &Graph, node: &Node, least: &[Option<u128>]) -> Option<u128
     }
 }
 
-/// Returns how many elements a node makes at least, for the operators that make many of few.
+/// Returns a lower bound of the number of elements that a node produces, for operators that produce
+/// many from few.
 pub(crate) fn at_least(op: &Op, inputs: &[Option<Tensor>]) -> usize {
     let given = || inputs.iter().flatten();
     let product =
@@ -259,7 +260,7 @@ mod tests {
         graph
     }
 
-    /// A view of one element stands for a large input, and nothing is computed.
+    /// Checks a graph with a view of one element as a large input; nothing is computed.
     fn check(graph: Graph) -> Result<()> {
         let one = Tensor::zeros(&[], DType::F32, &Device::Cpu).unwrap();
         let x = one.broadcast_to(&[1 << 26]).unwrap();

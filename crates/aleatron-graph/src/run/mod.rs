@@ -1,8 +1,8 @@
 //! Running graphs on tensors.
 //!
 //! Nodes run one after the other; a value is dropped after its last use. Operators run as
-//! operations of tensors, on the device where their inputs are; [`place`] decides it. Operators
-//! that tensors do not have read their inputs to the host.
+//! operations of tensors, on the device that [`placement`] selects. Operators that tensors do not
+//! support copy their inputs to the host.
 
 mod array;
 mod attention;
@@ -14,7 +14,7 @@ mod inputs;
 mod memory;
 mod nms;
 mod normalize;
-mod place;
+mod placement;
 mod pool;
 mod product;
 mod quantize;
@@ -36,19 +36,19 @@ use self::inputs::Inputs;
 pub(crate) use self::inputs::axis as axis_of;
 use self::memory::Limits;
 pub(crate) use self::memory::at_least;
-use self::place::Role;
+use self::placement::Role;
 pub(crate) use self::shape::reshaped_shape;
 pub(crate) use self::window::Geometry;
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, Node, ValueId};
 use crate::op::Op;
 
-/// Watches a run, and may compute nodes itself.
+/// An observer of a run, which may compute nodes itself.
 pub trait Observer {
-    /// The outputs of a node, computed in place of tensors; `None` leaves it to them.
+    /// Computes a node in place of the runner; `None` leaves the node to the runner.
     ///
     /// # Errors
-    /// What went wrong; the run ends.
+    /// Any error ends the run.
     fn compute(
         &mut self,
         index: usize,
@@ -59,10 +59,10 @@ pub trait Observer {
         Ok(None)
     }
 
-    /// Receives the outputs of a node, and may replace them.
+    /// Receives the outputs of a node and may replace them.
     ///
     /// # Errors
-    /// What went wrong; the run ends.
+    /// Any error ends the run.
     fn made(&mut self, index: usize, node: &Node, outputs: &mut [Tensor]) -> Result<()> {
         let _ = (index, node, outputs);
         Ok(())
@@ -74,22 +74,22 @@ struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// A graph on a device.
+/// Runs a graph on a device.
 #[derive(Debug)]
 pub struct Runner {
     graph: Arc<Graph>,
     device: Device,
-    /// The constants that nodes compute with, on the device.
+    /// The constants of nodes on the device.
     constants: HashMap<ValueId, Tensor>,
-    /// Values that are not needed after each node.
+    /// The values that are not needed after each node.
     last_uses: Vec<Vec<ValueId>>,
 }
 
 impl Runner {
-    /// Puts the constants of a graph on a device.
+    /// Copies the constants of a graph to a device.
     ///
     /// # Errors
-    /// [`Error::Tensor`] where they do not fit.
+    /// [`Error::Tensor`] if they do not fit into memory.
     pub fn new(graph: impl Into<Arc<Graph>>, device: &Device) -> Result<Self> {
         let graph = graph.into();
         graph.check_values()?;
@@ -99,10 +99,13 @@ impl Runner {
                 let Some((id, tensor)) = id.and_then(|id| Some((id, graph.constant(id)?))) else {
                     continue;
                 };
-                let role = place::role(&node.op, k);
-                let is_needed = role != Role::Parameter && !place::is_on_host(&node.op);
-                if is_needed && !constants.contains_key(&id) && place::fits(tensor, role, device) {
-                    constants.insert(id, place::moved(tensor, role, device)?);
+                let role = placement::role(&node.op, k);
+                let is_needed = role != Role::Parameter && !placement::is_on_host(&node.op);
+                if is_needed
+                    && !constants.contains_key(&id)
+                    && placement::fits(tensor, role, device)
+                {
+                    constants.insert(id, placement::moved(tensor, role, device)?);
                 }
             }
         }
@@ -122,28 +125,28 @@ impl Runner {
         Ok(Self { graph, device: device.clone(), constants, last_uses })
     }
 
-    /// The graph.
+    /// Returns the graph.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The outputs for inputs in the order of the graph.
+    /// Runs the graph with inputs in its order and returns the outputs.
     ///
     /// # Errors
-    /// [`Error::NotGiven`] or [`Error::InputType`] for inputs that do not fit, [`Error::Node`] with
-    /// the node that failed and why.
+    /// [`Error::MissingInput`] or [`Error::InputType`] for missing or wrong inputs, [`Error::Node`]
+    /// with the node that failed and the reason.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>> {
         self.run_with(inputs, &mut Unobserved)
     }
 
-    /// As [`Self::run`], with inputs by name.
+    /// Like [`Self::run`], with inputs by name.
     ///
     /// # Errors
     /// As [`Self::run`], and [`Error::UnknownInput`].
@@ -151,8 +154,9 @@ impl Runner {
         let mut ordered = Vec::with_capacity(inputs.len());
         for &id in self.graph.inputs() {
             let name = &self.graph.value(id)?.name;
-            ordered
-                .push(inputs.remove(name).ok_or_else(|| Error::NotGiven { name: name.clone() })?);
+            ordered.push(
+                inputs.remove(name).ok_or_else(|| Error::MissingInput { name: name.clone() })?,
+            );
         }
         if let Some(name) = inputs.into_keys().min() {
             let known =
@@ -162,10 +166,10 @@ impl Runner {
         self.run(ordered)
     }
 
-    /// As [`Self::run`], watched.
+    /// Like [`Self::run`], with an observer.
     ///
     /// # Errors
-    /// As [`Self::run`], and what the observer says.
+    /// As [`Self::run`], and the errors of the observer.
     pub fn run_with(
         &self,
         inputs: Vec<Tensor>,
@@ -179,7 +183,7 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Self::run_with`], and [`Error::Model`] for a replacement of another shape or type, or
-    /// of a value that is no constant.
+    /// of a value that is not a constant.
     pub fn run_replacing(
         &self,
         inputs: Vec<Tensor>,
@@ -202,10 +206,10 @@ impl Runner {
         self.run_values(values, observer, &Limits::new(control::MAX_STEPS))
     }
 
-    /// What a node makes of another first input; its other inputs must be constants.
+    /// Computes a node with another first input; its other inputs must be constants.
     ///
     /// # Errors
-    /// [`Error::MissingValue`] for an input that is no constant, and what the node says.
+    /// [`Error::MissingValue`] for an input that is not a constant, and the error of the node.
     pub fn compute_node(&self, node: &Node, first: Tensor) -> Result<Tensor> {
         let none = HashMap::new();
         let mut inputs = vec![Some(first)];
@@ -213,20 +217,20 @@ impl Runner {
             inputs.push(id.map(|id| self.lookup(&none, id)).transpose()?);
         }
         let made = self.compute_with(node, &inputs)?;
-        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it makes nothing"))
+        made.into_iter().next().ok_or_else(|| Error::model(&node.name, "it has no output"))
     }
 
-    /// What a node without graphs inside makes of other inputs.
+    /// Computes a node without inner graphs with other inputs.
     ///
     /// # Errors
-    /// What the node says.
+    /// The error of the node.
     pub fn compute_with(&self, node: &Node, inputs: &[Option<Tensor>]) -> Result<Vec<Tensor>> {
         let target = self.target(node, inputs);
         let moved = |(k, tensor): (usize, &Option<Tensor>)| {
-            let role = place::role(&node.op, k);
+            let role = placement::role(&node.op, k);
             tensor
                 .as_ref()
-                .map(|tensor| place::moved(tensor, role, device_of(role, target)))
+                .map(|tensor| placement::moved(tensor, role, device_of(role, target)))
                 .transpose()
         };
         let inputs = inputs.iter().enumerate().map(moved).collect::<Result<Vec<_>>>()?;
@@ -287,7 +291,8 @@ impl Runner {
         }
     }
 
-    /// Returns the inputs of a node where it needs them. `copies` retains what had to be moved.
+    /// Returns the inputs of a node on the devices that it needs. `copies` retains the moved
+    /// tensors.
     fn inputs(
         &self,
         node: &Node,
@@ -302,7 +307,7 @@ impl Runner {
         let target = self.target(node, &inputs);
         for (k, (id, input)) in node.inputs.iter().zip(&mut inputs).enumerate() {
             let (Some(id), Some(tensor)) = (id, input) else { continue };
-            let role = place::role(&node.op, k);
+            let role = placement::role(&node.op, k);
             let device = device_of(role, target);
             if tensor.device() == *device
                 || matches!(node.op, Op::Loop { .. }) && role == Role::Data
@@ -313,7 +318,7 @@ impl Runner {
             *tensor = match constant.or_else(|| copies.get(id)) {
                 Some(copy) if copy.device() == *device => copy.clone(),
                 _ => {
-                    let copy = place::moved(tensor, role, device)?;
+                    let copy = placement::moved(tensor, role, device)?;
                     copies.insert(*id, copy.clone());
                     copy
                 }
@@ -322,25 +327,25 @@ impl Runner {
         Ok(inputs)
     }
 
-    /// Returns where a node runs: on the device if an input that it computes with is there and all
-    /// of them can be.
+    /// Returns the device of a node: the device of the run if an input that it computes with is
+    /// there and all inputs can be.
     fn target(&self, node: &Node, inputs: &[Option<Tensor>]) -> &Device {
         let data = || {
             let given =
                 inputs.iter().enumerate().filter_map(|(k, tensor)| Some((k, tensor.as_ref()?)));
-            given.map(|(k, tensor)| (k, place::role(&node.op, k), tensor))
+            given.map(|(k, tensor)| (k, placement::role(&node.op, k), tensor))
         };
         let is_weight = |k: usize, tensor: &Tensor| {
             let id = node.inputs.get(k).copied().flatten();
-            id.is_some_and(|id| self.graph.constant(id).is_some()) && place::is_weight(tensor)
+            id.is_some_and(|id| self.graph.constant(id).is_some()) && placement::is_weight(tensor)
         };
         let is_there = data().any(|(k, role, tensor)| {
             role != Role::Parameter && (tensor.device().is_gpu() || is_weight(k, tensor))
         });
         let fits = data().all(|(_, role, tensor)| {
-            role == Role::Parameter || place::fits(tensor, role, &self.device)
+            role == Role::Parameter || placement::fits(tensor, role, &self.device)
         });
-        match is_there && fits && !place::is_on_host(&node.op) {
+        match is_there && fits && !placement::is_on_host(&node.op) {
             true => &self.device,
             false => &Device::Cpu,
         }
@@ -376,7 +381,7 @@ impl Runner {
         for (k, &id) in self.graph.inputs().iter().enumerate() {
             let value = self.graph.value(id)?;
             let Some(tensor) = inputs.get(k) else {
-                return Err(Error::NotGiven { name: value.name.clone() });
+                return Err(Error::MissingInput { name: value.name.clone() });
             };
             let mut fits = value.dtype.is_none_or(|dtype| dtype == tensor.dtype());
             if let Some(shape) = &value.shape {
@@ -425,7 +430,7 @@ fn describe(dtype: Option<aleatron_tensor::DType>, shape: Option<&[Dim]>) -> Str
     }
 }
 
-/// Moves a tensor to a device, or to the host where the device has no such type.
+/// Moves a tensor to a device, or to the host if the device does not support its type.
 fn to_device(tensor: Tensor, device: &Device) -> Result<Tensor> {
     if !device.supports(tensor.dtype()) {
         return Ok(tensor.to_device(&Device::Cpu)?);
@@ -433,12 +438,12 @@ fn to_device(tensor: Tensor, device: &Device) -> Result<Tensor> {
     Ok(tensor.to_device(device)?)
 }
 
-/// Returns where an input with this role is needed by a node that runs on `target`.
+/// Returns the device of an input with this role for a node that runs on `target`.
 fn device_of(role: Role, target: &Device) -> &Device {
     if role == Role::Parameter { &Device::Cpu } else { target }
 }
 
-/// Returns an error with the node that it occurred in.
+/// Wraps an error with the node that it occurred in.
 fn in_node(index: usize, node: &Node, source: Error) -> Error {
     let (name, operator) = (node.name.clone(), node.op.name().to_owned());
     Error::Node { index, name, operator, source: Box::new(source) }
@@ -475,7 +480,7 @@ pub(crate) fn compute_in(
     Ok(made)
 }
 
-/// The outputs of an operation without graphs inside.
+/// Computes an operation without inner graphs.
 pub(crate) fn compute(op: &Op, inputs: &[Option<Tensor>], n_outputs: usize) -> Result<Vec<Tensor>> {
     let x = &Inputs(inputs);
     let one = |tensor: Tensor| Ok(vec![tensor]);

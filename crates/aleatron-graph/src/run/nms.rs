@@ -1,4 +1,4 @@
-//! Boxes that overlap better ones, left out.
+//! Non-maximum suppression of boxes.
 
 use aleatron_tensor::{Device, Tensor};
 
@@ -68,7 +68,7 @@ pub(super) fn suppress(inputs: &Inputs<'_>, format: BoxFormat) -> Result<Tensor>
             let scores = &scores.data[(batch * classes + class) * n..][..n];
             let mut order: Vec<usize> =
                 (0..n).filter(|&k| least.is_none_or(|least| scores[k] > least)).collect();
-            // A stable sort: of equal scores, the first box comes first.
+            // The sort is stable: of equal scores, the first box comes first.
             order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
             let mut kept: Vec<usize> = Vec::new();
             for k in order {

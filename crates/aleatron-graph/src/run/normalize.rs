@@ -7,7 +7,7 @@ use super::inputs::{Inputs, axes, axis};
 use super::reduce::signed;
 use crate::error::{Error, Result};
 
-/// Values for each channel, in the shape that goes with the rest of `x`.
+/// Returns the values of each channel in a shape that broadcasts to `x`.
 fn per_channel(x: &Tensor, values: &Tensor) -> Result<Tensor> {
     let mut shape = vec![1; x.rank().max(2)];
     shape[1] = values.len();
@@ -157,7 +157,7 @@ pub(super) fn lrn(x: &Tensor, alpha: f32, beta: f32, bias: f32, size: i64) -> Re
     if x.is_empty() {
         return Ok(x.clone());
     }
-    // The mean of squares over neighbouring channels, of which those outside are zeros.
+    // The mean of squares over neighbouring channels; channels outside are zeros.
     let last = channels - 1;
     let around = [((size - 1) / 2).min(last), (size / 2).min(last)];
     let width = around[0] + around[1] + 1;

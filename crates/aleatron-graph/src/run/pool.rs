@@ -1,4 +1,4 @@
-//! Pools: what a window makes of the elements it meets.
+//! Pooling over windows.
 
 use aleatron_tensor::{DType, Padding, PoolOptions, Scalar, Tensor};
 
@@ -42,7 +42,7 @@ fn padding(count_padding: bool) -> Padding {
     if count_padding { Padding::Counted } else { Padding::Ignored }
 }
 
-/// The magnitudes of elements to the power of p.
+/// Returns the magnitudes of elements to the power of p.
 fn power(x: &Tensor, p: i64) -> Result<Tensor> {
     Ok(match p {
         1 => x.abs()?,
@@ -65,7 +65,7 @@ fn sum_of_taps(x: &Tensor, geometry: &Geometry) -> Result<Tensor> {
     sum.total()
 }
 
-/// The pool that tensors have: of one or two axes, means and largest ones.
+/// Computes a pool by the operations of tensors: one or two axes, means and maxima.
 fn on_tensors(
     x: &Tensor,
     pooling: Pooling,
@@ -94,7 +94,7 @@ fn on_tensors(
     }))
 }
 
-/// The largest element of each window, and on request its position in all of `x`.
+/// Returns the largest element of each window, and on request its position in all of `x`.
 fn max_pool(
     x: &Tensor,
     geometry: &Geometry,
@@ -120,8 +120,8 @@ fn max_pool(
         return Ok(best.into_iter().collect());
     }
     let (device, plane) = (x.device(), len(&geometry.input)?);
-    // Positions are 64-bit integers where the device has them; on others, tensors have fewer than
-    // 2^31 elements here.
+    // Positions are 64-bit integers where the device has them; on other devices, tensors have fewer
+    // than 2^31 elements here.
     let dtype = if device.supports(DType::I64) { DType::I64 } else { DType::I32 };
     let count = i64::try_from(x.len()).map_err(|_| Error::input(0, "it has too many elements"))?;
     let numbers = |shape: &[usize], step: usize| -> Result<Tensor> {
@@ -129,7 +129,7 @@ fn max_pool(
         Ok(Tensor::arange(0_i64, n * step as i64, step.max(1) as i64, dtype, &device)?
             .reshape(shape)?)
     };
-    let places = match column_major {
+    let positions = match column_major {
         false => numbers(&geometry.input, 1)?,
         true => {
             let turned: Vec<usize> = geometry.input.iter().rev().copied().collect();
@@ -137,29 +137,30 @@ fn max_pool(
             numbers(&turned, 1)?.permute(&back)?
         }
     };
-    let mut met_places = Vec::new();
-    let places = places.unsqueeze(0)?.unsqueeze(0)?;
-    geometry.each_tap(&places, Scalar::Int(-1), |_, met| {
-        met_places.push(met);
+    let mut met_positions = Vec::new();
+    let positions = positions.unsqueeze(0)?.unsqueeze(0)?;
+    geometry.each_tap(&positions, Scalar::Int(-1), |_, met| {
+        met_positions.push(met);
         Ok(())
     })?;
     let mut found: Option<Tensor> = None;
     geometry.each_tap(x, lowest, |tap, met| {
-        let here = &met_places[tap];
-        let (Some(old), Some(old_place)) = (&best, &found) else {
+        let here = &met_positions[tap];
+        let (Some(old), Some(old_position)) = (&best, &found) else {
             (best, found) = (Some(met.clone()), Some(here.broadcast_to(met.shape())?));
             return Ok(());
         };
-        // Padding is never the largest; the first element of the input is, until another one is
-        // larger.
+        // Padding is never the largest; the first element of the input is the largest until another
+        // is larger.
         let is_element = here.ge(Scalar::Int(0))?;
         let mut is_better = met.gt(old)?;
         if x.dtype().is_float() {
             is_better = is_better.or(&met.is_nan()?.and(&old.is_nan()?.not()?)?)?;
         }
-        is_better = is_element.and(&is_better.or(&old_place.lt(Scalar::Int(0))?)?)?;
-        let (new, new_place) = (is_better.where_(&met, old)?, is_better.where_(here, old_place)?);
-        (best, found) = (Some(new), Some(new_place));
+        is_better = is_element.and(&is_better.or(&old_position.lt(Scalar::Int(0))?)?)?;
+        let (new, new_position) =
+            (is_better.where_(&met, old)?, is_better.where_(here, old_position)?);
+        (best, found) = (Some(new), Some(new_position));
         Ok(())
     })?;
     let (Some(best), Some(found)) = (best, found) else {
@@ -176,11 +177,11 @@ fn max_pool(
     Ok(vec![best, cast(&found, DType::I64)?])
 }
 
-/// A pool over all of each channel.
+/// Computes a pool over each whole channel.
 pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
     let (_, _, input) = spatial(x.shape())?;
     if len(input)? == 0 {
-        return Err(Error::input(0, format!("shape {:?} has nothing to pool", x.shape())));
+        return Err(Error::input(0, format!("shape {:?} has no elements to pool", x.shape())));
     }
     match pooling {
         Pooling::Average { .. } => Ok(x.global_avg_pool()?),
@@ -193,12 +194,12 @@ pub(super) fn global(x: &Tensor, pooling: Pooling) -> Result<Tensor> {
     }
 }
 
-/// Elements back at the places a pool took them from.
+/// Writes elements back to the positions that a pool took them from.
 pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
-    let (x, places) = (inputs.get(0)?, inputs.ints(1)?);
+    let (x, positions) = (inputs.get(0)?, inputs.ints(1)?);
     let (batch, channels, input) = spatial(x.shape())?;
     let smallest: Vec<usize> = {
-        // Each axis as it was before the pool, without what was cut off.
+        // The size of each axis before the pool, without dropped elements.
         let strides =
             if window.strides.is_empty() { vec![1; input.len()] } else { window.strides.clone() };
         let pads = match &window.padding {
@@ -231,8 +232,8 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     }
     let array = Array::floats(x)?;
     let mut out = Array::<f32>::full(&shape, 0.0)?;
-    for (index, (&value, &at)) in array.data.iter().zip(&places).enumerate() {
-        // Places count in the smallest shape that the pool could have had.
+    for (index, (&value, &at)) in array.data.iter().zip(&positions).enumerate() {
+        // Positions count in the smallest shape that the pool could have had.
         let mut rest =
             usize::try_from(at).map_err(|_| Error::input(1, format!("{at} at index {index}")))?;
         let mut coordinates = vec![0; inner.len()];
@@ -249,7 +250,7 @@ pub(super) fn unpool(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     out.tensor_as(x.dtype())
 }
 
-/// Columns of windows, added up where they overlap.
+/// Adds columns of windows to an image.
 pub(super) fn col2im(inputs: &Inputs<'_>, window: &Window) -> Result<Tensor> {
     let x = inputs.get(0)?;
     let sizes =

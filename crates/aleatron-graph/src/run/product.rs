@@ -8,10 +8,10 @@ use super::window::{Geometry, Sum, spatial, spread};
 use crate::error::{Error, Result};
 use crate::op::{Equation, EquationTerm, Padding, Rounding, Window};
 
-/// The product of matrices, or of batches of them. Integers are multiplied on the host.
+/// Multiplies matrices, or batches of matrices. Integers are multiplied on the host.
 pub(super) fn matmul(x: &Tensor, y: &Tensor) -> Result<Tensor> {
     if x.dtype() != y.dtype() {
-        return Err(Error::input(1, format!("{} beside {}", y.dtype(), x.dtype())));
+        return Err(Error::input(1, format!("{} does not match {}", y.dtype(), x.dtype())));
     }
     if !x.dtype().is_float() {
         let (x, y) = (x.to_device(&Device::Cpu)?, y.to_device(&Device::Cpu)?);
@@ -86,7 +86,8 @@ pub(super) fn conv(inputs: &Inputs<'_>, window: &Window, groups: i64) -> Result<
     convolve(x, w, bias, &geometry, groups)
 }
 
-/// A convolution of any number of axes: that of the last two axes at each offset of the others.
+/// Computes a convolution over any number of axes, by convolutions over the last two axes at each
+/// offset of the others.
 fn convolve(
     x: &Tensor,
     w: &Tensor,
@@ -107,14 +108,14 @@ fn convolve(
     with_bias(&without_batch(&sum.total()?, x.shape()[0], geometry.output[0])?, bias)
 }
 
-/// The first spatial axis as a part of the batch.
+/// Joins the first spatial axis with the batch.
 fn with_batch(x: &Tensor) -> Result<Tensor> {
     let moved = x.transpose(1, 2)?;
     let (n, rest) = (len(&moved.shape()[..2])?, &moved.shape()[2..]);
     Ok(moved.reshape(&[&[n], rest].concat())?)
 }
 
-/// The opposite of [`with_batch`].
+/// Reverses [`with_batch`].
 fn without_batch(x: &Tensor, batch: usize, n: usize) -> Result<Tensor> {
     Ok(x.reshape(&[&[batch, n], &x.shape()[1..]].concat())?.transpose(1, 2)?)
 }
@@ -126,7 +127,7 @@ fn with_bias(x: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     Ok(x.add(&bias.reshape(&shape)?)?)
 }
 
-/// The options of a convolution of tensors.
+/// Returns the options of a convolution of tensors.
 fn options<const D: usize>(geometry: &Geometry, groups: usize) -> ConvOptions<D> {
     ConvOptions {
         stride: std::array::from_fn(|axis| geometry.strides[axis]),
@@ -203,7 +204,7 @@ pub(super) fn conv_transpose(
                 }
                 let (begin, end) = (size(pads[axis], "pads")?, size(pads[rank + axis], "pads")?);
                 let kept = begin.checked_add(end).and_then(|total| full.checked_sub(total));
-                (begin, kept.ok_or_else(|| Error::attribute("pads", pads, "nothing is left"))?)
+                (begin, kept.ok_or_else(|| Error::attribute("pads", pads, "no elements remain"))?)
             }
             _ => (0, full),
         };
@@ -221,24 +222,24 @@ pub(super) fn conv_transpose(
 struct TransposedAxis {
     stride: usize,
     dilation: usize,
-    /// The size of the output before it is cut.
+    /// The size of the output before it is cropped.
     full: usize,
-    /// How much is cut off at the beginning.
+    /// The number of elements removed at the beginning.
     begin: usize,
     output: usize,
     extra: usize,
 }
 
 impl TransposedAxis {
-    /// Returns what is cut off after the output, and what is added there.
+    /// Returns the numbers of elements removed and added at the end of the output.
     fn end(&self) -> [usize; 2] {
         let kept = self.full - self.begin.min(self.full);
         [kept.saturating_sub(self.output), self.output.saturating_sub(kept)]
     }
 }
 
-/// A transposed convolution of any number of axes: that of the last two axes at each offset of the
-/// others.
+/// Computes a transposed convolution over any number of axes, by those over the last two axes at
+/// each offset of the others.
 fn convolve_transposed(
     x: &Tensor,
     w: &Tensor,
@@ -281,7 +282,7 @@ struct Factor {
 }
 
 impl Factor {
-    /// Takes a tensor of floats; an axis that has the label of another one is joined with it.
+    /// Creates a factor of a tensor of floats; axes with equal labels are joined.
     fn new(tensor: &Tensor, labels: &[usize]) -> Result<Self> {
         if !tensor.dtype().is_float() {
             return Err(Error::input(0, format!("floats are needed, not {}", tensor.dtype())));
@@ -311,7 +312,7 @@ impl Factor {
         Ok(Self { tensor, labels })
     }
 
-    /// Adds up the axes whose labels are not needed.
+    /// Sums the axes whose labels are not needed.
     fn summed(self, is_needed: impl Fn(usize) -> bool) -> Result<Self> {
         let over = |label: usize| !is_needed(label);
         let axes: Vec<isize> = (0..self.labels.len())
@@ -325,7 +326,7 @@ impl Factor {
         Ok(Self { tensor: self.tensor.sum(&axes)?, labels })
     }
 
-    /// Returns the tensor with axes of these labels, in this order; one that it has not has size 1.
+    /// Returns the tensor with axes of these labels, in this order; missing axes have size 1.
     fn arranged(&self, labels: &[usize]) -> Result<Tensor> {
         let own: Vec<isize> = labels
             .iter()
@@ -364,7 +365,7 @@ impl Factor {
             a.arranged(&[&shared[..], &left, &inner].concat())?,
             b.arranged(&[&shared[..], &inner, &right].concat())?,
         );
-        // One element of an axis goes with all of the other tensor's.
+        // An axis of one element is broadcast.
         let sizes = |x: &Tensor, first: usize, n: usize| x.shape()[first..first + n].to_vec();
         let (s, l, i, r) = (shared.len(), left.len(), inner.len(), right.len());
         let common = |one: Vec<usize>, two: Vec<usize>| -> Vec<usize> {
@@ -385,7 +386,7 @@ impl Factor {
     }
 }
 
-/// Sums over products, any axes.
+/// Computes an einsum.
 pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor> {
     let tensors: Vec<&Tensor> = inputs.all().collect();
     if tensors.len() != equation.inputs.len() {
@@ -450,7 +451,7 @@ pub(super) fn einsum(inputs: &Inputs<'_>, equation: &Equation) -> Result<Tensor>
     Ok(sum.arranged(&output)?.cast(first.dtype())?)
 }
 
-/// The determinants of square matrices, by elimination with pivots.
+/// Returns the determinants of square matrices, by elimination with pivots.
 pub(super) fn determinant(x: &Tensor) -> Result<Tensor> {
     let fault = || Error::input(0, format!("square matrices are needed, not {:?}", x.shape()));
     let [batch @ .., n, m] = x.shape() else { return Err(fault()) };

@@ -1,7 +1,7 @@
 //! Quantized operators.
 //!
 //! Products of 8-bit integers run as products of 32-bit floats, which are exact as long as all sums
-//! stay below 2^24: the second operand is split into digits so small that they do.
+//! stay below 2^24: the second operand is split into sufficiently small digits.
 
 use aleatron_tensor::{DType, Device, Tensor};
 
@@ -44,8 +44,8 @@ fn spread(x: &Tensor, parameters: &Tensor, number: i64, block_size: i64) -> Resu
     Ok(parameters.repeat(block.min(n.max(1)), axis as isize)?.slice(axis as isize, ..n)?)
 }
 
-/// The zero points of an input as 32-bit integers, one for each of its scales; zero if it is left
-/// out.
+/// Returns the zero points of an input as 32-bit integers, one for each of its scales; zero if it
+/// is missing.
 fn zero_points(inputs: &Inputs<'_>, k: usize, scale: &Tensor) -> Result<Tensor> {
     let Some(points) = inputs.maybe(k) else {
         return Ok(Tensor::zeros(scale.shape(), DType::I32, &scale.device())?);
@@ -98,7 +98,8 @@ pub(super) fn dequantize(inputs: &Inputs<'_>, axis: i64, block_size: i64) -> Res
     Ok(centered.cast(DType::F32)?.mul(&factors)?.cast(scale.dtype())?)
 }
 
-/// Bytes that cover the range of all elements and zero, their scale and their zero point.
+/// Quantizes dynamically: returns bytes that cover the range of all elements and zero, their scale
+/// and their zero point.
 pub(super) fn dynamic(x: &Tensor) -> Result<Vec<Tensor>> {
     let values = floats(x)?;
     let low = values.iter().copied().fold(0.0_f32, f32::min);
@@ -114,7 +115,7 @@ pub(super) fn dynamic(x: &Tensor) -> Result<Vec<Tensor>> {
     ])
 }
 
-/// Returns an operand less its zero point; several zero points lie along an axis.
+/// Subtracts the zero point from an operand; several zero points belong to an axis.
 fn centered(inputs: &Inputs<'_>, k: usize, point: usize, along: Along) -> Result<Tensor> {
     let x = elementwise::cast(inputs.get(k)?, DType::I32)?;
     let Some(points) = inputs.maybe(point) else { return Ok(x) };
@@ -202,8 +203,8 @@ fn exact(
     }
 }
 
-fn multiplied(inputs: &Inputs<'_>, places: [usize; 4]) -> Result<Tensor> {
-    let [a, a_point, b, b_point] = places;
+fn multiplied(inputs: &Inputs<'_>, slots: [usize; 4]) -> Result<Tensor> {
+    let [a, a_point, b, b_point] = slots;
     let a = centered(inputs, a, a_point, Along::Rows)?;
     let b = centered(inputs, b, b_point, Along::Columns)?;
     let depth = a.shape().last().copied().unwrap_or(1);
@@ -216,11 +217,11 @@ pub(super) fn matmul_integer(inputs: &Inputs<'_>) -> Result<Tensor> {
 
 fn convolved(
     inputs: &Inputs<'_>,
-    places: [usize; 4],
+    slots: [usize; 4],
     window: &Window,
     groups: i64,
 ) -> Result<Tensor> {
-    let [x, x_point, w, w_point] = places;
+    let [x, x_point, w, w_point] = slots;
     let x = centered(inputs, x, x_point, Along::Channels)?;
     let w = centered(inputs, w, w_point, Along::Channels)?;
     let depth = len(w.shape().get(1..).unwrap_or_default())?;
@@ -266,7 +267,7 @@ pub(super) fn linear_conv(
         [_, channels, ..] => *channels,
         _ => return Err(Error::input(0, "rank 3 at least is needed")),
     };
-    // Values for each channel, in the shape that goes with the sums.
+    // Values of each channel, in a shape that broadcasts to the sums.
     let per_channel = |k: usize, tensor: &Tensor| -> Result<Tensor> {
         if ![1, channels].contains(&tensor.len()) {
             return Err(Error::input(

@@ -17,7 +17,7 @@ struct Given<'a> {
     batch: usize,
     hidden: usize,
     directions: usize,
-    /// Gates times units.
+    /// The number of gates times the number of units.
     rows: usize,
     /// The steps of each sample, if some have fewer than others.
     lengths: Option<Vec<usize>>,
@@ -41,7 +41,7 @@ struct Weights<'a> {
     candidate: Option<Tensor>,
     /// The recurrent bias of the candidate of a GRU whose reset comes after the product.
     candidate_bias: Option<Tensor>,
-    /// Of an LSTM: input, output, forget.
+    /// The peepholes of an LSTM: input, output, forget.
     peepholes: Option<Tensor>,
 }
 
@@ -152,8 +152,8 @@ impl<'a> Given<'a> {
         matches!(self.node.cell, Cell::Gru { linear_before_reset: true })
     }
 
-    /// The products of all steps with the input weights of all directions, and all biases that are
-    /// added to them.
+    /// Returns the products of all steps with the input weights of all directions, and all biases
+    /// that are added to them.
     fn products(&self, inputs: &Inputs<'_>, x: &Tensor) -> Result<Tensor> {
         let (n_inputs, width) = (x.shape()[2], self.directions * self.rows);
         let w = inputs.get(1)?.cast(DType::F32)?.reshape(&[width, n_inputs])?;
@@ -169,7 +169,7 @@ impl<'a> Given<'a> {
     }
 
     /// Returns steps in the opposite order, those of each sample by its own length.
-    fn turned(&self, x: &Tensor) -> Result<Tensor> {
+    fn reversed(&self, x: &Tensor) -> Result<Tensor> {
         let Some(lengths) = &self.lengths else { return Ok(x.flip(0)?) };
         let from = (0..self.steps).flat_map(|k| {
             lengths.iter().map(move |&length| if k < length { length - 1 - k } else { k } as i32)
@@ -185,7 +185,7 @@ impl<'a> Given<'a> {
         let is_reversed = node.direction == Direction::Reverse || d == 1;
         let mut products = products.slice(2, d * self.rows..(d + 1) * self.rows)?;
         if is_reversed {
-            products = self.turned(&products)?;
+            products = self.reversed(&products)?;
         }
         let start = |initial: &Option<Tensor>| -> Result<Tensor> {
             match initial {
@@ -210,7 +210,7 @@ impl<'a> Given<'a> {
                 states = next;
                 continue;
             };
-            // A sample that has ended keeps its states.
+            // A finished sample keeps its states.
             let is_active = lengths.gt(Scalar::Int(k as i64))?;
             all.push(is_active.where_(&next.h, 0.0)?);
             let h = is_active.where_(&next.h, &states.h)?;
@@ -221,7 +221,7 @@ impl<'a> Given<'a> {
             false => Tensor::stack(&all.iter().collect::<Vec<_>>(), 0)?,
         };
         if is_reversed {
-            all = self.turned(&all)?;
+            all = self.reversed(&all)?;
         }
         Ok((all, states))
     }
@@ -266,7 +266,7 @@ impl Weights<'_> {
         elementwise::apply(*self.functions.get(k).ok_or_else(missing)?, x)
     }
 
-    /// Returns the sums of a gate of an LSTM with what its peephole adds.
+    /// Adds the peephole to the sums of a gate of an LSTM.
     fn peephole(&self, sums: &Tensor, k: usize, c: &Tensor) -> Result<Tensor> {
         let units = k * self.hidden..(k + 1) * self.hidden;
         let sum = sums.slice(1, units.clone())?;

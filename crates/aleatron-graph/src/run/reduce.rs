@@ -1,4 +1,4 @@
-//! Reductions, and what else runs along axes.
+//! Reductions and other operations along axes.
 
 use aleatron_tensor::{DType, Dims, Order, Reduction as Fold, Scalar, Tensor};
 
@@ -7,7 +7,7 @@ use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
 use crate::op::{Extreme, NoAxes, Reduction, Softmax, SoftmaxAxes, Tie};
 
-/// Axes as tensors take them.
+/// Converts axes to the type of tensor operations.
 pub(super) fn signed(axes: &[usize]) -> Vec<isize> {
     axes.iter().map(|&axis| axis as isize).collect()
 }
@@ -24,22 +24,22 @@ pub(super) fn reduce(
     let numbers = given.or(from_input.as_deref()).unwrap_or_default();
     let over = match (numbers, no_axes) {
         ([], NoAxes::All) => (0..x.rank()).collect(),
-        // Without axes each element is a set of its own.
+        // Without axes each element is reduced alone.
         ([], NoAxes::None) => Vec::new(),
         (numbers, _) => axes(numbers, x.rank())?,
     };
     reduce_axes(x, reduction, &over, dims)
 }
 
-/// Reduces axes; without axes, each element is a set of its own.
+/// Reduces axes; without axes, each element is reduced alone.
 fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> Result<Tensor> {
     let dtype = x.dtype();
     let wide = match (dtype, reduction) {
         (DType::Bool, _) => {
             return Ok(reduce_axes(&x.cast(DType::U8)?, reduction, over, dims)?.cast(dtype)?);
         }
-        // Squares of 32-bit numbers may overflow where their root does not. Results of integers
-        // that are no integers are rounded towards zero.
+        // Squares of 32-bit numbers may overflow where their root does not. Fractional results of
+        // integers are rounded towards zero.
         (_, Reduction::L2) if x.device().supports(DType::F64) => x.cast(DType::F64)?,
         (_, Reduction::L2 | Reduction::LogSum | Reduction::LogSumExp) | (DType::F16, _) => {
             x.cast(DType::F32)?
@@ -75,7 +75,7 @@ fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> 
         Reduction::SumSquare => fold(&wide.square()?, Fold::Sum)?,
         Reduction::Max | Reduction::Min if count == 0 => {
             let shape = fold(&wide.cast(DType::F32)?, Fold::Sum)?.shape().to_vec();
-            return Ok(Tensor::full(&shape, of_nothing(dtype, reduction), dtype, &x.device())?);
+            return Ok(Tensor::full(&shape, of_no_elements(dtype, reduction), dtype, &x.device())?);
         }
         Reduction::Max => fold(&wide, Fold::Max)?,
         Reduction::Min => fold(&wide, Fold::Min)?,
@@ -83,8 +83,8 @@ fn reduce_axes(x: &Tensor, reduction: Reduction, over: &[usize], dims: Dims) -> 
     cast(&result, dtype)
 }
 
-/// The largest or the smallest of no elements.
-fn of_nothing(dtype: DType, reduction: Reduction) -> Scalar {
+/// Returns the largest or the smallest of no elements.
+fn of_no_elements(dtype: DType, reduction: Reduction) -> Scalar {
     let is_max = reduction == Reduction::Max;
     match dtype {
         DType::I64 => Scalar::Int(if is_max { i64::MIN } else { i64::MAX }),
@@ -108,14 +108,14 @@ pub(super) fn arg_reduce(
     let along = axis as isize;
     let x = if x.dtype() == DType::Bool { x.cast(DType::U8)? } else { x.clone() };
     let fold = if extreme == Extreme::Max { Fold::ArgMax } else { Fold::ArgMin };
-    let places = match tie {
+    let indices = match tie {
         Tie::First => x.reduce(fold, &[along], dims)?,
         Tie::Last => {
             let last = x.shape()[axis] as i64 - 1;
             x.flip(along)?.reduce(fold, &[along], dims)?.neg()?.add(Scalar::Int(last))?
         }
     };
-    cast(&places, DType::I64)
+    cast(&indices, DType::I64)
 }
 
 pub(super) fn softmax(x: &Tensor, function: Softmax, over: SoftmaxAxes) -> Result<Tensor> {
@@ -137,14 +137,14 @@ pub(super) fn softmax(x: &Tensor, function: Softmax, over: SoftmaxAxes) -> Resul
             let count: usize = axes.iter().map(|&axis| x.shape()[axis as usize]).product();
             let mut shape = vec![1; x.rank()];
             axes.iter().for_each(|&axis| shape[axis as usize] = x.shape()[axis as usize]);
-            let places =
+            let indices =
                 Tensor::arange(0, count as i64, 1, DType::I32, &x.device())?.reshape(&shape)?;
-            places.eq(&x.argmax_keepdim(&axes)?)?.cast(x.dtype())?
+            indices.eq(&x.argmax_keepdim(&axes)?)?.cast(x.dtype())?
         }
     })
 }
 
-/// What elements along an axis are joined by.
+/// The operation of a cumulative reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cumulate {
     Sum,
@@ -194,6 +194,6 @@ pub(super) fn top_k(inputs: &Inputs<'_>, number: i64, extreme: Extreme) -> Resul
     } else {
         x.clone()
     };
-    let (values, places) = x.topk(wanted, axis as isize, order)?;
-    Ok(vec![values, cast(&places, DType::I64)?])
+    let (values, indices) = x.topk(wanted, axis as isize, order)?;
+    Ok(vec![values, cast(&indices, DType::I64)?])
 }

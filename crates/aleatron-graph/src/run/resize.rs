@@ -1,4 +1,4 @@
-//! Resizing: sizes and scales as ONNX gives them.
+//! Resizing with the sizes and scales of ONNX.
 
 use aleatron_tensor::{DType, ResizeAxis, Tensor};
 

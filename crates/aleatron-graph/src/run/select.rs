@@ -1,9 +1,9 @@
-//! Elements that are chosen by values, and tensors that are made from numbers.
+//! Selection of elements by values, and creation of tensors from numbers.
 
 use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Tensor};
 
-use super::array::{Array, Number, each_place, for_number, len};
+use super::array::{Array, Number, each_coordinate, for_number, len};
 use super::inputs::{Inputs, axis, size};
 use super::shape::ints;
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ pub(super) fn one_hot(inputs: &Inputs<'_>, number: i64) -> Result<Tensor> {
     let last = i64::try_from(depth).map_err(|_| Error::input(1, format!("a depth of {depth}")))?;
     let from_start =
         which.lt(0_i64)?.where_(&which.add(last)?, &which)?.unsqueeze(axis as isize)?;
-    // An index outside has no element that is on.
+    // An index out of range selects no element.
     let numbers =
         Tensor::arange(0_i64, last, 1_i64, which.dtype(), &which.device())?.reshape(&shape)?;
     let values = values.reshape(&[2])?;
@@ -55,7 +55,7 @@ pub(super) fn trilu(inputs: &Inputs<'_>, triangle: Triangle) -> Result<Tensor> {
     let &[.., rows, columns] = x.shape() else {
         return Err(Error::input(0, format!("matrices are needed, not {:?}", x.shape())));
     };
-    // Past the corners nothing changes.
+    // Diagonals past the corners are equivalent.
     let limit = |n: usize| i64::try_from(n).unwrap_or(i64::MAX).min(i64::from(i32::MAX) - 1);
     let diagonal = diagonal.clamp(-limit(rows) - 1, limit(columns) + 1) as i32;
     Ok(match triangle {
@@ -74,16 +74,16 @@ pub(super) fn eye_like(x: &Tensor, diagonal: i64, dtype: Option<DType>) -> Resul
 }
 
 pub(super) fn non_zero(x: &Tensor) -> Result<Tensor> {
-    let mut places: Vec<Vec<i64>> = vec![Vec::new(); x.rank()];
+    let mut indices: Vec<Vec<i64>> = vec![Vec::new(); x.rank()];
     let elements = x.cast(DType::Bool)?.to_vec::<bool>()?;
     let mut elements = elements.iter();
-    each_place(x.shape(), |at| {
+    each_coordinate(x.shape(), |at| {
         if elements.next() == Some(&true) {
-            places.iter_mut().zip(at).for_each(|(list, &a)| list.push(a as i64));
+            indices.iter_mut().zip(at).for_each(|(list, &a)| list.push(a as i64));
         }
     });
-    let n = places.first().map_or(0, Vec::len);
-    ints(&places.concat(), &[x.rank(), n])
+    let n = indices.first().map_or(0, Vec::len);
+    ints(&indices.concat(), &[x.rank(), n])
 }
 
 pub(super) fn reverse_sequence(
@@ -105,7 +105,7 @@ pub(super) fn reverse_sequence(
         .map(|&length| Some(size(length, "length").ok()?).filter(|&length| length <= n))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::input(1, format!("lengths are at most {n}")))?;
-    // The position that each element of the result is taken from.
+    // The source position of each element of the result.
     let from = lengths.iter().flat_map(|&length| {
         (0..n).map(move |k| if k < length { length - 1 - k } else { k } as i32)
     });
@@ -123,7 +123,7 @@ pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Ve
     let axis = axis(number.unwrap_or(0), flat.rank())?;
     let n = flat.shape()[axis];
     memory::check(48 * n as u128, Quantity::Value)?;
-    // Each part along the axis as a row.
+    // Each slice along the axis becomes a row.
     let mut order: Vec<isize> = (0..flat.rank() as isize).collect();
     order.remove(axis);
     order.insert(0, axis as isize);
@@ -138,7 +138,7 @@ pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Ve
         };
         let mut by_value: Vec<usize> = (0..n).collect();
         by_value.sort_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
-        // The first place of each value, and which value each place has.
+        // The first index of each value, and which value each index has.
         let (mut firsts, mut value_of) = (Vec::new(), vec![0_usize; n]);
         for (k, &at) in by_value.iter().enumerate() {
             if k == 0 || compare(by_value[k - 1], at).is_ne() {
@@ -150,25 +150,25 @@ pub(super) fn unique(x: &Tensor, number: Option<i64>, sorted: bool) -> Result<Ve
         if !sorted {
             ranks.sort_by_key(|&value| firsts[value]);
         }
-        let mut place_of = vec![0; firsts.len()];
-        for (place, &value) in ranks.iter().enumerate() {
-            place_of[value] = place;
+        let mut index_of = vec![0; firsts.len()];
+        for (index, &value) in ranks.iter().enumerate() {
+            index_of[value] = index;
         }
         let mut counts = vec![0_i64; firsts.len()];
         let inverse: Vec<i64> = value_of.iter().map(|&value| {
-            counts[place_of[value]] += 1;
-            place_of[value] as i64
+            counts[index_of[value]] += 1;
+            index_of[value] as i64
         }).collect();
-        let places: Vec<i64> = ranks.iter().map(|&value| firsts[value] as i64).collect();
-        let k = places.len();
-        let y = super::index::gather(&flat, &ints(&places, &[k])?, axis as i64)?;
-        Ok(vec![y, ints(&places, &[k])?, ints(&inverse, &[n])?, ints(&counts, &[k])?])
+        let indices: Vec<i64> = ranks.iter().map(|&value| firsts[value] as i64).collect();
+        let k = indices.len();
+        let y = super::index::gather(&flat, &ints(&indices, &[k])?, axis as i64)?;
+        Ok(vec![y, ints(&indices, &[k])?, ints(&inverse, &[n])?, ints(&counts, &[k])?])
     })
 }
 
 pub(super) fn range(inputs: &Inputs<'_>) -> Result<Tensor> {
     let start = inputs.get(0)?;
-    // Numbers of 64 bits are not all floats.
+    // Not all 64-bit integers are representable as floats.
     if start.dtype() == DType::I64 {
         let (start, limit, delta) = (inputs.int(0)?, inputs.int(1)?, inputs.int(2)?);
         if delta == 0 {

@@ -1,4 +1,4 @@
-//! Shapes, and parts of tensors.
+//! Operations on shapes and slices.
 
 use aleatron_core::{Quantity, memory};
 use aleatron_tensor::{DType, Device, Scalar, Slice, Tensor};
@@ -9,7 +9,7 @@ use super::inputs::{Inputs, axes, axis, size};
 use crate::error::{Error, Result};
 use crate::op::{BlockOrder, PadMode, SliceGiven};
 
-/// A tensor of integers on the host.
+/// Creates a tensor of integers on the host.
 pub(super) fn ints(values: &[i64], shape: &[usize]) -> Result<Tensor> {
     Ok(Tensor::from_slice(values, shape, &Device::Cpu)?)
 }
@@ -27,8 +27,7 @@ pub(super) fn reshape(
     Ok(x.reshape(&reshaped_shape(x.shape(), &wanted, allow_zero)?)?)
 }
 
-/// Returns the shape that a tensor gets: 0 keeps a size unless zeros are allowed, -1 is whatever is
-/// left.
+/// Returns the shape that a tensor gets: 0 keeps a size unless zeros are allowed, -1 is inferred.
 pub(crate) fn reshaped_shape(
     from: &[usize],
     wanted: &[i64],
@@ -119,7 +118,7 @@ pub(super) fn tile(inputs: &Inputs<'_>) -> Result<Tensor> {
     if repeats.len() != x.rank() {
         return Err(Error::input(1, format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }
-    // Each axis with one of its repeats before it, which are then joined.
+    // Each axis is preceded by an axis of repetitions, and both are joined.
     let (mut apart, mut wide, mut shape) = (Vec::new(), Vec::new(), Vec::new());
     for (&n, &repeat) in x.shape().iter().zip(&repeats) {
         apart.extend([1, n]);
@@ -233,7 +232,8 @@ pub(super) fn slice(inputs: &Inputs<'_>, given: Option<&SliceGiven>) -> Result<T
             result =
                 result.slice(axis as isize, Slice::from(start..end).step(stride.min(1 << 40)))?;
         } else {
-            // Backwards from the start, down to but without the end: a slice of the reversed axis.
+            // Backwards from the start, down to but excluding the end: a slice of the reversed
+            // axis.
             let start = from_start(starts[k]).clamp(-1, size - 1);
             let end = from_start(ends[k]).clamp(-1, size - 1);
             let (first, last) = ((size - 1 - start) as usize, (size - 1 - end) as usize);
@@ -282,7 +282,7 @@ pub(super) fn pad(
     pad_around(x, &around, mode, value)
 }
 
-/// The only element of a tensor.
+/// Returns the only element of a tensor.
 fn scalar(value: &Tensor) -> Result<Scalar> {
     if value.len() != 1 {
         return Err(Error::input(2, format!("one value is needed, not {}", value.len())));
@@ -298,7 +298,7 @@ fn zero(dtype: DType) -> Scalar {
     if dtype == DType::Bool { Scalar::Bool(false) } else { Scalar::Int(0) }
 }
 
-/// Returns a tensor with so many elements before and after each axis; negative numbers cut off.
+/// Pads or, for negative numbers, crops a tensor before and after each axis.
 fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> Result<Tensor> {
     let mut inside = x.clone();
     let mut shape = Vec::with_capacity(x.rank());
@@ -309,7 +309,7 @@ fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> 
             return Err(Error::input(1, format!("pads {around:?} of shape {:?}", x.shape())));
         };
         shape.push(new as usize);
-        // Both ends may be cut by more than there is if the other one is padded.
+        // An end may be cropped by more than the size if the other end is padded.
         let first = (-begin).clamp(0, n);
         let last = (n + end.min(0)).clamp(first, n);
         inside = inside.slice(axis as isize, first as usize..last as usize)?;
@@ -318,7 +318,7 @@ fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> 
     if mode == PadMode::Constant {
         let missing = |axis: usize| {
             let [begin, end] = around[axis].map(|n| usize::try_from(n).unwrap_or(0));
-            // What was cut off past the other end is cut off from the padding.
+            // Elements cropped past the other end are removed from its padding.
             let extra = (begin + end + inside.shape()[axis])
                 - shape[axis].min(begin + end + inside.shape()[axis]);
             match begin >= extra {
@@ -330,7 +330,7 @@ fn pad_around(x: &Tensor, around: &[[i64; 2]], mode: PadMode, value: Scalar) -> 
         return Ok(inside.pad(&pairs, aleatron_tensor::PadMode::Constant(value))?);
     }
     if inside.is_empty() && len(&shape)? > 0 {
-        return Err(Error::input(0, "nothing is left to continue"));
+        return Err(Error::input(0, "there are no elements to repeat"));
     }
     for (axis, &[begin, _]) in around.iter().enumerate() {
         let (n, wanted) = (inside.shape()[axis] as i64, shape[axis]);
@@ -370,7 +370,7 @@ pub(super) fn center_crop_pad(inputs: &Inputs<'_>, numbers: Option<&[i64]>) -> R
     let mut around = vec![[0_i64; 2]; x.rank()];
     for (&axis, &wanted) in over.iter().zip(&wanted) {
         let (old, new) = (x.shape()[axis] as i64, size(wanted, "shape")? as i64);
-        // Odd ones are cut or added at the end.
+        // An odd element is removed or added at the end.
         let begin = if new < old { -((old - new) / 2) } else { (new - old) / 2 };
         around[axis] = [begin, new - old - begin];
     }

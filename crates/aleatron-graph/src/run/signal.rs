@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use aleatron_tensor::{DType, Device, Tensor};
 
-use super::array::{Array, len, room};
+use super::array::{Array, allocate, len};
 use super::elementwise;
 use super::inputs::{Inputs, axis, size};
 use crate::error::{Error, Result};
@@ -27,8 +27,8 @@ fn unit(k: usize, n: usize) -> Complex {
 struct Transform {
     n: usize,
     sign: f64,
-    /// For lengths that are no power of two: a convolution with e^(i pi k^2 / n), of a length that
-    /// is one.
+    /// For lengths that are not a power of two: a convolution with e^(i pi k^2 / n), of a length
+    /// that is a power of two.
     chirp: Option<Chirp>,
 }
 
@@ -113,7 +113,7 @@ impl Transform {
     }
 }
 
-/// The number of parts of each element: 1 if they are real, 2 if they are complex.
+/// Returns the number of parts of each element: 1 if they are real, 2 if they are complex.
 fn parts(x: &Array<f32>) -> Result<usize> {
     match x.shape.last() {
         Some(&parts @ (1 | 2)) if x.shape.len() >= 2 => Ok(parts),
@@ -121,7 +121,7 @@ fn parts(x: &Array<f32>) -> Result<usize> {
     }
 }
 
-/// Checks a length that an input gives: the memory for it must be there.
+/// Checks a length given by an input: there must be enough memory for it.
 fn length(number: i64, name: &str) -> Result<usize> {
     match size(number, name)? {
         0 => Err(Error::attribute(name, 0, "a positive number is needed")),
@@ -245,7 +245,7 @@ pub(super) fn stft(inputs: &Inputs<'_>, onesided: bool) -> Result<Tensor> {
     };
     let (frames, bins) = (spare / step + 1, if onesided { frame / 2 + 1 } else { frame });
     let shape = [batch, frames, bins, 2];
-    let mut data: Vec<f32> = room(&shape)?;
+    let mut data: Vec<f32> = allocate(&shape)?;
     let transform = Transform::new(frame, -1.0);
     let mut line = vec![[0.0; 2]; frame];
     for sample in 0..batch {
@@ -271,11 +271,10 @@ pub(super) fn window(
 ) -> Result<Tensor> {
     let n = size(inputs.int(0)?, "size")?;
     len(&[n])?;
-    let mut data: Vec<f32> = room(&[n])?;
+    let mut data: Vec<f32> = allocate(&[n])?;
     let period = if periodic { n } else { n.saturating_sub(1) };
     data.extend((0..n).map(|k| {
-        // A window of one element is its middle, where a cosine of the period has gone half its
-        // way.
+        // A window of one element is its centre, at half the period of the cosine.
         let angle = if period == 0 { PI } else { 2.0 * PI * k as f64 / period as f64 };
         let value = match function {
             SignalWindow::Hann => 0.5 - 0.5 * angle.cos(),
@@ -287,7 +286,7 @@ pub(super) fn window(
     elementwise::cast(&Tensor::from_vec(data, &[n], &Device::Cpu)?, dtype)
 }
 
-/// The elements before an axis, its size, and the elements after it.
+/// Returns the elements before an axis, its size, and the elements after it.
 fn around(shape: &[usize], axis: usize) -> Result<[usize; 3]> {
     Ok([len(&shape[..axis])?, shape[axis], len(&shape[axis + 1..])?])
 }

@@ -1,4 +1,4 @@
-//! Windows that move over spatial axes: sizes, and which elements of the input a tap meets.
+//! Windows that move over spatial axes: sizes, and the input elements of each tap.
 
 use aleatron_tensor::{DType, Device, PadMode, Scalar, Slice, Tensor};
 
@@ -21,7 +21,7 @@ pub(crate) struct Geometry {
     pub(crate) output: Vec<usize>,
 }
 
-/// One number per axis; 1 where none are given.
+/// Returns one number per axis; 1 if none are given.
 fn per_axis(name: &str, numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
     if numbers.is_empty() {
         return Ok(vec![1; rank]);
@@ -37,8 +37,8 @@ fn per_axis(name: &str, numbers: &[i64], rank: usize) -> Result<Vec<usize>> {
 }
 
 impl Geometry {
-    /// The geometry of a window over `input`. `kernel` is the size where the window does not say
-    /// it.
+    /// Returns the geometry of a window over `input`. `kernel` is the size if the window does not
+    /// define it.
     pub(crate) fn new(
         window: &Window,
         input: &[usize],
@@ -113,7 +113,7 @@ impl Geometry {
                 Rounding::Down => room / stride + 1,
                 Rounding::Up => room.div_ceil(stride) + 1,
             };
-            // A window that begins after the input is none.
+            // A window that begins after the input is dropped.
             if rounding == Rounding::Up && (positions - 1) * stride >= n + geometry.begins[axis] {
                 positions -= 1;
             }
@@ -156,7 +156,7 @@ impl Geometry {
         }
     }
 
-    /// From the first to the last tap of a window along an axis.
+    /// Returns the extent of a window along an axis, from the first to the last tap.
     pub(crate) fn reach(&self, axis: usize) -> Result<usize> {
         let taps = self.dilations[axis].checked_mul(self.kernel[axis] - 1);
         match taps.and_then(|taps| taps.checked_add(1)).filter(|&reach| reach < 1 << 40) {
@@ -165,8 +165,8 @@ impl Geometry {
         }
     }
 
-    /// Calls `f` with each tap of the window: its index, and the elements that it meets at all
-    /// positions, `outside` where there are none.
+    /// Calls `f` with each tap of the window: its index, and its input elements at all positions,
+    /// `outside` for positions outside the input.
     pub(super) fn each_tap(
         &self,
         x: &Tensor,
@@ -175,7 +175,7 @@ impl Geometry {
     ) -> Result<()> {
         let mut around = vec![(0, 0); 2];
         for axis in 0..self.input.len() {
-            // The last window may reach past the padding.
+            // The last window may extend past the padding.
             let end = (self.output[axis].max(1) - 1) * self.strides[axis] + self.reach(axis)?;
             let after =
                 end.saturating_sub(self.input[axis] + self.begins[axis]).max(self.ends[axis]);
@@ -198,7 +198,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Returns how many elements count in each window.
+    /// Returns the number of counted elements in each window.
     pub(super) fn counts(
         &self,
         padding: aleatron_tensor::Padding,
@@ -214,7 +214,7 @@ impl Geometry {
             let of_window = |position: usize| {
                 let taps = (0..self.kernel[axis])
                     .map(|k| position * self.strides[axis] + k * self.dilations[axis]);
-                taps.filter(|place| inside.contains(place)).count() as f32
+                taps.filter(|position| inside.contains(position)).count() as f32
             };
             let along: Vec<f32> = (0..self.output[axis]).map(of_window).collect();
             let mut shape = vec![1; self.input.len()];
@@ -280,7 +280,7 @@ pub(super) fn spread(
     Ok(apart.pad(&around, zeros)?)
 }
 
-/// The batch, the channels and the spatial axes of a tensor.
+/// Returns the batch, the channels and the spatial axes of a tensor.
 pub(crate) fn spatial(shape: &[usize]) -> Result<(usize, usize, &[usize])> {
     match shape {
         [batch, channels, rest @ ..] if !rest.is_empty() => Ok((*batch, *channels, rest)),

@@ -38,7 +38,7 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml"}
 
 
 def is_plain(model: onnx.ModelProto) -> bool:
-    """Whether a graph takes and gives tensors of the types alone, with operators of ONNX itself and of classical machine learning."""
+    """Returns whether inputs and outputs of a graph are tensors of these types only, with operators of ONNX itself and of classical machine learning."""
     values = [*model.graph.input, *model.graph.output]
     return all(
         value.type.HasField("tensor_type") and value.type.tensor_type.elem_type in TYPES for value in values
@@ -46,7 +46,7 @@ def is_plain(model: onnx.ModelProto) -> bool:
 
 
 def atol(case: object) -> float:
-    """How far a result may be off, whatever its size. The expected values of transforms were computed in 32 bits: they are off by units of
+    """Returns the absolute tolerance of a result. The expected values of transforms were computed in 32 bits: they are off by units of
     the largest one."""
     is_transform = any(node.op_type in ("DFT", "STFT") for node in case.model.graph.node)
     if not is_transform:

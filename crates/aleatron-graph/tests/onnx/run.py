@@ -1,9 +1,9 @@
-"""Runs ONNX's own test cases and networks judged by onnxruntime through the engine.
+"""Runs ONNX's own test cases and networks checked with onnxruntime through the engine.
 
     python run.py [--device NAME] [--write]
 
-Needs the packages onnx, onnxruntime and numpy, and cargo. What is refused must be what the lists beside this file say, each with its
-reason: `node-exceptions.txt` and `model-exceptions.txt`. A wrong answer is a failure whatever they say. `--write` writes the lists.
+Needs the packages onnx, onnxruntime and numpy, and cargo. Unsupported cases must equal the lists next to this file, each with its
+reason: `node-exceptions.txt` and `model-exceptions.txt`. A wrong result is always a failure. `--write` writes the lists.
 """
 
 from __future__ import annotations

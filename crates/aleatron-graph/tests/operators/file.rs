@@ -70,7 +70,7 @@ pub(crate) fn graph_attribute(name: &str, graph: GraphProto) -> AttributeProto {
     AttributeProto { g: Some(graph), ..attribute(name, 5) }
 }
 
-/// A constant of integers, in the field that their type has.
+/// Returns a constant of integers, in the field that their type has.
 pub(crate) fn integers(name: &str, code: i32, shape: &[i64], values: &[i64]) -> TensorProto {
     let mut tensor = TensorProto {
         dims: shape.to_vec(),
@@ -110,7 +110,7 @@ pub(crate) fn untyped(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.to_owned()), r#type: None }
 }
 
-/// A graph from inputs to outputs.
+/// Returns a graph from inputs to outputs.
 pub(crate) fn graph(
     nodes: Vec<NodeProto>,
     input: Vec<ValueInfoProto>,

@@ -76,7 +76,7 @@ fn label_encoder_replaces_keys_and_gives_others_the_default() {
 }
 
 #[test]
-fn labels_that_are_texts_are_refused_by_name() {
+fn text_labels_are_errors_with_their_name() {
     let mut texts = text("classlabels_strings", "");
     texts.r#type = Some(8);
     let nodes = vec![ml_node("LinearClassifier", &["x"], &["y", "z"], vec![texts])];
@@ -89,9 +89,9 @@ fn labels_that_are_texts_are_refused_by_name() {
     assert!(error.to_string().contains("ai.onnx.ml.SVMClassifier"), "{error}");
 }
 
-/// A list that is another type would be taken for an empty one.
+/// A list of another type would look like an empty one.
 #[test]
-fn attribute_of_another_type_is_refused() {
+fn attribute_of_another_type_is_an_error() {
     let nodes = vec![ml_node("Scaler", &["x"], &["y"], vec![int("scale", 2)])];
     let error =
         read(graph(nodes, vec![value("x", code::FLOAT, &[1, 2])], &["y"], vec![])).unwrap_err();

@@ -5,7 +5,7 @@ use aleatron_tensor::DType;
 
 use super::file::{code, graph, int, integers, node, read, run, tensor, value};
 
-/// The result of a node of constants of one type.
+/// Returns the result of a node of constants of one type.
 fn of_constants<T: aleatron_tensor::Element>(op: &str, code: i32, inputs: &[&[i64]]) -> Vec<T> {
     let names: Vec<String> = (0..inputs.len()).map(|k| format!("c{k}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -101,7 +101,7 @@ fn graph_of_input(code: i32) -> aleatron_graph::Graph {
 }
 
 #[test]
-fn inputs_that_their_type_cannot_hold_are_refused() {
+fn inputs_out_of_range_of_their_type_are_errors() {
     let sum = graph_of_input(code::INT8);
     let runner = aleatron_graph::Runner::new(sum, &aleatron_tensor::Device::Cpu).unwrap();
     let error = runner.run(vec![tensor(&[300_i32], &[1])]).unwrap_err().to_string();
@@ -109,7 +109,7 @@ fn inputs_that_their_type_cannot_hold_are_refused() {
 }
 
 #[test]
-fn operators_without_a_rule_refuse_narrow_types_by_name() {
+fn operators_without_a_rule_for_narrow_types_are_errors() {
     let nodes = vec![node("Mean", &["x", "x"], &["y"], vec![])];
     let error = read(graph(nodes, vec![value("x", code::INT8, &[1])], &["y"], vec![])).unwrap_err();
     let text = error.to_string();
@@ -117,7 +117,7 @@ fn operators_without_a_rule_refuse_narrow_types_by_name() {
 }
 
 #[test]
-fn unsigned_64_bit_integers_past_63_bits_are_refused() {
+fn unsigned_64_bit_integers_past_63_bits_are_errors() {
     let sum = graph_of_input(code::UINT64);
     assert_eq!(run::<i64>(&sum, &[tensor(&[1_i64 << 61], &[1])])[0], [1 << 62]);
     let runner = aleatron_graph::Runner::new(sum, &aleatron_tensor::Device::Cpu).unwrap();

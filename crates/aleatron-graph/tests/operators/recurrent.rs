@@ -4,7 +4,7 @@ use aleatron_graph::onnx::proto::TensorProto;
 
 use super::file::{code, graph, int, integers, node, read, reals, run, tensor, text, value};
 
-/// Numbers in [-1, 1) that look random.
+/// Returns pseudo-random numbers in [-1, 1).
 fn numbers(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|k| ((k * 7919 + seed * 104_729 + 13) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
@@ -34,8 +34,8 @@ impl Case {
         }
     }
 
-    /// The states of all steps of both directions by the definition, one sample and one unit after
-    /// the other.
+    /// Returns the states of all steps of both directions by the definition, one sample and one
+    /// unit after the other.
     fn expected(
         &self,
         x: &[f32],

@@ -40,7 +40,7 @@ fn scan_runs_forward_and_backward_along_any_axis() {
 }
 
 #[test]
-fn scan_with_wrong_attributes_is_refused() {
+fn scan_with_wrong_attributes_is_an_error() {
     let body = || {
         let nodes = vec![node("Add", &["a", "b"], &["c"], vec![])];
         graph_attribute("body", graph(nodes, vec![untyped("a"), untyped("b")], &["c"], vec![]))

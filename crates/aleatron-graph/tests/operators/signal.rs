@@ -2,7 +2,7 @@
 
 use super::file::{code, graph, int, integers, node, read, reals, run, tensor, value};
 
-/// The transform by its definition, in 64 bits.
+/// Returns the transform by its definition, in 64 bits.
 fn transform(x: &[f32], sign: f64) -> Vec<[f64; 2]> {
     let n = x.len();
     let term =
@@ -76,7 +76,7 @@ fn stft_has_a_spectrum_of_each_frame() {
 }
 
 #[test]
-fn non_max_suppression_leaves_out_boxes_that_overlap_better_ones() {
+fn non_max_suppression_removes_boxes_that_overlap_better_ones() {
     let boxes =
         [0.0_f32, 0.0, 2.0, 2.0, 0.0, 0.5, 2.0, 2.5, 0.0, 4.0, 2.0, 6.0, 0.0, 4.0, 2.0, 6.0];
     let scores = [0.7_f32, 0.9, 0.5, 0.5, 0.1, 0.2, 0.3, 0.4];

@@ -11,15 +11,15 @@ pub(crate) fn concat(tensors: &[&Tensor], axis: isize) -> Result<Tensor> {
     const OP: &str = "concat";
     let values: Vec<Tensor> = tensors.iter().map(|tensor| tensor.detach()).collect();
     let output = Tensor::concat(&values.iter().collect::<Vec<_>>(), axis)?;
-    let place = layout::axis(OP, axis, output.rank())?;
+    let index = layout::axis(OP, axis, output.rank())?;
     let parts: Vec<(usize, bool)> =
-        tensors.iter().map(|tensor| (tensor.shape()[place], tensor.is_tracked())).collect();
+        tensors.iter().map(|tensor| (tensor.shape()[index], tensor.is_tracked())).collect();
     Ok(attach(OP, tensors, &output, move |g| {
         let mut start = 0;
         let part = |&(size, is_tracked): &(usize, bool)| {
             let range = start..start + size;
             start += size;
-            is_tracked.then(|| g.slice(place as isize, range)).transpose()
+            is_tracked.then(|| g.slice(index as isize, range)).transpose()
         };
         parts.iter().map(part).collect()
     }))

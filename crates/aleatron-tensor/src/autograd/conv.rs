@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::gpu::matmul::MatmulPlan;
 use crate::ops::conv::Geometry;
 use crate::ops::{ConvOptions, ConvTransposeOptions};
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 
 /// Records a convolution.
 pub(crate) fn convolve(
@@ -93,7 +93,7 @@ fn last_two(x: &Tensor) -> [usize; 2] {
     [shape[shape.len() - 2], shape[shape.len() - 1]]
 }
 
-/// The sizes of a convolution of an image with a kernel whose result is `g`.
+/// Returns the sizes of a convolution of an image with a kernel whose result is `g`.
 fn geometry(
     image: [usize; 4],
     g: &Tensor,
@@ -130,7 +130,7 @@ fn input_gradient(
         return Tensor::zeros(&shape, g.dtype(), &g.device());
     }
     let geometry = geometry(shape, g, last_two(weight), options);
-    if let Place::Cpu(_) = g.place()? {
+    if let DeviceView::Cpu(_) = g.device_view()? {
         let matrix = weight.reshape(&[weight.shape()[0], geometry.depth()])?.cast(DType::F32)?;
         let g = g.cast(DType::F32)?;
         let storage =
@@ -165,7 +165,7 @@ fn weight_gradient(
     if image.is_empty() || g.is_empty() || shape.contains(&0) {
         return Tensor::zeros(&shape, g.dtype(), &g.device());
     }
-    if let Place::Cpu(_) = g.place()? {
+    if let DeviceView::Cpu(_) = g.device_view()? {
         let (image, g) = (image.cast(DType::F32)?, g.cast(DType::F32)?.contiguous()?);
         let storage =
             cpu::conv_gradient::of_weight(&geometry, &image.host_view()?, &g.host_view()?)?;

@@ -120,7 +120,7 @@ impl Formula for UnaryGradient {
     }
 }
 
-/// The derivative of the approximation of gelu through tanh.
+/// Returns the derivative of the approximation of gelu through tanh.
 fn gelu_tanh_slope<L: Clone + PartialEq>(x: &Value<L>) -> Value<L> {
     let (k, cubic) = ((2.0 / PI).sqrt(), 0.044_715);
     let square = x.clone().square();
@@ -215,8 +215,8 @@ impl Formula for BinaryGradient {
     }
 }
 
-/// The gradient of a minimum or maximum: that of the result for the chosen argument, one half of it
-/// for equal ones.
+/// Returns the gradient of a minimum or maximum: that of the result for the chosen argument, one
+/// half of it for equal ones.
 fn extreme<L: Clone + PartialEq>(
     g: &Value<L>,
     x: &Value<L>,

@@ -71,7 +71,7 @@ impl Pending {
 }
 
 /// Visits the nodes below a root. `finish` receives each node with its complete gradient and
-/// returns whether to go on below it.
+/// returns whether to visit its arguments.
 fn run(
     root: Arc<Node>,
     seed: Tensor,

@@ -44,14 +44,14 @@ pub trait Function: Send + Sync {
     /// Computes the result. Operations in it are not recorded.
     ///
     /// # Errors
-    /// Whatever the function reports.
+    /// The error of the function.
     fn forward(&self, inputs: &[Tensor]) -> Result<Tensor>;
 
     /// Computes the gradient of each input from that of the output; `None` for an input without
     /// one. A gradient has the shape, the type and the device of its input.
     ///
     /// # Errors
-    /// Whatever the function reports.
+    /// The error of the function.
     fn backward(
         &self,
         inputs: &[Tensor],

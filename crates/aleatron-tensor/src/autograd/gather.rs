@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::layout::{self, Layout};
 use crate::ops::resize::{OUTSIDE, Taps};
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 
 /// Records a gathering of elements.
 pub(crate) fn gather(x: &Tensor, axis: isize, indices: &Tensor) -> Result<Tensor> {
@@ -85,8 +85,8 @@ fn scatter_add(
     if g.shape()[axis] == 1 {
         return one_hot(g, axis, indices, len);
     }
-    match (g.place()?, indices.place()?) {
-        (Place::Cpu(_), Place::Cpu(indices)) => {
+    match (g.device_view()?, indices.device_view()?) {
+        (DeviceView::Cpu(_), DeviceView::Cpu(indices)) => {
             let values = g.cast(g.dtype().computed())?;
             let out = Layout::contiguous(&shape)?;
             let storage = cpu::scatter::add(op, &values.host_view()?, &indices, axis, &out)?;
@@ -127,22 +127,22 @@ pub(crate) fn resample(x: &Tensor, axis: usize, taps: &Taps, output: &Tensor) ->
     let (taps, len) = (taps.clone(), x.shape()[axis]);
     Ok(attach(OP, &[x], output, move |g| {
         let device = g.device();
-        let count = taps.places.len() / taps.count.max(1);
+        let count = taps.positions.len() / taps.count.max(1);
         let mut factor_shape = vec![1; g.rank()];
         factor_shape[axis] = count;
         let mut sum: Option<Tensor> = None;
         for tap in 0..taps.count {
             let of_tap = |i: usize| i * taps.count + tap;
-            let is_outside = |i: usize| taps.places[of_tap(i)] == OUTSIDE;
-            let places: Vec<i32> = (0..count)
-                .map(|i| if is_outside(i) { 0 } else { taps.places[of_tap(i)] as i32 })
+            let is_outside = |i: usize| taps.positions[of_tap(i)] == OUTSIDE;
+            let positions: Vec<i32> = (0..count)
+                .map(|i| if is_outside(i) { 0 } else { taps.positions[of_tap(i)] as i32 })
                 .collect();
             let weights: Vec<f32> = (0..count)
                 .map(|i| if is_outside(i) { 0.0 } else { taps.weights[of_tap(i)] })
                 .collect();
             let weights = Tensor::from_slice(&weights, &factor_shape, &device)?;
-            let places = Tensor::from_slice(&places, &[count], &device)?;
-            let part = index_add(OP, &g.cast(DType::F32)?.mul(&weights)?, axis, &places, len)?;
+            let positions = Tensor::from_slice(&positions, &[count], &device)?;
+            let part = index_add(OP, &g.cast(DType::F32)?.mul(&weights)?, axis, &positions, len)?;
             sum = Some(match sum {
                 Some(sum) => Tensor::add(&sum, &part)?,
                 None => part,

@@ -1,4 +1,4 @@
-//! Tensors put together from boxes of others, on the CPU.
+//! Assembly of tensors from boxes of others, on the CPU.
 
 use bytemuck::Pod;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::layout::{Layout, collapse};
 use crate::storage::CpuStorage;
 
-/// A tensor of a shape from views, each at some place of it, and a constant everywhere else.
+/// Assembles a tensor of a shape from views, each at a position, and a constant everywhere else.
 pub(crate) fn assemble(
     boxes: &[(CpuView, Vec<usize>)],
     shape: &[usize],
@@ -20,13 +20,13 @@ pub(crate) fn assemble(
         // Boxes do not overlap.
         let has_gaps = covered < layout.len();
         match fill.dtype() {
-            DType::F64 => place::<u64>(
+            DType::F64 => write_boxes::<u64>(
                 boxes,
                 &layout,
                 has_gaps.then(|| fill.as_f64().to_bits()),
                 buffer.slice_mut()?,
             ),
-            DType::F32 => place::<u32>(
+            DType::F32 => write_boxes::<u32>(
                 boxes,
                 &layout,
                 has_gaps.then(|| fill.as_f32().to_bits()),
@@ -34,21 +34,21 @@ pub(crate) fn assemble(
             ),
             DType::F16 => {
                 let bits = half::f16::from_f32(fill.as_f32()).to_bits();
-                place::<u16>(boxes, &layout, has_gaps.then_some(bits), buffer.slice_mut()?)
+                write_boxes::<u16>(boxes, &layout, has_gaps.then_some(bits), buffer.slice_mut()?)
             }
-            DType::I32 => place::<u32>(
+            DType::I32 => write_boxes::<u32>(
                 boxes,
                 &layout,
                 has_gaps.then(|| fill.as_i64() as u32),
                 buffer.slice_mut()?,
             ),
-            DType::I64 => place::<u64>(
+            DType::I64 => write_boxes::<u64>(
                 boxes,
                 &layout,
                 has_gaps.then(|| fill.as_i64() as u64),
                 buffer.slice_mut()?,
             ),
-            DType::U8 | DType::Bool => place::<u8>(
+            DType::U8 | DType::Bool => write_boxes::<u8>(
                 boxes,
                 &layout,
                 has_gaps.then(|| fill.as_i64() as u8),
@@ -58,7 +58,7 @@ pub(crate) fn assemble(
     })
 }
 
-fn place<T: Pod>(
+fn write_boxes<T: Pod>(
     boxes: &[(CpuView, Vec<usize>)],
     layout: &Layout,
     fill: Option<T>,

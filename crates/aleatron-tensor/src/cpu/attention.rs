@@ -1,7 +1,7 @@
-//! Attention on the CPU: blocks of queries go over blocks of keys, with sums that are scaled as
-//! larger scores come up.
+//! Attention on the CPU: blocks of queries iterate over blocks of keys, with sums that are rescaled
+//! as larger scores occur.
 
-use super::gemm::{Into, Matrix, gemm};
+use super::gemm::{Beta, Matrix, gemm};
 use super::parallel::for_each_item;
 use super::{CpuView, filled};
 use crate::dtype::DType;
@@ -14,10 +14,10 @@ use crate::storage::CpuStorage;
 const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
-/// Nanoseconds of a multiplication and an addition.
+/// The time of a multiplication and an addition, in nanoseconds.
 const NANOSECONDS: f64 = 0.05;
 
-/// A batch of matrices: where each begins, and its steps.
+/// A batch of matrices: the offset of each, and the strides.
 struct Matrices<'a> {
     data: &'a [f32],
     starts: Vec<usize>,
@@ -28,19 +28,19 @@ impl<'a> Matrices<'a> {
     fn new(view: &'a CpuView) -> Result<Self> {
         let layout = &view.layout;
         let rank = layout.rank();
-        let starts = layout.keep_axes(0..rank - 2).place_list()?;
+        let starts = layout.keep_axes(0..rank - 2).offset_list()?;
         let steps = [layout.strides()[rank - 2], layout.strides()[rank - 1]];
         Ok(Self { data: view.storage.slice::<f32>()?, starts, steps })
     }
 
-    /// A matrix, from a row on.
+    /// Returns a matrix, from a row on.
     fn at_row(&self, batch: usize, row: usize) -> Matrix<'a> {
         let [row_step, column_step] = self.steps;
         Matrix { data: self.data, offset: self.starts[batch], row_step, column_step }.at_row(row)
     }
 }
 
-/// The attention of a batch of 32-bit floats, which is not empty. The mask is added to the scores.
+/// Computes the attention of a non-empty batch of 32-bit floats. The mask is added to the scores.
 pub(crate) fn run(
     sizes: &Sizes,
     [q, k, v]: [&CpuView; 3],
@@ -67,7 +67,7 @@ pub(crate) fn run(
     })
 }
 
-/// Some queries, the first of which is query `first`.
+/// Computes a block of queries from query `first` on.
 fn block(
     sizes: &Sizes,
     first: usize,
@@ -82,19 +82,19 @@ fn block(
     out.fill(0.0);
     for start in (0..keys).step_by(KEYS) {
         let count = KEYS.min(keys - start);
-        // Nobody sees this block, nor any after it.
+        // No query of this block sees these keys, nor any later ones.
         if start as i64 > (first + rows - 1) as i64 + sees_past {
             break;
         }
-        gemm([rows, length, count], q, k.at_row(start).t(), Into::Empty, &mut scores, KEYS)?;
+        gemm([rows, length, count], q, k.at_row(start).t(), Beta::Overwrite, &mut scores, KEYS)?;
         for (row, scores) in scores.chunks_mut(KEYS).enumerate() {
             let scores = &mut scores[..count];
             for (column, score) in scores.iter_mut().enumerate() {
                 *score *= scale;
                 if let Some(mask) = mask {
-                    let place = mask.at_row(row).offset as isize
+                    let offset = mask.at_row(row).offset as isize
                         + (start + column) as isize * mask.column_step;
-                    *score += mask.data[place as usize];
+                    *score += mask.data[offset as usize];
                 }
                 if (start + column) as i64 > (first + row) as i64 + sees_past {
                     *score = f32::NEG_INFINITY;
@@ -103,7 +103,7 @@ fn block(
             let larger = scores
                 .iter()
                 .fold(most[row], |most, &score| if score > most { score } else { most });
-            // Where nothing was seen yet there is nothing to scale.
+            // Before the first key there is nothing to scale.
             let shift = if larger == f32::NEG_INFINITY { 0.0 } else { larger };
             let factor = if most[row] == f32::NEG_INFINITY { 0.0 } else { exp(most[row] - shift) };
             let mut sum = 0.0;
@@ -117,7 +117,14 @@ fn block(
             out.iter_mut().for_each(|out| *out *= factor);
         }
         let weights = Matrix { data: &scores, offset: 0, row_step: KEYS as isize, column_step: 1 };
-        gemm([rows, count, value_length], weights, v.at_row(start), Into::Sums, out, value_length)?;
+        gemm(
+            [rows, count, value_length],
+            weights,
+            v.at_row(start),
+            Beta::Accumulate,
+            out,
+            value_length,
+        )?;
     }
     for (out, &sum) in out.chunks_mut(value_length).zip(&sums) {
         if sum != 0.0 {

@@ -1,8 +1,8 @@
 //! Conversions between element types.
 //!
-//! Floats become integers without their fraction, the nearest one where they are too large, and NaN
-//! becomes 0. Wide integers become narrow ones by their low bits. Integers and 64-bit floats become
-//! 16-bit floats through 32-bit ones. Whatever is not zero is true, NaN too.
+//! Floats are truncated to integers and saturate, and NaN becomes 0. Wide integers keep their low
+//! bits. Integers and 64-bit floats become 16-bit floats through 32-bit ones. Every value except
+//! zero becomes true, including NaN.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -10,7 +10,7 @@ use half::slice::HalfFloatSliceExt;
 use super::simd::map;
 use crate::dtype::DType;
 
-/// Values of a block in the type they are computed in: 16-bit floats as 32-bit ones, booleans as
+/// Values of a block in the type of the computation: 16-bit floats as 32-bit ones, booleans as
 /// bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values<'a> {
@@ -21,7 +21,7 @@ pub(crate) enum Values<'a> {
     U8(&'a [u8]),
 }
 
-/// Room for the values of a block.
+/// A buffer for the values of a block.
 #[derive(Debug)]
 pub(crate) enum ValuesMut<'a> {
     F64(&'a mut [f64]),
@@ -66,25 +66,25 @@ pub(crate) fn cast(x: Values<'_>, out: ValuesMut<'_>, dtype: DType) {
     }
 }
 
-/// Elements at a time, on the stack.
-const PIECE: usize = 256;
+/// The number of elements converted at a time, on the stack.
+const CHUNK: usize = 256;
 
-/// The nearest 16-bit floats, still as 32-bit ones.
+/// Rounds to the nearest 16-bit floats, stored as 32-bit ones.
 pub(crate) fn round_to_half(values: &mut [f32]) {
-    let mut halves = [f16::ZERO; PIECE];
-    for values in values.chunks_mut(PIECE) {
+    let mut halves = [f16::ZERO; CHUNK];
+    for values in values.chunks_mut(CHUNK) {
         let halves = &mut halves[..values.len()];
         halves.convert_from_f32_slice(values);
         halves.convert_to_f32_slice(values);
     }
 }
 
-/// 16-bit floats to 32-bit ones.
+/// Converts 16-bit floats to 32-bit ones.
 pub(crate) fn widen(halves: &[f16], out: &mut [f32]) {
     halves.convert_to_f32_slice(out);
 }
 
-/// 32-bit floats to the nearest 16-bit ones.
+/// Rounds 32-bit floats to the nearest 16-bit ones.
 pub(crate) fn narrow(values: &[f32], out: &mut [f16]) {
     out.convert_from_f32_slice(values);
 }

@@ -1,7 +1,7 @@
 //! Convolutions on the CPU: blocks of patches are laid out as matrices, small enough to stay in a
 //! cache, and multiplied with the weights.
 
-use super::gemm::{ColumnsMut, Into, Matrix, split_columns};
+use super::gemm::{Beta, ColumnsMut, Matrix, split_columns};
 use super::parallel::for_each_item;
 use super::scratch::with_scratch;
 use super::{CpuView, filled};
@@ -19,11 +19,11 @@ const NANOSECONDS: f64 = 0.04;
 /// Nanoseconds of an element of a patch.
 pub(super) const PATCH_NANOSECONDS: f64 = 0.3;
 
-/// Channels of the result below which they are computed one by one: a matrix product of so few rows
-/// does not pay.
+/// The number of channels of the result below which they are computed one by one: a matrix product
+/// of so few rows is slower.
 const FEW_CHANNELS: usize = 4;
 
-/// A convolution that is not empty, of 32-bit floats. The weights are a matrix: a row for each
+/// Computes a non-empty convolution of 32-bit floats. The weights are a matrix with a row for each
 /// channel of the result.
 pub(crate) fn run(
     geometry: &Geometry,
@@ -32,17 +32,17 @@ pub(crate) fn run(
     bias: Option<&[f32]>,
 ) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
-    let (places, depth) = (geometry.places(), geometry.depth());
-    let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(places);
-    filled(DType::F32, images * groups * out_channels * places, |buffer| {
+    let (positions, depth) = (geometry.positions(), geometry.depth());
+    let columns = (BLOCK / depth).next_multiple_of(16).clamp(32, 2048).min(positions);
+    filled(DType::F32, images * groups * out_channels * positions, |buffer| {
         let mut blocks = Vec::new();
         for (index, part) in
-            buffer.slice_mut::<f32>()?.chunks_mut(out_channels * places).enumerate()
+            buffer.slice_mut::<f32>()?.chunks_mut(out_channels * positions).enumerate()
         {
             blocks.extend(split_columns(part, out_channels, columns).map(|block| (index, block)));
         }
         let work =
-            images as f64 * groups as f64 * out_channels as f64 * places as f64 * depth as f64;
+            images as f64 * groups as f64 * out_channels as f64 * positions as f64 * depth as f64;
         let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
         for_each_item(blocks, nanoseconds, |(index, block)| {
             let image = Image::new(geometry, image, [index / groups, index % groups])?;
@@ -58,7 +58,7 @@ pub(crate) fn run(
     })
 }
 
-/// A block of the result.
+/// Computes a block of the result.
 fn convolve(
     geometry: &Geometry,
     image: &Image<'_>,
@@ -67,19 +67,19 @@ fn convolve(
     mut out: ColumnsMut<'_>,
 ) -> Result<()> {
     let (depth, columns, rows) = (geometry.depth(), out.columns(), out.rows());
-    let places = out.first_column()..out.first_column() + columns;
+    let positions = out.first_column()..out.first_column() + columns;
     if rows < FEW_CHANNELS {
         let mut patch = vec![0.0f32; columns];
         for row in 0..rows {
             out.row_mut(row).fill(0.0);
         }
         for k in 0..depth {
-            image.patch_row(geometry, k, places.clone(), &mut patch);
+            image.patch_row(geometry, k, positions.clone(), &mut patch);
             for row in 0..rows {
-                let place = weight.offset as isize
+                let position = weight.offset as isize
                     + row as isize * weight.row_step
                     + k as isize * weight.column_step;
-                let factor = weight.data[place as usize];
+                let factor = weight.data[position as usize];
                 for (out, &x) in out.row_mut(row).iter_mut().zip(&patch) {
                     *out += factor * x;
                 }
@@ -88,11 +88,11 @@ fn convolve(
     } else {
         with_scratch(depth * columns, |patches| {
             for (k, row) in patches.chunks_mut(columns).enumerate() {
-                image.patch_row(geometry, k, places.clone(), row);
+                image.patch_row(geometry, k, positions.clone(), row);
             }
             let right =
                 Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
-            out.gemm(depth, weight, right, Into::Empty)
+            out.gemm(depth, weight, right, Beta::Overwrite)
         })?;
     }
     for (row, &bias) in bias.unwrap_or_default().iter().enumerate().take(rows) {
@@ -119,11 +119,11 @@ fn copy(from: &[f32], to: &mut [f32]) {
     to[len - 8..].copy_from_slice(&from[len - 8..]);
 }
 
-/// The channels of an image that one group sees.
+/// The channels of an image in one group.
 pub(super) struct Image<'a> {
     data: &'a [f32],
     offset: isize,
-    /// The steps of channels, rows and columns.
+    /// The strides of channels, rows and columns.
     steps: [isize; 3],
 }
 
@@ -144,26 +144,26 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The elements that element `k` of the kernel meets at each of some places of the result.
+    /// Copies the elements under element `k` of the kernel at some positions of the result.
     pub(super) fn patch_row(
         &self,
         geometry: &Geometry,
         k: usize,
-        places: std::ops::Range<usize>,
+        positions: std::ops::Range<usize>,
         out: &mut [f32],
     ) {
         let Geometry { kernel, stride, dilation, before, spread, extent, out: [_, width], .. } =
             *geometry;
         let (channel, ky, kx) =
             (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
-        let (mut place, mut done) = (places.start, 0);
-        let (mut next_row, mut next_first) = (place / width, place % width);
-        while place < places.end {
+        let (mut position, mut done) = (positions.start, 0);
+        let (mut next_row, mut next_first) = (position / width, position % width);
+        while position < positions.end {
             let (row, first) = (next_row, next_first);
             (next_row, next_first) = (row + 1, 0);
-            let len = (width - first).min(places.end - place);
+            let len = (width - first).min(positions.end - position);
             let out = &mut out[done..done + len];
-            (place, done) = (place + len, done + len);
+            (position, done) = (position + len, done + len);
             let y = row as isize * stride[0] as isize + (ky * dilation[0]) as isize - before[0];
             // Most convolutions have no zeros in between, and need no division.
             let is_between = spread[0] > 1 && !(y as usize).is_multiple_of(spread[0]);

@@ -1,13 +1,13 @@
 //! Gradients of convolutions on the CPU, by matrix products.
 //!
 //! The gradient of the image is the product of the transposed weights and the gradient of the
-//! result, whose rows are added to the places that they came from. The gradient of the weights is
+//! result, whose rows are added to the positions of their patches. The gradient of the weights is
 //! the product of the gradient of the result and the patches of the image.
 
 use std::ops::Range;
 
 use super::conv::{Image, PATCH_NANOSECONDS};
-use super::gemm::{ColumnsMut, Into, Matrix, gemm, split_columns};
+use super::gemm::{Beta, ColumnsMut, Matrix, gemm, split_columns};
 use super::parallel::{for_each_chunk, for_each_item};
 use super::scratch::with_scratch;
 use super::{CpuView, filled};
@@ -29,22 +29,22 @@ const PARTIAL_SUMS: usize = 1 << 22;
 /// alone, so that the order of sums does not depend on the number of threads.
 const MAX_PARTS: usize = 32;
 
-/// Channels of the result up to which the gradient of the weights is computed by dot products:
-/// preparing the operands of so small a matrix product takes longer.
+/// The number of channels of the result up to which the gradient of the weights is computed by dot
+/// products: preparing the operands of such a small matrix product takes longer.
 const FEW_CHANNELS: usize = 8;
 
-/// Elements of rows from which on their dot products pay.
+/// The row length from which on dot products are faster.
 const LONG_ROWS: usize = 256;
 
 /// Patch rows that one task takes, for the gradient of large weights.
 const DEPTH_BLOCK: usize = 256;
 
-/// Returns the gradient of the image from that of the result, which lies in order, and the weights,
-/// a row for each channel of the result.
+/// Computes the gradient of the image from the contiguous gradient of the result and the weights, a
+/// row for each channel of the result.
 pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [channels, out_channels], kernel, extent, .. } =
         *geometry;
-    let (places, plane) = (geometry.places(), extent[0] * extent[1]);
+    let (positions, plane) = (geometry.positions(), extent[0] * extent[1]);
     let area = kernel[0] * kernel[1];
     let (g_data, g_start) = (g.storage.slice::<f32>()?, g.layout.offset());
     let weights = Matrix {
@@ -54,7 +54,7 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
         column_step: weight.layout.strides()[1],
     };
     // A task takes some channels of one image.
-    let block = (BLOCK / (area * places).max(1)).clamp(1, channels);
+    let block = (BLOCK / (area * positions).max(1)).clamp(1, channels);
     filled(DType::F32, images * groups * channels * plane, |buffer| {
         let mut tasks = Vec::new();
         for (index, out) in buffer.slice_mut::<f32>()?.chunks_mut(channels * plane).enumerate() {
@@ -65,18 +65,26 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
             * groups as f64
             * (channels * area) as f64
             * out_channels as f64
-            * places as f64;
+            * positions as f64;
         let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
         for_each_item(tasks, nanoseconds, |(index, first, out)| {
             let rows = out.len() / plane * area;
             let group = index % groups;
             let left = weights.at_row(group * out_channels).at_column(first * area).t();
-            let offset = g_start + index * out_channels * places;
-            let right = Matrix { data: g_data, offset, row_step: places as isize, column_step: 1 };
-            with_scratch(rows * places, |patches| {
-                gemm([rows, out_channels, places], left, right, Into::Empty, patches, places)?;
+            let offset = g_start + index * out_channels * positions;
+            let right =
+                Matrix { data: g_data, offset, row_step: positions as isize, column_step: 1 };
+            with_scratch(rows * positions, |patches| {
+                gemm(
+                    [rows, out_channels, positions],
+                    left,
+                    right,
+                    Beta::Overwrite,
+                    patches,
+                    positions,
+                )?;
                 out.fill(0.0);
-                for (k, row) in patches.chunks(places).enumerate() {
+                for (k, row) in patches.chunks(positions).enumerate() {
                     add_patch_row(geometry, k, row, out);
                 }
                 Ok(())
@@ -85,13 +93,12 @@ pub(crate) fn of_image(geometry: &Geometry, g: &CpuView, weight: &CpuView) -> Re
     })
 }
 
-/// Adds the values that element `k` of the kernel met to the places of the image that they came
-/// from.
+/// Adds the gradients under element `k` of the kernel to their positions of the image.
 fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) {
     let Geometry { kernel, stride, dilation, before, extent, out: [_, width], .. } = *geometry;
     let (channel, ky, kx) = (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
     let x0 = (kx * dilation[1]) as isize - before[1];
-    // The columns of the result whose place lies inside the image.
+    // The columns of the result whose position lies inside the image.
     let step = stride[1] as isize;
     let first = if x0 < 0 { ((-x0) as usize).div_ceil(stride[1]) } else { 0 };
     let end = extent[1] as isize - x0;
@@ -116,11 +123,10 @@ fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) 
     }
 }
 
-/// Returns the gradient of the weights from the image and the gradient of the result, which lies in
-/// order.
+/// Computes the gradient of the weights from the image and the contiguous gradient of the result.
 pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Result<CpuStorage> {
     let Geometry { images, groups, channels: [_, out_channels], .. } = *geometry;
-    let (places, depth) = (geometry.places(), geometry.depth());
+    let (positions, depth) = (geometry.positions(), geometry.depth());
     let len = groups * out_channels * depth;
     let parts = (PARTIAL_SUMS / len.max(1)).clamp(1, MAX_PARTS).min(images);
     let part_images = images.div_ceil(parts);
@@ -135,21 +141,26 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
             tasks.extend(blocks.map(|block| (part, group, block)));
         }
     }
-    let work = images as f64 * places as f64 * len as f64;
+    let work = images as f64 * positions as f64 * len as f64;
     let nanoseconds = work * NANOSECONDS + work / out_channels as f64 * PATCH_NANOSECONDS;
     for_each_item(tasks, nanoseconds, |(part, group, mut out)| {
-        let columns = (BLOCK / out.columns()).next_multiple_of(16).min(places);
+        let columns = (BLOCK / out.columns()).next_multiple_of(16).min(positions);
         with_scratch(out.columns() * columns, |patches| {
-            let mut into = Into::Empty;
+            let mut beta = Beta::Overwrite;
             for index in part * part_images..((part + 1) * part_images).min(images) {
                 let source = Image::new(geometry, image, [index, group])?;
-                for start in (0..places).step_by(columns) {
-                    let range = start..places.min(start + columns);
-                    let offset = g_start + (index * groups + group) * out_channels * places + start;
-                    let left =
-                        Matrix { data: g_data, offset, row_step: places as isize, column_step: 1 };
-                    add_products(geometry, &source, left, range, patches, into, &mut out)?;
-                    into = Into::Sums;
+                for start in (0..positions).step_by(columns) {
+                    let range = start..positions.min(start + columns);
+                    let offset =
+                        g_start + (index * groups + group) * out_channels * positions + start;
+                    let left = Matrix {
+                        data: g_data,
+                        offset,
+                        row_step: positions as isize,
+                        column_step: 1,
+                    };
+                    add_products(geometry, &source, left, range, patches, beta, &mut out)?;
+                    beta = Beta::Accumulate;
                 }
             }
             Ok(())
@@ -168,26 +179,26 @@ pub(crate) fn of_weight(geometry: &Geometry, image: &CpuView, g: &CpuView) -> Re
     })
 }
 
-/// Adds the products of the gradient of the result at some places, `left`, and the patches there.
+/// Adds the products of the gradient of the result at some positions, `left`, and the patches there.
 /// The block of the result has a column for each element of a patch.
 fn add_products(
     geometry: &Geometry,
     image: &Image<'_>,
     left: Matrix<'_>,
-    places: Range<usize>,
+    positions: Range<usize>,
     patches: &mut [f32],
-    into: Into,
+    beta: Beta,
     out: &mut ColumnsMut<'_>,
 ) -> Result<()> {
-    let (first, count) = (out.first_column(), places.len());
+    let (first, count) = (out.first_column(), positions.len());
     let patches = &mut patches[..out.columns() * count];
     for (k, row) in patches.chunks_mut(count).enumerate() {
-        image.patch_row(geometry, first + k, places.clone(), row);
+        image.patch_row(geometry, first + k, positions.clone(), row);
     }
     if out.rows() <= FEW_CHANNELS && count >= LONG_ROWS {
-        out.add_dots(count, &left.data[left.offset..], left.row_step as usize, patches, into);
+        out.add_dots(count, &left.data[left.offset..], left.row_step as usize, patches, beta);
         return Ok(());
     }
     let right = Matrix { data: patches, offset: 0, row_step: count as isize, column_step: 1 };
-    out.gemm(count, left, right.t(), into)
+    out.gemm(count, left, right.t(), beta)
 }

@@ -7,15 +7,15 @@ use super::cast::{Values, ValuesMut, cast, narrow, round_to_half, widen};
 use super::{CpuView, filled, parallel, simd};
 use crate::dtype::{Constant, DType};
 use crate::error::{Error, Result};
-use crate::expr::{Expr, Node, Place, Program};
+use crate::expr::{Expr, Node, Program, StepIndex};
 use crate::layout::{collapse, collapse_all};
 use crate::op::{BinaryEntry, UnaryEntry};
 use crate::storage::CpuStorage;
 
-/// Elements a thread takes at a time.
+/// The number of elements that a thread takes at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Elements of a block: those of all steps should stay in the first-level cache.
+/// The number of elements of a block: the values of all steps should stay in the first-level cache.
 const BLOCK: usize = 1 << 10;
 
 /// Evaluates an expression over views of one shape of `len` elements.
@@ -39,19 +39,17 @@ fn run<T: Out>(
     out: &mut [T],
     nanoseconds: f64,
 ) -> Result<()> {
-    // One step over elements that lie in order needs no blocks: it goes from the leaves to the
-    // result.
+    // One step over contiguous elements needs no blocks: it reads the leaves and writes the result.
     let is_direct = expr.program.operations() <= 1 && leaves.iter().all(Leaf::is_borrowed);
     let streams = simd::streams(size_of_val(out));
     let block = if is_direct && !streams { CHUNK } else { BLOCK };
-    parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, piece| {
+    parallel::for_each_chunk(out, CHUNK, nanoseconds, |start, chunk| {
         let mut evaluator = Evaluator::new(&expr.program, &expr.constants, leaves);
         let mut scratch = Vec::new();
         let mut stream = streams.then(simd::Stream::new);
-        for (i, target) in piece.chunks_mut(block).enumerate() {
+        for (i, target) in chunk.chunks_mut(block).enumerate() {
             if let Some(stream) = &mut stream {
-                // The result goes past the cache: nobody reads it before the cache has seen
-                // everything else.
+                // The result bypasses the cache: it is not read before the cache has been replaced.
                 scratch.resize(target.len(), T::zeroed());
                 evaluator.run(start + i * block, &mut scratch)?;
                 stream.copy(&scratch, target);
@@ -63,7 +61,7 @@ fn run<T: Out>(
     })
 }
 
-/// A leaf whose elements can be taken from any place on.
+/// A leaf that can be read from any index on.
 pub(crate) struct Leaf<'a> {
     storage: &'a CpuStorage,
     offset: usize,
@@ -84,13 +82,13 @@ impl<'a> Leaf<'a> {
         views.iter().zip(strides).map(leaf).collect()
     }
 
-    /// The leaf of one view.
+    /// Creates the leaf of one view.
     pub(crate) fn only(view: &'a CpuView) -> Self {
         let (dims, [strides]) = collapse([&view.layout]);
         Self { storage: &view.storage, offset: view.layout.offset(), dims, strides }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub(crate) fn dtype(&self) -> DType {
         self.storage.dtype()
     }
@@ -99,17 +97,17 @@ impl<'a> Leaf<'a> {
         self.strides == [1]
     }
 
-    /// Whether a run of elements is a slice of the storage, in the type that is computed in.
+    /// Returns whether a run of elements is a slice of the storage, in the type of the computation.
     pub(crate) fn is_borrowed(&self) -> bool {
         self.is_contiguous() && self.storage.dtype() != DType::F16
     }
 
-    /// The elements from `start` on, where they lie in order.
+    /// Returns the contiguous elements from `start` on.
     pub(crate) fn slice<T: Pod>(&self, start: usize, len: usize) -> Result<&'a [T]> {
         Ok(&self.storage.slice()?[self.offset + start..][..len])
     }
 
-    /// Copies the elements from `start` on, wherever they lie.
+    /// Copies the elements from `start` on, for any layout.
     pub(crate) fn gather<T: Pod>(&self, start: usize, out: &mut [T]) -> Result<()> {
         let all: &[T] = self.storage.slice()?;
         let inner = self.dims.len() - 1;
@@ -121,18 +119,18 @@ impl<'a> Leaf<'a> {
         }
         let mut done = 0;
         while done < out.len() {
-            let place = at
+            let index = at
                 .iter()
                 .zip(&self.strides)
                 .fold(self.offset as isize, |sum, (&at, &stride)| sum + at as isize * stride);
             let run = (self.dims[inner] - at[inner]).min(out.len() - done);
             let target = &mut out[done..done + run];
             match self.strides[inner] {
-                1 => target.copy_from_slice(&all[place as usize..][..run]),
-                0 => target.fill(all[place as usize]),
+                1 => target.copy_from_slice(&all[index as usize..][..run]),
+                0 => target.fill(all[index as usize]),
                 stride => {
                     for (i, target) in target.iter_mut().enumerate() {
-                        *target = all[(place + i as isize * stride) as usize];
+                        *target = all[(index + i as isize * stride) as usize];
                     }
                 }
             }
@@ -150,12 +148,12 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// What a result is stored as.
+/// The stored type of a result.
 trait Out: Pod + Send + Sync {
-    /// Takes the values of the last step.
+    /// Stores the values of the last step.
     fn take(values: Values<'_>, out: &mut [Self]) -> Result<()>;
 
-    /// The room itself, where the last step can write to it.
+    /// Returns the output itself if the last step can write to it.
     fn direct(out: &mut [Self]) -> Option<ValuesMut<'_>>;
 }
 
@@ -220,8 +218,8 @@ impl Register<'_> {
         })
     }
 
-    /// Room for `len` values of a type, kept from block to block.
-    fn room(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
+    /// Returns a buffer for `len` values of a type, reused from block to block.
+    fn values_mut(&mut self, dtype: DType, len: usize) -> Result<ValuesMut<'_>> {
         fn long<T: Pod>(mut values: Vec<T>, len: usize) -> Vec<T> {
             values.resize(values.len().max(len), T::zeroed());
             values
@@ -246,7 +244,7 @@ impl Register<'_> {
             Self::I64(values) => ValuesMut::I64(&mut values[..len]),
             Self::U8(values) => ValuesMut::U8(&mut values[..len]),
             Self::Empty | Self::Borrowed(_) => {
-                return Err(Error::internal("cpu::elementwise::Register::room"));
+                return Err(Error::internal("cpu::elementwise::Register::values_mut"));
             }
         })
     }
@@ -269,22 +267,22 @@ impl<'a> Evaluator<'a> {
     fn run<T: Out>(&mut self, start: usize, out: &mut [T]) -> Result<()> {
         let len = out.len();
         let last = self.program.steps.len() - 1;
-        for (place, &(node, dtype)) in self.program.steps.iter().enumerate() {
-            let (before, rest) = self.registers.split_at_mut(place);
+        for (index, &(node, dtype)) in self.program.steps.iter().enumerate() {
+            let (before, rest) = self.registers.split_at_mut(index);
             match node {
                 Node::Leaf(leaf) => load(&self.leaves[leaf], start, len, &mut rest[0])?,
-                _ if place == last
-                    && let Some(room) = T::direct(out) =>
+                _ if index == last
+                    && let Some(values_mut) = T::direct(out) =>
                 {
-                    return compute(node, dtype, self.constants, before, len, room);
+                    return compute(node, dtype, self.constants, before, len, values_mut);
                 }
                 Node::Constant(_) if !matches!(rest[0], Register::Empty) => {}
                 _ => {
-                    let room = rest[0].room(
+                    let values_mut = rest[0].values_mut(
                         dtype,
                         if matches!(node, Node::Constant(_)) { BLOCK.max(len) } else { len },
                     )?;
-                    compute(node, dtype, self.constants, before, len, room)?;
+                    compute(node, dtype, self.constants, before, len, values_mut)?;
                 }
             }
         }
@@ -292,7 +290,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The elements of a leaf: borrowed where they lie in order in the type that is computed in.
+/// Loads the elements of a leaf; borrows contiguous elements in the type of the computation.
 fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'a>) -> Result<()> {
     let dtype = leaf.storage.dtype();
     if leaf.is_borrowed() {
@@ -305,26 +303,26 @@ fn load<'a>(leaf: &Leaf<'a>, start: usize, len: usize, register: &mut Register<'
         });
         return Ok(());
     }
-    match register.room(dtype, len)? {
-        ValuesMut::F32(room) if dtype == DType::F16 => {
+    match register.values_mut(dtype, len)? {
+        ValuesMut::F32(values_mut) if dtype == DType::F16 => {
             if leaf.is_contiguous() {
-                widen(leaf.slice(start, len)?, room);
+                widen(leaf.slice(start, len)?, values_mut);
             } else {
                 let mut halves = vec![f16::ZERO; len];
                 leaf.gather(start, &mut halves)?;
-                widen(&halves, room);
+                widen(&halves, values_mut);
             }
             Ok(())
         }
-        ValuesMut::F64(room) => leaf.gather(start, room),
-        ValuesMut::F32(room) => leaf.gather(start, room),
-        ValuesMut::I32(room) => leaf.gather(start, room),
-        ValuesMut::I64(room) => leaf.gather(start, room),
-        ValuesMut::U8(room) => leaf.gather(start, room),
+        ValuesMut::F64(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::F32(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::I32(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::I64(values_mut) => leaf.gather(start, values_mut),
+        ValuesMut::U8(values_mut) => leaf.gather(start, values_mut),
     }
 }
 
-/// One step on one block.
+/// Computes one step on one block.
 fn compute(
     node: Node,
     dtype: DType,
@@ -333,7 +331,7 @@ fn compute(
     len: usize,
     out: ValuesMut<'_>,
 ) -> Result<()> {
-    let argument = |place: Place| before[place].values(len);
+    let argument = |index: StepIndex| before[index].values(len);
     match node {
         Node::Leaf(_) => Err(Error::internal("cpu::elementwise::compute, leaf")),
         Node::Constant(constant) => {
@@ -355,7 +353,7 @@ fn compute(
     }
 }
 
-/// An operation of one argument on one block.
+/// Computes an operation of one argument on one block.
 fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) -> Result<()> {
     match (x, out, entry) {
         (Values::F32(x), ValuesMut::F32(out), UnaryEntry { float: Some(float), .. }) => {
@@ -394,7 +392,7 @@ fn unary(entry: &UnaryEntry, x: Values<'_>, out: ValuesMut<'_>, dtype: DType) ->
     Ok(())
 }
 
-/// An operation of two arguments on one block.
+/// Computes an operation of two arguments on one block.
 fn binary(
     entry: &BinaryEntry,
     x: Values<'_>,
@@ -501,7 +499,8 @@ mod tests {
     use super::*;
     use crate::op::{BinaryOp, UnaryOp};
 
-    /// Types that no expression has are an error, and the result is not what memory held before.
+    /// Types that no expression has are errors, and the result does not expose uninitialised
+    /// memory.
     #[test]
     fn steps_of_impossible_types_are_internal_errors() {
         let (mut floats, mut bytes) = ([7.0f32; 2], [7u8; 2]);

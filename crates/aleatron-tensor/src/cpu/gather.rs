@@ -1,4 +1,4 @@
-//! Elements found by indices, on the CPU.
+//! Gathering of elements by indices, on the CPU.
 
 use bytemuck::Pod;
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::storage::CpuStorage;
 
-/// What is gathered; see the twin for GPUs.
+/// Describes a gather, like `GpuJob` for GPUs.
 pub(crate) struct Job<'a> {
     pub(crate) op: &'static str,
     pub(crate) x: &'a CpuView,
-    /// The layout of `x` over the result: 0 along the axes of the indices.
+    /// The layout of `x` over the result, with stride 0 along the axes of the indices.
     pub(crate) base: Layout,
     pub(crate) axis_stride: isize,
     pub(crate) axis_len: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Job<'a> {
     pub(crate) over: Layout,
 }
 
-/// The elements at the indices.
+/// Returns the elements at the indices.
 pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     let dtype = job.x.storage.dtype();
     let len = job.base.len();
@@ -37,8 +37,8 @@ pub(crate) fn gather(job: &Job<'_>) -> Result<CpuStorage> {
     })
 }
 
-/// The steps that the indices stand for, by their place in the storage of the indices; the first
-/// index outside is an error.
+/// Returns the offset of each index along the axis, by its position in the storage of the indices;
+/// the first index out of range is an error.
 fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
     let len = job.axis_len as i64;
     let storage = &job.indices.storage;
@@ -47,10 +47,10 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
         aleatron_core::Quantity::Words,
     )?;
     steps.resize(storage.len(), 0);
-    for (position, place) in job.indices.layout.places().enumerate() {
+    for (position, offset) in job.indices.layout.offsets().enumerate() {
         let value = match storage.dtype() {
-            DType::I64 => storage.slice::<i64>()?[place],
-            _ => storage.slice::<i32>()?[place].into(),
+            DType::I64 => storage.slice::<i64>()?[offset],
+            _ => storage.slice::<i32>()?[offset].into(),
         };
         let index = if value < 0 { value.saturating_add(len) } else { value };
         if !(0..len).contains(&index) {
@@ -61,15 +61,15 @@ fn steps(job: &Job<'_>) -> Result<Vec<isize>> {
                 len: job.axis_len,
             });
         }
-        steps[place] = index as isize * job.axis_stride;
+        steps[offset] = index as isize * job.axis_stride;
     }
     Ok(steps)
 }
 
 fn take<T: Pod>(job: &Job<'_>, steps: &[isize], out: &mut [T]) -> Result<()> {
     let from: &[T] = job.x.storage.slice()?;
-    for ((out, place), index) in out.iter_mut().zip(job.base.places()).zip(job.over.places()) {
-        *out = from[(place as isize + steps[index]) as usize];
+    for ((out, offset), index) in out.iter_mut().zip(job.base.offsets()).zip(job.over.offsets()) {
+        *out = from[(offset as isize + steps[index]) as usize];
     }
     Ok(())
 }

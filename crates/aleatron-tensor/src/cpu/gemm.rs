@@ -1,12 +1,11 @@
 //! Products of matrices of 32-bit floats.
 //!
 //! An element of a product is a sum of chains of 256 multiplications and additions, in the order of
-//! k, whatever the sizes, the steps of the operands and the tile that it is in (`gemm/kernel.rs`).
-//! So it depends on its row and its column alone, wherever threads cut either.
-//! The crate `matrixmultiply` (0.3.11) gives the same bits, but takes 1.1 of the time at 1024 and 3
-//! times as long for 8 rows; the crate `gemm` (0.19) is as fast at 1024, but chooses its blocks and
-//! the order of sums by the sizes and the steps. Unsafe code: the loops, which take pointers and
-//! trust their steps.
+//! k, for any sizes, strides of the operands and tile (`gemm/kernel.rs`). So it depends on its row
+//! and its column alone, however threads divide either. The crate `matrixmultiply` (0.3.11) gives
+//! the same bits, but takes 1.1 of the time at 1024 and 3 times as long for 8 rows; the crate
+//! `gemm` (0.19) is as fast at 1024, but chooses its blocks and the order of sums by the sizes and
+//! the steps. Unsafe code: the loops, which take pointers and trust their steps.
 #![allow(unsafe_code)]
 
 mod blocks;
@@ -30,17 +29,17 @@ pub(crate) struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
-    /// The same from a row on.
+    /// Returns the submatrix from a row on.
     pub(crate) fn at_row(self, row: usize) -> Self {
         Self { offset: (self.offset as isize + row as isize * self.row_step) as usize, ..self }
     }
 
-    /// The same from a column on.
+    /// Returns the submatrix from a column on.
     pub(crate) fn at_column(self, column: usize) -> Self {
         self.t().at_row(column).t()
     }
 
-    /// Rows and columns exchanged.
+    /// Returns the transposed matrix.
     pub(crate) fn t(self) -> Self {
         Self { row_step: self.column_step, column_step: self.row_step, ..self }
     }
@@ -59,31 +58,31 @@ impl Matrix<'_> {
     }
 }
 
-/// What a product does to the result.
+/// Whether a product replaces the result or is added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Into {
-    /// It replaces it.
-    Empty,
-    /// It is added to it.
-    Sums,
+pub(crate) enum Beta {
+    /// The product replaces the result.
+    Overwrite,
+    /// The product is added to the result.
+    Accumulate,
 }
 
-impl Into {
+impl Beta {
     /// Writes sums to elements of the result.
     fn write(self, sums: &[f32], out: &mut [f32]) {
         match self {
-            Self::Empty => out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = sum),
-            Self::Sums => out.iter_mut().zip(sums).for_each(|(out, &sum)| *out += sum),
+            Self::Overwrite => out.iter_mut().zip(sums).for_each(|(out, &sum)| *out = sum),
+            Self::Accumulate => out.iter_mut().zip(sums).for_each(|(out, &sum)| *out += sum),
         }
     }
 }
 
-/// The product of an m x k and a k x n matrix, with rows `out_step` apart in `out`.
+/// Multiplies an m x k and a k x n matrix, with rows `out_step` apart in `out`.
 pub(crate) fn gemm(
     [m, k, n]: [usize; 3],
     left: Matrix<'_>,
     right: Matrix<'_>,
-    into: Into,
+    beta: Beta,
     out: &mut [f32],
     out_step: usize,
 ) -> Result<()> {
@@ -100,7 +99,7 @@ pub(crate) fn gemm(
         ));
     }
     if k == 0 {
-        if into == Into::Empty {
+        if beta == Beta::Overwrite {
             out.chunks_mut(out_step.max(1)).take(m).for_each(|row| row[..n].fill(0.0));
         }
         return Ok(());
@@ -110,7 +109,7 @@ pub(crate) fn gemm(
     // SAFETY: both operands lie inside their slices for all rows and columns, as was checked; the
     // rows of the result lie in `out` one behind the other without overlap.
     unsafe {
-        call([m, k, n], left, right, Out { start: out.as_mut_ptr(), row_step: out_step, into })
+        call([m, k, n], left, right, Out { start: out.as_mut_ptr(), row_step: out_step, beta })
     }
 }
 
@@ -123,23 +122,23 @@ unsafe fn call(sizes: [usize; 3], left: Matrix<'_>, right: Matrix<'_>, out: Out)
         row_step: matrix.row_step,
         column_step: matrix.column_step,
     });
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { blocks::multiply(Kernel::current(), sizes, left, right, out) }
 }
 
-/// Some columns of a row-major matrix, which others may have other columns of.
+/// Exclusive access to some columns of a row-major matrix.
 #[derive(Debug)]
 pub(crate) struct ColumnsMut<'a> {
     start: *mut f32,
     rows: usize,
-    /// The columns of the whole matrix.
+    /// The number of columns of the whole matrix.
     step: usize,
     first: usize,
     columns: usize,
     matrix: std::marker::PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it stands for exclusive access to its elements, which are plain floats.
+// SAFETY: it has exclusive access to its elements, which are plain floats.
 unsafe impl Send for ColumnsMut<'_> {}
 
 /// Cuts a row-major matrix of `rows` rows into blocks of up to `columns` columns.
@@ -168,12 +167,12 @@ impl ColumnsMut<'_> {
         self.columns
     }
 
-    /// The first of its columns in the whole matrix.
+    /// Returns the index of the first column in the whole matrix.
     pub(crate) fn first_column(&self) -> usize {
         self.first
     }
 
-    /// Its part of a row. Rows past the last are empty.
+    /// Returns the columns of a row. Rows past the last are empty.
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         if row >= self.rows {
             return &mut [];
@@ -188,36 +187,35 @@ impl ColumnsMut<'_> {
         }
     }
 
-    /// The dot products of rows of `k` elements: as many as this has rows, `left_step` apart, and
-    /// as many as this has columns, which follow each other.
+    /// Adds the dot products of rows of `k` elements: one left row, `left_step` apart, for each row
+    /// of this block, and one right row for each column.
     pub(crate) fn add_dots(
         &mut self,
         k: usize,
         left: &[f32],
         left_step: usize,
         right: &[f32],
-        into: Into,
+        beta: Beta,
     ) {
         for row in 0..self.rows {
             let out = self.row_mut(row);
-            if into == Into::Empty {
+            if beta == Beta::Overwrite {
                 out.fill(0.0);
             }
             add_dots(k, &left[row * left_step..][..k], right, out);
         }
     }
 
-    /// The product of a matrix of as many rows as this has and `k` columns, and one of `k` rows and
-    /// as many columns as this has.
+    /// Multiplies a matrix of `k` columns and one of `k` rows into this block.
     pub(crate) fn gemm(
         &mut self,
         k: usize,
         left: Matrix<'_>,
         right: Matrix<'_>,
-        into: Into,
+        beta: Beta,
     ) -> Result<()> {
         if k == 0 || self.rows == 0 || self.columns == 0 {
-            if into == Into::Empty {
+            if beta == Beta::Overwrite {
                 (0..self.rows).for_each(|row| self.row_mut(row).fill(0.0));
             }
             return Ok(());
@@ -225,9 +223,9 @@ impl ColumnsMut<'_> {
         left.check(self.rows, k)?;
         right.check(k, self.columns)?;
         // SAFETY: both operands lie inside their slices, as was checked; the elements written are
-        // those of this block, which nobody else has.
+        // those of this block, to which it has exclusive access.
         unsafe {
-            let out = Out { start: self.start.add(self.first), row_step: self.step, into };
+            let out = Out { start: self.start.add(self.first), row_step: self.step, beta };
             call([self.rows, k, self.columns], left, right, out)
         }
     }

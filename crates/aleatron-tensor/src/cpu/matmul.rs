@@ -1,6 +1,6 @@
 //! Products of matrices on the CPU.
 
-use super::gemm::{Into, Matrix, split_columns};
+use super::gemm::{Beta, Matrix, split_columns};
 use super::parallel::{for_each_chunk, for_each_item};
 use super::{CpuView, filled};
 use crate::dtype::DType;
@@ -12,26 +12,26 @@ use crate::storage::CpuStorage;
 const NANOSECONDS: f64 = 0.03;
 const ROW_NANOSECONDS: f64 = 0.1;
 
-/// Rows below which threads take columns instead.
+/// The number of rows below which threads divide the columns instead.
 const FEW_ROWS: usize = 32;
 
-/// Whole tiles of one row, and of more.
+/// The columns of whole tiles, of one row and of more rows.
 const ROW_COLUMNS: usize = 192;
 const TILE_COLUMNS: usize = 48;
 
-/// The rows and columns of a product that one thread computes at a time. Where they are cut changes
-/// no bits.
-fn piece([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
-    let pieces = threads.div_ceil(batch.max(1));
-    let rows = m.div_ceil(pieces).next_multiple_of(FEW_ROWS);
-    if m >= FEW_ROWS * pieces || n < m {
+/// Returns the rows and columns of a product that one thread computes at a time. They do not affect
+/// the bits of the result.
+fn task_shape([m, n]: [usize; 2], batch: usize, threads: usize) -> [usize; 2] {
+    let parts = threads.div_ceil(batch.max(1));
+    let rows = m.div_ceil(parts).next_multiple_of(FEW_ROWS);
+    if m >= FEW_ROWS * parts || n < m {
         return [rows, n];
     }
     let tile = if m == 1 { ROW_COLUMNS } else { TILE_COLUMNS };
-    [m, n.div_ceil(pieces).next_multiple_of(tile)]
+    [m, n.div_ceil(parts).next_multiple_of(tile)]
 }
 
-/// The sizes of a batch of products, and the places where its matrices begin.
+/// The sizes of a batch of products, and the offsets of its matrices.
 struct Batch {
     sizes: [usize; 3],
     len: usize,
@@ -42,7 +42,7 @@ struct Batch {
 impl Batch {
     fn new(left: &Layout, right: &Layout) -> Result<Self> {
         let rank = left.rank();
-        let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).place_list();
+        let starts = |layout: &Layout| layout.keep_axes(0..rank - 2).offset_list();
         let starts = [starts(left)?, starts(right)?];
         let steps =
             [left, right].map(|layout| [layout.strides()[rank - 2], layout.strides()[rank - 1]]);
@@ -56,8 +56,7 @@ impl Batch {
     }
 }
 
-/// The products of two batches of matrices of 32-bit floats, whose axes but the last two are the
-/// same.
+/// Multiplies two batches of matrices of 32-bit floats with equal batch axes.
 pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
     let batch = Batch::new(&left.layout, &right.layout)?;
     let [m, k, n] = batch.sizes;
@@ -66,32 +65,32 @@ pub(crate) fn floats(left: &CpuView, right: &CpuView) -> Result<CpuStorage> {
         let out = buffer.slice_mut::<f32>()?;
         let work = batch.len as f64 * m as f64 * n as f64 * k as f64;
         let pool = aleatron_cpu::threads::current()?;
-        let [rows, columns] = piece([m, n], batch.len, pool.threads());
+        let [rows, columns] = task_shape([m, n], batch.len, pool.threads());
         let nanoseconds = if m == 1 { ROW_NANOSECONDS } else { NANOSECONDS };
-        let pieces: Vec<_> = out
+        let tasks: Vec<_> = out
             .chunks_mut(m * n)
             .enumerate()
             .flat_map(|(index, out)| {
                 out.chunks_mut(rows * n)
                     .enumerate()
-                    .map(move |(piece, out)| (index, piece * rows, out))
+                    .map(move |(block, out)| (index, block * rows, out))
             })
             .flat_map(|(index, first, out)| {
                 let rows = out.len() / n;
                 split_columns(out, rows, columns).map(move |out| (index, first, out))
             })
             .collect();
-        for_each_item(pieces, work * nanoseconds, |(index, first, mut out)| {
+        for_each_item(tasks, work * nanoseconds, |(index, first, mut out)| {
             let left = batch.matrix(0, index, a).at_row(first);
             let right = batch.matrix(1, index, b).at_column(out.first_column());
-            out.gemm(k, left, right, Into::Empty)
+            out.gemm(k, left, right, Beta::Overwrite)
         })
     })
 }
 
 /// A type whose products are added up one by one: integers, which wrap, and 64-bit floats.
 pub(crate) trait MultiplyAdd: bytemuck::Pod + Send + Sync {
-    /// `self + x y`.
+    /// Returns `self + x y`.
     fn multiply_add(self, x: Self, y: Self) -> Self;
 }
 
@@ -113,8 +112,7 @@ impl MultiplyAdd for f64 {
     }
 }
 
-/// The products of two batches of matrices, an element after the other in the order of the common
-/// axis.
+/// Multiplies two batches of matrices element by element, in the order of the common axis.
 pub(crate) fn simple<T: MultiplyAdd>(
     dtype: DType,
     left: &CpuView,

@@ -1,8 +1,8 @@
 //! Operations on the CPU, one file each; `gpu/` has the same files.
 //!
-//! Every operation takes views as they are and gives a new storage without gaps. Results do not
-//! depend on the number of threads, nor on the tier, but for matrix products of tiers that do not
-//! fuse multiplications with additions.
+//! Every operation accepts any view and returns a new contiguous storage. Results do not depend on
+//! the number of threads, nor on the tier, except for matrix products of tiers that do not fuse
+//! multiplications with additions.
 
 pub(crate) mod assemble;
 pub(crate) mod attention;
@@ -44,7 +44,7 @@ impl PartialEq for CpuView {
     }
 }
 
-/// A new storage, filled by `fill`.
+/// Returns a new storage, filled by `fill`.
 pub(crate) fn filled(
     dtype: DType,
     len: usize,

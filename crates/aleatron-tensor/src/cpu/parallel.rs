@@ -1,4 +1,4 @@
-//! Cutting work for the threads that the streams use too.
+//! Division of work among the threads of the process, which the streams also use.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use bytemuck::Pod;
 
 use crate::error::Result;
 
-/// Runs `task` on pieces of a slice, each with the place of its first element. `nanoseconds` is
-/// about what an element takes on one thread. Which thread takes which piece changes nothing.
+/// Runs `task` on chunks of a slice, each with the index of its first element. `nanoseconds` is
+/// about what an element takes on one thread. The result does not depend on the thread of a chunk.
 pub(crate) fn for_each_chunk<T: Pod + Send>(
     out: &mut [T],
     chunk: usize,
@@ -17,8 +17,8 @@ pub(crate) fn for_each_chunk<T: Pod + Send>(
 ) -> Result<()> {
     let cost = cost(out.len() as f64 * nanoseconds);
     let chunk = chunk.max(1);
-    threads::current()?.try_for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, piece)| {
-        task(index * chunk, piece)
+    threads::current()?.try_for_each(out.chunks_mut(chunk).enumerate(), cost, |(index, part)| {
+        task(index * chunk, part)
     })
 }
 
@@ -32,6 +32,7 @@ pub(crate) fn for_each_item<I: Send>(
 }
 
 fn cost(nanoseconds: f64) -> Duration {
-    // A minute is worth threads however long it really takes, and cannot overflow.
+    // The estimate is limited to a minute, which is always divided among threads and cannot
+    // overflow.
     Duration::from_nanos(nanoseconds.clamp(0.0, 6e10) as u64)
 }

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// The places of the image that a window of an axis meets: the first, the number, and how many of
-/// the image or its padding.
+/// The positions of the image in a window of an axis: the first, the number, and the number
+/// including padding.
 pub(super) struct Reach {
     pub(super) first: usize,
     pub(super) count: usize,
@@ -28,13 +28,13 @@ impl Windows {
         self.padding[1][0] == 0 && last < self.shape[3]
     }
 
-    /// What the window at a place meets along an axis.
-    pub(super) fn reach(&self, axis: usize, place: usize) -> Reach {
+    /// Returns the positions of the image in a window along an axis.
+    pub(super) fn reach(&self, axis: usize, position: usize) -> Reach {
         let [size, kernel, stride, dilation] =
             [self.shape[axis + 2], self.kernel[axis], self.stride[axis], self.dilation[axis]];
         let [before, after] = self.padding[axis];
-        let start = place as i128 * stride as i128 - before as i128;
-        // The elements of the window below some place.
+        let start = position as i128 * stride as i128 - before as i128;
+        // The number of elements of the window below a position.
         let below = |end: i128| -> usize {
             let room = (end - start).max(0) as u128;
             room.div_ceil(dilation as u128).min(kernel as u128) as usize
@@ -46,7 +46,7 @@ impl Windows {
     }
 }
 
-/// The pooling of 32-bit floats.
+/// Pools 32-bit floats.
 pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } =
         *windows;
@@ -103,7 +103,7 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     })
 }
 
-/// The larger one; the first NaN where there is one.
+/// Returns the larger number; the first NaN if there is one.
 fn larger(most: f32, x: f32) -> f32 {
     if most.is_nan() || most >= x { most } else { x }
 }

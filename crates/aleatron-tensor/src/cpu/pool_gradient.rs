@@ -2,15 +2,15 @@
 
 use super::parallel::for_each_chunk;
 use super::pool::Reach;
-use super::simd::{spread_to_largest_of_four, take_larger_place};
+use super::simd::{spread_to_largest_of_four, take_larger_index};
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
 
-/// Returns the gradient of the image from that of the result; both lie in order. The image is
-/// needed for the largest elements.
+/// Computes the gradient of the image from that of the result; both are contiguous. Max pooling
+/// needs the image.
 pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Result<CpuStorage> {
     let Windows {
         shape: [images, channels, rows, columns],
@@ -70,16 +70,16 @@ fn max(
             for i in 0..down.count {
                 let line = (down.first + i * windows.dilation[0]) * columns + across.first;
                 for j in 0..across.count {
-                    let place = line + j * windows.dilation[1];
-                    let x = image[place];
+                    let index = line + j * windows.dilation[1];
+                    let x = image[index];
                     // The first NaN is the largest.
                     if best.is_none_or(|(_, most)| x > most || (x.is_nan() && !most.is_nan())) {
-                        best = Some((place, x));
+                        best = Some((index, x));
                     }
                 }
             }
-            if let Some((place, _)) = best {
-                out[place] += g;
+            if let Some((index, _)) = best {
+                out[index] += g;
             }
         }
     }
@@ -90,7 +90,7 @@ fn max(
 fn max_of_whole_rows(windows: &Windows, down: &[Reach], g: &[f32], image: &[f32], out: &mut [f32]) {
     let Windows { shape: [.., columns], kernel, stride, dilation, out: [_, out_columns], .. } =
         *windows;
-    let (mut most, mut places) = (vec![0f32; out_columns], vec![0u32; out_columns]);
+    let (mut most, mut indices) = (vec![0f32; out_columns], vec![0u32; out_columns]);
     for (down, g) in down.iter().zip(g.chunks(out_columns)) {
         if down.count == 0 {
             continue;
@@ -103,22 +103,22 @@ fn max_of_whole_rows(windows: &Windows, down: &[Reach], g: &[f32], image: &[f32]
             spread_to_largest_of_four(lines, g, above, below);
             continue;
         }
-        // Places count the elements of the window; the first one is the largest until another is
+        // Indices count the elements of the window; the first one is the largest until another is
         // larger.
         let first_line = &image[down.first * columns..];
         most.iter_mut().zip(first_line.iter().step_by(stride[1])).for_each(|(most, &x)| *most = x);
-        places.fill(0);
+        indices.fill(0);
         for k in 1..down.count * kernel[1] {
             let line = &image[(down.first + k / kernel[1] * dilation[0]) * columns..][..columns];
-            take_larger_place(
+            take_larger_index(
                 &mut most,
-                &mut places,
+                &mut indices,
                 &line[k % kernel[1] * dilation[1]..],
                 stride[1],
                 k as u32,
             );
         }
-        for (column, (&k, &g)) in places.iter().zip(g).enumerate() {
+        for (column, (&k, &g)) in indices.iter().zip(g).enumerate() {
             let k = k as usize;
             let row = down.first + k / kernel[1] * dilation[0];
             out[row * columns + column * stride[1] + k % kernel[1] * dilation[1]] += g;

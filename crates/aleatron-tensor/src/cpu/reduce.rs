@@ -1,8 +1,8 @@
 //! Reductions on the CPU.
 //!
-//! Elements are taken in pieces whose results are folded in pairs, so that no element of a sum goes
-//! through more than some hundred additions; within a piece, 64 partial results are kept side by
-//! side. The order is a function of the shape and the strides alone.
+//! Elements are reduced in segments whose results are folded in pairs, so that no element of a sum
+//! goes through more than a few hundred additions; within a segment, 64 partial results are
+//! computed in parallel. The order is a function of the shape and the strides alone.
 
 use bytemuck::Pod;
 use half::f16;
@@ -15,18 +15,18 @@ use crate::layout::Layout;
 use crate::op::Reducer;
 use crate::storage::CpuStorage;
 
-/// Elements of a piece.
-const PIECE: usize = 1 << 16;
+/// The number of elements of a segment.
+const SEGMENT: usize = 1 << 16;
 
-/// Elements that are loaded at a time where they do not lie in order.
+/// The number of elements loaded at a time if they are not contiguous.
 const BLOCK: usize = 1 << 12;
 
-/// Rows of a block of columns that are added before the sum joins the others.
+/// The number of rows of a block of columns that are summed before the sum is added to the others.
 const RUN: usize = 256;
 
-/// Elements in the type they are reduced in.
+/// An element type of reductions.
 pub(crate) trait Load: Pod + Send + Sync {
-    /// Those from `start` on: a slice of the storage, or copied to `scratch`.
+    /// Loads the elements from `start` on: a slice of the storage, or a copy in `scratch`.
     fn load<'s>(
         leaf: &'s Leaf<'_>,
         start: usize,
@@ -120,7 +120,7 @@ impl Load for i64 {
     }
 }
 
-/// Reduces the axes of a view. There must be something to reduce, and results.
+/// Reduces the axes of a view. Neither the reduced axes nor the result may be empty.
 pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Result<CpuStorage> {
     let dtype = Reducer::computed_in(view.storage.dtype());
     match dtype {
@@ -138,10 +138,10 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 fold(view, reduced, dtype, f64::INFINITY, min)
             }
             Reducer::ArgMax => {
-                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key))
+                extreme_indices::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| key))
             }
             Reducer::ArgMin => {
-                places::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key))
+                extreme_indices::<f64, i64>(view, reduced, i64::MIN, |x| double_key(x, |key| !key))
             }
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce, 64-bit floats")),
         },
@@ -157,30 +157,31 @@ pub(crate) fn reduce(view: &CpuView, reduced: &[usize], reducer: &Reducer) -> Re
                 fold(view, reduced, DType::F32, f32::INFINITY, min)
             }
             Reducer::ArgMax => {
-                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key))
+                extreme_indices::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| key))
             }
             Reducer::ArgMin => {
-                places::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key))
+                extreme_indices::<f32, i32>(view, reduced, i32::MIN, |x| float_key(x, |key| !key))
             }
-            // Those come with their own function, through `fold`.
+            // User-defined operations call `fold` with their function.
             Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::reduce")),
         },
     }
 }
 
-/// Floats in their order as integers; both zeros are one, and NaN is past everything.
+/// Maps a float to an integer with the same order; both zeros are equal, and NaN is larger than
+/// everything.
 pub(crate) fn float_key(x: f32, turn: impl Fn(i32) -> i32) -> i32 {
     let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i32;
     if x.is_nan() { i32::MAX } else { turn(bits ^ ((bits >> 31) & i32::MAX)) }
 }
 
-/// [`float_key`] for 64-bit floats.
+/// Maps a 64-bit float like [`float_key`].
 pub(crate) fn double_key(x: f64, turn: impl Fn(i64) -> i64) -> i64 {
     let bits = (if x == 0.0 { 0.0 } else { x }).to_bits() as i64;
     if x.is_nan() { i64::MAX } else { turn(bits ^ ((bits >> 63) & i64::MAX)) }
 }
 
-/// The integers that reductions compute in.
+/// An integer type of reductions.
 trait Whole: Load + Ord + std::ops::Not<Output = Self> {
     const DTYPE: DType;
     const SMALL: [Self; 2];
@@ -220,13 +221,13 @@ fn integers<T: Whole>(
         Reducer::Max => fold(view, reduced, T::DTYPE, extremes[0], Ord::max),
         Reducer::Custom { .. } => Err(Error::internal("cpu::reduce::integers")),
         Reducer::Min => fold(view, reduced, T::DTYPE, extremes[1], Ord::min),
-        Reducer::ArgMax => places::<T, T>(view, reduced, extremes[0], |x| x),
-        Reducer::ArgMin => places::<T, T>(view, reduced, extremes[0], |x| !x),
+        Reducer::ArgMax => extreme_indices::<T, T>(view, reduced, extremes[0], |x| x),
+        Reducer::ArgMin => extreme_indices::<T, T>(view, reduced, extremes[0], |x| !x),
     }
 }
 
-/// The view with the axes in the order (kept, reduced) or the other way round, and the numbers of
-/// results and of elements of each.
+/// Returns the view with the axes in the order (kept, reduced) or the other way round, and the
+/// numbers of results and of elements of each.
 fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView, usize, usize)> {
     let kept: Vec<usize> = (0..view.layout.rank()).filter(|axis| !reduced.contains(axis)).collect();
     let size =
@@ -237,7 +238,7 @@ fn ordered(view: &CpuView, reduced: &[usize], columns: bool) -> Result<(CpuView,
     Ok((CpuView { storage: view.storage.clone(), layout }, size(&kept), size(reduced)))
 }
 
-/// Whether neighbours in memory belong to different results.
+/// Returns whether neighbours in memory belong to different results.
 fn is_by_columns(layout: &Layout, reduced: &[usize]) -> bool {
     let axes = layout.shape().iter().zip(layout.strides()).enumerate();
     let innermost = axes
@@ -260,18 +261,18 @@ pub(crate) fn fold<T: Load>(
     if by_columns {
         return fold_columns(leaf, results, n, dtype, identity, f);
     }
-    let pieces = n.div_ceil(PIECE);
-    let mut parts = parts_of(results, pieces, identity)?;
-    let nanoseconds = 0.3 * n.min(PIECE) as f64;
+    let segments = n.div_ceil(SEGMENT);
+    let mut parts = parts_of(results, segments, identity)?;
+    let nanoseconds = 0.3 * n.min(SEGMENT) as f64;
     // Short rows are loaded several at a time.
     let together = (BLOCK / n).max(1);
     parallel::for_each_chunk(
         &mut parts,
-        (PIECE / n.min(PIECE)).max(1),
+        (SEGMENT / n.min(SEGMENT)).max(1),
         nanoseconds,
         |first, parts| {
             let mut scratch = Vec::new();
-            if pieces == 1 && n < BLOCK {
+            if segments == 1 && n < BLOCK {
                 for (i, parts) in parts.chunks_mut(together).enumerate() {
                     let start = (first + i * together) * n;
                     let elements = T::load(leaf, start, parts.len() * n, &mut scratch)?;
@@ -282,8 +283,8 @@ pub(crate) fn fold<T: Load>(
                 return Ok(());
             }
             for (i, part) in parts.iter_mut().enumerate() {
-                let (row, piece) = ((first + i) / pieces, (first + i) % pieces);
-                let (begin, end) = (piece * PIECE, n.min((piece + 1) * PIECE));
+                let (row, segment) = ((first + i) / segments, (first + i) % segments);
+                let (begin, end) = (segment * SEGMENT, n.min((segment + 1) * SEGMENT));
                 let mut value = identity;
                 for at in (begin..end).step_by(BLOCK) {
                     let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
@@ -295,23 +296,23 @@ pub(crate) fn fold<T: Load>(
         },
     )?;
     filled(dtype, results, |buffer| {
-        for (result, parts) in buffer.slice_mut::<T>()?.iter_mut().zip(parts.chunks_mut(pieces)) {
+        for (result, parts) in buffer.slice_mut::<T>()?.iter_mut().zip(parts.chunks_mut(segments)) {
             *result = fold_in_pairs(parts, f).ok_or(Error::internal("cpu::reduce::fold"))?;
         }
         Ok(())
     })
 }
 
-/// Room for the results of pieces.
-fn parts_of<T: Copy>(results: usize, pieces: usize, identity: T) -> Result<Vec<T>> {
-    let len = results.saturating_mul(pieces);
+/// Allocates the results of segments.
+fn parts_of<T: Copy>(results: usize, segments: usize, identity: T) -> Result<Vec<T>> {
+    let len = results.saturating_mul(segments);
     let mut parts =
         aleatron_core::memory::with_capacity(len as u128, aleatron_core::Quantity::Words)?;
     parts.resize(len, identity);
     Ok(parts)
 }
 
-/// Folds neighbours, then neighbours of those, until one is left.
+/// Folds pairs of neighbours until one result is left.
 fn fold_in_pairs<T: Copy>(parts: &mut [T], f: impl Fn(T, T) -> T) -> Option<T> {
     let mut len = parts.len();
     while len > 1 {
@@ -334,23 +335,23 @@ fn fold_columns<T: Load>(
     identity: T,
     f: impl Fn(T, T) -> T + Copy + Sync,
 ) -> Result<CpuStorage> {
-    // Each piece is some rows of all columns; they are as many as the shape says.
-    let rows = (PIECE / results).clamp(1, n);
+    // Each segment is some rows of all columns; their number depends on the shape only.
+    let rows = (SEGMENT / results).clamp(1, n);
     let rows = rows.max(n.div_ceil(64)).max(RUN.min(n));
-    let pieces = n.div_ceil(rows);
-    let mut parts = parts_of(results, pieces, identity)?;
+    let segments = n.div_ceil(rows);
+    let mut parts = parts_of(results, segments, identity)?;
     let width = results.min(BLOCK);
     let strips = results.div_ceil(width);
-    // Strips of columns of each piece: slices of the parts.
-    let mut slices: Vec<(usize, usize, &mut [T])> = Vec::with_capacity(pieces * strips);
-    for (piece, row) in parts.chunks_mut(results).enumerate() {
+    // Strips of columns of each segment: slices of the parts.
+    let mut slices: Vec<(usize, usize, &mut [T])> = Vec::with_capacity(segments * strips);
+    for (segment, row) in parts.chunks_mut(results).enumerate() {
         slices.extend(
-            row.chunks_mut(width).enumerate().map(|(strip, slice)| (piece, strip * width, slice)),
+            row.chunks_mut(width).enumerate().map(|(strip, slice)| (segment, strip * width, slice)),
         );
     }
-    parallel::for_each_item(slices, 0.3 * n as f64 * results as f64, |(piece, first, out)| {
+    parallel::for_each_item(slices, 0.3 * n as f64 * results as f64, |(segment, first, out)| {
         let (mut scratch, mut run) = (Vec::new(), vec![identity; out.len()]);
-        let (begin, end) = (piece * rows, n.min((piece + 1) * rows));
+        let (begin, end) = (segment * rows, n.min((segment + 1) * rows));
         for (i, row) in (begin..end).enumerate() {
             let elements = T::load(leaf, row * results + first, out.len(), &mut scratch)?;
             simd::fold_into(&mut run, elements, f);
@@ -381,11 +382,11 @@ fn fold_columns<T: Load>(
     })
 }
 
-/// The places of the first elements with the largest key, of which none is below `least`.
+/// Returns the indices of the first elements with the largest key, of which none is below `least`.
 ///
-/// The largest key of a block is found first, all lanes at once; its place is looked for only where
-/// it is a new largest.
-fn places<T: Load, K: Ord + Copy + Send + Sync>(
+/// The largest key of a block is found first, with vector instructions; its index is searched only
+/// if the key is a new maximum.
+fn extreme_indices<T: Load, K: Ord + Copy + Send + Sync>(
     view: &CpuView,
     reduced: &[usize],
     least: K,
@@ -393,41 +394,43 @@ fn places<T: Load, K: Ord + Copy + Send + Sync>(
 ) -> Result<CpuStorage> {
     let (view, results, n) = ordered(view, reduced, false)?;
     let leaf = &Leaf::only(&view);
-    let pieces = n.div_ceil(PIECE);
-    let mut parts = parts_of(results, pieces, (least, 0))?;
-    let together = if pieces == 1 { (PIECE / n).max(1) } else { 1 };
+    let segments = n.div_ceil(SEGMENT);
+    let mut parts = parts_of(results, segments, (least, 0))?;
+    let together = if segments == 1 { (SEGMENT / n).max(1) } else { 1 };
     let items: Vec<(usize, &mut [(K, usize)])> = parts.chunks_mut(together).enumerate().collect();
     parallel::for_each_item(items, 0.5 * n as f64 * results as f64, |(item, parts)| {
         let mut scratch = Vec::new();
         for (i, part) in parts.iter_mut().enumerate() {
             let index = item * together + i;
-            let (row, begin) = (index / pieces, index % pieces * PIECE);
-            let end = n.min(begin + PIECE);
+            let (row, begin) = (index / segments, index % segments * SEGMENT);
+            let end = n.min(begin + SEGMENT);
             let mut best: Option<(K, usize)> = None;
             for at in (begin..end).step_by(BLOCK) {
                 let elements = T::load(leaf, row * n + at, BLOCK.min(end - at), &mut scratch)?;
                 let largest = simd::largest_key(elements, least, key);
                 if best.is_none_or(|(best, _)| largest > best) {
-                    let place = elements.iter().position(|&x| key(x) == largest);
-                    let place =
-                        place.ok_or(Error::internal("cpu::reduce::places, largest of a block"))?;
-                    best = Some((largest, at + place));
+                    let index = elements.iter().position(|&x| key(x) == largest);
+                    let index = index.ok_or(Error::internal(
+                        "cpu::reduce::extreme_indices, largest of a block",
+                    ))?;
+                    best = Some((largest, at + index));
                 }
             }
-            *part = best.ok_or(Error::internal("cpu::reduce::places, empty piece"))?;
+            *part = best.ok_or(Error::internal("cpu::reduce::extreme_indices, empty segment"))?;
         }
         Ok(())
     })?;
     filled(DType::I32, results, |buffer| {
-        for (result, parts) in buffer.slice_mut::<i32>()?.iter_mut().zip(parts.chunks(pieces)) {
-            // The first of several pieces with the same key has it.
+        for (result, parts) in buffer.slice_mut::<i32>()?.iter_mut().zip(parts.chunks(segments)) {
+            // The first of several segments with the same key wins.
             let best = parts
                 .iter()
                 .copied()
                 .reduce(|best, part| if part.0 > best.0 { part } else { best });
-            let (_, place) = best.ok_or(Error::internal("cpu::reduce::places, no pieces"))?;
-            *result = i32::try_from(place)
-                .map_err(|_| Error::internal("cpu::reduce::places, axis length"))?;
+            let (_, index) =
+                best.ok_or(Error::internal("cpu::reduce::extreme_indices, no segments"))?;
+            *result = i32::try_from(index)
+                .map_err(|_| Error::internal("cpu::reduce::extreme_indices, axis length"))?;
         }
         Ok(())
     })

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::op::Reducer;
 use crate::storage::CpuStorage;
 
-/// Scans rows of `n` elements that lie in order. Floats are accumulated in 64 bits.
+/// Scans rows of `n` contiguous elements.
 pub(crate) fn scan(view: &CpuView, n: usize, reducer: &Reducer) -> Result<CpuStorage> {
     let (dtype, is_sum) = (view.storage.dtype(), *reducer == Reducer::Sum);
     let len = view.layout.len();

@@ -1,4 +1,4 @@
-//! Sums of elements whose places are named by indices, on the CPU.
+//! Sums of elements at indices, on the CPU.
 
 use super::parallel::for_each_chunk;
 use super::{CpuView, filled};
@@ -11,7 +11,7 @@ use crate::storage::CpuStorage;
 const NANOSECONDS: f64 = 3.0;
 
 /// Adds each element of `x` to the element of `out` that has the same coordinates, except along
-/// `axis`, where its index counts. Elements are added in the order of the axis, by one thread for
+/// `axis`, where its index is used. Elements are added in the order of the axis, by one thread for
 /// each part of the axes before it.
 pub(crate) fn add(
     op: &'static str,
@@ -40,17 +40,17 @@ fn run<T: bytemuck::Pod + Send + Sync>(
     let inner: usize = shape[axis + 1..].iter().product();
     let (count, len) = (shape[axis], out.shape()[axis]);
     // The starts of rows along the axis and those after it.
-    let starts = |layout: &Layout| layout.keep_axes(0..axis).place_list();
+    let starts = |layout: &Layout| layout.keep_axes(0..axis).offset_list();
     let (value_starts, index_starts) = (starts(&x.layout)?, starts(&indices.layout)?);
-    let row_places = |layout: &Layout, start: usize| {
+    let row_offsets = |layout: &Layout, start: usize| {
         let row = layout.keep_axes(axis..layout.rank());
-        Layout::raw(row.shape(), row.strides().to_vec(), start).places()
+        Layout::raw(row.shape(), row.strides().to_vec(), start).offsets()
     };
-    let index_at = |place: usize| -> Result<i64> {
+    let index_at = |offset: usize| -> Result<i64> {
         Ok(match indices.storage.dtype() {
-            DType::I64 => indices.storage.slice::<i64>()?[place],
-            DType::I32 => indices.storage.slice::<i32>()?[place].into(),
-            DType::U8 => indices.storage.slice::<u8>()?[place].into(),
+            DType::I64 => indices.storage.slice::<i64>()?[offset],
+            DType::I32 => indices.storage.slice::<i32>()?[offset].into(),
+            DType::U8 => indices.storage.slice::<u8>()?[offset].into(),
             _ => return Err(Error::internal("cpu::scatter, type of the indices")),
         })
     };
@@ -61,15 +61,15 @@ fn run<T: bytemuck::Pod + Send + Sync>(
         for_each_chunk(out, row_len, cost, |start, out| {
             out.fill(T::zeroed());
             let row = start / row_len;
-            let places = row_places(&x.layout, value_starts[row]);
-            let index_places = row_places(&indices.layout, index_starts[row]);
-            for (number, (value, index)) in places.zip(index_places).enumerate() {
+            let offsets = row_offsets(&x.layout, value_starts[row]);
+            let index_offsets = row_offsets(&indices.layout, index_starts[row]);
+            for (number, (value, index)) in offsets.zip(index_offsets).enumerate() {
                 let named = index_at(index)?;
-                let place = if named < 0 { named + len as i64 } else { named };
-                if !(0..len as i64).contains(&place) {
+                let offset = if named < 0 { named + len as i64 } else { named };
+                if !(0..len as i64).contains(&offset) {
                     return Err(Error::Index { op, position: number as u64, value: named, len });
                 }
-                add(&mut out[place as usize * inner + number % inner], values[value]);
+                add(&mut out[offset as usize * inner + number % inner], values[value]);
             }
             Ok(())
         })

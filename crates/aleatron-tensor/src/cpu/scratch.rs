@@ -17,7 +17,7 @@ thread_local! {
 /// as filling them.
 ///
 /// # Errors
-/// [`Error::Memory`] where there is no room, or those of `task`.
+/// [`Error::Memory`] if memory is exhausted, or those of `task`.
 pub(super) fn with_scratch<T>(len: usize, task: impl FnOnce(&mut [f32]) -> Result<T>) -> Result<T> {
     if len > RETAINED {
         let mut buffer = HostBuffer::for_elements(DType::F32, len)?;

@@ -8,7 +8,7 @@
 
 use aleatron_cpu::Tier;
 
-/// The widths there are.
+/// The supported vector widths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Width {
     /// AVX-512.
@@ -17,13 +17,13 @@ enum Width {
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
     Bits256,
-    /// What every processor of the architecture has.
+    /// The instructions of every processor of the architecture.
     Baseline,
 }
 
 impl Width {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
-    /// it first; here it means the baseline.
+    /// Returns the width of the tier in use, or the baseline for an unknown tier in the
+    /// environment, which the first request for the tier reports.
     fn current() -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Ok(tier) = Tier::current() {
@@ -105,13 +105,13 @@ for_each_width!(
     }
 );
 
-/// Returns whether a number is the larger one: NaN is larger than everything but NaN.
+/// Returns whether `x` is larger; NaN is larger than everything except NaN.
 #[inline(always)]
 fn is_larger(x: f32, most: f32) -> bool {
     (x > most) | (x.is_nan() & !most.is_nan())
 }
 
-/// Returns the larger number; the first NaN where there is one.
+/// Returns the larger number; the first NaN if there is one.
 #[inline(always)]
 fn larger(most: f32, x: f32) -> f32 {
     if is_larger(x, most) { x } else { most }
@@ -142,7 +142,7 @@ for_each_width!(
 );
 
 for_each_width!(
-    /// Replaces each largest element so far by every `step`th element of a line where that is larger.
+    /// Replaces each maximum by every `step`th element of a line that is larger.
     take_larger, <>, (most: &mut [f32], line: &[f32], step: usize), {
         for (most, &x) in most.iter_mut().zip(line.iter().step_by(step)) {
             *most = larger(*most, x);
@@ -152,16 +152,16 @@ for_each_width!(
 
 for_each_width!(
     /// Like [`take_larger`], and sets the number of each element that is replaced.
-    take_larger_place, <>, (most: &mut [f32], places: &mut [u32], line: &[f32], step: usize, place: u32), {
-        for ((most, at), &x) in most.iter_mut().zip(places).zip(line.iter().step_by(step)) {
+    take_larger_index, <>, (most: &mut [f32], indices: &mut [u32], line: &[f32], step: usize, index: u32), {
+        for ((most, at), &x) in most.iter_mut().zip(indices).zip(line.iter().step_by(step)) {
             let is_new = is_larger(x, *most);
             *most = if is_new { x } else { *most };
-            *at = if is_new { place } else { *at };
+            *at = if is_new { index } else { *at };
         }
     }
 );
 
-/// Parts of a dot product that are summed side by side.
+/// The number of partial sums of a dot product.
 const DOT_LANES: usize = 16;
 
 for_each_width!(
@@ -207,7 +207,7 @@ fn lanes_and_rest(mut lanes: [f32; DOT_LANES], a: &[f32], b: &[f32]) -> f32 {
     lanes[0]
 }
 
-/// Partial results side by side.
+/// The number of partial results.
 const LANES: usize = 64;
 
 for_each_width!(
@@ -235,12 +235,12 @@ for_each_width!(
     }
 );
 
-/// A number that elements are compared by; a trait, since macros take paths.
+/// A key that elements are compared by; a trait, since macros take paths.
 pub(crate) trait Key: Ord + Copy {}
 impl<K: Ord + Copy> Key for K {}
 
 for_each_width!(
-    /// The largest key of elements, `least` where there are none.
+    /// Returns the largest key of elements, or `least` if there are none.
     largest_key, <T: Copy, K: Key, F: Map<T, K>>, (x: &[T], least: K, key: F) -> K, {
         let mut lanes = [least; LANES];
         let chunks = x.chunks_exact(LANES);
@@ -266,28 +266,28 @@ for_each_width!(
     }
 );
 
-/// As [`map2`], for functions with branches that no vector instruction takes.
+/// Like [`map2`], for functions with branches, which are not vectorised.
 pub(crate) fn map2_plain<A: Copy, B>(x: &[A], y: &[A], out: &mut [B], f: impl Fn(A, A) -> B) {
     for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
         *out = f(x, y);
     }
 }
 
-/// Bytes of a result from which on it is written past the caches: it would not stay in them.
+/// The size in bytes from which on a result bypasses the caches: it would not stay in them.
 const STREAM_FROM: usize = 8 << 20;
 
-/// Whether a result of so many bytes is to be written with a [`Stream`].
+/// Returns whether a result of this size is written with a [`Stream`].
 pub(crate) fn streams(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
 }
 
 /// Copies elements to memory past the caches: lines that are written as a whole need not be read
-/// before. The end of its life orders everything it wrote before whatever tells another thread; a
-/// fence after each copy would wait for memory every time.
+/// before. Dropping the stream orders its stores before any signal to another thread; a fence after
+/// each copy would wait for memory every time.
 #[derive(Debug)]
 pub(crate) struct Stream(());
 
-/// Bytes of a line of the caches.
+/// The size of a cache line in bytes.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
@@ -308,8 +308,8 @@ impl Stream {
             let rest = head + (target.len() - head) / LINE * LINE;
             target[..head].copy_from_slice(&source[..head]);
             let lines = (rest - head) / LINE;
-            // SAFETY: the lines are in both slices, and the target is at the place of a line from
-            // `head` on.
+            // SAFETY: the lines are in both slices, and the target is aligned to a line from `head`
+            // on.
             unsafe { stream_lines(source[head..].as_ptr(), target[head..].as_mut_ptr(), lines) };
             target[rest..].copy_from_slice(&source[rest..]);
         }
@@ -319,17 +319,17 @@ impl Stream {
 }
 
 /// # Safety
-/// Both places must be valid for so many lines, and `to` must be the place of one.
+/// Both addresses must be valid for `lines` cache lines, and `to` must be aligned to a line.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
     use std::arch::x86_64::{
         __m128i, _mm_loadu_si128, _mm_stream_si128, _mm512_loadu_si512, _mm512_stream_si512,
     };
-    /// Whole lines: a processor may write a part of one to memory before it has the rest.
+    /// Writes whole lines: a processor may write a part of a line to memory before it has the rest.
     #[target_feature(enable = "avx512f")]
     unsafe fn bits512(from: *const u8, to: *mut u8, lines: usize) {
         for i in 0..lines {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 _mm512_stream_si512(
                     to.add(LINE * i).cast(),
@@ -339,11 +339,11 @@ unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
         }
     }
     if Width::current() == Width::Bits512 {
-        // SAFETY: the tier says that the machine has AVX-512F; all else is as the caller says.
+        // SAFETY: the tier says that the machine has AVX-512F; all else is guaranteed by the caller.
         return unsafe { bits512(from, to, lines) };
     }
     for i in 0..lines * (LINE / size_of::<__m128i>()) {
-        // SAFETY: as the caller says; SSE2 is part of the architecture.
+        // SAFETY: guaranteed by the caller; SSE2 is part of the architecture.
         unsafe {
             _mm_stream_si128(
                 to.cast::<__m128i>().add(i),

@@ -9,8 +9,8 @@ use crate::op::Reducer;
 use crate::ops::Order;
 use crate::storage::CpuStorage;
 
-/// The places of the elements of rows of `n` elements, in their new order; equal ones keep theirs.
-pub(crate) fn places(view: &CpuView, n: usize, order: Order) -> Result<CpuStorage> {
+/// Returns the indices that sort rows of `n` elements; equal elements keep their order.
+pub(crate) fn sorted_indices(view: &CpuView, n: usize, order: Order) -> Result<CpuStorage> {
     match Reducer::computed_in(view.storage.dtype()) {
         DType::I32 => rows::<i32, i32>(view, n, |x| x, order),
         DType::I64 => rows::<i64, i64>(view, n, |x| x, order),
@@ -31,15 +31,15 @@ fn rows<T: Load, K: Ord + Copy + Send + Sync>(
             let mut scratch = Vec::new();
             let elements = T::load(&leaf, start, out.len(), &mut scratch)?;
             let mut pairs: Vec<(K, i32)> =
-                elements.iter().zip(0..).map(|(&x, place)| (key(x), place)).collect();
+                elements.iter().zip(0..).map(|(&x, index)| (key(x), index)).collect();
             match order {
                 Order::Ascending => pairs.sort_unstable(),
                 Order::Descending => {
-                    pairs.sort_unstable_by_key(|&(key, place)| (std::cmp::Reverse(key), place))
+                    pairs.sort_unstable_by_key(|&(key, index)| (std::cmp::Reverse(key), index))
                 }
             }
-            for (out, (_, place)) in out.iter_mut().zip(pairs) {
-                *out = place;
+            for (out, (_, index)) in out.iter_mut().zip(pairs) {
+                *out = index;
             }
             Ok(())
         })

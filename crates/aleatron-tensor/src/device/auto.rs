@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Work {
-    /// Elementwise operations and reductions over so many elements.
+    /// Elementwise operations and reductions over this many elements.
     Elements(usize),
     /// A product of an m x k and a k x n matrix.
     Matmul {
@@ -58,7 +58,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The GPU is taken from the smallest size on at which, and at all larger ones, it was faster.
+    /// Chooses the smallest size from which on the GPU was faster at every larger size.
     fn new(measured: Vec<(u128, Duration, Duration)>) -> Self {
         let faster = measured.iter().rev().take_while(|(_, cpu, gpu)| gpu < cpu);
         let gpu_from = faster.last().map(|(size, ..)| *size);
@@ -179,7 +179,8 @@ fn measure(
     for n in sizes {
         let (cpu, accelerated) = (time(|| work(*n, &Device::Cpu))?, time(|| work(*n, &gpu))?);
         measured.push((size(n), cpu, accelerated));
-        // A GPU has its say up to the middle of the sizes: its fixed costs weigh less and less.
+        // The GPU is timed up to the middle of the sizes at least: its fixed costs weigh less and
+        // less.
         if measured.len() > sizes.len() / 2 && accelerated > HOPELESS * cpu {
             break;
         }
@@ -187,7 +188,7 @@ fn measure(
     Ok(Rule::new(measured))
 }
 
-/// The shorter of two times, after a run that compiles the kernels.
+/// Returns the shorter of two times, after a run that compiles the kernels.
 fn time(work: impl Fn() -> Result<()>) -> Result<Duration> {
     work()?;
     let mut shortest = Duration::MAX;
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpu_is_taken_from_the_size_on_at_which_it_stays_faster() {
+    fn gpu_is_chosen_from_the_size_on_at_which_it_stays_faster() {
         let rule = |times: &[(u64, u64)]| {
             let ms = Duration::from_millis;
             let measured = times.iter().enumerate();
@@ -222,7 +223,7 @@ mod tests {
                 .gpu_from
         };
         assert_eq!(rule(&[(1, 5), (4, 5), (9, 5), (20, 6)]), Some(4));
-        // An outlier below does not count.
+        // An outlier at a smaller size is ignored.
         assert_eq!(rule(&[(6, 5), (4, 5), (9, 5)]), Some(4));
         assert_eq!(rule(&[(1, 5), (9, 5), (4, 6)]), None);
         assert_eq!(rule(&[(2, 1)]), Some(1));

@@ -1,4 +1,4 @@
-//! Where tensors live.
+//! Devices of tensors.
 
 mod auto;
 
@@ -10,12 +10,12 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 
-/// The most elements of a tensor on a GPU, and the largest size of anything that kernels count:
+/// The largest number of elements of a tensor on a GPU, and the largest size that kernels count:
 /// indices have 32 bits, and those of a last, half-empty vector, tile or workgroup must not wrap
 /// either.
 pub(crate) const MAX_ELEMENTS: usize = u32::MAX as usize - (1 << 16);
 
-/// Where a tensor lives, and where the operations on it run.
+/// The device that stores a tensor and runs the operations on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Device {
     /// The host.
@@ -25,18 +25,18 @@ pub enum Device {
 }
 
 impl Device {
-    /// The GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), else the strongest
-    /// one. A software adapter is taken only where it is named.
+    /// Returns the GPU that the environment names (`ALEATRON_GPU`, `SC_GPU_ADAPTER`), otherwise the
+    /// fastest one. A software adapter is used only if it is named.
     ///
     /// # Errors
-    /// `Error::Device` where there is none, or it opens no device; [`Error::NoGpuSupport`] in
-    /// builds without the cargo feature `gpu`.
+    /// `Error::Device` if there is none, or it opens no device; [`Error::NoGpuSupport`] in builds
+    /// without the cargo feature `gpu`.
     pub fn gpu() -> Result<Self> {
         GpuDevice::named(None).map(Self::Gpu)
     }
 
-    /// The device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or `gpu:` and a
-    /// part of its name.
+    /// Returns the device with this name: `cpu`, `gpu`, `gpu:` and the index of an adapter, or
+    /// `gpu:` and a part of its name.
     ///
     /// ```
     /// use aleatron_tensor::Device;
@@ -59,14 +59,14 @@ impl Device {
         }
     }
 
-    /// Whether it is a GPU.
+    /// Returns whether the device is a GPU.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
         matches!(self, Self::Gpu(_))
     }
 
-    /// Whether tensors of a type can live there. 64-bit integers need a GPU that has them; 64-bit
-    /// floats are on the CPU only.
+    /// Returns whether the device supports tensors of a type. 64-bit integers need a GPU that has
+    /// them; 64-bit floats are supported on the CPU only.
     #[must_use]
     pub fn supports(&self, dtype: DType) -> bool {
         match self {
@@ -75,7 +75,7 @@ impl Device {
         }
     }
 
-    /// Waits until everything recorded on it is done.
+    /// Waits until all work recorded on the device is done.
     ///
     /// # Errors
     /// `Error::Device` with what the device has reported.

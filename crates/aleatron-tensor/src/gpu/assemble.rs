@@ -1,4 +1,4 @@
-//! Tensors put together from boxes of others, on GPUs.
+//! Assembly of tensors from boxes of others, on GPUs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ struct Assemble {
     params: ParamsShape,
 }
 
-/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes but the first are
+/// Writes coordinates `c0`, `c1`, … of element `o` of a shape whose sizes except the first are
 /// parameters from `first` on.
 pub(super) fn coordinates(
     rank: usize,
@@ -85,7 +85,7 @@ impl Describe for Assemble {
         let mut at = 3 + rank;
         for k in 0..self.boxes.len() {
             let mut inside = Vec::new();
-            let mut place = word(at);
+            let mut offset = word(at);
             for axis in 0..rank {
                 let (stride, start, size) = (
                     word(at + 1 + axis),
@@ -93,10 +93,10 @@ impl Describe for Assemble {
                     word(at + 1 + 2 * rank + axis),
                 );
                 inside.push(format!("(c{axis} - {start}) < {size}"));
-                let _ = write!(place, " + (c{axis} - {start}) * {stride}");
+                let _ = write!(offset, " + (c{axis} - {start}) * {stride}");
             }
             let inside = if inside.is_empty() { "true".to_owned() } else { inside.join(" && ") };
-            let _ = writeln!(text, "    if ({inside}) {{ return in{k}_at({place}); }}");
+            let _ = writeln!(text, "    if ({inside}) {{ return in{k}_at({offset}); }}");
             at += 1 + 3 * rank;
         }
         let _ = writeln!(
@@ -109,7 +109,7 @@ impl Describe for Assemble {
     }
 }
 
-/// Records the assembly of a tensor of a shape from views, each at some place of it, and a constant
+/// Records the assembly of a tensor of a shape from views, each at a position, and a constant
 /// everywhere else. The shape has at least one axis.
 pub(crate) fn launch(
     device: &GpuDevice,

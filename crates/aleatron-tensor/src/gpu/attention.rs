@@ -1,6 +1,6 @@
 //! Attention on GPUs: a workgroup takes 32 queries over blocks of 32 keys, with sums that are
-//! scaled as larger scores come up. Long rows of keys are cut into ranges whose sums are put
-//! together at the end.
+//! rescaled as larger scores occur. Long rows of keys are cut into ranges whose sums are combined
+//! at the end.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -21,7 +21,8 @@ use crate::layout::{Layout, collapse_all};
 use crate::math::Helper;
 use crate::ops::attention::Sizes;
 
-/// Queries and keys of a block, and the part of their length that is in workgroup memory at a time.
+/// The number of queries and keys of a block, and the part of their length that is in workgroup
+/// memory at a time.
 const BLOCK: u32 = 32;
 /// The part of the length of values that is in workgroup memory at a time.
 const VALUES: u32 = 64;
@@ -32,20 +33,20 @@ const RANGE: usize = 2048;
 /// Words before those of the batch.
 const WORDS: usize = 22;
 
-/// Whether a workgroup sees all keys.
+/// Whether a workgroup processes all keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ranges {
-    /// It does, and gives the result.
+    /// It processes all keys and writes the result.
     One,
-    /// It sees a range, and gives sums.
+    /// It processes a range and writes sums.
     Many,
 }
 
 /// The kernel of blocks.
 ///
-/// In bounds: as `gpu/mod.rs` says. Queries, keys and elements past their numbers are not read, 0
-/// stands for them, and not written. Indices into workgroup memory are made of the numbers of
-/// threads, below the sizes that are declared for them.
+/// In bounds: as `gpu/mod.rs` says. Queries, keys and elements past the end are replaced by 0 and
+/// not written. Indices into workgroup memory are computed from thread indices, below the sizes
+/// that are declared for them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Blocks {
     operands: [Operand; 3],
@@ -61,7 +62,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Writes the first place of each operand in the batch.
+    /// Writes the first offset of each operand in the batch.
     fn write_batch(&self, text: &mut String) {
         let rank = self.batch_rank;
         let word = |i: usize| self.params.word(WORDS + i);
@@ -325,7 +326,7 @@ workgroupBarrier();",
         let _ = writeln!(
             text,
             "let key_end = min(keys, (range + 1u) * {RANGE}u);
-// Keys that not even the last query sees are left out.
+// Keys that are hidden from the last query are skipped.
 let seen_end = min(i32(key_end), max(i32(query0 + {last}u) + sees_past + 1, 0));
 for (var key0 = range * {RANGE}u; i32(key0) < seen_end; key0 += {BLOCK}u) {{",
             last = BLOCK - 1
@@ -340,7 +341,7 @@ for (var key0 = range * {RANGE}u; i32(key0) < seen_end; key0 += {BLOCK}u) {{",
     }
 }
 
-/// The kernel that puts ranges together.
+/// The kernel that combines ranges.
 ///
 /// In bounds: as `gpu/mod.rs` says; sums and state have as many rows for each range.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -431,7 +432,7 @@ pub(crate) fn launch(
         size("length of a value", value_length)?,
         scale.to_bits(),
     ];
-    // Past these, a query sees all keys, or none.
+    // Past these limits, a query sees all keys, or none.
     let limit = i64::from(i32::MAX) - i64::from(params[0]) - i64::from(BLOCK);
     for view in views_of.into_iter().map(Some).chain([mask]) {
         match view {

@@ -1,5 +1,5 @@
-//! Convolutions on GPUs: products of the weights with patches that are read from the image as they
-//! are needed.
+//! Convolutions on GPUs: products of the weights with patches that are read from the image on
+//! demand.
 
 use super::data::{GpuData, GpuView};
 use super::device::GpuDevice;
@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::ops::conv::Geometry;
 
-/// Records a convolution that is not empty. The weights are a matrix: a row for each channel of the
+/// Records a non-empty convolution. The weights are a matrix with a row for each channel of the
 /// result.
 pub(crate) fn launch(
     device: &GpuDevice,
@@ -45,7 +45,7 @@ pub(crate) fn launch(
     let [before_y, before_x] = geometry.before;
     let image_steps = size::steps(&image.layout)?;
     let problem = Problem {
-        sizes: [out_channels, geometry.places(), depth],
+        sizes: [out_channels, geometry.positions(), depth],
         batch: vec![
             BatchAxis { count: images, steps: [step(images, left_steps[0])?, image_steps[0]] },
             BatchAxis {

@@ -1,4 +1,4 @@
-//! Elements on a device: those that are there, and those that are still an expression.
+//! Elements on a device: computed ones, and pending expressions.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,8 @@ use crate::error::{Error, Limit, Result};
 use crate::expr::Expr;
 use crate::layout::Layout;
 
-/// The words of a buffer for elements of a type: whole vectors of 16 bytes, and of four elements.
+/// Returns the number of words of a buffer for elements of a type: whole vectors of 16 bytes, and
+/// of four elements.
 pub(super) fn words(dtype: DType, len: usize) -> Result<usize> {
     if len > MAX_ELEMENTS {
         let (actual, limit) = (len as u128, MAX_ELEMENTS as u128);
@@ -24,14 +25,14 @@ pub(super) fn words(dtype: DType, len: usize) -> Result<usize> {
     Ok(bytes / 4)
 }
 
-/// Elements that are on a device, or will be when the commands recorded so far have run.
+/// Elements that are on a device, or will be once the commands recorded so far have run.
 pub(crate) struct GpuData {
     pub(crate) buffer: GpuBuffer<u32>,
     pub(crate) dtype: DType,
     pub(crate) len: usize,
     /// The recording that computes them.
     pub(crate) recording: u64,
-    /// What may turn out to be wrong with the indices that they depend on.
+    /// Pending checks of the indices that the elements depend on.
     pub(crate) faults: Faults,
 }
 
@@ -60,7 +61,7 @@ impl PartialEq for GpuView {
     }
 }
 
-/// An expression that nobody has needed yet.
+/// A pending expression.
 struct Pending {
     expr: Expr<GpuView>,
     shape: Vec<usize>,
@@ -73,7 +74,7 @@ enum State {
     Pending(Box<Pending>),
 }
 
-/// Elements on a device: there, or to be computed when they are needed.
+/// Elements on a device: computed, or pending until they are needed.
 pub struct GpuStorage {
     device: GpuDevice,
     dtype: DType,
@@ -88,20 +89,20 @@ impl fmt::Debug for GpuStorage {
 }
 
 impl GpuStorage {
-    /// Elements that are there.
+    /// Creates a storage of computed elements.
     pub(crate) fn ready(device: &GpuDevice, data: GpuData) -> Self {
         let (dtype, len) = (data.dtype, data.len);
         Self { device: device.clone(), dtype, len, state: Mutex::new(State::Ready(Arc::new(data))) }
     }
 
-    /// Elements to be computed.
+    /// Creates a storage of a pending expression.
     pub(crate) fn pending(
         device: &GpuDevice,
         expr: Expr<GpuView>,
         shape: &[usize],
     ) -> Result<Self> {
         let (dtype, len) = (expr.dtype(), crate::layout::elements(shape)?);
-        // What could never be stored is refused now.
+        // A result that could never be stored is an error now.
         let bytes = 4 * words(dtype, len)? as u128;
         let limit = device.context().info().max_buffer_bytes;
         if bytes > limit.into() {
@@ -117,37 +118,37 @@ impl GpuStorage {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &GpuDevice {
         &self.device
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether commands that compute the elements are recorded, or have run.
+    /// Returns whether commands that compute the elements are recorded, or have run.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         matches!(&*lock(&self.state), State::Ready(_))
     }
 
-    /// The elements, whose computation is recorded where it was not.
+    /// Returns the elements; records their computation if they are pending.
     pub(crate) fn data(&self) -> Result<Arc<GpuData>> {
         let mut state = lock(&self.state);
         match &*state {
@@ -156,7 +157,7 @@ impl GpuStorage {
                 Ok(Arc::clone(data))
             }
             State::Pending(pending) => {
-                // Where it fails, it stays an expression and can be tried again.
+                // After a failure the expression stays pending and can be tried again.
                 let data =
                     Arc::new(elementwise::launch(&self.device, &pending.expr, &pending.shape)?);
                 *state = State::Ready(Arc::clone(&data));
@@ -165,9 +166,9 @@ impl GpuStorage {
         }
     }
 
-    /// The expression of a view that is all of a pending storage, for another one to be made of. An
-    /// expression is handed out once: who comes second gets none and so makes it be computed,
-    /// so that nothing is computed more than twice.
+    /// Returns the expression of a view of a whole pending storage, to be used in another
+    /// expression. An expression is shared once: a second request returns `None`, so the expression
+    /// is computed, and nothing is computed more than twice.
     pub(crate) fn share(&self, layout: &Layout) -> Option<Expr<GpuView>> {
         let mut state = lock(&self.state);
         match &mut *state {
@@ -185,7 +186,7 @@ impl GpuStorage {
     }
 }
 /// Returns wgpu's buffer of elements, after the commands that compute it were submitted. If they
-/// could not be, the buffer is a new one: the reader of the elements gets the error.
+/// could not be submitted, the buffer is a new one: the reader of the elements gets the error.
 #[cfg(feature = "raw")]
 pub(crate) fn raw_buffer(storage: &GpuStorage) -> aleatron_device::raw::wgpu::Buffer {
     use aleatron_device::raw::{self, wgpu};

@@ -1,7 +1,7 @@
 //! A GPU and the commands recorded for it.
 //!
-//! Operations record commands; nothing is sent to the device before a value is read, a batch ends,
-//! or enough has piled up. Nothing waits but reads.
+//! Operations record commands; nothing is submitted to the device before a value is read, a batch
+//! ends, or enough commands are pending. Only reads wait.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +21,8 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 
-/// A poisoned lock here guards plain collections that are whole between any two statements.
+/// Locks a mutex, even if it is poisoned: it guards plain collections that are consistent between
+/// any two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -35,7 +36,7 @@ pub struct GpuDevice {
 struct Queue {
     context: Arc<GpuContext>,
     recording: Mutex<Recording>,
-    /// Parameters that do not fit a command, by their contents.
+    /// Parameters that do not fit into a command, by their contents.
     tables: Mutex<HashMap<Vec<u32>, Arc<GpuBuffer<u32>>>>,
     faults: Arc<FaultSlots>,
     submissions: AtomicU64,
@@ -43,7 +44,7 @@ struct Queue {
     reads: AtomicU64,
 }
 
-/// The commands that were not sent yet.
+/// The commands that were not submitted yet.
 #[derive(Default)]
 struct Recording {
     recorder: Option<Recorder<'static>>,
@@ -51,20 +52,21 @@ struct Recording {
     number: u64,
     commands: usize,
     bytes: u64,
-    /// Batches that are under way: while there is one, commands pile up.
+    /// The number of open batches: while there is one, commands are not submitted.
     holds: usize,
-    /// Recordings that could not be sent, and why. What they were to compute is not there.
+    /// Recordings that could not be submitted, with their errors. Their results are unavailable.
     failed: Vec<(u64, aleatron_device::Error)>,
 }
 
-/// Commands after which a recording is sent, so that the device starts while the host goes on.
+/// The number of commands after which a recording is submitted, so that the device starts while the
+/// host continues.
 const MAX_COMMANDS: usize = 128;
 
-/// Bytes touched by commands after which a recording is sent: memory that is not needed any more
-/// returns to the pool then.
+/// The number of bytes touched by commands after which a recording is submitted: memory that is not
+/// needed any more returns to the pool then.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Tables of parameters kept; a program that needs more different ones starts over.
+/// The number of cached tables of parameters; a program with more tables clears the cache.
 const MAX_TABLES: usize = 256;
 
 /// The bytes of parameters that every command takes.
@@ -94,7 +96,7 @@ impl PartialEq for GpuDevice {
 impl Eq for GpuDevice {}
 
 impl Device {
-    /// The GPU that is chosen.
+    /// Returns the chosen GPU.
     ///
     /// # Errors
     /// As [`Self::gpu`].
@@ -119,15 +121,15 @@ impl GpuDevice {
         }
     }
 
-    /// The shared device of an adapter; a new one where the last was lost.
+    /// Returns the shared device of an adapter, or a new one if the last one was lost.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no such adapter or it opens no device.
+    /// [`Error::Device`] if there is no such adapter or it opens no device.
     pub fn get(choice: &AdapterChoice) -> Result<Self> {
         Ok(Self::of(&GpuContext::get(choice)?))
     }
 
-    /// A device of its own, several of which can be on one adapter.
+    /// Opens a separate device; an adapter can have several.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -135,7 +137,7 @@ impl GpuDevice {
         Ok(Self::of(&GpuContext::open(choice, options)?))
     }
 
-    /// The device of a context: one for each.
+    /// Returns the device of a context; each context has one.
     #[must_use]
     pub fn of(context: &Arc<GpuContext>) -> Self {
         static DEVICES: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
@@ -161,31 +163,31 @@ impl GpuDevice {
         Self { queue }
     }
 
-    /// The context of the device: its adapter, its limits, its objects.
+    /// Returns the context of the device, with its adapter, limits and objects.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.queue.context
     }
 
-    /// What its adapter is and can do.
+    /// Returns a description of the adapter.
     #[must_use]
     pub fn info(&self) -> &AdapterInfo {
         self.queue.context.info()
     }
 
-    /// The name of its adapter.
+    /// Returns the name of the adapter.
     #[must_use]
     pub fn name(&self) -> &str {
         self.queue.context.name()
     }
 
-    /// The submissions so far.
+    /// Returns the number of submissions so far.
     #[must_use]
     pub fn submissions(&self) -> u64 {
         self.queue.submissions.load(Ordering::Relaxed)
     }
 
-    /// The kernels launched so far, sent or not.
+    /// Returns the number of kernels launched so far, submitted or not.
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.queue.commands.load(Ordering::Relaxed)
@@ -202,7 +204,7 @@ impl GpuDevice {
         &self.queue.faults
     }
 
-    /// Sends all commands recorded so far to the device, without waiting for them.
+    /// Submits all commands recorded so far, without waiting for them.
     ///
     /// # Errors
     /// [`Error::Device`] with what the device has reported.
@@ -210,7 +212,7 @@ impl GpuDevice {
         self.submit_recording(&mut lock(&self.queue.recording))
     }
 
-    /// Sends all commands recorded so far and waits until they are done.
+    /// Submits all commands recorded so far and waits for them.
     ///
     /// # Errors
     /// [`Error::Device`] with what the device has reported.
@@ -219,7 +221,7 @@ impl GpuDevice {
         Ok(self.queue.context.finish()?)
     }
 
-    /// Keeps commands from being sent before [`Self::release`] is called as often, or
+    /// Delays the submission of commands until [`Self::release`] is called as often, or
     /// [`Self::submit`].
     pub(crate) fn hold(&self) {
         lock(&self.queue.recording).holds += 1;
@@ -247,12 +249,12 @@ impl GpuDevice {
         }
     }
 
-    /// The number of the recording that the next commands are in.
+    /// Returns the number of the current recording.
     pub(crate) fn current_recording(&self) -> u64 {
         lock(&self.queue.recording).number
     }
 
-    /// Whether a recording was sent, or can still be.
+    /// Checks that a recording was submitted, or can still be.
     pub(crate) fn check_recording(&self, number: u64) -> Result<()> {
         let recording = lock(&self.queue.recording);
         match recording.failed.iter().find(|(failed, _)| *failed == number) {
@@ -261,7 +263,7 @@ impl GpuDevice {
         }
     }
 
-    /// Records commands. Gives the number of the recording they are in.
+    /// Records commands and returns the number of their recording.
     pub(crate) fn record<R>(
         &self,
         bytes: u64,
@@ -279,13 +281,13 @@ impl GpuDevice {
         recording.bytes = recording.bytes.saturating_add(bytes);
         let is_full = recording.commands >= MAX_COMMANDS || recording.bytes >= MAX_BYTES;
         if is_full && recording.holds == 0 {
-            // A failure is reported to whoever reads what was to be computed.
+            // A failure is reported when a result is read.
             let _ = self.submit_recording(&mut recording);
         }
         Ok((done, number))
     }
 
-    /// Records a read of a view and sends everything.
+    /// Records a read of a view and submits all commands.
     pub(crate) fn read<T: Pod>(&self, view: BufferView<'_>) -> Result<PendingRead<T>> {
         let (read, _) = self.record(0, |recorder| Ok(recorder.read(view)?))?;
         self.queue.reads.fetch_add(1, Ordering::Relaxed);
@@ -293,14 +295,14 @@ impl GpuDevice {
         Ok(read)
     }
 
-    /// Where so many words of parameters go.
+    /// Returns the location of parameters of this many words.
     pub(crate) fn params_in(&self, words: usize) -> ParamsIn {
         let limit = self.info().max_immediate_bytes.min(IMMEDIATE_BYTES) / 4;
         if words <= limit as usize { ParamsIn::Immediate } else { ParamsIn::Buffer }
     }
 
-    /// Launches a kernel over `groups` workgroups, which it numbers `id.x + id.y * count.x` and of
-    /// which it ignores those past the last.
+    /// Launches a kernel over `groups` workgroups, which are numbered `id.x + id.y * count.x`; the
+    /// kernel ignores those past the last.
     pub(crate) fn launch<D: Describe>(
         &self,
         description: D,
@@ -312,7 +314,7 @@ impl GpuDevice {
         self.launch_grid(description, views, params, sides)
     }
 
-    /// Launches a kernel over a grid of workgroups. Gives the number of its recording.
+    /// Launches a kernel over a grid of workgroups and returns the number of its recording.
     pub(crate) fn launch_grid<D: Describe>(
         &self,
         description: D,
@@ -322,18 +324,18 @@ impl GpuDevice {
     ) -> Result<u64> {
         let context = &self.queue.context;
         let limit = context.info().max_bindings as usize;
-        let needed = views.len() + usize::from(description.params().place == ParamsIn::Buffer);
+        let needed = views.len() + usize::from(description.params().location == ParamsIn::Buffer);
         if needed > limit {
             let (actual, limit) = (needed as u128, limit as u128);
             return Err(Error::TooLarge { what: Limit::Bindings, actual, limit });
         }
-        let ParamsShape { words, place } = description.params();
+        let ParamsShape { words, location } = description.params();
         if words != params.len() {
             return Err(Error::internal("gpu::device::launch_grid, number of parameters"));
         }
         let pipeline = context.pipeline(&Described(description), &[])?;
         let table;
-        let (bound, params): (_, &[u8]) = match place {
+        let (bound, params): (_, &[u8]) = match location {
             ParamsIn::Immediate => (context.bind(&pipeline, views)?, bytemuck::cast_slice(params)),
             ParamsIn::Buffer => {
                 table = self.table(params)?;
@@ -347,7 +349,7 @@ impl GpuDevice {
         Ok(number)
     }
 
-    /// Parameters in a buffer; equal ones share it.
+    /// Returns a buffer of parameters; equal parameters share it.
     fn table(&self, words: &[u32]) -> Result<Arc<GpuBuffer<u32>>> {
         let mut tables = lock(&self.queue.tables);
         if let Some(table) = tables.get(words) {

@@ -18,11 +18,11 @@ pub struct GpuDevicePool {
 }
 
 impl GpuDevicePool {
-    /// All GPUs of the machine, each once; software adapters are left out, unless the environment
-    /// names one.
+    /// Opens all GPUs of the machine, each once; software adapters are excluded unless the
+    /// environment names one.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is none, or one opens no device.
+    /// [`Error::Device`] if there is none, or one opens no device.
     pub fn all() -> Result<Self> {
         let choice = AdapterChoice::from_env();
         if choice != AdapterChoice::Strongest {
@@ -30,25 +30,26 @@ impl GpuDevicePool {
         }
         let indices: Vec<usize> = hardware_adapters().iter().map(|info| info.index).collect();
         if indices.is_empty() {
-            // The error that says what there is.
+            // The error that lists the available adapters.
             return Ok(Self { devices: vec![GpuDevice::get(&AdapterChoice::Strongest)?] });
         }
         Self::with_indices(&indices)
     }
 
-    /// The GPUs with these indices.
+    /// Opens the GPUs with these indices.
     ///
     /// # Errors
-    /// [`Error::Device`] where one is not there or opens no device, [`Error::Argument`] for none.
+    /// [`Error::Device`] if an adapter is missing or opens no device, [`Error::Argument`] for an
+    /// empty list.
     pub fn with_indices(indices: &[usize]) -> Result<Self> {
         let devices = indices.iter().map(|&index| GpuDevice::get(&AdapterChoice::Index(index)));
         Self::of(devices.collect::<Result<_>>()?)
     }
 
-    /// These devices, several of which may be on one adapter.
+    /// Creates a pool of these devices, several of which may be on one adapter.
     ///
     /// # Errors
-    /// [`Error::Argument`] for none.
+    /// [`Error::Argument`] for an empty list.
     pub fn of(devices: Vec<GpuDevice>) -> Result<Self> {
         if devices.is_empty() {
             return Err(Error::argument("device pool", "devices", 0, "at least one is needed"));
@@ -56,44 +57,44 @@ impl GpuDevicePool {
         Ok(Self { devices })
     }
 
-    /// The number of devices.
+    /// Returns the number of devices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// Whether there are none, which no pool is made with.
+    /// Returns whether the pool is empty, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// A device.
+    /// Returns the device at an index.
     #[must_use]
-    pub fn get(&self, place: usize) -> Option<&GpuDevice> {
-        self.devices.get(place)
+    pub fn get(&self, index: usize) -> Option<&GpuDevice> {
+        self.devices.get(index)
     }
 
-    /// The index of the adapter of a device.
+    /// Returns the index of the adapter of the device at an index.
     #[must_use]
-    pub fn adapter_index(&self, place: usize) -> Option<usize> {
-        self.get(place).map(|device| device.info().index)
+    pub fn adapter_index(&self, index: usize) -> Option<usize> {
+        self.get(index).map(|device| device.info().index)
     }
 
-    /// The devices.
+    /// Iterates over the devices.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &GpuDevice> {
         self.devices.iter()
     }
 
-    /// The devices, to use each alone.
+    /// Converts the pool into its devices.
     #[must_use]
     pub fn into_devices(self) -> Vec<GpuDevice> {
         self.devices
     }
 
-    /// The product of two tensors of the host, on the host: each device multiplies some rows of the
-    /// left with the right. The left is a matrix or a batch of them, which is cut along its
-    /// first axis, the right a matrix.
+    /// Multiplies two tensors of the host, on the host: each device multiplies some rows of the
+    /// left with the right. The left factor is a matrix or a batch of matrices, which is divided
+    /// along its first axis; the right factor is a matrix.
     ///
     /// # Errors
     /// As [`Tensor::matmul`], and [`Error::Devices`] for tensors that are not on the host.
@@ -106,9 +107,9 @@ impl GpuDevicePool {
         self.map_batch(left, |device, rows| rows.matmul(&right.to_device(device)?))
     }
 
-    /// Applies a function to parts of a tensor of the host, cut along its first axis, each on a
-    /// device of its own, and puts the results, on the host, together in order along their
-    /// first axis. The function is called at least once.
+    /// Divides a tensor of the host along its first axis, applies a function to each part on a
+    /// different device, and concatenates the results on the host. The function is called at least
+    /// once.
     ///
     /// # Errors
     /// The first error of the function, [`Error::Devices`] for a tensor that is not on the host,
@@ -153,7 +154,7 @@ impl GpuDevicePool {
     }
 }
 
-/// Tensors of the host one behind the other along their first axis.
+/// Concatenates tensors of the host along their first axis.
 fn join(op: &'static str, parts: &[Tensor]) -> Result<Tensor> {
     let first = &parts[0];
     if first.rank() == 0 {

@@ -22,40 +22,41 @@ use crate::math::Helper;
 /// Threads of a workgroup; each computes four elements.
 pub(super) const THREADS: u32 = 256;
 
-/// How the elements of a leaf are found.
+/// The access pattern of the elements of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Walk {
-    /// They lie in order, vector by vector.
+    /// Contiguous, vector by vector.
     InOrder,
-    /// It is one element for all.
+    /// One element for all.
     Uniform,
-    /// By strides, each for itself.
+    /// By strides, each element separately.
     Strided,
-    /// By strides, but the four of a vector lie in order and begin a vector of the leaf.
+    /// By strides, with the four elements of a vector contiguous and aligned to a vector of the
+    /// leaf.
     StridedVectors,
 }
 
-/// How the four elements of a thread lie in the shape.
+/// The positions of the four elements of a thread in the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rows {
     /// In one row, since the rows are whole vectors.
     Whole,
-    /// Anywhere.
+    /// In any rows.
     Ragged,
 }
 
-/// The leaves of an expression as a kernel takes them.
+/// The leaves of an expression, as arguments of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Leaves {
     pub(crate) operands: Vec<(Operand, Walk)>,
-    /// The axes that strided leaves need.
+    /// The number of axes of strided leaves.
     pub(crate) rank: usize,
     pub(crate) rows: Rows,
 }
 
 impl Leaves {
-    /// The leaves of views of one shape, and their parameters: the sizes of all axes but the first,
-    /// then for each leaf its offset and strides.
+    /// Returns the leaves of views of one shape, and their parameters: the sizes of all axes except
+    /// the first, then for each leaf its offset and strides.
     pub(crate) fn of(device: &GpuDevice, views: &[GpuView], params: &mut Vec<u32>) -> Result<Self> {
         let is_uniform = |layout: &Layout| {
             layout
@@ -112,7 +113,7 @@ impl Leaves {
         Ok(Self { operands, rank: dims.len(), rows })
     }
 
-    /// The words of their parameters.
+    /// Returns the number of words of their parameters.
     pub(crate) fn words(&self) -> usize {
         let own = |(_, walk): &(Operand, Walk)| match walk {
             Walk::InOrder | Walk::Uniform => 1,
@@ -129,7 +130,7 @@ impl Leaves {
             .collect()
     }
 
-    /// Writes functions `leafK(t)` that give the elements 4 t to 4 t + 3 of each leaf. Their
+    /// Writes functions `leafK(t)` that return the elements 4 t to 4 t + 3 of each leaf. Their
     /// parameters begin at `first`; `last` is the expression of the number of the last element.
     pub(crate) fn declare(&self, params: ParamsShape, first: usize, last: &str, out: &mut String) {
         let rank = self.rank;
@@ -155,10 +156,10 @@ impl Leaves {
                 }
                 Walk::Strided | Walk::StridedVectors => {}
             }
-            // The place of an element, or of the vector it begins.
+            // The offset of an element, or of the vector it begins.
             let _ = writeln!(
                 out,
-                "fn place{k}(o: u32) -> u32 {{\n    var left = o;\n    var place = {offset};"
+                "fn offset{k}(o: u32) -> u32 {{\n    var left = o;\n    var offset = {offset};"
             );
             for axis in (1..rank).rev() {
                 let (size, stride) = (params.word(first + axis - 1), params.word(at + axis));
@@ -168,27 +169,27 @@ impl Leaves {
                     format!("(left % {size})")
                 };
                 let _ =
-                    writeln!(out, "    place += {coordinate} * {stride}; left = left / {size};");
+                    writeln!(out, "    offset += {coordinate} * {stride}; left = left / {size};");
             }
             let last_stride = params.word(at);
             if rank == 1 && *walk == Walk::StridedVectors {
-                let _ = writeln!(out, "    place += (left / 4u) * {last_stride};");
+                let _ = writeln!(out, "    offset += (left / 4u) * {last_stride};");
             } else {
-                let _ = writeln!(out, "    place += left * {last_stride};");
+                let _ = writeln!(out, "    offset += left * {last_stride};");
             }
-            let _ = writeln!(out, "    return place;\n}}");
+            let _ = writeln!(out, "    return offset;\n}}");
             let inner = params.word(at + rank - 1);
             at += rank;
             let body = match (walk, self.rows) {
-                (Walk::StridedVectors, _) => format!("return in{k}_vec(place{k}(4u * t));"),
+                (Walk::StridedVectors, _) => format!("return in{k}_vec(offset{k}(4u * t));"),
                 (_, Rows::Whole) => format!(
-                    "let p = place{k}(4u * t); let s = {inner};
+                    "let p = offset{k}(4u * t); let s = {inner};
     return vec4<{value}>(in{k}_at(p), in{k}_at(p + s), in{k}_at(p + 2u * s), in{k}_at(p + 3u * s));"
                 ),
                 (_, Rows::Ragged) => format!(
                     "let o = 4u * t; let last = {last};
-    return vec4<{value}>(in{k}_at(place{k}(min(o, last))), in{k}_at(place{k}(min(o + 1u, last))),
-                         in{k}_at(place{k}(min(o + 2u, last))), in{k}_at(place{k}(min(o + 3u, last))));"
+    return vec4<{value}>(in{k}_at(offset{k}(min(o, last))), in{k}_at(offset{k}(min(o + 1u, last))),
+                         in{k}_at(offset{k}(min(o + 2u, last))), in{k}_at(offset{k}(min(o + 3u, last))));"
                 ),
             };
             let _ = writeln!(out, "fn leaf{k}(t: u32) -> vec4<{value}> {{\n    {body}\n}}");
@@ -198,7 +199,7 @@ impl Leaves {
 
 /// The kernel of an expression.
 ///
-/// In bounds: as `gpu/mod.rs` says. Threads go on below the number of vectors only, and a vector
+/// In bounds: as `gpu/mod.rs` says. Only threads below the number of vectors continue, and a vector
 /// has at least one element; in ragged rows, elements past the last are replaced by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Elementwise {

@@ -1,8 +1,8 @@
-//! Indices that turn out to be wrong on the device.
+//! Checks of indices on the device.
 //!
-//! A kernel that takes indices from a tensor keeps them inside, and notes the first that was not in
-//! a word of a shared buffer. Whatever is computed from its result carries a [`Fault`], and reading
-//! any of it looks at that word and fails where an index was wrong.
+//! A kernel that takes indices from a tensor clamps them to the axis and records the first index
+//! out of range in a word of a shared buffer. Every value computed from its result carries a
+//! [`Fault`], and reading such a value checks that word.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,11 +13,11 @@ use super::data::GpuView;
 use super::device::{GpuDevice, lock};
 use crate::error::{Error, Result};
 
-/// The indices that may be under examination at a time; past this, the oldest are waited for.
+/// The number of concurrent checks; beyond it, the oldest are waited for.
 const SLOTS: usize = 1024;
 
-/// The words that kernels note faults in: 0 for none, else 2^32 - 1 less the place of the first
-/// wrong index.
+/// The words in which kernels record faults: 0 for none, otherwise 2^32 - 1 minus the position of
+/// the first index out of range.
 #[derive(Default)]
 pub(crate) struct FaultSlots {
     buffer: OnceLock<GpuBuffer<u32>>,
@@ -27,10 +27,9 @@ pub(crate) struct FaultSlots {
 #[derive(Default)]
 struct SlotState {
     next: usize,
-    /// Slots that were looked at and hold 0.
+    /// Slots that were checked and hold 0.
     free: Vec<usize>,
-    /// Slots whose commands may still be on their way; they must be looked at before they are used
-    /// again.
+    /// Slots whose commands may be in flight; they must be checked before they are reused.
     unseen: Vec<usize>,
 }
 
@@ -48,13 +47,13 @@ const UNKNOWN: u8 = 0;
 const RIGHT: u8 = 1;
 const WRONG: u8 = 2;
 
-/// The examination of the indices of one operation.
+/// The check of the indices of one operation.
 pub(crate) struct Fault {
     slots: Arc<FaultSlots>,
     pub(crate) slot: usize,
     op: &'static str,
     indices: GpuView,
-    /// The elements of the axis that the indices are for.
+    /// The length of the axis.
     len: usize,
     status: AtomicU8,
 }
@@ -64,7 +63,7 @@ impl Drop for Fault {
         let mut state = lock(&self.slots.state);
         match self.status.load(Ordering::Acquire) {
             RIGHT => state.free.push(self.slot),
-            // A slot that holds a fault is not used again.
+            // A slot that holds a fault is not reused.
             WRONG => {}
             _ => state.unseen.push(self.slot),
         }
@@ -72,7 +71,7 @@ impl Drop for Fault {
 }
 
 impl Fault {
-    /// A new examination of indices into an axis of `len` elements.
+    /// Creates a check of indices into an axis of `len` elements.
     pub(crate) fn new(
         device: &GpuDevice,
         op: &'static str,
@@ -106,19 +105,19 @@ impl Fault {
         Ok(Arc::new(Self { slots, slot, op, indices, len, status }))
     }
 
-    /// The error for a wrong index at a place, whose value is read.
-    fn error(&self, device: &GpuDevice, place: u32) -> Error {
+    /// Returns the error for the index at a position, whose value is read.
+    fn error(&self, device: &GpuDevice, index: u32) -> Error {
         let Self { op, len, .. } = *self;
-        let position = u64::from(place);
-        match self.value(device, place as usize) {
+        let position = u64::from(index);
+        match self.value(device, index as usize) {
             Ok(value) => Error::Index { op, position, value, len },
             Err(error) => error,
         }
     }
 
-    fn value(&self, device: &GpuDevice, place: usize) -> Result<i64> {
+    fn value(&self, device: &GpuDevice, index: usize) -> Result<i64> {
         let GpuView { data, layout } = &self.indices;
-        let at = layout.nth_place(place).ok_or(Error::internal("gpu::fault::Fault::value"))?;
+        let at = layout.nth_offset(index).ok_or(Error::internal("gpu::fault::Fault::value"))?;
         let words = data.dtype.size() / 4;
         let words: Vec<u32> = device.read(data.buffer.view_of(words * at, words)?)?.wait()?;
         Ok(match words[..] {
@@ -129,12 +128,12 @@ impl Fault {
     }
 }
 
-/// The examinations that elements depend on.
+/// The checks that elements depend on.
 #[derive(Clone, Default)]
 pub(crate) struct Faults(Vec<Arc<Fault>>);
 
 impl Faults {
-    /// Those of several sources, without those that turned out well.
+    /// Joins the checks of several sources, without those that have passed.
     pub(crate) fn of<'a>(sources: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all: Vec<Arc<Fault>> = Vec::new();
         for fault in sources.into_iter().flat_map(|faults| &faults.0) {
@@ -151,7 +150,7 @@ impl Faults {
         self
     }
 
-    /// Looks at what is not known yet; the commands must have been recorded.
+    /// Completes pending checks; the commands must have been recorded.
     pub(crate) fn check(&self, device: &GpuDevice) -> Result<()> {
         let is_open = |fault: &&Arc<Fault>| fault.status.load(Ordering::Acquire) != RIGHT;
         if !self.0.iter().any(|fault| is_open(&fault)) {
@@ -170,7 +169,7 @@ impl Faults {
             }
         }
         match wrong {
-            Some((fault, place)) => Err(fault.error(device, place)),
+            Some((fault, index)) => Err(fault.error(device, index)),
             None => Ok(()),
         }
     }

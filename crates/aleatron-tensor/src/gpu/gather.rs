@@ -1,4 +1,4 @@
-//! Elements found by indices, on GPUs.
+//! Gathering of elements by indices, on GPUs.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -21,8 +21,8 @@ use crate::ops::gather::GpuJob;
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says. An index is compared with the size of its axis, and 0 is taken
-/// instead of one outside.
+/// In bounds: as `gpu/mod.rs` says. An index is compared with the size of its axis; 0 replaces an
+/// index out of range.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Gather {
     x: Operand,
@@ -102,7 +102,7 @@ pub(crate) fn launch(device: &GpuDevice, job: &GpuJob<'_>) -> Result<GpuData> {
         DType::I64 => size(what, job.axis_len)?,
         _ => signed_size(what, job.axis_len)?,
     };
-    // Places of indices are noted in 32 bits.
+    // Positions of indices are recorded in 32 bits.
     product("indices", job.indices.layout.shape())?;
     let mut params = vec![
         size("vectors", vectors)?,

@@ -1,4 +1,4 @@
-//! Kernels that are written from a description.
+//! Kernels generated from descriptions.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -10,43 +10,43 @@ use super::wgsl::{Operand, ParamsIn, ParamsShape, helpers};
 use crate::dtype::DType;
 use crate::math::Helper;
 
-/// What a kernel is written from. Equal descriptions are one kernel.
+/// A description from which a kernel is generated. Equal descriptions share a kernel.
 pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
-    /// Its name, for profiles and messages.
+    /// Returns the name, for profiles and messages.
     fn name(&self) -> Cow<'static, str>;
 
-    /// Its buffers with their names, in order of their bindings.
+    /// Returns the buffers with their names, in the order of their bindings.
     fn operands(&self) -> Vec<(String, Operand)>;
 
-    /// Its parameters.
+    /// Returns the shape of the parameters.
     fn params(&self) -> ParamsShape;
 
-    /// The helper files it calls beyond those of its buffers.
+    /// Returns the helper files of the kernel, in addition to those of its buffers.
     fn helpers(&self) -> Vec<Helper> {
         Vec::new()
     }
 
-    /// The integer types whose functions it calls.
+    /// Returns the integer types whose functions the kernel calls.
     fn integers(&self) -> Vec<DType> {
         Vec::new()
     }
 
-    /// Extensions to enable, before everything else.
+    /// Returns the directives that enable extensions.
     fn enable(&self) -> &'static str {
         ""
     }
 
-    /// The entry point, and functions of its own.
+    /// Returns the entry point, and the functions that it calls.
     fn body(&self, capabilities: Capabilities) -> String;
 
-    /// Whether every index is known to be inside, for the reasons in `gpu/mod.rs` and beside the
-    /// kernel, so that it is compiled without run-time checks.
+    /// Returns whether every index is known to be inside, for the reasons in `gpu/mod.rs` and
+    /// beside the kernel, so that it is compiled without run-time checks.
     fn is_proven(&self) -> bool {
         true
     }
 }
 
-/// The kernel of a description.
+/// The kernel of a description, as the device compiles it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Described<D>(pub(crate) D);
 
@@ -73,7 +73,7 @@ impl<D: Describe> Kernel for Described<D> {
     fn bindings(&self) -> Cow<'static, [Access]> {
         let windows = |(_, operand): (String, Operand)| vec![operand.access; operand.windows];
         let mut bindings: Vec<Access> = self.0.operands().into_iter().flat_map(windows).collect();
-        if self.0.params().place == ParamsIn::Buffer {
+        if self.0.params().location == ParamsIn::Buffer {
             bindings.push(Access::Read);
         }
         bindings.into()
@@ -81,7 +81,7 @@ impl<D: Describe> Kernel for Described<D> {
 
     fn immediate_bytes(&self) -> usize {
         let params = self.0.params();
-        match params.place {
+        match params.location {
             ParamsIn::Immediate => 4 * params.words,
             ParamsIn::Buffer => 0,
         }
@@ -95,7 +95,7 @@ impl<D: Describe> Kernel for Described<D> {
         // declares it, with the sizes and views its argument rests on, which have passed
         // `size.rs` and `Layout`; `GpuDevice::launch_grid` compares the number of parameters. The
         // arguments are those of `gpu/mod.rs` and of the comments beside the kernels.
-        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
+        #[allow(unsafe_code, reason = "the only proof of bounds of the kernels of this crate")]
         BoundsChecks::Removed(unsafe { BoundsProof::assume() })
     }
 }

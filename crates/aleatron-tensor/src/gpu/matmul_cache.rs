@@ -9,10 +9,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// Matrices kept on a GPU by name, to multiply inputs with.
+/// A cache of named matrices on a GPU, to multiply inputs with.
 ///
-/// A weight has one layout, rows by columns as it was given, and one result for any number of input
-/// rows: a row of the result depends on its row of the input alone, bit for bit.
+/// A weight has one layout, rows by columns, and one result for any number of input rows: a row of
+/// the result depends on its row of the input alone, bit for bit.
 ///
 /// ```no_run
 /// use aleatron_tensor::{Device, GpuMatmulCache};
@@ -40,23 +40,23 @@ impl fmt::Debug for GpuMatmulCache {
 }
 
 impl GpuMatmulCache {
-    /// A cache on a device, with nothing in it.
+    /// Creates an empty cache on a device.
     #[must_use]
     pub fn new(device: &GpuDevice) -> Self {
         Self { device: device.clone(), weights: HashMap::new() }
     }
 
-    /// The device the weights are on.
+    /// Returns the device of the weights.
     #[must_use]
     pub fn device(&self) -> Device {
         Device::Gpu(self.device.clone())
     }
 
-    /// Keeps a matrix of `rows` by `columns` under a name; one that has it is replaced.
+    /// Caches a matrix of `rows` by `columns` under a name; replaces a weight of the same name.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of elements, [`Error::Device`] where there is no
-    /// room.
+    /// [`Error::Elements`] for another number of elements, [`Error::Device`] if memory is
+    /// exhausted.
     pub fn upload_weight(
         &mut self,
         name: &str,
@@ -69,11 +69,11 @@ impl GpuMatmulCache {
         Ok(())
     }
 
-    /// Keeps a matrix of floats that is on the device already, or moves it there.
+    /// Caches a matrix of floats; moves it to the device if necessary.
     ///
     /// # Errors
-    /// [`Error::Shapes`] for a tensor that is no matrix, [`Error::DType`] for other types than
-    /// floats, or where there is no room.
+    /// [`Error::Shapes`] for a tensor that is not a matrix, [`Error::DType`] for other types than
+    /// floats, [`Error::Memory`] if memory is exhausted.
     pub fn insert(&mut self, name: &str, weight: &Tensor) -> Result<()> {
         const OP: &str = "matmul cache";
         if weight.rank() != 2 {
@@ -87,32 +87,32 @@ impl GpuMatmulCache {
         Ok(())
     }
 
-    /// A weight.
+    /// Returns a weight.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is none of this name.
+    /// [`Error::Name`] for an unknown name.
     pub fn weight(&self, name: &str) -> Result<&Tensor> {
         self.weights.get(name).ok_or_else(|| Error::Name { what: "weight", name: name.to_owned() })
     }
 
-    /// Forgets a weight. Whether there was one.
+    /// Removes a weight; returns whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         self.weights.remove(name).is_some()
     }
 
-    /// The product of an input, on the device, and a weight. Nothing waits for it.
+    /// Multiplies an input, on the device, with a weight. Does not wait for the result.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is no such weight, else as [`Tensor::matmul`].
+    /// [`Error::Name`] for an unknown weight, otherwise as [`Tensor::matmul`].
     pub fn matmul(&self, name: &str, input: &Tensor) -> Result<Tensor> {
         input.matmul(self.weight(name)?)
     }
 
-    /// The product of `m` rows and a weight, from and to the host.
+    /// Multiplies `m` rows with a weight, from and to the host.
     ///
     /// # Errors
-    /// [`Error::Name`] where there is no such weight, [`Error::Elements`] for an input or an output
-    /// of another length than `m` rows have, else as [`Tensor::matmul`].
+    /// [`Error::Name`] for an unknown weight, [`Error::Elements`] if the length of the input or the
+    /// output does not match `m` rows, otherwise as [`Tensor::matmul`].
     pub fn matmul_cached(
         &self,
         name: &str,
@@ -131,13 +131,13 @@ impl GpuMatmulCache {
         Ok(())
     }
 
-    /// The number of weights.
+    /// Returns the number of weights.
     #[must_use]
     pub fn weight_count(&self) -> usize {
         self.weights.len()
     }
 
-    /// The bytes of all weights.
+    /// Returns the size of all weights in bytes.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weights.values().map(|weight| (weight.len() * weight.dtype().size()) as u64).sum()

@@ -2,22 +2,22 @@
 //! in builds without GPUs.
 //!
 //! Kernels are written from descriptions (`kernel.rs`, `wgsl.rs`), recorded on a device
-//! (`device.rs`) and compiled once. Every one takes views as they are and writes a new buffer
-//! without gaps.
+//! (`device.rs`) and compiled once. Every kernel accepts any view and writes a new contiguous
+//! buffer.
 //!
 //! # Why kernels without run-time checks stay in bounds
 //!
 //! Every index into an operand is made from the shape, strides and offset of a
-//! [`Layout`](crate::Layout), whose places all lie inside its storage, for coordinates inside that
-//! shape: threads past the last element return or take the last element instead. Buffers are whole
+//! [`Layout`](crate::Layout), whose offsets all lie inside its storage, for coordinates inside that
+//! shape: threads past the last element return or use the last element instead. Buffers are whole
 //! vectors of four elements and of 16 bytes, so the vector of an element is inside where the
 //! element is. Loops run from 0 to sizes of axes; divisors are sizes of axes, which are at least 1,
-//! since nothing is launched for a tensor without elements. Indices that are themselves
-//! elements are compared with the size of their axis before they are used. Whatever a kernel adds
-//! to this is said beside it.
+//! since nothing is launched for a tensor without elements. Indices that are themselves elements
+//! are compared with the size of their axis before they are used. Whatever a kernel adds to this is
+//! said beside it.
 //!
-//! All of this rests on the numbers that kernels get being those of the host: they pass `size.rs`,
-//! and casts that could cut one off are denied.
+//! All of this relies on kernels receiving the numbers of the host: they pass `size.rs`, and casts
+//! that could truncate are denied.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -54,7 +54,7 @@ pub use matmul_cache::GpuMatmulCache;
 pub(crate) use data::{GpuData, GpuView};
 pub(crate) use transfer::{GpuRead, upload};
 
-/// The functions of helper files in WGSL, with those that they need.
+/// Returns the functions of helper files in WGSL, with their dependencies.
 #[cfg(feature = "raw")]
 pub(crate) fn helper_source(helpers: &[crate::math::Helper]) -> String {
     wgsl::helpers(helpers.iter().copied(), &[])

@@ -1,4 +1,4 @@
-//! Softmax and normalisation of rows on GPUs: each row is read once where its elements fit the
+//! Softmax and normalisation of rows on GPUs: each row is read once if its elements fit the
 //! registers of its threads.
 
 use std::borrow::Cow;
@@ -22,15 +22,15 @@ use crate::expr::{Expr, Program};
 use crate::math::Helper;
 use crate::ops::normalize::Normal;
 
-/// Vectors that a thread keeps.
+/// The number of vectors that a thread keeps in registers.
 const KEPT: usize = 8;
 
-/// Words of parameters before those of the leaves.
+/// The number of words of parameters before those of the leaves.
 const OWN_PARAMS: usize = 4;
 
 /// The kernel. Rows are whole vectors.
 ///
-/// In bounds: as `gpu/mod.rs` says. Rows past the last take no elements. Workgroup memory is
+/// In bounds: as `gpu/mod.rs` says. Rows past the last read no elements. Workgroup memory is
 /// indexed by the number of a thread, and by that of one before the end of its row's threads.
 /// Weights are rows themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ struct Normalize {
     leaves: Leaves,
     weights: Vec<Operand>,
     lanes: u32,
-    /// Vectors of each thread, where it keeps them.
+    /// The number of vectors of each thread, if it keeps them in registers.
     kept: Option<u32>,
     out: Operand,
     params: ParamsShape,
@@ -216,8 +216,8 @@ impl Describe for Normalize {
 }
 
 /// Records the normalisation of rows of `n` elements, a multiple of 4, over an expression of a
-/// shape whose last axes they are. Weights are rows of 32-bit floats that lie in order: a scale, or
-/// a scale and a shift.
+/// shape whose last axes they are. Weights are contiguous rows of 32-bit floats: a scale, or a
+/// scale and a shift.
 pub(crate) fn launch(
     device: &GpuDevice,
     expr: &Expr<GpuView>,

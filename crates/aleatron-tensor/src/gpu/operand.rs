@@ -1,4 +1,4 @@
-//! Buffers as kernels bind them.
+//! Buffers as operands of kernels.
 
 use aleatron_device::{Access, BufferView};
 
@@ -9,8 +9,8 @@ use super::wgsl::{Items, Operand};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// A new buffer for elements that a kernel is about to write. Whoever records the kernel sets the
-/// number of its recording.
+/// Allocates a buffer for elements that a kernel will write. The caller that records the kernel
+/// sets the number of its recording.
 pub(crate) fn allocate(
     device: &GpuDevice,
     dtype: DType,
@@ -25,27 +25,28 @@ pub(crate) fn allocate(
     Ok(GpuData { buffer, dtype, len, recording: 0, faults })
 }
 
-/// The bytes of a window as a power of two: the largest that a binding holds.
+/// Returns the logarithm of the size of a window in bytes: the largest power of two that a binding
+/// holds.
 fn window_log2(device: &GpuDevice) -> u32 {
     device.context().max_binding_bytes().max(16).ilog2()
 }
 
-/// The words of a window.
+/// Returns the words of a window.
 fn window_words(device: &GpuDevice) -> usize {
     1 << (window_log2(device) - 2)
 }
 
-/// How a kernel sees a buffer.
+/// Returns the operand of a buffer.
 pub(crate) fn operand(device: &GpuDevice, data: &GpuData, items: Items, access: Access) -> Operand {
     if data.view().bytes() <= device.context().max_binding_bytes() {
         return Operand { dtype: data.dtype, items, access, windows: 1, window_log2: 0 };
     }
-    // More than a kernel can bind are refused when it is launched.
+    // More windows than a kernel can bind are an error at the launch.
     let windows = data.view().len().div_ceil(window_words(device));
     Operand { dtype: data.dtype, items, access, windows, window_log2: window_log2(device) }
 }
 
-/// The views to bind for a buffer, in the order in which its operand declares them.
+/// Appends the views to bind for a buffer, in the order of the declarations of its operand.
 pub(crate) fn views<'a>(
     device: &GpuDevice,
     data: &'a GpuData,

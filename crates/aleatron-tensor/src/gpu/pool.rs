@@ -17,14 +17,14 @@ use crate::error::{Error, Limit, Result};
 use crate::math::Helper;
 use crate::ops::pool::{Padding, Pool, Windows};
 
-/// The elements of the largest window: a thread goes through it, and some drivers end loops after
-/// 2^16 rounds. Whole images are reduced otherwise.
+/// The number of elements of the largest window: a thread iterates over it, and some drivers end
+/// loops after 2^16 iterations. Whole images are reduced differently.
 const MAX_AREA: u128 = 1 << 15;
 
 /// The kernel of a pooling.
 ///
-/// In bounds: as `gpu/mod.rs` says. Elements of a window are read only where they are in the image:
-/// places before it wrap and are past it. Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. Only elements inside the image are read: positions before it
+/// wrap around, past its end. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolKernel {
     pool: Pool,
@@ -112,9 +112,9 @@ impl Describe for PoolKernel {
         let y = y0 + i * dilation_y;
         if (y >= rows) {{ continue; }}
         for (var j = 0u; j < kernel_x; j++) {{
-            let place = x0 + j * dilation_x;
-            if (place >= columns) {{ continue; }}
-            let x = image_at(base + y * {step_y} + place * {step_x});
+            let column = x0 + j * dilation_x;
+            if (column >= columns) {{ continue; }}
+            let x = image_at(base + y * {step_y} + column * {step_x});
             {element}
         }}
     }}

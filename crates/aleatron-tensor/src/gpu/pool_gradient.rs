@@ -20,14 +20,14 @@ use crate::ops::pool::{Padding, Pool, Windows};
 
 /// The kernel of the gradient of a pooling.
 ///
-/// In bounds: as `gpu/mod.rs` says. Windows are read only where they are in the result, and
-/// elements of a window only where they are in the image: places before either wrap and are past
-/// it. Threads past the last element compute it again.
+/// In bounds: as `gpu/mod.rs` says. Only windows of the result and elements of the image are read:
+/// positions before either wrap around, past its end. Threads past the last element compute it
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PoolGradient {
     pool: Pool,
     gradient: Operand,
-    /// For the largest elements.
+    /// The image, for max pooling.
     image: Option<Operand>,
     out: Operand,
     params: ParamsShape,
@@ -56,7 +56,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl PoolGradient {
-    /// The part of a window's gradient `g` that the element at `y`, `x` gets.
+    /// Returns the expression of the part of a window's gradient `g` for the element at `y`, `x`.
     fn part(&self, image_at: &str) -> String {
         match self.pool {
             Pool::Max => format!(
@@ -183,7 +183,7 @@ impl Describe for PoolGradient {
     }
 }
 
-/// Records the gradient of a pooling. The image is needed for the largest elements.
+/// Records the gradient of a pooling. Max pooling needs the image.
 pub(crate) fn launch(
     device: &GpuDevice,
     windows: &Windows,

@@ -7,16 +7,16 @@ use super::size::words_of;
 use super::wgsl::{i64_of, value_type};
 use crate::dtype::{Constant, DType, Kind};
 use crate::error::{Error, Result};
-use crate::expr::{Node, Place, Program};
+use crate::expr::{Node, Program, StepIndex};
 use crate::math::Helper;
 
-/// The words a constant takes among the parameters.
+/// Returns the number of words of a constant among the parameters.
 fn constant_words(dtype: DType) -> usize {
     if dtype == DType::I64 { 2 } else { 1 }
 }
 
-/// The operation of a step as WGSL; `None` for one that its types do not have, and for steps
-/// without an operation.
+/// Returns the WGSL template of a step; `None` if its types do not support the operation, or if the
+/// step is not an operation.
 fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str> {
     match node {
         Node::Unary(op, x) => {
@@ -45,8 +45,8 @@ fn template(program: &Program, node: Node, dtype: DType) -> Option<&'static str>
     }
 }
 
-/// Adds the constants of a program, whose operations must all be there for their types, to the
-/// parameters.
+/// Adds the constants of a program to the parameters. All operations must be supported for their
+/// types.
 pub(crate) fn constant_params(
     program: &Program,
     constants: &[Constant],
@@ -65,7 +65,7 @@ pub(crate) fn constant_params(
     Ok(())
 }
 
-/// The helper files a program calls.
+/// Returns the helper files a program calls.
 pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
     let mut all = Vec::new();
     for &(node, dtype) in &program.steps {
@@ -104,14 +104,14 @@ pub(crate) fn helpers(program: &Program) -> Vec<Helper> {
             _ => {}
         }
     }
-    // Casts stand on the tests for NaN.
+    // Casts use the tests for NaN.
     if all.iter().any(|helper| matches!(helper, Helper::Cast | Helper::Cast64)) {
         all.push(Helper::Basic);
     }
     all
 }
 
-/// The integer types a program computes in.
+/// Returns the integer types a program computes in.
 pub(crate) fn integers(program: &Program) -> Vec<DType> {
     let mut types: Vec<DType> = program
         .steps
@@ -124,7 +124,7 @@ pub(crate) fn integers(program: &Program) -> Vec<DType> {
     types
 }
 
-/// Writes the steps. `leaf` gives the expression of a leaf's four elements, `word` that of a word
+/// Writes the steps. `leaf` returns the expression of a leaf's four elements, `word` that of a word
 /// of the parameters, where the constants begin at `first_constant`.
 pub(crate) fn write(
     program: &Program,
@@ -133,7 +133,7 @@ pub(crate) fn write(
     first_constant: usize,
     out: &mut String,
 ) {
-    for (place, &(node, dtype)) in program.steps.iter().enumerate() {
+    for (index, &(node, dtype)) in program.steps.iter().enumerate() {
         let value = match node {
             Node::Leaf(index) => leaf(index),
             Node::Constant(index) => {
@@ -163,13 +163,13 @@ pub(crate) fn write(
             DType::U8 if computes => format!("({value}) & vec4<u32>(255u)"),
             _ => value,
         };
-        let _ = writeln!(out, "    let v{place} = {value};");
+        let _ = writeln!(out, "    let v{index} = {value};");
     }
 }
 
-/// An operation on values. One that is missing, which [`constant_params`] has refused, would be no
-/// shader.
-fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
+/// Returns the expression of an operation on values. A missing operation, which [`constant_params`]
+/// has rejected, would be an invalid shader.
+fn fill(template: Option<&str>, dtype: DType, [x, y]: [StepIndex; 2]) -> String {
     let value = value_type(dtype);
     template
         .unwrap_or("missing_operation()")
@@ -179,7 +179,7 @@ fn fill(template: Option<&str>, dtype: DType, [x, y]: [Place; 2]) -> String {
         .replace("{t}", value)
 }
 
-/// Four times a constant whose words are these expressions.
+/// Returns a vector of four copies of a constant whose words are these expressions.
 pub(crate) fn constant(dtype: DType, low: &str, high: &str) -> String {
     match dtype {
         DType::F32 | DType::F16 => format!("vec4<f32>(bitcast<f32>({low}))"),
@@ -211,7 +211,7 @@ mod tests {
     use crate::op::UnaryOp;
 
     #[test]
-    fn operation_without_a_form_for_its_type_is_an_internal_error() {
+    fn unsupported_operation_of_a_type_is_an_internal_error() {
         let program = |dtype| Program {
             steps: vec![(Node::Leaf(0), dtype), (Node::Unary(UnaryOp::Exp, 0), dtype)],
         };

@@ -1,4 +1,4 @@
-//! Reductions on GPUs, finished there. Elementwise expressions are computed on the way.
+//! Reductions on GPUs, completed there. Elementwise expressions are fused.
 //!
 //! Elements are taken in the order (kept axes, reduced axes), a row for each result, by some
 //! threads of a workgroup together; or, where neighbours in memory belong to different results, in
@@ -28,13 +28,13 @@ use crate::layout::Layout;
 use crate::math::Helper;
 use crate::op::Reducer;
 
-/// Words of parameters before those of the leaves.
+/// The number of words of parameters before those of the leaves.
 const OWN_PARAMS: usize = 5;
 
-/// Where the elements come from, and how threads share them.
+/// The source of the elements, and their division among threads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Work {
-    /// Rows, each by `lanes` threads; `whole` where they are whole vectors.
+    /// Rows, each by `lanes` threads; `whole` if they are whole vectors.
     Rows { program: Program, leaves: Leaves, lanes: u32, whole: bool },
     /// Four results by each thread.
     Columns { program: Program, leaves: Leaves },
@@ -42,20 +42,20 @@ enum Work {
     Parts { parts: Operand, lanes: u32 },
 }
 
-/// What becomes of a result.
+/// The kind of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Store {
-    /// It is the result.
+    /// The final result.
     Result,
-    /// It is that of a segment.
+    /// The result of a segment.
     Part,
 }
 
 /// The kernels of a reduction.
 ///
-/// In bounds: as `gpu/mod.rs` says. Items past the last take no elements; vectors of a row end with
-/// that of its last element. Workgroup memory is indexed by the number of a thread, and by that of
-/// one before the end of its row's threads.
+/// In bounds: as `gpu/mod.rs` says. Items past the last read no elements; the last vector of a row
+/// is that of its last element. Workgroup memory is indexed by the number of a thread, and by that
+/// of one before the end of its row's threads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Reduce {
     work: Work,
@@ -67,7 +67,7 @@ struct Reduce {
     params: ParamsShape,
 }
 
-/// The words of the result of a segment.
+/// Returns the number of words of the result of a segment.
 fn state_words(reducer: &Reducer, dtype: DType) -> usize {
     let value = if dtype == DType::I64 { 2 } else { 1 };
     match reducer {
@@ -76,7 +76,7 @@ fn state_words(reducer: &Reducer, dtype: DType) -> usize {
     }
 }
 
-/// What is smaller than or equal to everything, and what is larger.
+/// Returns the smallest and the largest value of a type, as expressions.
 fn extremes(dtype: DType) -> [&'static str; 2] {
     match dtype {
         DType::I64 => ["(-9223372036854775807li - 1li)", "9223372036854775807li"],
@@ -90,7 +90,7 @@ impl Reduce {
         matches!(self.reducer, Reducer::ArgMax | Reducer::ArgMin)
     }
 
-    /// The type that results of segments hold a value in.
+    /// Returns the type of values in results of segments.
     fn key(&self) -> &'static str {
         match (self.is_arg(), self.dtype) {
             (true, DType::I64) => "i64",
@@ -99,16 +99,16 @@ impl Reduce {
         }
     }
 
-    /// The state of a thread (`Lanes`, four values), that of a row (`State`), and how they take
-    /// elements and join.
+    /// Writes the state of a thread (`Lanes`, four values), the state of a row (`State`), and their
+    /// functions.
     fn states(&self, text: &mut String) {
         let (t, key) = (value_type(self.dtype), self.key());
         if self.is_arg() {
             let turned = if self.reducer == Reducer::ArgMax { "" } else { "~" };
             let of = match self.dtype {
                 DType::I32 | DType::I64 => format!("return {turned}x;"),
-                // Floats in their order as integers; both zeros are one, and NaN is past
-                // everything.
+                // Floats map to integers with the same order; both zeros are equal, and NaN is
+                // larger than everything.
                 _ => format!(
                     "let b = bitcast<vec4<i32>>(select(x, vec4<f32>(0.0), x == vec4<f32>(0.0)));
     let k = b ^ ((b >> vec4<u32>(31u)) & vec4<i32>(2147483647));
@@ -185,7 +185,7 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
         );
     }
 
-    /// Loads and stores of results of segments as words, and of results.
+    /// Writes the loads and stores of results of segments, as words, and of final results.
     fn transfers(&self, text: &mut String) {
         let (words, key) = (state_words(&self.reducer, self.dtype), self.key());
         let field = if self.is_arg() { "key" } else { "v" };
@@ -236,8 +236,8 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
         let _ = writeln!(text, "    return v{};\n}}", program.steps.len() - 1);
     }
 
-    /// Joins the states of `lanes` threads and stores what the first has.
-    fn tree(lanes: u32, valid: &str, place: &str, text: &mut String) {
+    /// Joins the states of `lanes` threads and stores the state of the first.
+    fn tree(lanes: u32, valid: &str, offset: &str, text: &mut String) {
         if lanes > 1 {
             let _ = writeln!(text, "    shared_states[local] = state;\n    workgroupBarrier();");
             let mut half = lanes / 2;
@@ -250,7 +250,7 @@ fn finish(s: State) -> {t} {{ return s.v; }}"
                 half /= 2;
             }
         }
-        let _ = writeln!(text, "    if (lane == 0u && {valid}) {{ put({place}, state); }}\n}}");
+        let _ = writeln!(text, "    if (lane == 0u && {valid}) {{ put({offset}, state); }}\n}}");
     }
 }
 
@@ -384,7 +384,7 @@ impl Describe for Reduce {
         s = take(s, x2, vec4<u32>(r + 2u)); s = take(s, x3, vec4<u32>(r + 3u));
     }}
     for (; r < stop; r += 1u) {{ s = take(s, value(r * quads + q), vec4<u32>(r)); }}
-    let place = 4u * (segment * quads + q);",
+    let offset = 4u * (segment * quads + q);",
                     word(0),
                     word(2),
                     word(3),
@@ -397,7 +397,7 @@ impl Describe for Reduce {
                     } else {
                         format!("s.v.{c}")
                     };
-                    let _ = writeln!(text, "    put(place + {i}u, State({state}));");
+                    let _ = writeln!(text, "    put(offset + {i}u, State({state}));");
                 }
                 text += "}\n";
             }
@@ -424,12 +424,12 @@ impl Describe for Reduce {
     }
 
     fn is_proven(&self) -> bool {
-        // An expression of a user may do anything.
+        // A user-defined expression may do anything.
         !matches!(self.reducer, Reducer::Custom { .. })
     }
 }
 
-/// The axis along which neighbours in memory follow each other.
+/// Returns the axis along which neighbours in memory follow each other.
 fn innermost(layout: &Layout) -> Option<usize> {
     let axes = layout.shape().iter().zip(layout.strides()).enumerate();
     axes.filter(|(_, (size, stride))| **size > 1 && **stride != 0)
@@ -437,7 +437,7 @@ fn innermost(layout: &Layout) -> Option<usize> {
         .map(|(axis, _)| axis)
 }
 
-/// Elements of a row up to which it is not cut.
+/// The longest row that is not divided.
 const SHORT_ROW: usize = 1 << 13;
 
 /// The shortest and the longest segment of a row.
@@ -451,11 +451,11 @@ const COLUMN_SEGMENT: usize = 256;
 /// threads.
 const LONGEST_COLUMN: usize = COLUMN_SEGMENT << 16;
 
-/// Segments that keep a large device busy.
+/// The number of segments that keep a large device busy.
 const BUSY: usize = 1 << 12;
 
-/// Records the reduction of the axes of an expression over a shape. There must be something to
-/// reduce, and results.
+/// Records the reduction of the axes of an expression over a shape. Neither the reduced axes nor
+/// the result may be empty.
 pub(crate) fn launch(
     device: &GpuDevice,
     expr: &Expr<GpuView>,
@@ -464,7 +464,7 @@ pub(crate) fn launch(
     reducer: &Reducer,
 ) -> Result<GpuData> {
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
-    // Kernels number all elements, the repeated ones of broadcast axes too.
+    // Kernels number all elements, including repeated ones of broadcast axes.
     product("elements of a reduction", shape)?;
     let count = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
     let (results, n) = (count(&kept), count(reduced));
@@ -549,7 +549,7 @@ pub(crate) fn launch(
     fold_parts(device, &out, results, segments, strides, reducer, dtype)
 }
 
-/// The threads that share so many items: a power of two, at most a workgroup.
+/// Returns the number of threads that share this many items: a power of two, at most a workgroup.
 pub(super) fn lanes_for(items: usize) -> Result<u32> {
     size("threads", items.next_power_of_two().clamp(1, THREADS as usize))
 }

@@ -21,8 +21,8 @@ use crate::ops::resize::Taps;
 
 /// The kernel of a resizing.
 ///
-/// In bounds: as `gpu/mod.rs` says. The table has `taps` places and as many weights for each
-/// element of the axis; places are those of the input, but for the one that stands for the outside,
+/// In bounds: as `gpu/mod.rs` says. The table has `taps` positions and as many weights for each
+/// element of the axis; positions are inside the input, except the one that represents the outside,
 /// which is not read. Threads past the last element compute it again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Resample {
@@ -58,14 +58,14 @@ impl Describe for Resample {
         let mut text = String::from(
             "fn element(index: u32) -> f32 {\n    var left = index;\n    var at = 0u;\n",
         );
-        let _ = writeln!(text, "    var place = {};", word(2));
+        let _ = writeln!(text, "    var offset = {};", word(2));
         for i in (0..rank).rev() {
             let (size, step) = (word(5 + i), word(5 + rank + i));
             if i == axis {
                 let _ = writeln!(text, "    at = left % {size}; left = left / {size};");
             } else {
                 let _ =
-                    writeln!(text, "    place += (left % {size}) * {step}; left = left / {size};");
+                    writeln!(text, "    offset += (left % {size}) * {step}; left = left / {size};");
             }
         }
         let (taps, step, weights, outside) = (self.taps, word(5 + rank + axis), word(3), word(4));
@@ -75,14 +75,14 @@ impl Describe for Resample {
     if (first == 0xffffffffu) {{ return bitcast<f32>({outside}); }}"
         );
         if taps == 1 {
-            let _ = writeln!(text, "    return input_at(place + first * {step});\n}}");
+            let _ = writeln!(text, "    return input_at(offset + first * {step});\n}}");
         } else {
             let _ = writeln!(
                 text,
                 "    var sum = 0.0;
     for (var tap = at * {taps}u; tap < at * {taps}u + {taps}u; tap++) {{
       let weight = bitcast<f32>(table_at({weights} + tap));
-      if (weight != 0.0) {{ sum = sum + input_at(place + bitcast<u32>(table_at(tap)) * {step}) * weight; }}
+      if (weight != 0.0) {{ sum = sum + input_at(offset + bitcast<u32>(table_at(tap)) * {step}) * weight; }}
     }}"
             );
             let _ = writeln!(text, "    return sum;\n}}");
@@ -125,7 +125,7 @@ pub(crate) fn launch(
     let vectors = len.div_ceil(4);
     let mut params =
         vec![size("vectors", vectors)?, size("elements", len - 1)?, offset(view.layout.offset())?];
-    params.extend([size("neighbours", taps.places.len())?, taps.outside.to_bits()]);
+    params.extend([size("neighbours", taps.positions.len())?, taps.outside.to_bits()]);
     for &length in shape {
         params.push(size("length of an axis", length)?);
     }

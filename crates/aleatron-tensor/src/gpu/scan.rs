@@ -79,18 +79,18 @@ fn element(row: u32, j: u32) -> {t} {{
     }}
     var before = {t}({identity});
     if (local > 0u) {{ before = totals[local - 1u]; }}
-    let place = row * {n} + j;
-    if (valid && j < {n}) {{ out_put(place, before {op} a); }}
-    if (valid && j + 1u < {n}) {{ out_put(place + 1u, before {op} b); }}
-    if (valid && j + 2u < {n}) {{ out_put(place + 2u, before {op} c); }}
-    if (valid && j + 3u < {n}) {{ out_put(place + 3u, before {op} d); }}
+    let offset = row * {n} + j;
+    if (valid && j < {n}) {{ out_put(offset, before {op} a); }}
+    if (valid && j + 1u < {n}) {{ out_put(offset + 1u, before {op} b); }}
+    if (valid && j + 2u < {n}) {{ out_put(offset + 2u, before {op} c); }}
+    if (valid && j + 3u < {n}) {{ out_put(offset + 3u, before {op} d); }}
 }}"
         )
     }
 }
 
-/// Records the scan of rows of `n` elements, at most [`ROW`], that lie in order. Elements are of 32
-/// or 64 bits.
+/// Records the scan of contiguous rows of `n` elements, at most [`ROW`]. Elements have 32 or 64
+/// bits.
 pub(crate) fn launch(
     device: &GpuDevice,
     view: &GpuView,

@@ -1,8 +1,8 @@
-//! Sizes, offsets and steps as kernels take them: in 32 bits, by checked conversions.
+//! Checked conversions of sizes, offsets and strides to the 32 bits of kernels.
 //!
 //! Kernels check nothing themselves (`gpu/mod.rs`), and a broadcast view has any number of elements
 //! without memory behind them. Every number of the host that reaches a kernel therefore passes a
-//! function of this file; one that does not fit is an error with its name.
+//! function of this file; a number that does not fit is an error with its name.
 
 use crate::device::MAX_ELEMENTS;
 use crate::error::{Error, Limit, Result};
@@ -25,7 +25,7 @@ pub(crate) fn signed_size(what: &'static str, value: usize) -> Result<u32> {
     Err(Error::TooLarge { what: Limit::Kernel(what), actual: value as u128, limit })
 }
 
-/// Multiplies sizes whose product kernels count to.
+/// Multiplies sizes; kernels count up to the product.
 pub(crate) fn product(what: &'static str, sizes: &[usize]) -> Result<usize> {
     if sizes.contains(&0) {
         return Ok(0);
@@ -43,7 +43,7 @@ pub(crate) fn offset(value: usize) -> Result<u32> {
 }
 
 /// Converts the step between neighbours along an axis. Steps are taken modulo 2^32, as are the sums
-/// that kernels form with them: a place inside a buffer is the same. The step along an axis of one
+/// that kernels form with them: an offset inside a buffer is the same. The step along an axis of one
 /// element is never taken and becomes 0.
 pub(crate) fn step(size: usize, step: isize) -> Result<u32> {
     if size <= 1 {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_past_32_bits_is_refused_by_name() {
+    fn size_past_32_bits_is_an_error_with_its_name() {
         assert_eq!(size("rows", MAX_ELEMENTS).unwrap() as usize, MAX_ELEMENTS);
         for value in
             [MAX_ELEMENTS + 1, u32::MAX as usize, 1 << 32, (1 << 32) + 1, 1 << 33, usize::MAX]
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn product_that_overflows_is_refused() {
+    fn product_that_overflows_is_an_error() {
         assert_eq!(product("elements", &[1 << 16, 1 << 15]), Ok(1 << 31));
         assert_eq!(product("elements", &[usize::MAX, 0, usize::MAX]), Ok(0));
         for sizes in
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_residues_unless_never_taken() {
+    fn steps_of_single_elements_become_zero() {
         assert_eq!(step(2, -1), Ok(u32::MAX));
         assert_eq!(step(2, u32::MAX as isize), Ok(u32::MAX));
         assert_eq!(step(1, isize::MAX), Ok(0));

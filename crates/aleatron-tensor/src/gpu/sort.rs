@@ -1,7 +1,7 @@
-//! Sorting on GPUs: rows of (key, place) pairs, padded to powers of two, by bitonic merges.
+//! Sorting on GPUs: rows of (key, index) pairs, padded to powers of two, by bitonic merges.
 //!
-//! Keys are integers in the order of the elements, and equal ones keep the order of their places,
-//! so every pair is different and the result does not depend on how it is reached. Blocks of
+//! Keys are integers in the order of the elements, and equal ones keep the order of their indices,
+//! so every pair is different and the result does not depend on the order of exchanges. Blocks of
 //! [`BLOCK`] pairs are sorted and merged in workgroup memory; steps over longer distances are
 //! launches of their own.
 
@@ -27,9 +27,9 @@ const BLOCK: usize = 1024;
 /// A kernel of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
-    /// Makes pairs of elements.
+    /// Creates pairs from elements.
     Keys(Order),
-    /// Sorts blocks, or rows where they are shorter.
+    /// Sorts blocks, or rows if they are shorter.
     Blocks,
     /// Exchanges pairs over a distance of at least a block.
     Exchange,
@@ -46,7 +46,7 @@ struct Sort {
     step: Step,
     x: Option<Operand>,
     keys: Operand,
-    places: Operand,
+    indices: Operand,
     params: ParamsShape,
 }
 
@@ -71,7 +71,7 @@ impl Describe for Sort {
     fn operands(&self) -> Vec<(String, Operand)> {
         let x = self.x.map(|x| ("x".to_owned(), x));
         x.into_iter()
-            .chain([("keys".to_owned(), self.keys), ("places".to_owned(), self.places)])
+            .chain([("keys".to_owned(), self.keys), ("indices".to_owned(), self.indices)])
             .collect()
     }
 
@@ -89,17 +89,17 @@ impl Describe for Sort {
         // Words: pairs, pairs of a row, elements of a row, offset, rows; or pairs, size of the
         // merge, distance.
         let shared = "var<workgroup> block_keys: array<i32, 1024>;
-var<workgroup> block_places: array<i32, 1024>;
+var<workgroup> block_indices: array<i32, 1024>;
 fn exchange(a: u32, b: u32, up: bool) {
-    let ka = block_keys[a]; let kb = block_keys[b]; let pa = block_places[a]; let pb = block_places[b];
+    let ka = block_keys[a]; let kb = block_keys[b]; let pa = block_indices[a]; let pb = block_indices[b];
     let above = ka > kb || (ka == kb && pa > pb);
-    if (above == up) { block_keys[a] = kb; block_keys[b] = ka; block_places[a] = pb; block_places[b] = pa; }
+    if (above == up) { block_keys[a] = kb; block_keys[b] = ka; block_indices[a] = pb; block_indices[b] = pa; }
 }\n";
         let load = "    let base = number * 1024u;
     if (base >= PAIRS) { return; }
-    for (var i = local; i < 1024u; i += 256u) { block_keys[i] = keys_at(base + i); block_places[i] = places_at(base + i); }
+    for (var i = local; i < 1024u; i += 256u) { block_keys[i] = keys_at(base + i); block_indices[i] = indices_at(base + i); }
     workgroupBarrier();\n";
-        let store = "    for (var i = local; i < 1024u; i += 256u) { keys_put(base + i, block_keys[i]); places_put(base + i, block_places[i]); }\n}\n";
+        let store = "    for (var i = local; i < 1024u; i += 256u) { keys_put(base + i, block_keys[i]); indices_put(base + i, block_indices[i]); }\n}\n";
         let merge = "        for (var j = DISTANCE; j > 0u; j = j / 2u) {
             for (var i = local; i < 512u; i += 256u) {
                 let a = (i / j) * 2u * j + i % j;
@@ -125,7 +125,7 @@ fn exchange(a: u32, b: u32, up: bool) {
     let row = i / {row}; let j = i % {row};
     var key = 2147483647;
     if (row < {} && j < {n}) {{ key = key_of(x_at({} + row * {n} + j)); }}
-    keys_put(i, key); places_put(i, i32(j));
+    keys_put(i, key); indices_put(i, i32(j));
 }}",
                     word(0),
                     word(4),
@@ -164,9 +164,9 @@ fn exchange(a: u32, b: u32, up: bool) {
     let j = {};
     let a = (i / j) * 2u * j + i % j;
     let b = a + j;
-    let ka = keys_at(a); let kb = keys_at(b); let pa = places_at(a); let pb = places_at(b);
+    let ka = keys_at(a); let kb = keys_at(b); let pa = indices_at(a); let pb = indices_at(b);
     let above = ka > kb || (ka == kb && pa > pb);
-    if (above == ((a & {} & ({} - 1u)) == 0u)) {{ keys_put(a, kb); keys_put(b, ka); places_put(a, pb); places_put(b, pa); }}
+    if (above == ((a & {} & ({} - 1u)) == 0u)) {{ keys_put(a, kb); keys_put(b, ka); indices_put(a, pb); indices_put(b, pa); }}
 }}",
                     word(0),
                     word(3),
@@ -179,9 +179,8 @@ fn exchange(a: u32, b: u32, up: bool) {
     }
 }
 
-/// Records the sorting of rows of `n` elements that lie in order, of 32-bit floats or integers.
-/// Gives the places of the elements in their new order, in rows of the power of two that is
-/// returned.
+/// Records the sorting of rows of `n` contiguous elements, of 32-bit floats or integers. Returns
+/// the indices that sort the elements, in padded rows, and their length, a power of two.
 pub(crate) fn launch(
     device: &GpuDevice,
     view: &GpuView,
@@ -194,20 +193,20 @@ pub(crate) fn launch(
     device.check_recording(view.data.recording)?;
     let faults = Faults::of([&view.data.faults]);
     let mut keys = allocate(device, DType::I32, pairs, Faults::default())?;
-    let mut places = allocate(device, DType::I32, pairs, faults)?;
-    let launch = |step: Step, params: &[u32], groups: usize, keys: &GpuData, places: &GpuData| {
+    let mut indices = allocate(device, DType::I32, pairs, faults)?;
+    let launch = |step: Step, params: &[u32], groups: usize, keys: &GpuData, indices: &GpuData| {
         let takes = matches!(step, Step::Keys(_));
         let mut bound: Vec<BufferView<'_>> = Vec::new();
         if takes {
             views(device, &view.data, &mut bound)?;
         }
         views(device, keys, &mut bound)?;
-        views(device, places, &mut bound)?;
+        views(device, indices, &mut bound)?;
         let description = Sort {
             step,
             x: takes.then(|| operand(device, &view.data, Items::Singles, Access::Read)),
             keys: operand(device, keys, Items::Singles, Access::ReadWrite),
-            places: operand(device, places, Items::Singles, Access::ReadWrite),
+            indices: operand(device, indices, Items::Singles, Access::ReadWrite),
             params: ParamsShape::of(device, params),
         };
         device.launch(description, &bound, params, groups as u64)
@@ -220,19 +219,19 @@ pub(crate) fn launch(
         offset(view.layout.offset())?,
         size("rows", rows)?,
     ];
-    keys.recording = launch(Step::Keys(order), &own, pairs.div_ceil(256), &keys, &places)?;
-    places.recording = launch(Step::Blocks, &shape, pairs / BLOCK, &keys, &places)?;
+    keys.recording = launch(Step::Keys(order), &own, pairs.div_ceil(256), &keys, &indices)?;
+    indices.recording = launch(Step::Blocks, &shape, pairs / BLOCK, &keys, &indices)?;
     let mut merged = 2 * BLOCK;
     while merged <= row {
         let merge = [shape[0], shape[1], size("elements of a merge", merged)?];
         let mut distance = merged / 2;
         while distance >= BLOCK {
             let params = [merge[0], merge[1], merge[2], size("distance of an exchange", distance)?];
-            launch(Step::Exchange, &params, (pairs / 2).div_ceil(256), &keys, &places)?;
+            launch(Step::Exchange, &params, (pairs / 2).div_ceil(256), &keys, &indices)?;
             distance /= 2;
         }
-        places.recording = launch(Step::Merge, &merge, pairs / BLOCK, &keys, &places)?;
+        indices.recording = launch(Step::Merge, &merge, pairs / BLOCK, &keys, &indices)?;
         merged *= 2;
     }
-    Ok((places, row))
+    Ok((indices, row))
 }

@@ -1,9 +1,9 @@
-//! Writing shaders: the types of elements, the buffers a kernel sees, and its parameters.
+//! Generation of shaders: types of elements, buffers and parameters.
 //!
-//! A buffer is seen as an array of items: four elements at a time ([`Items::Vectors`]) or the
-//! smallest unit that a device stores, which is one element, two 16-bit floats or four bytes
-//! ([`Items::Singles`]). One that is larger than the largest binding is bound in several windows,
-//! and the functions written here look into the right one.
+//! A buffer is an array of items: four elements at a time ([`Items::Vectors`]) or the smallest unit
+//! that a device stores, which is one element, two 16-bit floats or four bytes
+//! ([`Items::Singles`]). A buffer larger than the largest binding is bound in several windows, and
+//! the generated functions select the window.
 
 use std::fmt::Write;
 
@@ -13,18 +13,18 @@ use super::device::GpuDevice;
 use crate::dtype::DType;
 use crate::math::Helper;
 
-/// How a kernel sees a buffer.
+/// The items of a buffer in a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Items {
     /// Four elements at a time.
     Vectors,
-    /// One element, or the word it is in.
+    /// One element, or the word that contains it.
     Singles,
-    /// Four 16-bit floats at a time, in the type that shaders have for them.
+    /// Four 16-bit floats at a time, as native 16-bit floats.
     Halves,
-    /// One 16-bit float, in the type that shaders have for it.
+    /// One native 16-bit float.
     SingleHalves,
-    /// Words that threads change together.
+    /// Words for atomic operations.
     Atomics,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct Operand {
     pub(crate) dtype: DType,
     pub(crate) items: Items,
     pub(crate) access: Access,
-    /// The number of bindings it takes, and the bytes of each as a power of two.
+    /// The number of bindings, and the logarithm of the size of each in bytes.
     pub(crate) windows: usize,
     pub(crate) window_log2: u32,
 }
 
-/// The type of an element in expressions.
+/// Returns the type of an element in expressions.
 pub(crate) fn value_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -47,19 +47,19 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
         DType::I32 => "i32",
         DType::I64 => "i64",
         DType::F16 | DType::F32 => "f32",
-        // No tensor on a GPU has them.
+        // No tensor on a GPU has 64-bit floats.
         DType::F64 => "f64",
     }
 }
 
-/// A 64-bit integer of two words. Words are widened without their sign bit: naga 30 extends the
-/// sign of a `u32` that becomes an `i64`.
+/// Returns the expression of a 64-bit integer from two words. Words are widened without their sign
+/// bit: naga 30 extends the sign of a `u32` that becomes an `i64`.
 pub(crate) fn i64_of(high: &str, low: &str) -> String {
     format!("i64((u64({high}) << 32u) | u64({low}))")
 }
 
 impl Operand {
-    /// The type of an item.
+    /// Returns the type of an item.
     fn item_type(self) -> &'static str {
         match (self.items, self.dtype) {
             (Items::Halves, _) => "vec4<f16>",
@@ -86,7 +86,7 @@ impl Operand {
         }
     }
 
-    /// The helper files its functions call.
+    /// Returns the helper files that its functions call.
     pub(crate) fn helpers(self) -> &'static [Helper] {
         match self.dtype {
             DType::F16 => &[Helper::Half],
@@ -94,10 +94,10 @@ impl Operand {
         }
     }
 
-    /// Declares its bindings from `binding` on, and functions to read and write them:
+    /// Declares the bindings from `binding` on, and functions to read and write them:
     ///
-    /// - `NAME_vec(i)` gives elements 4 i to 4 i + 3, of vectors;
-    /// - `NAME_at(i)` gives element i, of singles;
+    /// - `NAME_vec(i)` returns elements 4 i to 4 i + 3, of vectors;
+    /// - `NAME_at(i)` returns element i, of singles;
     /// - `NAME_put_vec(i, v)` stores elements 4 i to 4 i + 3, of vectors, where it is written;
     /// - `NAME_put(i, v)` stores element i, of singles that are elements;
     /// - `NAME_raise(i, v)` makes word i at least v, of atomics.
@@ -134,17 +134,17 @@ impl Operand {
                 } else {
                     format!("case {window}u")
                 };
-                let place = format!("{name}_{window}[i & {mask}u]");
-                let _ = writeln!(out, "        {case}: {{ {} }}", body(&place));
+                let element = format!("{name}_{window}[i & {mask}u]");
+                let _ = writeln!(out, "        {case}: {{ {} }}", body(&element));
             }
             let _ = writeln!(out, "    }}");
         };
         let _ = writeln!(out, "fn {name}_item(i: u32) -> {item} {{");
-        windowed(out, &|place| format!("return {place};"));
+        windowed(out, &|element| format!("return {element};"));
         let _ = writeln!(out, "}}");
         if self.access == Access::ReadWrite {
             let _ = writeln!(out, "fn {name}_put_item(i: u32, v: {item}) {{");
-            windowed(out, &|place| format!("{place} = v;"));
+            windowed(out, &|element| format!("{element} = v;"));
             let _ = writeln!(out, "}}");
         }
         match self.items {
@@ -219,7 +219,7 @@ impl Operand {
     }
 }
 
-/// Where the parameters of a launch are.
+/// The location of the parameters of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ParamsIn {
     /// With the command itself.
@@ -232,18 +232,18 @@ pub(crate) enum ParamsIn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ParamsShape {
     pub(crate) words: usize,
-    pub(crate) place: ParamsIn,
+    pub(crate) location: ParamsIn,
 }
 
 impl ParamsShape {
-    /// The shape of these parameters on a device.
+    /// Returns the shape of parameters on a device.
     pub(crate) fn of(device: &GpuDevice, params: &[u32]) -> Self {
-        Self { words: params.len(), place: device.params_in(params.len()) }
+        Self { words: params.len(), location: device.params_in(params.len()) }
     }
 
-    /// Declares them; in a buffer, at `binding`.
+    /// Declares the parameters, at `binding` if they are in a buffer.
     pub(crate) fn declare(self, binding: usize, out: &mut String) {
-        match self.place {
+        match self.location {
             ParamsIn::Immediate if self.words == 0 => {}
             ParamsIn::Immediate => {
                 let fields: String = (0..self.words).map(|i| format!("w{i}: u32, ")).collect();
@@ -259,17 +259,16 @@ impl ParamsShape {
         }
     }
 
-    /// A word of them, as an expression.
+    /// Returns the expression of a word of the parameters.
     pub(crate) fn word(self, i: usize) -> String {
-        match self.place {
+        match self.location {
             ParamsIn::Immediate => format!("params.w{i}"),
             ParamsIn::Buffer => format!("params[{i}u]"),
         }
     }
 }
 
-/// The functions of helper files and of those they need, each once, in an order in which each can
-/// call those before it. Functions of integers are written for each type in `integers`.
+/// Returns the functions of helper files and their dependencies, each once, dependencies first.
 pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DType]) -> String {
     fn add(helper: Helper, order: &mut Vec<Helper>) {
         if !order.contains(&helper) {

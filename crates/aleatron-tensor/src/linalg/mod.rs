@@ -25,7 +25,7 @@ use crate::tensor::Tensor;
 use crate::trace::report;
 use matrix::{Float, Matrices, Output, by_type};
 
-/// Which columns of orthogonal factors are computed.
+/// The computed columns of orthogonal factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Factors {
     /// As many as the smaller side of the matrix has elements.

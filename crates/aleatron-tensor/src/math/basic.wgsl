@@ -1,4 +1,4 @@
-// What the other files stand on. Comparisons with NaN and infinities are made on bits: shader compilers may assume that there are none.
+// The basis of the other files. NaN and infinities are compared by their bits: shader compilers may assume that there are none.
 
 const SIGN: vec4<u32> = vec4<u32>(0x80000000u);
 const MAGNITUDE: vec4<u32> = vec4<u32>(0x7fffffffu);
@@ -16,10 +16,10 @@ fn is_inf(x: vec4<f32>) -> vec4<bool> { return magnitude_bits(x) == vec4<u32>(0x
 fn is_finite(x: vec4<f32>) -> vec4<bool> { return magnitude_bits(x) < vec4<u32>(0x7f800000u); }
 fn is_negative(x: vec4<f32>) -> vec4<bool> { return bitcast<vec4<u32>>(x) >= SIGN; }
 
-// y, but x where that is NaN.
+// Returns y, or x if x is NaN.
 fn keep_nan(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> { return select(y, x, is_nan(x)); }
 
-// y, but NaN where x or z is.
+// Returns y, or NaN if x or z is NaN.
 fn keep_nans(x: vec4<f32>, z: vec4<f32>, y: vec4<f32>) -> vec4<f32> { return keep_nan(z, keep_nan(x, y)); }
 
 fn copy_sign(x: vec4<f32>, sign: vec4<f32>) -> vec4<f32> {
@@ -29,7 +29,7 @@ fn copy_sign(x: vec4<f32>, sign: vec4<f32>) -> vec4<f32> {
 fn max_nan(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> { return keep_nans(x, y, select(x, y, y > x)); }
 fn min_nan(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> { return keep_nans(x, y, select(x, y, y < x)); }
 
-// Devices may divide with an error of 2.5 units; one step of Newton's makes it about one half where nothing overflows.
+// Devices may divide with an error of 2.5 units; one Newton step reduces it to about one half unless there is an overflow.
 fn divide(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
     let quotient = x / y;
     let better = quotient + fma(-quotient, y, x) / y;
@@ -52,10 +52,10 @@ fn reciprocal_root(x: vec4<f32>) -> vec4<f32> {
     return keep_nan(x, select(whole, nan(), x < vec4<f32>(0.0)));
 }
 
-// 2^n for n in -126..=127.
+// Returns 2^n for n in -126..=127.
 fn power_of_two(n: vec4<i32>) -> vec4<f32> { return bitcast<vec4<f32>>((n + vec4<i32>(127)) << vec4<u32>(23u)); }
 
-// x 2^n for n in -252..=254.
+// Returns x 2^n for n in -252..=254.
 fn scale(x: vec4<f32>, n: vec4<i32>) -> vec4<f32> {
     let half = n >> vec4<u32>(1u);
     return x * power_of_two(half) * power_of_two(n - half);

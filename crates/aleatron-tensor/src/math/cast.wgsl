@@ -1,4 +1,4 @@
-// Floats to integers: without their fraction, the nearest one where they are too large, 0 for NaN.
+// Floats to integers: truncated, saturating, 0 for NaN.
 
 fn m_to_i32(x: vec4<f32>) -> vec4<i32> {
     let inside = vec4<i32>(clamp(x, vec4<f32>(-2147483648.0), vec4<f32>(2147483520.0)));

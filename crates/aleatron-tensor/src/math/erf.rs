@@ -1,4 +1,4 @@
-//! The error function, and GELU, which is made of it.
+//! The error function and GELU.
 
 use super::exp::exp_of_sum;
 use super::polynomial;
@@ -45,7 +45,7 @@ fn exp_of_square(x: f32, factor: f32) -> f32 {
     exp_of_sum(-(high * high) * factor, (high - x) * (high + x) * factor)
 }
 
-/// The error function.
+/// Returns the error function.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let magnitude = x.abs();

@@ -1,4 +1,4 @@
-// The error function: the twin of erf.rs.
+// The error function: the counterpart of erf.rs.
 
 fn erf_near(x: vec4<f32>) -> vec4<f32> {
     let y = x * x;

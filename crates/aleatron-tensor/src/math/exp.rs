@@ -1,4 +1,4 @@
-//! Exponentials, and what is made of them.
+//! Exponentials and functions based on them.
 
 use super::{log1p, nearest, polynomial, power_of_two, scale};
 
@@ -78,15 +78,15 @@ pub(crate) fn softplus(x: f32) -> f32 {
     positive + log1p(exp(-x.abs()))
 }
 
-/// x where it is positive, else slope (e^x - 1).
+/// Returns x if it is positive, otherwise slope (e^x - 1).
 #[inline(always)]
 pub(crate) fn elu(x: f32, slope: f32) -> f32 {
     let negative = slope * expm1(x);
     if x > 0.0 { x } else { negative }
 }
 
-/// The approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2 / pi) (x
-/// + 0.044715 x^3).
+/// Returns the approximation of [`gelu`](super::gelu) through tanh: x / (1 + e^(-2 u)), u = sqrt(2
+/// / pi) (x + 0.044715 x^3).
 #[inline(always)]
 pub(crate) fn gelu_tanh(x: f32) -> f32 {
     let x = if x < -30.0 { -30.0 } else { x };

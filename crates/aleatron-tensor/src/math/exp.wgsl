@@ -1,4 +1,4 @@
-// Exponentials: the twin of exp.rs.
+// Exponentials: the counterpart of exp.rs.
 
 fn expm1_reduced(r: vec4<f32>) -> vec4<f32> {
     var p = vec4<f32>(0.00019907791283912957);

@@ -1,4 +1,4 @@
-// Functions of integers. TYPE is i32, i64, or u32 for unsigned bytes, whose results are cut to 8 bits afterwards.
+// Functions of integers. TYPE is i32, i64, or u32 for unsigned bytes, whose results are truncated to 8 bits afterwards.
 
 fn int_pow_TYPE(base: TYPE, power: TYPE) -> TYPE {
     if (power < TYPE(0)) {
@@ -19,7 +19,7 @@ fn m_int_pow_TYPE(x: vec4<TYPE>, y: vec4<TYPE>) -> vec4<TYPE> {
     return vec4<TYPE>(int_pow_TYPE(x.x, y.x), int_pow_TYPE(x.y, y.y), int_pow_TYPE(x.z, y.z), int_pow_TYPE(x.w, y.w));
 }
 
-// Divisors that are 0 or -1 are replaced, since devices may do anything with them.
+// Divisors that are 0 or -1 are replaced, since their results are undefined on some devices.
 fn safe_divisor_TYPE(y: vec4<TYPE>) -> vec4<TYPE> {
     return select(y, vec4<TYPE>(1), (y == vec4<TYPE>(0)) | (y == ~vec4<TYPE>(0)));
 }

@@ -11,7 +11,7 @@ pub(crate) fn logaddexp(x: f32, y: f32) -> f32 {
     large + libm::log1pf((-(x - y).abs()).exp())
 }
 
-/// The float next to x in the direction of y.
+/// Returns the float next to x in the direction of y.
 #[inline(always)]
 pub(crate) fn nextafter(x: f32, y: f32) -> f32 {
     if x.is_nan() || y.is_nan() {

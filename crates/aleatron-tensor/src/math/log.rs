@@ -19,8 +19,8 @@ const LOG: [f32; 9] = [
 /// The bits of the root of 1/2.
 const ROOT_HALF: u32 = 0x3f35_04f3;
 
-/// The exponent, and the significand less 1, which is between the roots of 1/2 and 2, less 1; for
-/// finite positive x.
+/// Returns the exponent, and the significand less 1, which is between the roots of 1/2 and 2, less
+/// 1; for finite positive x.
 #[inline(always)]
 pub(super) fn split(x: f32) -> (f32, f32) {
     let is_small = x < f32::MIN_POSITIVE;
@@ -37,7 +37,7 @@ pub(super) fn log_rest(f: f32) -> f32 {
     square * (f * polynomial(f, LOG)) - 0.5 * square
 }
 
-/// The value for arguments that are not finite and positive, else `value`.
+/// Returns the value for arguments that are not finite and positive, otherwise `value`.
 #[inline(always)]
 fn special(x: f32, value: f32) -> f32 {
     let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
@@ -71,7 +71,7 @@ pub(crate) fn log10(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn log1p(x: f32) -> f32 {
     let sum = 1.0 + x;
-    // What the sum has lost, which is at most a half of its last place.
+    // The rounding error of the sum, at most half a unit in the last place.
     let lost = x - (sum - 1.0);
     let (n, f) = split(sum);
     let value = n * LN2_HIGH + (f + (log_rest(f) + (n * LN2_LOW + lost / sum)));

@@ -1,4 +1,4 @@
-// Logarithms: the twin of log.rs.
+// Logarithms: the counterpart of log.rs.
 
 const LN2_HIGH: f32 = 0.693115234375;
 const LN2_LOW: f32 = 3.194618329871446e-05;
@@ -50,7 +50,7 @@ fn m_log2(x: vec4<f32>) -> vec4<f32> {
 
 fn m_log10(x: vec4<f32>) -> vec4<f32> { return m_log(x) * LOG10_E; }
 
-// Compilers may take (1 + x) - 1 for x, so small arguments never go through the sum.
+// Compilers may replace (1 + x) - 1 by x, so small arguments never go through the sum.
 fn m_log1p(x: vec4<f32>) -> vec4<f32> {
     let sum = 1.0 + x;
     let lost = x - (sum - 1.0);

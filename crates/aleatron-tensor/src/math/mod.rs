@@ -1,7 +1,7 @@
 //! Functions of 32-bit floats, twice: in Rust for the CPU, and in the `.wgsl` file of the same name
 //! for GPUs.
 //!
-//! Both are one design, made of additions and multiplications, which every device rounds alike,
+//! Both follow one design of additions and multiplications, which every device rounds alike,
 //! instead of the functions of the shading language, whose errors drivers may choose. The Rust
 //! versions are free of branches and of fused multiply-adds, so that loops over them become vector
 //! instructions that give the same bits on every tier. Drivers may fuse multiplications with
@@ -30,7 +30,7 @@ pub(crate) use trig::{cos_all, sin_all};
 pub(crate) enum Helper {
     /// NaN, infinity, division and roots.
     Basic,
-    /// Exponentials and what is made of them.
+    /// Exponentials and functions based on them.
     Exp,
     /// Logarithms.
     Log,
@@ -38,7 +38,7 @@ pub(crate) enum Helper {
     Pow,
     /// Sine and cosine.
     Trig,
-    /// The error function and what is made of it.
+    /// The error function and functions based on it.
     Erf,
     /// Inverse and hyperbolic functions.
     Inverse,
@@ -55,7 +55,7 @@ pub(crate) enum Helper {
 }
 
 impl Helper {
-    /// The functions, in WGSL. Each takes and gives four floats.
+    /// Returns the WGSL source of the functions. Each maps four floats to four floats.
     pub(crate) fn source(self) -> &'static str {
         match self {
             Self::Basic => include_str!("basic.wgsl"),
@@ -73,7 +73,7 @@ impl Helper {
         }
     }
 
-    /// The files whose functions this one calls.
+    /// Returns the files whose functions this one calls.
     pub(crate) fn needs(self) -> &'static [Self] {
         match self {
             Self::Basic | Self::Half | Self::Integer => &[],
@@ -85,7 +85,7 @@ impl Helper {
     }
 }
 
-/// The value of a polynomial whose coefficients are given from the lowest power on.
+/// Returns the value of a polynomial whose coefficients are given from the lowest power on.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut value = coefficients[N - 1];
@@ -95,7 +95,7 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     value
 }
 
-/// The nearest integer, ties to even, as a float and as an integer; for |x| below 2^22.
+/// Returns the nearest integer, ties to even, as a float and as an integer; for |x| below 2^22.
 #[inline(always)]
 fn nearest(x: f32) -> (f32, i32) {
     // Adding this pushes the fraction out of the float.
@@ -104,13 +104,13 @@ fn nearest(x: f32) -> (f32, i32) {
     (shifted - SHIFT, (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32))
 }
 
-/// 2^n for n in -126..=127.
+/// Returns 2^n for n in -126..=127.
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// x 2^n for n in -252..=254.
+/// Returns x 2^n for n in -252..=254.
 #[inline(always)]
 fn scale(x: f32, n: i32) -> f32 {
     let half = n >> 1;
@@ -122,7 +122,7 @@ mod tests {
     use super::trig::{cos, sin};
     use super::*;
 
-    /// The places where a function is tried: every so manieth float of a range, and its ends.
+    /// Returns the points at which a function is tested: every n-th float of a range, and its ends.
     fn floats(low: f32, high: f32, step: usize) -> impl Iterator<Item = f32> {
         let key = |x: f32| {
             let bits = x.to_bits() as i32;
@@ -135,8 +135,8 @@ mod tests {
         (low..=high).step_by(step).chain([high]).map(move |key| value(key as i32))
     }
 
-    /// The largest error in units in the last place of the result, which has at least the place of
-    /// the smallest normal float.
+    /// Returns the largest error in units in the last place of the result, which has at least the
+    /// place of the smallest normal float.
     fn worst(
         f: impl Fn(f32) -> f32,
         exact: impl Fn(f64) -> f64,
@@ -164,7 +164,7 @@ mod tests {
     const STEP: usize = 997;
 
     #[test]
-    fn exponentials() {
+    fn exponentials_are_within_their_error_bounds() {
         assert!(worst(exp, f64::exp, -104.0, 89.0, STEP) < 1.0);
         assert!(worst(expm1, libm::expm1, -20.0, 89.0, STEP) < 1.5);
         assert!(worst(tanh, f64::tanh, -12.0, 12.0, STEP) < 3.0);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithms() {
+    fn logarithms_are_within_their_error_bounds() {
         assert!(worst(log, f64::ln, f32::MIN_POSITIVE, f32::MAX, STEP) < 1.2);
         assert!(worst(log, f64::ln, 1e-45, f32::MIN_POSITIVE, STEP) < 1.2);
         assert!(worst(log, f64::ln, 0.7, 1.5, 97) < 1.2);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn error_functions() {
+    fn error_functions_are_within_their_error_bounds() {
         assert!(worst(erf, libm::erf, -6.0, 6.0, STEP) < 3.0);
         let phi = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
         assert!(worst(gelu, |x| x * phi(x), -12.5, 1e5, STEP) < 6.0);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn sines_and_cosines() {
+    fn sines_and_cosines_are_within_their_error_bounds() {
         for (low, high) in [(-10.0f32, 10.0f32), (-8192.0, 8192.0), (8192.0, f32::MAX)] {
             assert!(worst(sin, f64::sin, low, high, STEP) < 2.0);
             assert!(worst(cos, f64::cos, low, high, STEP) < 2.0);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn powers() {
+    fn powers_are_within_their_error_bounds() {
         let mut worst = 0.0f64;
         for x in floats(1e-30, 1e30, 99_991) {
             for y in [-7.3f32, -2.0, -0.5, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 11.7, 40.0] {

@@ -18,7 +18,7 @@ const EXP2: [f32; 7] = [
     1.525_273_4e-5,
 ];
 
-/// The first 12 bits of a float.
+/// Returns the first 12 bits of a float.
 #[inline(always)]
 fn first_half(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0xffff_f000)
@@ -59,7 +59,7 @@ fn log2_parts(x: f32) -> (f32, f32) {
 pub(crate) fn pow(x: f32, y: f32) -> f32 {
     let magnitude = x.abs();
     let (high, low) = log2_parts(magnitude);
-    // Whatever the logarithm, a |y| past this gives 0, 1 or infinity.
+    // For any logarithm, a larger |y| gives 0, 1 or infinity.
     let limited = y.clamp(-1e10, 1e10);
     let (main, off) = product(high, limited);
     let exponent = main + (off + low * limited);
@@ -87,9 +87,9 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
 
 /// The arithmetic of [`int_pow`].
 pub(crate) trait Integer: Copy + PartialEq {
-    /// The product, wrapped.
+    /// Returns the product, wrapped.
     fn times(self, other: Self) -> Self;
-    /// The value of a small number.
+    /// Returns the value of a small number.
     fn small(n: i8) -> Self;
     /// As 64 bits.
     fn wide(self) -> i64;

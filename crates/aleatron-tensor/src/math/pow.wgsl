@@ -1,4 +1,4 @@
-// Powers: the twin of pow.rs.
+// Powers: the counterpart of pow.rs.
 
 struct Pair { high: vec4<f32>, low: vec4<f32> }
 

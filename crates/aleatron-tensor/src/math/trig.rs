@@ -12,7 +12,7 @@ const QUARTER: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_3
 const SIN: [f32; 4] = [-0.166_666_67, 0.008_333_332, -0.000_198_400_78, 2.724_877_7e-6];
 const COS: [f32; 4] = [0.041_666_668, -0.001_388_888_8, 2.480_059_3e-5, -2.729_999_3e-7];
 
-/// The sine of `x + quarters` quarter turns, for |x| up to 8192.
+/// Returns the sine of `x + quarters` quarter turns, for |x| up to 8192.
 #[inline(always)]
 fn sin_near(x: f32, quarters: i32) -> f32 {
     let (n, k) = nearest(x * std::f32::consts::FRAC_2_PI);
@@ -38,13 +38,13 @@ pub(crate) fn cos(x: f32) -> f32 {
     if x.abs() <= REDUCED { sin_near(x, 1) } else { f64::from(x).cos() as f32 }
 }
 
-/// The sines of many, in vector registers but for those of large arguments.
+/// Computes many sines, in vector registers except those of large arguments.
 #[inline(always)]
 pub(crate) fn sin_all(x: &[f32], out: &mut [f32]) {
     all(x, out, 0, sin);
 }
 
-/// The cosines of many.
+/// Computes many cosines.
 #[inline(always)]
 pub(crate) fn cos_all(x: &[f32], out: &mut [f32]) {
     all(x, out, 1, cos);

@@ -1,4 +1,4 @@
-// Sine and cosine: the twin of trig.rs. Large arguments are reduced in integers, by the bits of 2 / pi that matter for them.
+// Sine and cosine: the counterpart of trig.rs. Large arguments are reduced in integers, by the bits of 2 / pi that matter for them.
 
 const REDUCED: f32 = 8192.0;
 

@@ -21,7 +21,7 @@ pub(crate) struct FloatBinary {
 type Loop<T> = fn(&[T], &[T], &mut [T]);
 type Compare<T> = fn(&[T], &[T], &mut [u8]);
 
-/// A comparison of anything.
+/// A comparison of elements of any type.
 #[derive(Clone, Copy)]
 pub(crate) struct Comparison {
     pub(crate) f32: Compare<f32>,
@@ -29,14 +29,14 @@ pub(crate) struct Comparison {
     pub(crate) i64: Compare<i64>,
     pub(crate) u8: Compare<u8>,
     pub(crate) exact: fn(f64, f64) -> bool,
-    /// For floats, whose NaN is equal to nothing.
+    /// For floats; NaN is unequal to everything.
     pub(crate) float_wgsl: &'static str,
     pub(crate) wgsl: &'static str,
-    /// For booleans, where there is one.
+    /// For booleans, if the comparison is defined for them.
     pub(crate) bool_wgsl: Option<&'static str>,
 }
 
-/// All there is to know of an operation.
+/// The table entry of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct BinaryEntry {
     pub(crate) name: &'static str,
@@ -144,7 +144,7 @@ table! {
         double: Some(floor_div_64),
         integer: integer!(map2_plain, |x, y| y.quotient_of(x), "m_int_floor_div_{t}({x}, {y})", [Integer]),
     }
-    /// What a division that rounds down leaves; it has the sign of the divisor.
+    /// The remainder of a division that rounds down; it has the sign of the divisor.
     Rem "remainder" {
         float: float!(remainder, |x, y| f64::from(remainder(x as f32, y as f32)), "m_remainder({x}, {y})", [Remainder], EXACT),
         double: Some(remainder_64),
@@ -155,24 +155,24 @@ table! {
         float: float!(math::pow, f64::powf, "m_pow({x}, {y})", [Pow], |x, y| 2.0 + 0.5 * (y * x.abs().log2()).abs().min(300.0)),
         integer: integer!(map2_plain, math::int_pow, "m_int_pow_{t}({x}, {y})", [Integer]),
     }
-    /// The smaller one; NaN where one is.
+    /// The smaller argument; NaN if either is NaN.
     Min "min" {
         float: float!(|x: f32, y: f32| if y < x || y.is_nan() { y } else { x }, |x, y| if y < x || y.is_nan() { y } else { x },
             "min_nan({x}, {y})", [Basic], EXACT),
         integer: integer!(|x, y| if y < x { y } else { x }, "min({x}, {y})"),
     }
-    /// The larger one; NaN where one is.
+    /// The larger argument; NaN if either is NaN.
     Max "max" {
         float: float!(|x: f32, y: f32| if y > x || y.is_nan() { y } else { x }, |x, y| if y > x || y.is_nan() { y } else { x },
             "max_nan({x}, {y})", [Basic], EXACT),
         integer: integer!(|x, y| if y > x { y } else { x }, "max({x}, {y})"),
     }
-    /// x where it is positive, else x times y.
+    /// x if it is positive, otherwise x times y.
     LeakyRelu "leaky_relu" {
         float: float!(|x: f32, y| if x > 0.0 { x } else { x * y }, |x, y| if x > 0.0 { x } else { x * y },
             "select({x} * {y}, {x}, {x} > vec4<f32>(0.0))", [], ROUNDED),
     }
-    /// x where it is positive, else y (e^x - 1).
+    /// x if it is positive, otherwise y (e^x - 1).
     Elu "elu" {
         float: float!(math::elu, |x, y| if x > 0.0 { x } else { y * libm::expm1(x) }, "m_elu({x}, {y})", [Exp], |_, _| 3.0),
     }
@@ -199,7 +199,7 @@ table! {
         float: float!(math::nextafter, |x, y| f64::from(math::nextafter(x as f32, y as f32)), "m_nextafter({x}, {y})", [Inverse], EXACT),
         double: Some(libm::nextafter),
     }
-    /// Whether both are equal; NaN is equal to nothing.
+    /// Whether both are equal; NaN is unequal to everything.
     Eq "equal" { comparison: comparison!(==, "({x} == {y})", "({x} == {y})", Some("({x} == {y})")) }
     /// Whether both differ.
     Ne "not_equal" { comparison: comparison!(!=, "(!({x} == {y}))", "({x} != {y})", Some("({x} != {y})")) }
@@ -211,24 +211,25 @@ table! {
     Gt "greater" { comparison: comparison!(>, "({x} > {y})", "({x} > {y})", None) }
     /// Whether x is not smaller.
     Ge "greater_equal" { comparison: comparison!(>=, "({x} >= {y})", "({x} >= {y})", None) }
-    /// Both; of integers, bit by bit.
+    /// Logical and; bitwise for integers.
     And "and" {
         integer: integer!(|x, y| x & y, "({x} & {y})"),
         boolean: Some((|x, y, out| map2(x, y, out, |x: u8, y| x & y), "({x} & {y})")),
     }
-    /// One or both; of integers, bit by bit.
+    /// Logical or; bitwise for integers.
     Or "or" {
         integer: integer!(|x, y| x | y, "({x} | {y})"),
         boolean: Some((|x, y, out| map2(x, y, out, |x: u8, y| x | y), "({x} | {y})")),
     }
-    /// One but not both; of integers, bit by bit.
+    /// Exclusive or; bitwise for integers.
     Xor "xor" {
         integer: integer!(|x, y| x ^ y, "({x} ^ {y})"),
         boolean: Some((|x, y, out| map2(x, y, out, |x: u8, y| x ^ y), "({x} != {y})")),
     }
-    /// The bits moved up by y; 0 unless y is in 0..width.
+    /// x shifted left by y bits; 0 unless y is in 0..width.
     Shl "shift_left" { integer: integer!(map2_plain, |x, y| y.shifted_left(x), "m_shift_left_{t}({x}, {y})", [Integer]) }
-    /// The bits moved down by y, all of them unless y is in 0..width; copies of the sign of signed integers move in.
+    /// x shifted right by y bits, arithmetically for signed integers; shifts out all bits unless y
+    /// is in 0..width.
     Shr "shift_right" { integer: integer!(map2_plain, |x, y| y.shifted_right(x), "m_shift_right_{t}({x}, {y})", [Integer]) }
 }
 
@@ -243,8 +244,8 @@ fn log_add_exp(x: f64, y: f64) -> f64 {
     large + libm::log1p((-(x - y).abs()).exp())
 }
 
-/// The quotient rounded down, exactly: from the remainder, which is exact. The array API standard
-/// gives finite numbers by infinity a zero of their sign.
+/// Returns the quotient rounded down, computed exactly from the exact remainder. The array API
+/// standard requires a zero of the sign of the quotient for finite numbers divided by infinity.
 #[inline(always)]
 fn floor_div(x: f32, y: f32) -> f32 {
     if x == 0.0 || y == 0.0 || x.is_infinite() || y.is_infinite() || x.is_nan() {
@@ -276,7 +277,7 @@ fn remainder_64(x: f64, y: f64) -> f64 {
     if value == 0.0 { 0f64.copysign(y) } else { value }
 }
 
-/// Integer operations whose second argument decides what is possible.
+/// Integer operations that are defined for some second arguments only.
 trait SecondArgument: Sized {
     fn quotient_of(self, x: Self) -> Self;
     fn remainder_of(self, x: Self) -> Self;
@@ -320,16 +321,16 @@ second_argument!(i64, |rest: i64, y: i64| rest != 0 && (rest < 0) != (y < 0), |x
 second_argument!(u8, |_, _| false, |_: u8| 0);
 
 impl BinaryOp {
-    /// Its name.
+    /// Returns the name of the operation.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The type of its result for two arguments of a type.
+    /// Returns the type of the result for two arguments of a type.
     ///
     /// # Errors
-    /// [`Error::DType`] where it takes no such arguments.
+    /// [`Error::DType`] if the operation is not defined for this type.
     pub fn result(self, dtype: DType) -> Result<DType> {
         let entry = self.entry();
         if let Some(comparison) = &entry.comparison {
@@ -357,7 +358,8 @@ impl BinaryOp {
         Err(Error::DType { op: entry.name, dtype, expected })
     }
 
-    /// Its value in 64-bit floats, a comparison's as 0 or 1; `None` where it takes no floats.
+    /// Returns the value in 64-bit floats, 0 or 1 for a comparison; `None` if the operation is not
+    /// defined for floats.
     #[must_use]
     pub fn exact(self, x: f64, y: f64) -> Option<f64> {
         let entry = self.entry();
@@ -368,7 +370,8 @@ impl BinaryOp {
         }
     }
 
-    /// How many units in the last place a 32-bit result may be off on any device, for two floats.
+    /// Returns the error bound of a 32-bit result for two floats on any device, in units in the
+    /// last place.
     #[must_use]
     pub fn ulps(self, x: f64, y: f64) -> f64 {
         self.entry().float.map_or(0.0, |float| (float.ulps)(x, y))
@@ -378,7 +381,7 @@ impl BinaryOp {
 impl FromStr for BinaryOp {
     type Err = Error;
 
-    /// The operation with this name, for interfaces that have names.
+    /// Returns the operation with this name.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
         found.ok_or_else(|| Error::Name {

@@ -1,22 +1,21 @@
 //! The elementwise operations, one table for those of one argument and one for those of two.
 //!
-//! An entry holds all there is to know of an operation: its name, the loop that the CPU runs, the
-//! expression that GPUs run, what it is in 64-bit floats, and how far 32-bit results may be from
-//! that. Adding an operation is adding an entry.
+//! An entry has the name of an operation, the loop of the CPU, the expression of GPUs, the function
+//! in 64-bit floats, and the error bound of 32-bit results. Adding an operation is adding an entry.
 //!
 //! # What results are
 //!
-//! - **Floats.** NaN goes in, NaN comes out, but of comparisons, of `pow(x, 0)` and `pow(1, y)`,
-//!   which are 1, and of the predicates. `min` and `max` of anything and NaN are NaN. Functions
-//!   have their limits at infinity. GPUs may take subnormal 32-bit floats for zeros, as arguments
-//!   and as results. A multiplication and an addition in one fused kernel may be rounded once
-//!   instead of twice.
+//! - **Floats.** NaN propagates, except through comparisons, predicates, and `pow(x, 0)` and
+//!   `pow(1, y)`, which are 1. `min` and `max` of anything and NaN are NaN. Functions have their
+//!   limits at infinity. GPUs may flush subnormal 32-bit floats to zero, as arguments and as
+//!   results. A multiplication and an addition in one fused kernel may be rounded once instead of
+//!   twice.
 //! - **16-bit floats** are computed in 32 bits, and each result is rounded to the nearest one, ties
 //!   to even, fused or not.
 //! - **Integers** wrap. Division rounds down, and by zero gives 0, as does the remainder. Shifts by
 //!   the width or more, or by less than 0, leave no bit.
 //! - **Order.** Elementwise results do not depend on anything but their arguments. Fusing changes
-//!   none but as said above.
+//!   results only as described above.
 
 mod binary;
 mod reduce;
@@ -43,8 +42,8 @@ pub(crate) struct Integers<I32, I64, U8> {
     pub(crate) helpers: &'static [Helper],
 }
 
-/// The distance from a number to the next float of a type, which is not below that of the smallest
-/// normal float.
+/// Returns the distance from a number to the next float of a type, which is not below that of the
+/// smallest normal float.
 ///
 /// ```
 /// use aleatron_tensor::{DType, op};
@@ -61,11 +60,11 @@ pub fn unit_in_last_place(x: f64, dtype: DType) -> f64 {
     (x.abs().log2().floor().max(lowest) - digits).exp2()
 }
 
-/// The error a float of a type may have that was computed in 32 bits with an error of `ulps` units
-/// in the last place.
+/// Returns the error bound of a result of a type that was computed in 32 bits with an error of
+/// `ulps` units in the last place.
 #[must_use]
 pub fn error_bound(ulps: f64, exact: f64, dtype: DType) -> f64 {
-    // A device that takes subnormal floats for zeros is off by the smallest normal one.
+    // A device that flushes subnormal floats to zero is off by the smallest normal float.
     let computed = ulps * unit_in_last_place(exact, DType::F32) + f64::from(f32::MIN_POSITIVE);
     match dtype {
         DType::F16 => computed + 0.5 * unit_in_last_place(exact.abs() + computed, DType::F16),

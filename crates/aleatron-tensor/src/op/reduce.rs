@@ -1,33 +1,33 @@
-//! Reductions: what one value is made of many by.
+//! Reductions of many values to one.
 
 use crate::dtype::{DType, Kind, Scalar};
 
-/// What a kernel folds the elements of some axes with.
+/// The operation that a kernel reduces axes with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Reducer {
     /// The sum.
     Sum,
     /// The product.
     Prod,
-    /// The largest; NaN where there is one.
+    /// The largest element; NaN if there is a NaN.
     Max,
-    /// The smallest; NaN where there is one.
+    /// The smallest element; NaN if there is a NaN.
     Min,
-    /// The place of the largest, the first of equal ones; NaN counts as the largest.
+    /// The index of the largest element, the first of equal ones; NaN counts as the largest.
     ArgMax,
-    /// The place of the smallest, the first of equal ones; NaN counts as the smallest.
+    /// The index of the smallest element, the first of equal ones; NaN counts as the smallest.
     ArgMin,
-    /// A user's own, of 32-bit floats.
+    /// A user-defined operation on 32-bit floats.
     Custom {
         /// The combination of `a` and `b`, in WGSL.
         wgsl: String,
-        /// The bits of what changes nothing.
+        /// The bits of the neutral element.
         identity: u32,
     },
 }
 
 impl Reducer {
-    /// The type it is computed in, for elements of a type.
+    /// Returns the type of the computation for elements of a type.
     pub(crate) fn computed_in(dtype: DType) -> DType {
         match dtype {
             DType::F64 => DType::F64,
@@ -37,7 +37,7 @@ impl Reducer {
         }
     }
 
-    /// The type of the result, for elements it is computed in.
+    /// Returns the type of the result for elements of the type of the computation.
     pub(crate) fn result(&self, dtype: DType) -> DType {
         match self {
             Self::ArgMax | Self::ArgMin => DType::I32,
@@ -45,8 +45,8 @@ impl Reducer {
         }
     }
 
-    /// The value of no elements, where there is one.
-    pub(crate) fn of_nothing(&self, dtype: DType) -> Option<Scalar> {
+    /// Returns the result for no elements, if it is defined.
+    pub(crate) fn of_no_elements(&self, dtype: DType) -> Option<Scalar> {
         let number = |value: i64| match dtype.kind() {
             Kind::Float => Scalar::Float(value as f64),
             _ => Scalar::Int(value),

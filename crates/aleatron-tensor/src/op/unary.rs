@@ -13,7 +13,7 @@ use crate::math::{self, Helper};
 pub(crate) struct FloatUnary {
     /// The loop of the CPU.
     pub(crate) run: fn(&[f32], &mut [f32]),
-    /// In 64 bits.
+    /// The function in 64 bits.
     pub(crate) exact: fn(f64) -> f64,
     pub(crate) wgsl: &'static str,
     pub(crate) helpers: &'static [Helper],
@@ -21,7 +21,7 @@ pub(crate) struct FloatUnary {
     pub(crate) ulps: fn(f64) -> f64,
 }
 
-/// A question about floats.
+/// A predicate of floats.
 #[derive(Clone, Copy)]
 pub(crate) struct Predicate {
     pub(crate) run: fn(&[f32], &mut [u8]),
@@ -32,7 +32,7 @@ pub(crate) struct Predicate {
 
 type Loop<T> = fn(&[T], &mut [T]);
 
-/// All there is to know of an operation.
+/// The table entry of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct UnaryEntry {
     pub(crate) name: &'static str,
@@ -91,12 +91,12 @@ macro_rules! table {
 const EXACT: fn(f64) -> f64 = |_| 0.0;
 
 table! {
-    /// The negative.
+    /// -x.
     Neg "neg" {
         float: float!(|x: f32| -x, |x| -x, "(-{x})", [], EXACT),
         integer: integer!(|x| x.negative(), "({T}(0) - {x})"),
     }
-    /// The distance from 0.
+    /// The absolute value.
     Abs "abs" {
         float: float!(f32::abs, f64::abs, "abs({x})", [], EXACT),
         integer: integer!(|x| x.magnitude(), "abs({x})"),
@@ -229,49 +229,49 @@ table! {
         float: float!(f32::round_ties_even, f64::round_ties_even, "round({x})", [], EXACT),
         integer: integer!(|x| x, "{x}"),
     }
-    /// The largest integer that is not larger.
+    /// The largest integer that is not larger than x.
     Floor "floor" {
         float: float!(f32::floor, f64::floor, "floor({x})", [], EXACT),
         integer: integer!(|x| x, "{x}"),
     }
-    /// The smallest integer that is not smaller.
+    /// The smallest integer that is not smaller than x.
     Ceil "ceil" {
         float: float!(f32::ceil, f64::ceil, "ceil({x})", [], EXACT),
         integer: integer!(|x| x, "{x}"),
     }
-    /// Without its fraction.
+    /// The integer part.
     Trunc "trunc" {
         float: float!(f32::trunc, f64::trunc, "trunc({x})", [], EXACT),
         integer: integer!(|x| x, "{x}"),
     }
-    /// Every bit turned over; of booleans, the other one.
+    /// The complement: logical not, or bitwise not for integers.
     Not "not" {
         integer: integer!(|x| !x, "(~{x})"),
         boolean: Some((|x, out| map(x, out, |x: u8| x ^ 1), "(!{x})")),
     }
-    /// Whether it is NaN.
+    /// Whether x is NaN.
     IsNan "isnan" {
         predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_nan())), exact: f64::is_nan,
             wgsl: "is_nan({x})", helpers: &[Helper::Basic] }),
     }
-    /// Whether the bit of its sign is set, as it is for -0.
+    /// Whether the sign bit of x is set, as it is for -0.
     SignBit "signbit" {
         predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_sign_negative())), exact: f64::is_sign_negative,
             wgsl: "is_negative({x})", helpers: &[Helper::Basic] }),
     }
-    /// Whether it is infinite.
+    /// Whether x is infinite.
     IsInf "isinf" {
         predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_infinite())), exact: f64::is_infinite,
             wgsl: "is_inf({x})", helpers: &[Helper::Basic] }),
     }
-    /// Whether it is neither NaN nor infinite.
+    /// Whether x is neither NaN nor infinite.
     IsFinite "isfinite" {
         predicate: Some(Predicate { run: |x, out| map(x, out, |x: f32| u8::from(x.is_finite())), exact: f64::is_finite,
             wgsl: "is_finite({x})", helpers: &[Helper::Basic] }),
     }
 }
 
-/// Where a result is made of parts that are subnormal: units enough for anything.
+/// Returns an error bound that admits any result if parts of the computation are subnormal.
 fn far_below(x: f64, limit: f64) -> f64 {
     if x < -limit { 1e9 } else { 0.0 }
 }
@@ -284,7 +284,7 @@ fn near_zero_of_a_period(x: f64) -> f64 {
     2.5 + if half_turns == 0.0 { 0.0 } else { 2f64.powi(-43) / off * 2f64.powi(24) }
 }
 
-/// What the three integer types have under one name.
+/// Integer functions with the same name for the three integer types.
 trait Numbers: Sized {
     fn negative(self) -> Self;
     fn magnitude(self) -> Self;
@@ -320,16 +320,16 @@ numbers!(i64, i64::wrapping_abs, i64::signum, |x: i64| x.max(0));
 numbers!(u8, |x| x, |x: u8| x.min(1), |x| x);
 
 impl UnaryOp {
-    /// Its name.
+    /// Returns the name of the operation.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The type of its result for an argument of a type.
+    /// Returns the type of the result for an argument of a type.
     ///
     /// # Errors
-    /// [`Error::DType`] where it takes no such argument.
+    /// [`Error::DType`] if the operation is not defined for this type.
     pub fn result(self, dtype: DType) -> Result<DType> {
         let entry = self.entry();
         let (is_there, result) = match dtype.kind() {
@@ -349,7 +349,8 @@ impl UnaryOp {
         Err(Error::DType { op: entry.name, dtype, expected })
     }
 
-    /// Its value in 64-bit floats; `None` where it takes no floats or gives none.
+    /// Returns the value in 64-bit floats; `None` if the operation is not defined for floats or has
+    /// no bound.
     #[must_use]
     pub fn exact(self, x: f64) -> Option<f64> {
         let entry = self.entry();
@@ -360,7 +361,8 @@ impl UnaryOp {
         }
     }
 
-    /// How many units in the last place a 32-bit result may be off on any device, for a float.
+    /// Returns the error bound of a 32-bit result for a float on any device, in units in the last
+    /// place.
     #[must_use]
     pub fn ulps(self, x: f64) -> f64 {
         self.entry().float.map_or(0.0, |float| (float.ulps)(x))
@@ -370,7 +372,7 @@ impl UnaryOp {
 impl FromStr for UnaryOp {
     type Err = Error;
 
-    /// The operation with this name, for interfaces that have names.
+    /// Returns the operation with this name.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::ALL.iter().copied().find(|op| op.name() == name);
         found

@@ -1,4 +1,4 @@
-//! Putting tensors together and taking them apart.
+//! Concatenating, stacking, splitting, padding and repeating tensors.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Scalar};
@@ -8,10 +8,11 @@ use crate::storage::Storage;
 use crate::tensor::{Tensor, small};
 use crate::trace::report;
 
-/// Tensors that one kernel of a GPU assembles; every device has as many bindings.
+/// The largest number of tensors that one kernel of a GPU assembles; every device has as many
+/// bindings.
 const MAX_BOXES: usize = 6;
 
-/// What lies around a padded tensor.
+/// The elements around a padded tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PadMode {
@@ -25,7 +26,7 @@ pub enum PadMode {
     Wrap,
 }
 
-/// A tensor of a shape with others at some places of it, and a constant everywhere else.
+/// Returns a tensor of a shape with others at some indices of it, and a constant everywhere else.
 fn assemble(
     op: &'static str,
     boxes: &[(&Tensor, Vec<usize>)],
@@ -62,7 +63,7 @@ fn assemble(
 }
 
 impl Tensor {
-    /// Tensors of one type one after another along an axis.
+    /// Concatenates tensors of one type along an axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -73,9 +74,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] where other sizes than those of the
-    /// axis differ, [`Error::Promotion`] for two types, [`Error::Devices`] for two devices, or
-    /// where there is no room.
+    /// [`Error::Argument`] for no tensors, [`Error::Shapes`] if other sizes than those of the axis
+    /// differ, [`Error::Promotion`] for two types, [`Error::Devices`] for two devices, or if memory
+    /// is exhausted.
     pub fn concat(tensors: &[&Self], axis: isize) -> Result<Self> {
         const OP: &str = "concat";
         let Some(first) = tensors.first() else {
@@ -91,7 +92,7 @@ impl Tensor {
         let axis = layout::axis(OP, axis, first.rank())?;
         let mut total = 0usize;
         for tensor in tensors {
-            let is_same = |(place, (a, b)): (usize, (&usize, &usize))| place == axis || a == b;
+            let is_same = |(index, (a, b)): (usize, (&usize, &usize))| index == axis || a == b;
             let fits = tensor.rank() == first.rank()
                 && first.shape().iter().zip(tensor.shape()).enumerate().all(is_same);
             if !fits {
@@ -113,7 +114,7 @@ impl Tensor {
         if is_recorded(tensors.iter().copied()) {
             return autograd::concat(tensors, axis as isize);
         }
-        // A kernel takes so many at a time; groups of them are put together first.
+        // A kernel takes a limited number at a time; groups of tensors are concatenated first.
         if first.device().is_gpu() && tensors.len() > MAX_BOXES {
             let size = tensors.len().div_ceil(tensors.len().div_ceil(MAX_BOXES)).min(MAX_BOXES);
             let groups = tensors.chunks(size).map(|group| Self::concat(group, axis as isize));
@@ -133,7 +134,7 @@ impl Tensor {
         Ok(report(OP, assemble(OP, &boxes, &shape, small(0, first.dtype()))?))
     }
 
-    /// Tensors of one shape one after another along a new axis.
+    /// Stacks tensors of one shape along a new axis.
     ///
     /// # Errors
     /// As [`Self::concat`].
@@ -148,15 +149,15 @@ impl Tensor {
         Self::concat(&rows.iter().collect::<Vec<_>>(), axis)
     }
 
-    /// Parts of these sizes along an axis: views.
+    /// Splits the tensor into views of these sizes along an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the sizes are not those of
-    /// the axis together.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] if the sizes do not add up to the
+    /// size of the axis.
     pub fn split(&self, sizes: &[usize], axis: isize) -> Result<Vec<Self>> {
         const OP: &str = "split";
-        let place = layout::axis(OP, axis, self.rank())?;
-        let len = self.shape()[place];
+        let index = layout::axis(OP, axis, self.rank())?;
+        let len = self.shape()[index];
         let total = sizes.iter().fold(0usize, |sum, &size| sum.saturating_add(size));
         if total != len {
             return Err(Error::Range { op: OP, start: 0, end: total, len });
@@ -170,11 +171,12 @@ impl Tensor {
         sizes.iter().map(part).collect()
     }
 
-    /// With elements before and after each axis.
+    /// Pads the tensor before and after each axis.
     ///
     /// # Errors
-    /// [`Error::Argument`] where there is not one pair for each axis, or too few elements to
-    /// mirror; [`Error::Scalar`] for a number that is no element; or where there is no room.
+    /// [`Error::Argument`] if there is not one pair for each axis, or too few elements to mirror;
+    /// [`Error::Scalar`] for a padding value that the type cannot represent; or if memory is
+    /// exhausted.
     pub fn pad(&self, around: &[(usize, usize)], mode: PadMode) -> Result<Self> {
         const OP: &str = "pad";
         if around.len() != self.rank() {
@@ -241,10 +243,10 @@ impl Tensor {
             }
             PadMode::Wrap => (self.slice(name, len - before..len)?, self.slice(name, 0..after)?),
             _ => {
-                let repeated = |place: usize, times: usize| {
+                let repeated = |index: usize, times: usize| {
                     let mut shape = self.shape().to_vec();
                     shape[axis] = times;
-                    self.slice(name, place..place + 1)?.broadcast_to(&shape)
+                    self.slice(name, index..index + 1)?.broadcast_to(&shape)
                 };
                 (repeated(0, before)?, repeated(len - 1, after)?)
             }
@@ -252,7 +254,7 @@ impl Tensor {
         Self::concat(&[&front, self, &back], name)
     }
 
-    /// The tensor so many times along each axis.
+    /// Repeats the tensor along each axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -262,8 +264,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for more numbers than axes where they cannot be added in front, or where
-    /// there is no room.
+    /// [`Error::Argument`] for more numbers than axes if they cannot be added in front, or if
+    /// memory is exhausted.
     pub fn tile(&self, times: &[usize]) -> Result<Self> {
         let rank = self.rank().max(times.len());
         let mut own = vec![1; rank - self.rank()];
@@ -280,28 +282,28 @@ impl Tensor {
         Ok(report("tile", tiled))
     }
 
-    /// Each element so many times along an axis.
+    /// Repeats each element along an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, or where there is no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Memory`] if memory is exhausted.
     pub fn repeat(&self, times: usize, axis: isize) -> Result<Self> {
-        let place = layout::axis("repeat", axis, self.rank())?;
+        let index = layout::axis("repeat", axis, self.rank())?;
         let mut wide = self.shape().to_vec();
-        wide.insert(place + 1, times);
+        wide.insert(index + 1, times);
         let mut shape = self.shape().to_vec();
-        shape[place] = shape[place].saturating_mul(times);
+        shape[index] = shape[index].saturating_mul(times);
         layout::elements(&shape)?;
-        let repeated = self.unsqueeze(place as isize + 1)?.broadcast_to(&wide)?.reshape(&shape)?;
+        let repeated = self.unsqueeze(index as isize + 1)?.broadcast_to(&wide)?.reshape(&shape)?;
         Ok(report("repeat", repeated))
     }
 
-    /// The elements moved on along an axis, those at its end to its beginning.
+    /// Shifts the elements along an axis; elements past the end continue at its beginning.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, or where there is no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Memory`] if memory is exhausted.
     pub fn roll(&self, by: isize, axis: isize) -> Result<Self> {
-        let place = layout::axis("roll", axis, self.rank())?;
-        let len = self.shape()[place];
+        let index = layout::axis("roll", axis, self.rank())?;
+        let len = self.shape()[index];
         if len == 0 {
             return Ok(self.clone());
         }
@@ -309,16 +311,16 @@ impl Tensor {
         Self::concat(&[&self.slice(axis, cut..)?, &self.slice(axis, ..cut)?], axis)
     }
 
-    /// The elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k columns
-    /// to the right of the first.
+    /// Returns the elements on and below a diagonal of matrices, 0 elsewhere. Diagonal `k` begins k
+    /// columns to the right of the first.
     ///
     /// # Errors
-    /// [`Error::Rank`] below rank 2, or where there is no room.
+    /// [`Error::Rank`] below rank 2, [`Error::Memory`] if memory is exhausted.
     pub fn tril(&self, k: i32) -> Result<Self> {
         self.triangle("tril", k)?.where_(self, &Self::zeros(&[], self.dtype(), &self.device())?)
     }
 
-    /// The elements on and above a diagonal of matrices, 0 elsewhere.
+    /// Returns the elements on and above a diagonal of matrices, 0 elsewhere.
     ///
     /// # Errors
     /// As [`Self::tril`].
@@ -327,7 +329,7 @@ impl Tensor {
         below.where_(&Self::zeros(&[], self.dtype(), &self.device())?, self)
     }
 
-    /// Whether elements of a matrix of this shape are on or below a diagonal.
+    /// Returns whether elements of a matrix of this shape are on or below a diagonal.
     fn triangle(&self, op: &'static str, k: i32) -> Result<Self> {
         let &[.., rows, columns] = self.shape() else {
             return Err(Error::Rank {

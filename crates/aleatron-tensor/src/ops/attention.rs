@@ -11,32 +11,32 @@ use crate::trace::report;
 
 use super::conv::promote;
 
-/// Which keys a query sees by their place.
+/// The keys that a query may attend to, by their position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Causality {
-    /// All of them.
+    /// All keys.
     #[default]
     None,
-    /// Query i sees the keys up to i: both begin together.
+    /// Query i attends to keys up to i: both sequences begin together.
     FromFirst,
-    /// The last query sees all keys, the one before it all but the last, and so on: both end
-    /// together.
+    /// The last query attends to all keys, the one before it to all but the last, and so on: both
+    /// sequences end together.
     FromLast,
 }
 
-/// What attention looks at.
+/// Options of attention.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttentionOptions<'a> {
-    /// Added to the scores where it is of floats; where it is of booleans, keys with false are not
-    /// seen. It broadcasts to `[…, queries, keys]`.
+    /// A mask of floats is added to the scores; in a mask of booleans, false hides a key. It
+    /// broadcasts to `[…, queries, keys]`.
     pub mask: Option<&'a Tensor>,
-    /// Which keys a query sees by their place.
+    /// The keys that a query may attend to, by their position.
     pub causality: Causality,
-    /// What scores are multiplied with; `None` for 1 / sqrt of the length of a query.
+    /// The factor of the scores; `None` for 1 / sqrt of the length of a query.
     pub scale: Option<f64>,
 }
 
-/// The longest value on a GPU: sums of its elements are in registers.
+/// The longest supported value on a GPU: sums of its elements are in registers.
 pub(crate) const MAX_VALUE_LENGTH: usize = 512;
 
 /// The sizes of an attention.
@@ -46,7 +46,7 @@ pub(crate) struct Sizes {
     pub(crate) keys: usize,
     /// The length of queries and keys, and that of values.
     pub(crate) lengths: [usize; 2],
-    /// Query i sees key j where j <= i + this.
+    /// Query i attends to key j if j <= i + `sees_past`.
     pub(crate) sees_past: i64,
     pub(crate) scale: f32,
 }
@@ -54,11 +54,11 @@ pub(crate) struct Sizes {
 const OP: &str = "attention";
 
 impl Tensor {
-    /// Attention of queries `[…, l, e]`, this tensor, to keys `[…, s, e]` with values `[…, s, v]`:
-    /// softmax(scale q kᵀ + mask) v. Axes before the last two broadcast, so heads may share
-    /// keys. The scores are never stored as a whole.
+    /// Computes attention of the queries `[…, l, e]` in this tensor, to keys `[…, s, e]` with
+    /// values `[…, s, v]`: softmax(scale q kᵀ + mask) v. Axes before the last two broadcast, so
+    /// heads may share keys. The scores are never stored as a whole.
     ///
-    /// Everything is added up in 32 bits. A query that sees no key has zeros.
+    /// Sums are accumulated in 32 bits. The result of a query without keys is zero.
     ///
     /// ```
     /// use aleatron_tensor::{AttentionOptions, DType, Device, Tensor};
@@ -70,9 +70,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] where shapes do not go together,
-    /// [`Error::DType`] for other types than floats, [`Error::TooLarge`] on a GPU for values
-    /// longer than 512, [`Error::Devices`] for two devices, or where there is no room.
+    /// [`Error::Rank`] below rank 2, [`Error::Shapes`] if the shapes are not compatible,
+    /// [`Error::DType`] for other types than floats, [`Error::TooLarge`] on a GPU for values longer
+    /// than 512, [`Error::Devices`] for two devices, [`Error::Memory`] if memory is exhausted.
     pub fn attention(
         &self,
         keys: &Self,
@@ -109,7 +109,7 @@ impl Tensor {
                 self.check_device(OP, mask)?;
                 let shape = [&batch[..], &[queries, key_count]].concat();
                 let added = match mask.dtype().kind() {
-                    // What is not seen has minus infinity.
+                    // Hidden keys get minus infinity.
                     Kind::Bool => mask.where_(0.0, f64::NEG_INFINITY)?,
                     Kind::Float => mask.clone(),
                     Kind::Integer => {

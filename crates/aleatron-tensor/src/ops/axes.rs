@@ -21,7 +21,7 @@ impl Deref for Axes<'_> {
     }
 }
 
-/// An axis that does not fit becomes one that no tensor has.
+/// Converts an axis; one that does not fit becomes an axis out of range.
 fn axis<T: TryInto<isize>>(axis: T) -> isize {
     axis.try_into().unwrap_or(isize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Convolutions, as networks call them: the kernel is not flipped.
+//! Convolutions in the sense of neural networks: the kernel is not flipped.
 
 use crate::autograd::{self, is_recorded};
 use crate::cpu;
@@ -6,10 +6,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Limit, RankNeeded, Result};
 use crate::gpu::conv as gpu;
 use crate::gpu::matmul::MatmulPlan;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 
-/// How a kernel goes over images of `D` axes.
+/// Options of a convolution over images of `D` axes.
 ///
 /// ```
 /// use aleatron_tensor::ConvOptions;
@@ -22,9 +22,10 @@ pub struct ConvOptions<const D: usize> {
     pub stride: [usize; D],
     /// The zeros before and after the image.
     pub padding: [[usize; 2]; D],
-    /// The distance of the elements that neighbours of the kernel meet.
+    /// The distance between the image elements under neighbouring kernel elements.
     pub dilation: [usize; D],
-    /// The parts that channels are cut into; each part of the output sees its part of the input.
+    /// The number of groups of channels; each group of the output depends on its group of the
+    /// input.
     pub groups: usize,
 }
 
@@ -34,19 +35,19 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// How a transposed convolution goes over images of `D` axes: as the gradient of a convolution with
-/// these options does.
+/// Options of a transposed convolution over images of `D` axes: the gradient of a convolution with
+/// these options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConvTransposeOptions<const D: usize> {
     /// The distance at which elements of the image spread.
     pub stride: [usize; D],
-    /// What is cut off before and after the result.
+    /// The elements removed before and after the result.
     pub padding: [[usize; 2]; D],
-    /// The distance of the elements that neighbours of the kernel meet.
+    /// The distance between the image elements under neighbouring kernel elements.
     pub dilation: [usize; D],
-    /// What is added after the result.
+    /// The elements added after the result.
     pub output_padding: [usize; D],
-    /// The parts that channels are cut into.
+    /// The number of groups of channels.
     pub groups: usize,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Geometry {
     pub(crate) kernel: [usize; 2],
     pub(crate) stride: [usize; 2],
     pub(crate) dilation: [usize; 2],
-    /// The place of the kernel's first element before the image; negative inside it.
+    /// The position of the kernel's first element before the image; negative inside it.
     pub(crate) before: [isize; 2],
     /// The distance of the elements of the image, with zeros in between.
     pub(crate) spread: [usize; 2],
@@ -77,13 +78,13 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// The elements of a patch.
+    /// Returns the number of elements of a patch.
     pub(crate) fn depth(&self) -> usize {
         self.channels[0] * self.kernel[0] * self.kernel[1]
     }
 
-    /// The places of the result.
-    pub(crate) fn places(&self) -> usize {
+    /// Returns the number of positions of the result.
+    pub(crate) fn positions(&self) -> usize {
         self.out[0] * self.out[1]
     }
 
@@ -92,11 +93,11 @@ impl Geometry {
     }
 }
 
-/// Extents past this are refused: places before an image are counted modulo 2^32.
+/// Larger extents are errors: positions before an image are counted modulo 2^32.
 const MAX_EXTENT: u128 = 1 << 31;
 
-/// The number of places of a window along an axis.
-pub(crate) fn window_places(
+/// Returns the number of positions of a window along an axis.
+pub(crate) fn window_positions(
     op: &'static str,
     [size, kernel, stride, dilation]: [usize; 4],
     [before, after]: [usize; 2],
@@ -133,19 +134,19 @@ pub(crate) fn window_places(
     Ok(steps as usize + 1)
 }
 
-/// What happens to a last window that reaches past the end.
+/// The treatment of a last window that reaches past the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Rounding {
-    /// It is left out.
+    /// The window is dropped.
     #[default]
     Down,
-    /// It is kept, and what is past the end is not there.
+    /// The window is retained without the elements past the end.
     Up,
 }
 
 impl Tensor {
-    /// The convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a bias
-    /// `[o]`.
+    /// Returns the convolution of sequences `[n, c, l]` with a kernel `[o, c / groups, k]`, plus a
+    /// bias `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -170,11 +171,10 @@ impl Tensor {
         Ok(report(OP, result))
     }
 
-    /// The convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`, plus a
-    /// bias `[o]`.
+    /// Returns the convolution of images `[n, c, h, w]` with a kernel `[o, c / groups, kh, kw]`,
+    /// plus a bias `[o]`.
     ///
-    /// The image may be a view of any kind. Products are added up in 32 bits, and the bias after
-    /// them.
+    /// The image may be any view. Products are accumulated in 32 bits, then the bias is added.
     ///
     /// ```
     /// use aleatron_tensor::{ConvOptions, DType, Device, Tensor};
@@ -186,10 +186,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] or [`Error::Shapes`] where the shapes do not go together,
-    /// [`Error::Argument`] for options that do not fit, [`Error::DType`] or
-    /// [`Error::Promotion`] for other types than floats, [`Error::Devices`] for two devices, or
-    /// where there is no room.
+    /// [`Error::Rank`] or [`Error::Shapes`] if the shapes are not compatible, [`Error::Argument`]
+    /// for options that do not fit, [`Error::DType`] or [`Error::Promotion`] for other types than
+    /// floats, [`Error::Devices`] for two devices, [`Error::Memory`] if memory is exhausted.
     pub fn conv2d(
         &self,
         weight: &Self,
@@ -211,8 +210,8 @@ impl Tensor {
         Ok(report(OP, self.convolve(OP, weight, bias, options, plan)?))
     }
 
-    /// The transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups, k]`, plus
-    /// a bias `[o]`.
+    /// Returns the transposed convolution of sequences `[n, c, l]` with a kernel `[c, o / groups,
+    /// k]`, plus a bias `[o]`.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -234,8 +233,9 @@ impl Tensor {
         Ok(report(OP, image.convolve_transposed(OP, &kernel, bias, &options)?.squeeze(2)?))
     }
 
-    /// The transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups, kh, kw]`,
-    /// plus a bias `[o]`: each element of the image spreads over the result as the kernel says.
+    /// Returns the transposed convolution of images `[n, c, h, w]` with a kernel `[c, o / groups,
+    /// kh, kw]`, plus a bias `[o]`: each element of the image adds the kernel, scaled by it, to the
+    /// result.
     ///
     /// # Errors
     /// As [`Self::conv2d`].
@@ -249,7 +249,7 @@ impl Tensor {
         Ok(report(OP, self.convolve_transposed(OP, weight, bias, options)?))
     }
 
-    /// With an axis of rows, of which there is one.
+    /// Inserts an axis of one row.
     fn with_rows(&self, op: &'static str) -> Result<Self> {
         if self.rank() != 3 {
             return Err(Error::Rank {
@@ -291,7 +291,7 @@ impl Tensor {
         let mut out = [0; 2];
         for axis in 0..2 {
             let sizes = [size[axis], kernel[axis], stride[axis], dilation[axis]];
-            out[axis] = window_places(op, sizes, padding[axis], Rounding::Down)?;
+            out[axis] = window_positions(op, sizes, padding[axis], Rounding::Down)?;
         }
         let geometry = Geometry {
             images,
@@ -367,7 +367,7 @@ impl Tensor {
             extent,
             out,
         };
-        // Each output sees the kernel from its other end.
+        // Outputs use the flipped kernel.
         let turned = weight
             .reshape(&[groups, channels / groups, own_channels, kernel_rows, kernel_columns])?
             .transpose(1, 2)?
@@ -377,7 +377,7 @@ impl Tensor {
         self.run_convolution(op, &turned, bias, geometry, MatmulPlan::Automatic)
     }
 
-    /// A convolution whose sizes were checked.
+    /// Returns a convolution whose sizes were checked.
     fn run_convolution(
         &self,
         op: &'static str,
@@ -406,15 +406,15 @@ impl Tensor {
         }
         // Kernels take the weights as a matrix.
         let matrix = weight.reshape(&[shape[1], geometry.depth()])?;
-        match self.place()? {
-            Place::Cpu(_) => {
+        match self.device_view()? {
+            DeviceView::Cpu(_) => {
                 let floats = |tensor: &Self| tensor.cast(DType::F32)?.host_view();
                 let bias = bias.map(|bias| bias.cast(DType::F32)?.to_vec::<f32>()).transpose()?;
                 let storage =
                     cpu::conv::run(&geometry, &floats(self)?, &floats(&matrix)?, bias.as_deref())?;
                 Self::from_cpu(storage, &shape)?.cast(dtype)
             }
-            Place::Gpu(device, image) => {
+            DeviceView::Gpu(device, image) => {
                 let (matrix, bias) = (matrix.gpu_view()?, bias.map(Self::gpu_view).transpose()?);
                 let data =
                     gpu::launch(&device, &geometry, &image, &matrix, bias.as_ref(), dtype, plan)?;
@@ -432,7 +432,7 @@ fn check_groups(op: &'static str, groups: usize, channels: [usize; 2]) -> Result
     Ok(())
 }
 
-/// The type of floats that two types combine to.
+/// Returns the type of floats that two types combine to.
 pub(crate) fn promote(op: &'static str, left: DType, right: DType) -> Result<DType> {
     for dtype in [left, right] {
         if !dtype.is_float() || dtype == DType::F64 {

@@ -13,7 +13,7 @@ pub(super) struct Distinct<'a> {
     pub(super) view: Tensor,
     reduced: &'a [usize],
     dims: Dims,
-    /// How often the reduced axes of the original repeat each element.
+    /// The number of repetitions of each element along the reduced axes of the original.
     pub(super) repeats: usize,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Distinct<'a> {
         self.view.shape() != self.original.shape()
     }
 
-    /// What becomes of reduced axes before [`Self::restore`].
+    /// Returns the treatment of reduced axes before [`Self::restore`].
     fn own_dims(&self) -> Dims {
         if self.has_repeats() { Dims::Keep } else { self.dims }
     }
@@ -43,12 +43,12 @@ impl<'a> Distinct<'a> {
         fold(op, x, self.reduced, self.own_dims(), reducer)
     }
 
-    /// The shape of results before [`Self::restore`].
+    /// Returns the shape of results before [`Self::restore`].
     pub(super) fn shape(&self) -> Vec<usize> {
         reduced_shape(self.view.shape(), self.reduced, self.own_dims())
     }
 
-    /// The sum of as many copies of each element.
+    /// Returns the sum over all repetitions of each element.
     pub(super) fn repeat_sum(&self, sum: Tensor) -> Result<Tensor> {
         let repeats = self.repeats as i64;
         match sum.dtype() {
@@ -60,7 +60,7 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// The product of as many copies of each element: its power, by squares.
+    /// Returns the product over all repetitions of each element: its power, by repeated squaring.
     pub(super) fn repeat_product(&self, product: Tensor) -> Result<Tensor> {
         let (mut left, mut square, mut power) = (self.repeats, product, None);
         loop {
@@ -78,26 +78,26 @@ impl<'a> Distinct<'a> {
         }
     }
 
-    /// The places of elements among all along the reduced axes, from those among the distinct ones:
-    /// the first copy of each counts.
-    pub(super) fn repeat_places(&self, places: Tensor) -> Result<Tensor> {
+    /// Converts indices among the distinct elements to indices among all elements along the reduced
+    /// axes: those of the first repetition.
+    pub(super) fn repeat_indices(&self, indices: Tensor) -> Result<Tensor> {
         if self.repeats == 1 {
-            return Ok(places);
+            return Ok(indices);
         }
         let (mut step, mut own_step) = (1i64, 1i64);
-        let mut sum = places.mul(0i64)?;
+        let mut sum = indices.mul(0i64)?;
         for &axis in self.reduced.iter().rev() {
             let [size, own_size] =
                 [self.original.shape()[axis], self.view.shape()[axis]].map(|size| size as i64);
             if own_size > 1 {
-                sum = sum.add(&places.floor_divide(own_step)?.remainder(own_size)?.mul(step)?)?;
+                sum = sum.add(&indices.floor_divide(own_step)?.remainder(own_size)?.mul(step)?)?;
             }
             (step, own_step) = (step * size, own_step * own_size);
         }
         Ok(sum)
     }
 
-    /// ln of the sum of the exponentials, in the type that floats are computed in.
+    /// Returns ln of the sum of the exponentials, in the type of the computation.
     pub(super) fn log_sum_exp(&self) -> Result<Tensor> {
         const OP: &str = "logsumexp";
         let x = &self.view;
@@ -115,7 +115,7 @@ impl<'a> Distinct<'a> {
         self.repeat_sum(sum)?.log()?.add(&shift)?.reshape(&self.shape())
     }
 
-    /// A result over the kept axes of the original.
+    /// Broadcasts a result over the kept axes of the original.
     pub(super) fn restore(&self, result: Tensor) -> Result<Tensor> {
         if !self.has_repeats() {
             return Ok(result);

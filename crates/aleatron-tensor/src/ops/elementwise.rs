@@ -49,10 +49,11 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Leaves of one fused kernel; every device has as many bindings, and one for the result.
+/// The largest number of leaves of one fused kernel; every device has as many bindings, and one for
+/// the result.
 const MAX_LEAVES: usize = 6;
 
-/// Steps of one fused kernel: drivers take long to compile long ones.
+/// The largest number of steps of one fused kernel: drivers compile long kernels slowly.
 const MAX_STEPS: usize = 48;
 
 /// The arguments of an operation as expressions over the shape of the result, on the device they
@@ -62,7 +63,7 @@ enum Arguments {
     Gpu(GpuDevice, Vec<Expr<GpuView>>),
 }
 
-/// Whether arguments that are not computed yet may become part of a larger expression.
+/// Whether pending arguments may become part of a larger expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fuse {
     Yes,
@@ -109,7 +110,7 @@ fn arguments(
                 let expr = match operand {
                     Operand::Scalar(scalar) => Expr::constant(constant(*scalar, dtype)?),
                     Operand::Tensor(tensor) => {
-                        // An argument that occurs twice is one.
+                        // Equal arguments share a leaf.
                         let twin =
                             operands[..i].iter().zip(dtypes).position(|(other, other_dtype)| {
                                 other.tensor().is_some_and(|other| {
@@ -134,8 +135,8 @@ fn mixed(op: &'static str, left: &Tensor, right: &Tensor) -> Error {
     Error::Devices { op, left: left.device().to_string(), right: right.device().to_string() }
 }
 
-/// A tensor on a GPU as an expression over a shape: what it is still to be computed from, where it
-/// has that shape, else its elements.
+/// Returns a tensor on a GPU as an expression over a shape: the pending expression if it has that
+/// shape, otherwise a leaf of its elements.
 fn gpu_expr(
     op: &'static str,
     tensor: &Tensor,
@@ -155,23 +156,25 @@ fn gpu_expr(
     Ok(Expr::leaf(GpuView { data: storage.data()?, layout }, tensor.dtype()))
 }
 
-/// Makes a tensor of an expression that is built from the arguments.
+/// Creates a tensor from an expression of the arguments.
 fn elementwise(
     op: &'static str,
     operands: &[Operand<'_>],
     dtypes: &[DType],
     shape: &[usize],
-    build: impl Fn(Builder<'_>) -> Built,
+    build: impl Fn(Builder<'_>) -> BuiltExpr,
 ) -> Result<Tensor> {
-    // Counted before anything is computed.
+    // The size is checked before anything is computed.
     let len = Layout::contiguous(shape)?.len();
     let tensor = match arguments(op, operands, dtypes, shape, Fuse::Yes)? {
         Arguments::Cpu(exprs) => {
-            let Built::Cpu(expr) = build(Builder::Cpu(&exprs)) else { return Err(other_device()) };
+            let BuiltExpr::Cpu(expr) = build(Builder::Cpu(&exprs)) else {
+                return Err(other_device());
+            };
             Tensor::from_cpu(crate::cpu::elementwise::evaluate(&expr, len)?, shape)?
         }
         Arguments::Gpu(gpu, exprs) => {
-            let Built::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else {
+            let BuiltExpr::Gpu(mut expr) = build(Builder::Gpu(&exprs)) else {
                 return Err(other_device());
             };
             if expr.leaves.len() > MAX_LEAVES || expr.program.steps.len() > MAX_STEPS {
@@ -179,7 +182,7 @@ fn elementwise(
                 else {
                     return Err(other_device());
                 };
-                let Built::Gpu(small) = build(Builder::Gpu(&exprs)) else {
+                let BuiltExpr::Gpu(small) = build(Builder::Gpu(&exprs)) else {
                     return Err(other_device());
                 };
                 expr = small;
@@ -190,7 +193,7 @@ fn elementwise(
     Ok(report(op, tensor))
 }
 
-/// The error for arguments that changed their device while an expression was built.
+/// Returns the error for arguments that changed their device while an expression was built.
 fn other_device() -> Error {
     Error::internal("ops::elementwise, device of an expression")
 }
@@ -199,13 +202,13 @@ fn no_arguments(op: &'static str) -> Error {
     Error::argument(op, "arguments", "none", "at least one tensor is needed")
 }
 
-/// The expressions of arguments, of whichever device.
+/// The expressions of arguments on either device.
 enum Builder<'a> {
     Cpu(&'a [Expr<CpuView>]),
     Gpu(&'a [Expr<GpuView>]),
 }
 
-enum Built {
+enum BuiltExpr {
     Cpu(Expr<CpuView>),
     Gpu(Expr<GpuView>),
 }
@@ -214,8 +217,8 @@ enum Built {
 macro_rules! build {
     ($builder:expr, $args:ident => $expr:expr) => {
         match $builder {
-            Builder::Cpu($args) => Built::Cpu($expr),
-            Builder::Gpu($args) => Built::Gpu($expr),
+            Builder::Cpu($args) => BuiltExpr::Cpu($expr),
+            Builder::Gpu($args) => BuiltExpr::Gpu($expr),
         }
     };
 }
@@ -253,7 +256,7 @@ pub(crate) fn evaluate_formula(
     )
 }
 
-/// The type two arguments are computed in. A number takes the type of the tensor.
+/// Returns the type of the computation for two arguments. A number takes the type of the tensor.
 fn common(op: &'static str, left: &Operand<'_>, right: &Operand<'_>) -> Result<DType> {
     match (left, right) {
         (Operand::Tensor(left), Operand::Tensor(right)) => {
@@ -270,7 +273,8 @@ impl Tensor {
     /// Applies an operation of one argument to every element.
     ///
     /// # Errors
-    /// [`Error::DType`] where it is not for elements of this type, or where there is no room.
+    /// [`Error::DType`] if the operation is not defined for this type, [`Error::Memory`] if memory
+    /// is exhausted.
     pub fn unary(&self, op: UnaryOp) -> Result<Self> {
         if is_recorded([self]) {
             return autograd::unary(op, self);
@@ -297,9 +301,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not broadcast, [`Error::Promotion`] or
-    /// [`Error::DType`] where the types do not fit, [`Error::Devices`] for tensors of two
-    /// devices, or where there is no room.
+    /// [`Error::Shapes`] if the shapes do not broadcast, [`Error::Promotion`] or [`Error::DType`]
+    /// if the types cannot be combined, [`Error::Devices`] for tensors of two devices, or if memory
+    /// is exhausted.
     pub fn binary<'a>(
         op: BinaryOp,
         left: impl Into<Operand<'a>>,
@@ -321,10 +325,10 @@ impl Tensor {
         )
     }
 
-    /// `left` where this is true, else `right`; all are broadcast.
+    /// Selects `left` if this is true, otherwise `right`; all arguments are broadcast.
     ///
     /// # Errors
-    /// [`Error::DType`] where this is not of booleans, else as [`Self::binary`].
+    /// [`Error::DType`] if this tensor is not of booleans, otherwise as [`Self::binary`].
     pub fn where_<'a>(
         &'a self,
         left: impl Into<Operand<'a>>,
@@ -358,12 +362,11 @@ impl Tensor {
         )
     }
 
-    /// The elements as another type. Floats become integers without their fraction, the nearest one
-    /// where they are too large, NaN 0; wide integers become narrow ones by their low bits;
-    /// whatever is not zero is true.
+    /// Casts the elements to another type. Floats are truncated to integers and saturate, NaN
+    /// becomes 0; wide integers keep their low bits; everything except zero becomes true.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, or where there is no room.
+    /// [`Error::Unsupported`] if the device has no such elements, [`Error::Memory`] if memory is exhausted.
     pub fn cast(&self, dtype: DType) -> Result<Self> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -384,7 +387,7 @@ impl Tensor {
         )
     }
 
-    /// The elements, but not below `low` nor above `high`; NaN stays.
+    /// Limits the elements to `low..=high`; NaN stays.
     ///
     /// # Errors
     /// As [`Self::binary`].
@@ -402,12 +405,12 @@ impl Tensor {
     }
 }
 
-/// The elements that a device does not support.
+/// Returns the name of elements that a device does not support.
 pub(crate) fn missing(dtype: DType) -> &'static str {
     if dtype == DType::F64 { "64-bit floats; use f32, or the CPU" } else { "64-bit integers" }
 }
 
-/// The type of two numbers: 32-bit floats where one is a float, 64-bit integers for integers.
+/// Returns the type of two numbers: 32-bit floats if one is a float, 64-bit integers otherwise.
 fn scalar_type(left: Scalar, right: Scalar) -> Option<DType> {
     match (left.kind(), right.kind()) {
         (Kind::Bool, Kind::Bool) => Some(DType::Bool),
@@ -437,85 +440,85 @@ macro_rules! unary {
 }
 
 unary! {
-    /// The negative.
+    /// Returns -x.
     neg Neg
-    /// The distance from 0.
+    /// Returns the absolute value.
     abs Abs
-    /// -1, 0 or 1.
+    /// Returns the sign: -1, 0 or 1.
     sign Sign
-    /// The square.
+    /// Returns the square.
     square Square
-    /// 1 / x.
+    /// Returns 1 / x.
     recip Recip
-    /// The square root.
+    /// Returns the square root.
     sqrt Sqrt
-    /// 1 / sqrt(x).
+    /// Returns 1 / sqrt(x).
     rsqrt Rsqrt
-    /// e^x.
+    /// Returns e^x.
     exp Exp
-    /// e^x - 1, accurate near 0.
+    /// Returns e^x - 1, accurate near 0.
     expm1 Expm1
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     log Log
-    /// ln(1 + x), accurate near 0.
+    /// Returns ln(1 + x), accurate near 0.
     log1p Log1p
-    /// The logarithm to base 2.
+    /// Returns the logarithm to base 2.
     log2 Log2
-    /// The logarithm to base 10.
+    /// Returns the logarithm to base 10.
     log10 Log10
-    /// The sine.
+    /// Returns the sine.
     sin Sin
-    /// The cosine.
+    /// Returns the cosine.
     cos Cos
-    /// The tangent.
+    /// Returns the tangent.
     tan Tan
-    /// The inverse sine.
+    /// Returns the inverse sine.
     asin Asin
-    /// The inverse cosine.
+    /// Returns the inverse cosine.
     acos Acos
-    /// The inverse tangent.
+    /// Returns the inverse tangent.
     atan Atan
-    /// The hyperbolic sine, accurate near 0.
+    /// Returns the hyperbolic sine, accurate near 0.
     sinh Sinh
-    /// The hyperbolic cosine.
+    /// Returns the hyperbolic cosine.
     cosh Cosh
-    /// The inverse hyperbolic sine, accurate near 0.
+    /// Returns the inverse hyperbolic sine, accurate near 0.
     asinh Asinh
-    /// The inverse hyperbolic cosine.
+    /// Returns the inverse hyperbolic cosine.
     acosh Acosh
-    /// The inverse hyperbolic tangent, accurate near 0.
+    /// Returns the inverse hyperbolic tangent, accurate near 0.
     atanh Atanh
-    /// The hyperbolic tangent, accurate near 0.
+    /// Returns the hyperbolic tangent, accurate near 0.
     tanh Tanh
-    /// The error function, accurate near 0.
+    /// Returns the error function, accurate near 0.
     erf Erf
-    /// 1 / (1 + e^-x).
+    /// Returns 1 / (1 + e^-x).
     sigmoid Sigmoid
-    /// The larger of x and 0.
+    /// Returns the larger of x and 0.
     relu Relu
-    /// x times the probability that a normal variable is below x.
+    /// Returns x times the probability that a normal variable is below x.
     gelu Gelu
-    /// The approximation of [`Self::gelu`] through tanh.
+    /// Returns the approximation of [`Self::gelu`] through tanh.
     gelu_tanh GeluTanh
-    /// x / (1 + e^-x), also called swish.
+    /// Returns x / (1 + e^-x), also called swish.
     silu Silu
-    /// ln(1 + e^x).
+    /// Returns ln(1 + e^x).
     softplus Softplus
-    /// The nearest integer, ties to even.
+    /// Returns the nearest integer, ties to even.
     round Round
-    /// The largest integer that is not larger.
+    /// Returns the largest integer that is not larger than x.
     floor Floor
-    /// The smallest integer that is not smaller.
+    /// Returns the smallest integer that is not smaller than x.
     ceil Ceil
-    /// Without the fraction.
+    /// Returns the integer part.
     trunc Trunc
-    /// The other boolean; of integers, every bit turned over.
+    /// Returns the complement: logical not, or bitwise not for integers.
     not Not
-    /// Whether it is NaN.
+    /// Returns whether x is NaN.
     is_nan IsNan
-    /// Whether it is infinite.
+    /// Returns whether x is infinite.
     is_inf IsInf
-    /// Whether it is neither NaN nor infinite.
+    /// Returns whether x is neither NaN nor infinite.
     is_finite IsFinite
 }
 
@@ -534,48 +537,48 @@ macro_rules! binary {
 }
 
 binary! {
-    /// The sum.
+    /// Returns the sum.
     add Add
-    /// The difference.
+    /// Returns the difference.
     sub Sub
-    /// The product.
+    /// Returns the product.
     mul Mul
-    /// The quotient of floats.
+    /// Returns the quotient of floats.
     div Div
-    /// The quotient, rounded down.
+    /// Returns the quotient, rounded down.
     floor_divide FloorDiv
-    /// What a division that rounds down leaves; it has the sign of the divisor.
+    /// Returns the remainder of a division that rounds down; it has the sign of the divisor.
     remainder Rem
-    /// The power.
+    /// Returns the power.
     pow Pow
-    /// The smaller one; NaN where one is.
+    /// Returns the smaller argument; NaN if either is NaN.
     minimum Min
-    /// The larger one; NaN where one is.
+    /// Returns the larger argument; NaN if either is NaN.
     maximum Max
-    /// x where it is positive, else x times the slope.
+    /// Returns x if it is positive, otherwise x times the slope.
     leaky_relu LeakyRelu
-    /// x where it is positive, else the slope times e^x - 1.
+    /// Returns x if it is positive, otherwise the slope times e^x - 1.
     elu Elu
-    /// Whether both are equal.
+    /// Returns whether the arguments are equal.
     eq Eq
-    /// Whether both differ.
+    /// Returns whether the arguments differ.
     ne Ne
-    /// Whether this is smaller.
+    /// Returns whether the left argument is smaller.
     lt Lt
-    /// Whether this is not larger.
+    /// Returns whether the left argument is not larger.
     le Le
-    /// Whether this is larger.
+    /// Returns whether the left argument is larger.
     gt Gt
-    /// Whether this is not smaller.
+    /// Returns whether the left argument is not smaller.
     ge Ge
-    /// Both; of integers, bit by bit.
+    /// Returns the logical and; bitwise for integers.
     and And
-    /// One or both; of integers, bit by bit.
+    /// Returns the logical or; bitwise for integers.
     or Or
-    /// One but not both; of integers, bit by bit.
+    /// Returns the exclusive or; bitwise for integers.
     xor Xor
-    /// The bits moved up.
+    /// Returns the bits shifted left.
     shift_left Shl
-    /// The bits moved down.
+    /// Returns the bits shifted right.
     shift_right Shr
 }

@@ -1,4 +1,4 @@
-//! The folding of axes, which reductions and normalisations are made of.
+//! Folding of axes, the basis of reductions and normalisations.
 
 use crate::device::MAX_ELEMENTS;
 use crate::dtype::DType;
@@ -10,7 +10,7 @@ use crate::ops::Dims;
 use crate::storage::Storage;
 use crate::tensor::Tensor;
 
-/// The shape with axes reduced.
+/// Returns the shape with axes reduced.
 pub(super) fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<usize> {
     let sizes =
         shape.iter().enumerate().filter_map(|(axis, &size)| match (axes.contains(&axis), dims) {
@@ -21,7 +21,7 @@ pub(super) fn reduced_shape(shape: &[usize], axes: &[usize], dims: Dims) -> Vec<
     sizes.collect()
 }
 
-/// Folds axes, named in ascending order. The result has the type that is computed in.
+/// Folds axes, given in ascending order. The result has the type of the computation.
 pub(crate) fn fold(
     op: &'static str,
     x: &Tensor,
@@ -33,7 +33,7 @@ pub(crate) fn fold(
     fold_within(limit, op, x, axes, dims, reducer)
 }
 
-/// As [`fold`], by steps that take no more elements than `limit` each.
+/// Like [`fold`], in steps of at most `limit` elements.
 fn fold_within(
     limit: usize,
     op: &'static str,
@@ -50,7 +50,7 @@ fn fold_within(
     let computed = Reducer::computed_in(x.dtype());
     let count = layout::elements(&axes.iter().map(|&axis| x.shape()[axis]).collect::<Vec<_>>())?;
     if count == 0 || shape.contains(&0) {
-        let value = match reducer.of_nothing(computed) {
+        let value = match reducer.of_no_elements(computed) {
             Some(value) => value,
             None if shape.contains(&0) => crate::tensor::small(0, reducer.result(computed)),
             None => return Err(Error::argument(op, "elements", 0, "there must be at least one")),
@@ -66,7 +66,7 @@ fn fold_within(
         }
         Storage::Gpu(storage) => {
             let gpu = storage.device().clone();
-            // What is still to be computed is computed on the way.
+            // A pending expression is computed by the same kernel.
             let expr = match storage.share(x.layout()) {
                 Some(expr) => expr,
                 None => {
@@ -85,8 +85,8 @@ fn fold_within(
     }
 }
 
-/// Folds both halves of the longest axis, which are joined. Places and results of users' operations
-/// cannot be joined: there, the axis is one that is kept. Reduced axes have size 1.
+/// Folds both halves of the longest axis and joins the results. Indices and results of user-defined
+/// operations cannot be joined: for these, a kept axis is halved.
 fn fold_halves(
     limit: usize,
     op: &'static str,
@@ -149,12 +149,12 @@ pub(crate) fn fold_custom(
 }
 
 impl Tensor {
-    /// The number of elements along some axes.
+    /// Returns the number of elements along some axes.
     pub(super) fn count_along(&self, axes: &[usize]) -> Result<usize> {
         layout::elements(&axes.iter().map(|&axis| self.shape()[axis]).collect::<Vec<_>>())
     }
 
-    /// The largest along axes where it is finite, else 0: what can be taken off before
+    /// Returns the largest element along axes, or 0 if it is not finite: the shift before
     /// exponentials.
     pub(crate) fn shift(&self, op: &'static str, axes: &[usize]) -> Result<Self> {
         let largest = fold(op, self, axes, Dims::Keep, &Reducer::Max)?;
@@ -167,9 +167,8 @@ mod tests {
     use super::*;
     use crate::Device;
 
-    /// Steps of at most 10 elements over 6 x 7 x 4 give what one step does.
     #[test]
-    fn fold_in_small_steps_equals_one_step() {
+    fn fold_in_small_steps_equals_fold_in_one_step() {
         let values: Vec<i32> = (0..168).map(|i| (i * 37 + 11) % 53 - 26).collect();
         let x = Tensor::from_slice(&values, &[6, 7, 4], &Device::Cpu).unwrap();
         let reducers = [
@@ -186,10 +185,10 @@ mod tests {
                     fold_within(limit, "fold", &x, axes, Dims::Drop, reducer)
                         .map(|tensor| (tensor.shape().to_vec(), tensor.to_vec::<i32>().unwrap()))
                 };
-                let is_place = matches!(reducer, Reducer::ArgMax | Reducer::ArgMin);
+                let is_index = matches!(reducer, Reducer::ArgMax | Reducer::ArgMin);
                 let own: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
-                if is_place && own > 10 {
-                    // A result whose elements one step cannot number is refused.
+                if is_index && own > 10 {
+                    // A result with more elements than a step can number is an error.
                     assert!(
                         matches!(fold(10), Err(Error::TooLarge { .. })),
                         "{reducer:?} {axes:?}"

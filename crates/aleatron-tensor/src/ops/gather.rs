@@ -1,12 +1,12 @@
-//! Elements found by indices, which count from the end where they are negative. On GPUs an index
-//! outside its axis is reported by whoever reads what depends on it.
+//! Gathering of elements by indices, which count from the end if they are negative. On GPUs an
+//! index outside its axis is reported when a dependent value is read.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::{DType, Kind};
 use crate::error::{Error, Result};
 use crate::gpu::GpuView;
 use crate::layout::{self, Layout};
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 use crate::{cpu, gpu};
 
@@ -15,7 +15,7 @@ use crate::{cpu, gpu};
 pub(crate) struct GpuJob<'a> {
     pub(crate) op: &'static str,
     pub(crate) x: &'a GpuView,
-    /// The layout of `x` over the result: 0 along the axes of the indices.
+    /// The layout of `x` over the result, with stride 0 along the axes of the indices.
     pub(crate) base: Layout,
     pub(crate) axis_stride: isize,
     pub(crate) axis_len: usize,
@@ -26,7 +26,7 @@ pub(crate) struct GpuJob<'a> {
     pub(crate) numbers: Vec<usize>,
 }
 
-/// Indices in a type that kernels take.
+/// Checks indices and converts them to a type that kernels support.
 fn checked_indices(op: &'static str, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
     x.check_device(op, indices)?;
     match indices.dtype() {
@@ -57,8 +57,8 @@ fn run(
         return run(op, x, axis, indices, base.unsqueeze(0), over.unsqueeze(0), vec![0])?
             .reshape(&[]);
     }
-    let tensor = match (x.place()?, indices.place()?) {
-        (Place::Cpu(x), Place::Cpu(indices)) => {
+    let tensor = match (x.device_view()?, indices.device_view()?) {
+        (DeviceView::Cpu(x), DeviceView::Cpu(indices)) => {
             let job = cpu::gather::Job {
                 op,
                 x: &x,
@@ -70,7 +70,7 @@ fn run(
             };
             Tensor::from_cpu(cpu::gather::gather(&job)?, &shape)?
         }
-        (Place::Gpu(device, x), Place::Gpu(_, indices)) => {
+        (DeviceView::Gpu(device, x), DeviceView::Gpu(_, indices)) => {
             let job =
                 GpuJob { op, x: &x, base, axis_stride, axis_len, indices: &indices, over, numbers };
             Tensor::from_gpu_data(&device, gpu::gather::launch(&device, &job)?, &shape)?
@@ -87,13 +87,13 @@ fn run(
 }
 
 impl Tensor {
-    /// For each place of `indices` the element whose coordinate along `axis` is the index there.
-    /// Shapes but for the axis are broadcast to that of this tensor.
+    /// Returns, for each position of `indices`, the element whose coordinate along `axis` is the
+    /// index there. All axes except `axis` are broadcast to those of this tensor.
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shapes do not fit, [`Error::DType`] for indices that are no
-    /// integers, [`Error::Index`] for one outside, on GPUs when the result is read;
-    /// [`Error::Devices`] for tensors of two devices, or where there is no room.
+    /// [`Error::Shapes`] if the shapes are not compatible, [`Error::DType`] for indices that are
+    /// not integers, [`Error::Index`] for an index out of range, on GPUs when the result is read;
+    /// [`Error::Devices`] for tensors of two devices, [`Error::Memory`] if memory is exhausted.
     pub fn gather(&self, axis: isize, indices: &Self) -> Result<Self> {
         const OP: &str = "gather";
         if is_recorded([self]) {
@@ -116,8 +116,8 @@ impl Tensor {
         run(OP, self, axis, &indices, base, over, numbers)
     }
 
-    /// The parts of an axis with these indices, in their order. The shape of the indices takes the
-    /// place of the axis.
+    /// Selects slices along an axis by indices, in their order. The axis is replaced by the axes of
+    /// the indices.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};

@@ -7,19 +7,19 @@ use crate::error::{Error, RankNeeded, Result};
 use crate::gpu::matmul as gpu;
 use crate::gpu::matmul::MatmulPlan;
 use crate::layout::broadcast_shapes;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 
 const OP: &str = "matmul";
 
 impl Tensor {
-    /// The product of matrices: the last two axes of both are rows and columns, all others are a
-    /// batch and broadcast. A tensor of rank 1 is a row on the left and a column on the right,
-    /// and this axis is gone from the result.
+    /// Returns the product of matrices: the last two axes of both are rows and columns, all others
+    /// are a batch and broadcast. A tensor of rank 1 is a row on the left and a column on the
+    /// right; the result lacks this axis.
     ///
-    /// Views of any kind are taken as they are. 16-bit floats are added up in 32 bits and rounded
-    /// once; integers wrap. An empty sum is 0. On a GPU an element depends on its row and its
-    /// column alone: one row of a product is that row of any larger product, bit for bit.
+    /// Views are used without copies. 16-bit floats are accumulated in 32 bits and rounded once;
+    /// integers wrap. An empty sum is 0. On a GPU an element depends on its row and its column
+    /// alone: one row of a product is that row of any larger product, bit for bit.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -31,10 +31,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] where the common axes differ or
+    /// [`Error::Rank`] for a tensor without axes, [`Error::Shapes`] if the common axes differ or
     /// the batches do not broadcast, [`Error::Promotion`] or [`Error::DType`] for types without
-    /// products, [`Error::Devices`] for two devices, [`Error::Unsupported`] for integers on a
-    /// GPU, or where there is no room.
+    /// products, [`Error::Devices`] for two devices, [`Error::Unsupported`] for integers on a GPU,
+    /// [`Error::Memory`] if memory is exhausted.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         self.matmul_by(other, MatmulPlan::Automatic)
     }
@@ -81,7 +81,8 @@ impl Tensor {
         Ok(report(OP, product))
     }
 
-    /// As matrices: with an axis for the rows of a single row, or the columns of a single column.
+    /// Converts vectors to matrices: inserts an axis for the rows of a single row, or the columns
+    /// of a single column.
     fn as_matrices(&self, side: Side) -> Result<Self> {
         match (self.rank(), side) {
             (0, _) => Err(Error::Rank {
@@ -102,7 +103,7 @@ enum Side {
     Right,
 }
 
-/// The product of matrices that are not empty, over a batch.
+/// Returns the product of matrices that are not empty, over a batch.
 fn product(
     left: &Tensor,
     right: &Tensor,
@@ -137,8 +138,8 @@ fn product(
         tensor.broadcast_to(&[batch, &sides].concat())
     };
     let (left, right) = (broadcast(left)?, broadcast(right)?);
-    match (left.place()?, right.place()?) {
-        (Place::Cpu(a), Place::Cpu(b)) => {
+    match (left.device_view()?, right.device_view()?) {
+        (DeviceView::Cpu(a), DeviceView::Cpu(b)) => {
             let storage = match dtype {
                 DType::F64 => cpu::matmul::simple::<f64>(dtype, &a, &b)?,
                 DType::F32 | DType::F16 => cpu::matmul::floats(&a, &b)?,
@@ -149,7 +150,7 @@ fn product(
             let sums = Tensor::from_cpu(storage, &shape)?;
             if dtype == DType::F16 { sums.cast(dtype) } else { Ok(sums) }
         }
-        (Place::Gpu(device, a), Place::Gpu(_, b)) => {
+        (DeviceView::Gpu(device, a), DeviceView::Gpu(_, b)) => {
             let data = gpu::launch(&device, &a, &b, dtype, plan)?;
             Tensor::from_gpu_data(&device, data, &shape)
         }

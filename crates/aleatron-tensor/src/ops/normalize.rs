@@ -1,8 +1,8 @@
 //! Softmax and normalisation over any axes.
 //!
 //! Everything is computed in 32-bit floats and rounded once. A row of minus infinities, or with an
-//! infinity, has a softmax of NaN where that is 0 / 0 or infinity / infinity. Of no elements
-//! nothing comes.
+//! infinity, has a softmax of NaN where that is 0 / 0 or infinity / infinity. Empty tensors have
+//! empty results.
 
 use crate::autograd::{self, is_recorded};
 use crate::dtype::DType;
@@ -21,7 +21,7 @@ use crate::trace::report;
 pub(crate) enum Normal {
     /// Exponentials over their sum.
     Softmax,
-    /// The logarithm of that.
+    /// The logarithm of the softmax.
     LogSoftmax,
     /// Mean 0 and variance 1.
     Layer,
@@ -29,11 +29,11 @@ pub(crate) enum Normal {
     Rms,
 }
 
-/// Elements of a row up to which one workgroup of a GPU normalises it.
+/// The longest row that one workgroup of a GPU normalises.
 const LONGEST: usize = 1 << 18;
 
 impl Tensor {
-    /// Exponentials over their sum along axes, all of them where none is named.
+    /// Returns the exponentials over their sum along axes; an empty list stands for all axes.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Tensor};
@@ -43,8 +43,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
-    /// others than floats, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes out of range, [`Error::DType`] for
+    /// others than floats, [`Error::Memory`] if memory is exhausted.
     pub fn softmax(&self, axes: &[isize]) -> Result<Self> {
         const OP: &str = "softmax";
         if is_recorded([self]) {
@@ -64,7 +64,8 @@ impl Tensor {
         exponentials.div(&sum)?.cast(dtype).map(|tensor| report(OP, tensor))
     }
 
-    /// The logarithm of [`Self::softmax`], which loses nothing where that is near 0.
+    /// Returns the logarithm of [`Self::softmax`], without loss of precision where the softmax is
+    /// near 0.
     ///
     /// # Errors
     /// As [`Self::softmax`].
@@ -86,12 +87,12 @@ impl Tensor {
         shifted.sub(&sum.log()?)?.cast(dtype).map(|tensor| report(OP, tensor))
     }
 
-    /// Mean 0 and variance 1 along axes, all of them where none is named: (x - mean) /
+    /// Normalizes to mean 0 and variance 1 along axes, all axes for an empty list: (x - mean) /
     /// sqrt(variance + epsilon), times a scale, plus a shift, which are broadcast.
     ///
     /// # Errors
-    /// As [`Self::softmax`]; [`Error::Shapes`] where the scale or the shift is not for these
-    /// shapes.
+    /// As [`Self::softmax`]; [`Error::Shapes`] if the scale or the shift does not broadcast to
+    /// these shapes.
     pub fn layer_norm(
         &self,
         axes: &[isize],
@@ -132,8 +133,8 @@ impl Tensor {
             .map(|tensor| report(OP, tensor))
     }
 
-    /// Mean square 1 along axes, all of them where none is named: x / sqrt(mean of x^2 + epsilon),
-    /// times a scale, which is broadcast.
+    /// Normalizes to mean square 1 along axes, all axes for an empty list: x / sqrt(mean of x^2 +
+    /// epsilon), times a scale, which is broadcast.
     ///
     /// # Errors
     /// As [`Self::layer_norm`].
@@ -170,8 +171,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The normalisation by one kernel, where there is one: on GPUs, over rows that are whole
-    /// vectors and not too long. Weights must differ along the axes alone.
+    /// Normalises by one kernel, if possible: on GPUs, over rows that are whole vectors and not too
+    /// long. Weights must differ along the axes alone.
     fn rows(
         &self,
         op: &'static str,
@@ -226,8 +227,8 @@ impl Tensor {
         )?;
         let shape: Vec<usize> = order.iter().map(|&axis| self.shape()[axis as usize]).collect();
         let mut back = vec![0isize; self.rank()];
-        for (place, &axis) in order.iter().enumerate() {
-            back[axis as usize] = place as isize;
+        for (index, &axis) in order.iter().enumerate() {
+            back[axis as usize] = index as isize;
         }
         let done = Self::from_gpu_data(&gpu, data, &shape)?.permute(&back)?;
         Ok(Some(report(op, done)))

@@ -5,8 +5,8 @@
 //! An operator returns a [`Result`], like the method of the same meaning: it fails for shapes that
 //! do not broadcast, types that do not combine and tensors of two devices. An argument is a tensor,
 //! a reference to one, or a number; a number on the left is an `f64` or an `i64`, which is what
-//! literals become. The result of another operator may stand beside a tensor without a `?` of its
-//! own: its error is then the error of the whole expression.
+//! literals become. The result of another operator may be combined with a tensor without `?`: its
+//! error becomes the error of the whole expression.
 //!
 //! ```
 //! use aleatron_tensor::{Device, Tensor};

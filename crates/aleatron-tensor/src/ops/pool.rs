@@ -1,32 +1,32 @@
-//! Pooling: one value for each place of a window, in each channel.
+//! Pooling: one value for each position of a window, in each channel.
 
-use super::conv::{Rounding, window_places};
+use super::conv::{Rounding, window_positions};
 use super::reduce::{Dims, Reduction};
 use crate::autograd::{self, is_recorded};
 use crate::cpu;
 use crate::dtype::DType;
 use crate::error::{Error, RankNeeded, Result};
 use crate::gpu::pool as gpu;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 
-/// How a window goes over images of `D` axes.
+/// Options of pooling over images of `D` axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolOptions<const D: usize> {
     /// The size of the window.
     pub kernel: [usize; D],
-    /// Its steps.
+    /// The steps of the window.
     pub stride: [usize; D],
-    /// The places before and after the image.
+    /// The positions before and after the image.
     pub padding: [[usize; 2]; D],
-    /// The distance of the elements that neighbours of the window meet.
+    /// The distance between neighbouring elements of the window.
     pub dilation: [usize; D],
-    /// What happens to a last window that reaches past the end.
+    /// The treatment of a last window that reaches past the end.
     pub rounding: Rounding,
 }
 
 impl<const D: usize> PoolOptions<D> {
-    /// A window that steps over the image without overlap.
+    /// Returns a window that steps over the image without overlap.
     ///
     /// ```
     /// use aleatron_tensor::PoolOptions;
@@ -45,20 +45,20 @@ impl<const D: usize> PoolOptions<D> {
     }
 }
 
-/// What padding counts for in an average.
+/// The weight of padding in an average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Padding {
-    /// Nothing: the average is that of the elements of the image.
+    /// Padding is ignored: the average is over elements of the image.
     #[default]
     Ignored,
-    /// A zero for each place.
+    /// Each padded position counts as a zero.
     Counted,
 }
 
-/// What is computed of a window.
+/// The value computed from a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Pool {
-    /// The largest element; NaN where there is one.
+    /// The largest element; NaN if there is a NaN.
     Max,
     /// The average.
     Average(Padding),
@@ -78,7 +78,7 @@ pub(crate) struct Windows {
 }
 
 impl Tensor {
-    /// The largest element of each window over sequences `[n, c, l]`.
+    /// Returns the largest element of each window over sequences `[n, c, l]`.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`].
@@ -86,18 +86,18 @@ impl Tensor {
         self.pool1d("max_pool1d", options, Pool::Max)
     }
 
-    /// The largest element of each window over images `[n, c, h, w]`; NaN where the window has one.
-    /// Padding is never the largest: a window without an element of the image has minus
-    /// infinity.
+    /// Returns the largest element of each window over images `[n, c, h, w]`; NaN if the window has
+    /// one. Padding is never the largest: the result of a window without elements of the image is
+    /// minus infinity.
     ///
     /// # Errors
     /// [`Error::Rank`] for another rank, [`Error::Argument`] for a window that does not fit,
-    /// [`Error::DType`] for other types than floats, or where there is no room.
+    /// [`Error::DType`] for other types than floats, [`Error::Memory`] if memory is exhausted.
     pub fn max_pool2d(&self, options: &PoolOptions<2>) -> Result<Self> {
         self.pool("max_pool2d", options, Pool::Max)
     }
 
-    /// The average of each window over sequences `[n, c, l]`.
+    /// Returns the average of each window over sequences `[n, c, l]`.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`].
@@ -105,9 +105,9 @@ impl Tensor {
         self.pool1d("avg_pool1d", options, Pool::Average(padding))
     }
 
-    /// The average of each window over images `[n, c, h, w]`, added up in 32 bits row by row.
-    /// Places past the padding, which a last window may reach, never count; a window in which
-    /// nothing counts has NaN.
+    /// Returns the average of each window over images `[n, c, h, w]`, accumulated in 32 bits row by
+    /// row. Positions past the padding, which a last window may reach, never count; the result of a
+    /// window without counted elements is NaN.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Padding, PoolOptions, Tensor};
@@ -123,7 +123,7 @@ impl Tensor {
         self.pool("avg_pool2d", options, Pool::Average(padding))
     }
 
-    /// The largest element of each channel: all axes after the second become 1.
+    /// Returns the largest element of each channel: all axes after the second get size 1.
     ///
     /// # Errors
     /// As [`Self::max_pool2d`], and [`Error::Argument`] for an image without elements.
@@ -131,7 +131,7 @@ impl Tensor {
         self.reduce_channels("global_max_pool", Reduction::Max)
     }
 
-    /// The average of each channel: all axes after the second become 1.
+    /// Returns the average of each channel: all axes after the second get size 1.
     ///
     /// # Errors
     /// As [`Self::global_max_pool`].
@@ -188,7 +188,7 @@ impl Tensor {
         let mut out = [0; 2];
         for axis in 0..2 {
             let sizes = [shape[axis + 2], kernel[axis], stride[axis], dilation[axis]];
-            out[axis] = window_places(op, sizes, padding[axis], rounding)?;
+            out[axis] = window_positions(op, sizes, padding[axis], rounding)?;
         }
         let windows = Windows { pool, shape, kernel, stride, dilation, padding, out };
         if is_recorded([self]) {
@@ -196,12 +196,12 @@ impl Tensor {
             return Ok(autograd::pool(op, self, windows, &output));
         }
         let out_shape = [shape[0], shape[1], out[0], out[1]];
-        let result = match self.place()? {
-            Place::Cpu(_) => {
+        let result = match self.device_view()? {
+            DeviceView::Cpu(_) => {
                 let view = self.cast(DType::F32)?.host_view()?;
                 Self::from_cpu(cpu::pool::run(&windows, &view)?, &out_shape)?.cast(dtype)?
             }
-            Place::Gpu(device, view) => {
+            DeviceView::Gpu(device, view) => {
                 Self::from_gpu_data(&device, gpu::launch(&device, &windows, &view)?, &out_shape)?
             }
         };

@@ -2,14 +2,15 @@
 //!
 //! # What results are
 //!
-//! - **Axes.** No axis named means all of them. [`Dims::Keep`] leaves reduced axes with size 1.
+//! - **Axes.** An empty list of axes stands for all axes. [`Dims::Keep`] leaves reduced axes with
+//!   size 1.
 //! - **Types.** 16-bit floats are summed in 32 bits and rounded once. Sums and products of bytes
-//!   are 32-bit integers; integers wrap. Places are 32-bit integers.
+//!   are 32-bit integers; integers wrap. Indices are 32-bit integers.
 //! - **No elements.** The sum is 0, the product 1, the mean NaN, `any` false, `all` true,
-//!   `logsumexp` minus infinity; the largest and the smallest of nothing, and their places, are
-//!   errors.
+//!   `logsumexp` minus infinity; the largest and the smallest of no elements, and their indices,
+//!   are errors.
 //! - **NaN.** One NaN makes the sum, the mean, the product, the largest and the smallest NaN, and
-//!   its place is that of both. The first of equal elements is the one whose place counts.
+//!   the index of both is that of the NaN. Of equal elements, the index of the first is returned.
 //! - **Broadcast axes.** An element that a view repeats is read once: its sum is multiplied by the
 //!   number of repetitions, its product raised to that power. Results along kept axes that are
 //!   broadcast are broadcast, too. So reductions take as long as the elements behind a view need,
@@ -30,42 +31,42 @@ use crate::ops::fold::fold;
 use crate::tensor::Tensor;
 use crate::trace::report;
 
-/// The most additions any element of a sum goes through.
+/// The largest number of additions that any element of a sum goes through.
 pub const SUM_DEPTH: usize = 640;
 
-/// What becomes of reduced axes.
+/// The treatment of reduced axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dims {
-    /// They are gone.
+    /// Reduced axes are removed.
     #[default]
     Drop,
-    /// They have size 1.
+    /// Reduced axes have size 1.
     Keep,
 }
 
-/// What many elements become one by.
+/// An operation that reduces many elements to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reduction {
     /// The sum.
     Sum,
-    /// The sum over the number.
+    /// The mean.
     Mean,
     /// The product.
     Prod,
-    /// The largest.
+    /// The largest element.
     Max,
-    /// The smallest.
+    /// The smallest element.
     Min,
-    /// The place of the largest.
+    /// The index of the largest element.
     ArgMax,
-    /// The place of the smallest.
+    /// The index of the smallest element.
     ArgMin,
     /// ln of the sum of the exponentials.
     LogSumExp,
-    /// Whether one is not zero.
+    /// Whether any element is not zero.
     Any,
-    /// Whether none is zero.
+    /// Whether no element is zero.
     All,
 }
 
@@ -84,7 +85,7 @@ impl Reduction {
         Self::All,
     ];
 
-    /// Its name.
+    /// Returns the name of the reduction.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -103,7 +104,7 @@ impl Reduction {
 }
 
 impl Tensor {
-    /// Reduces axes, all of them where none is named. The rules are in [`Reduction`]'s module.
+    /// Reduces axes; an empty list stands for all axes. The rules are in [`Reduction`]'s module.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Dims, Reduction, Tensor};
@@ -114,9 +115,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes there are not, [`Error::DType`] for
-    /// elements it is not for, [`Error::Argument`] for the largest or smallest of nothing,
-    /// [`Error::TooLarge`] for places past 32 bits, or where there is no room.
+    /// [`Error::Axis`] or [`Error::RepeatedAxis`] for axes out of range, [`Error::DType`] if the
+    /// reduction is not defined for the type, [`Error::Argument`] for the largest or smallest of no
+    /// elements, [`Error::TooLarge`] for indices past 32 bits, [`Error::Memory`] if memory is
+    /// exhausted.
     pub fn reduce(&self, reduction: Reduction, axes: &[isize], dims: Dims) -> Result<Self> {
         if is_recorded([self]) {
             return autograd::reduce(self, reduction, axes, dims);
@@ -142,8 +144,8 @@ impl Tensor {
             Reduction::ArgMax | Reduction::ArgMin => {
                 layout::check_axis_length(self.count_along(&axes)?)?;
                 let is_largest = reduction == Reduction::ArgMax;
-                let places = simple(if is_largest { Reducer::ArgMax } else { Reducer::ArgMin })?;
-                distinct.repeat_places(places)?
+                let indices = simple(if is_largest { Reducer::ArgMax } else { Reducer::ArgMin })?;
+                distinct.repeat_indices(indices)?
             }
             // Copies change no mean.
             Reduction::Mean => {
@@ -151,7 +153,7 @@ impl Tensor {
                 simple(Reducer::Sum)?.div(count as f64)?.cast(dtype)?
             }
             Reduction::LogSumExp => distinct.log_sum_exp()?.cast(dtype)?,
-            // Of an empty set the largest is 0, and the smallest 1.
+            // For an empty set the largest is 0, and the smallest 1.
             Reduction::Any | Reduction::All => {
                 let truth = x.truth()?.cast(DType::I32)?;
                 let is_any = reduction == Reduction::Any;
@@ -166,7 +168,7 @@ impl Tensor {
         Ok(report(op, distinct.restore(result)?))
     }
 
-    /// Whether each element is not zero.
+    /// Returns whether each element is not zero.
     fn truth(&self) -> Result<Self> {
         self.cast(DType::Bool)
     }
@@ -205,12 +207,12 @@ impl Tensor {
         if !dtype.is_float() {
             return Err(Error::DType { op: OP, dtype, expected: "floats" });
         }
-        let places = layout::axes(OP, axes, self.rank())?;
-        let distinct = Distinct::of(self, &places, dims);
+        let indices = layout::axes(OP, axes, self.rank())?;
+        let distinct = Distinct::of(self, &indices, dims);
         let (count, own_count) =
-            (self.count_along(&places)? as f64, distinct.view.count_along(&places)? as f64);
+            (self.count_along(&indices)? as f64, distinct.view.count_along(&indices)? as f64);
         let wide = distinct.view.cast(dtype.computed())?;
-        let mean = fold(OP, &wide, &places, Dims::Keep, &Reducer::Sum)?.div(own_count)?;
+        let mean = fold(OP, &wide, &indices, Dims::Keep, &Reducer::Sum)?.div(own_count)?;
         let squares = distinct.fold(OP, &wide.sub(&mean)?.square()?, &Reducer::Sum)?;
         let freedom = (count - correction).max(0.0) / distinct.repeats as f64;
         let variance = squares.div(freedom)?.cast(dtype)?;
@@ -226,7 +228,7 @@ macro_rules! reductions {
             $(
                 $(#[$doc])*
                 ///
-                /// An empty list of axes names all of them.
+                /// An empty list of axes stands for all axes.
                 ///
                 /// # Errors
                 /// As [`Self::reduce`].
@@ -287,7 +289,7 @@ reductions! {
     all all_keepdim all_all All
 }
 
-/// Bytes stay 32-bit integers; floats return to their type.
+/// Casts floats back to their type; sums of bytes stay 32-bit integers.
 fn in_type(x: Tensor, dtype: DType) -> Result<Tensor> {
     if dtype.is_float() { x.cast(dtype) } else { Ok(x) }
 }

@@ -1,7 +1,7 @@
 //! Resizing: other numbers of elements along axes, interpolated.
 //!
-//! Where an element of the result lies in the input and what its neighbours count for is computed
-//! on the host in 64 bits, so devices differ by the rounding of sums alone.
+//! Positions in the input and weights of neighbours are computed on the host in 64 bits, so devices
+//! differ only in the rounding of sums.
 
 use aleatron_core::{Quantity, memory};
 
@@ -12,27 +12,27 @@ use crate::dtype::DType;
 use crate::error::{Error, Limit, Result};
 use crate::gpu::resize as gpu;
 use crate::layout;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 
-/// Which neighbour is the nearest.
+/// The choice of the nearest neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Nearest {
-    /// The nearer one, of two the lower one.
+    /// The nearer neighbour; the lower one of a tie.
     #[default]
     PreferFloor,
-    /// The nearer one, of two the upper one.
+    /// The nearer neighbour; the upper one of a tie.
     PreferCeil,
-    /// The lower one.
+    /// The lower neighbour.
     Floor,
-    /// The upper one.
+    /// The upper neighbour.
     Ceil,
 }
 
-/// How elements between those of the input are found.
+/// The interpolation between elements of the input.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Interpolation {
-    /// One neighbour.
+    /// The nearest neighbour.
     Nearest(Nearest),
     /// A straight line between two neighbours.
     Linear,
@@ -40,22 +40,22 @@ pub enum Interpolation {
     Cubic(f64),
 }
 
-/// Where elements of the result lie in the input, by the names that ONNX has for it.
+/// The positions of elements of the result in the input, by their names in ONNX.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Coordinates {
-    /// Elements are the middles of pixels.
+    /// Elements are at the centres of pixels.
     #[default]
     HalfPixel,
-    /// As `HalfPixel`, with the middle of the image in its place where the scale is not that of the
+    /// As `HalfPixel`, with the centre of the image fixed if the scale is not the ratio of the
     /// sizes.
     HalfPixelSymmetric,
     /// As `HalfPixel`, but a single element of the result is the first of the input.
     PytorchHalfPixel,
-    /// The first and the last elements stay in their places.
+    /// The first and the last elements keep their positions.
     AlignCorners,
-    /// Elements are the beginnings of pixels.
+    /// Elements are at the beginnings of pixels.
     Asymmetric,
-    /// A part of the input is resized; places outside the input have this value.
+    /// A part of the input is resized; positions outside the input have this value.
     CropAndResize(f32),
 }
 
@@ -64,9 +64,9 @@ pub enum Coordinates {
 pub struct ResizeAxis {
     /// The axis; negative ones count from the end.
     pub axis: isize,
-    /// Its new size.
+    /// The new size of the axis.
     pub size: usize,
-    /// The scale, where it is not the new size by the old one.
+    /// The scale, if it is not the ratio of the new size to the old one.
     pub scale: Option<f64>,
     /// The part of the input that is resized, for [`Coordinates::CropAndResize`]: all of it is
     /// from 0 to 1.
@@ -74,48 +74,48 @@ pub struct ResizeAxis {
 }
 
 impl ResizeAxis {
-    /// An axis with a new size.
+    /// Creates an axis with a new size.
     #[must_use]
     pub fn new(axis: isize, size: usize) -> Self {
         Self { axis, size, scale: None, region: [0.0, 1.0] }
     }
 }
 
-/// What the width of an interpolating function depends on.
+/// The width of the interpolating function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Filter {
-    /// It is that of the input's elements.
+    /// The width of the elements of the input.
     #[default]
     Fixed,
-    /// Where the result is smaller, it is that of the result's elements: details are smoothed.
+    /// The width of the elements of the result if the result is smaller: details are smoothed.
     Antialias,
 }
 
-/// What neighbours outside the input count for.
+/// The weight of neighbours outside the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Border {
-    /// They are the elements at the edge.
+    /// The elements at the edge are repeated.
     #[default]
     Repeat,
-    /// They do not count, and the others count for more.
+    /// They are ignored, and the other weights are normalised.
     Ignore,
 }
 
-/// How elements of a result are found.
+/// Options of resizing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResizeOptions {
-    /// The function between elements of the input.
+    /// The interpolation between elements of the input.
     pub interpolation: Interpolation,
-    /// Where elements of the result lie in the input.
+    /// The positions of elements of the result in the input.
     pub coordinates: Coordinates,
-    /// What the width of the function depends on.
+    /// The width of the interpolating function.
     pub filter: Filter,
-    /// What neighbours outside the input count for.
+    /// The weight of neighbours outside the input.
     pub border: Border,
 }
 
 impl ResizeOptions {
-    /// An interpolation between the middles of pixels.
+    /// Creates options that interpolate between the centres of pixels.
     #[must_use]
     pub fn new(interpolation: Interpolation) -> Self {
         let (coordinates, filter, border) = Default::default();
@@ -123,31 +123,31 @@ impl ResizeOptions {
     }
 }
 
-/// The most neighbours of an element: a loop of a kernel runs over them.
+/// The largest number of neighbours of an element: a loop of a kernel runs over them.
 const MAX_TAPS: usize = 65_534;
 
-/// The longest axis that is resized: the table of its neighbours must stay small.
+/// The longest axis that can be resized: the table of its neighbours must stay small.
 const MAX_RESIZED: u128 = 1 << 28;
 
-/// The place outside the input.
+/// The position outside the input.
 pub(crate) const OUTSIDE: u32 = u32::MAX;
 
-/// What the elements along one axis are made of: so many neighbours each, with their weights.
+/// The neighbours of the elements along one axis, equally many for each, with their weights.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Taps {
     pub(crate) count: usize,
-    pub(crate) places: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
     pub(crate) weights: Vec<f32>,
     /// The value outside the input.
     pub(crate) outside: f32,
 }
 
 impl Taps {
-    /// The neighbours of the elements of an axis of `len` elements.
+    /// Returns the neighbours of the elements of an axis of `len` elements.
     fn new(op: &'static str, len: usize, to: &ResizeAxis, options: &ResizeOptions) -> Result<Self> {
         let ResizeOptions { interpolation, coordinates, filter, border } = *options;
         let scale = to.scale.unwrap_or(to.size as f64 / len as f64);
-        // A function that is stretched leaves no element out where the result is smaller.
+        // A stretched function covers every element if the result is smaller.
         let stretch = if filter == Filter::Antialias { scale.min(1.0) } else { 1.0 };
         let reach = match interpolation {
             Interpolation::Nearest(_) => 0.0,
@@ -169,28 +169,28 @@ impl Taps {
             _ => 0.0,
         };
         let entries = to.size as u128 * count as u128;
-        let places = memory::with_capacity(entries, Quantity::Words)?;
+        let positions = memory::with_capacity(entries, Quantity::Words)?;
         let weights = memory::with_capacity(entries, Quantity::Words)?;
-        let mut taps = Self { count, places, weights, outside };
+        let mut taps = Self { count, positions, weights, outside };
         let last = len as f64 - 1.0;
-        let clamped = |place: f64| place.clamp(0.0, last) as u32;
+        let clamped = |position: f64| position.clamp(0.0, last) as u32;
         for i in 0..to.size {
             let x = coordinate(i, len, to, coordinates);
             let is_outside =
                 matches!(coordinates, Coordinates::CropAndResize(_)) && !(0.0..=last).contains(&x);
             if is_outside {
-                taps.places.extend(std::iter::repeat_n(OUTSIDE, count));
+                taps.positions.extend(std::iter::repeat_n(OUTSIDE, count));
                 taps.weights.extend(std::iter::repeat_n(0.0, count));
                 continue;
             }
             if let Interpolation::Nearest(nearest) = interpolation {
-                let place = match nearest {
+                let position = match nearest {
                     Nearest::PreferFloor => (x - 0.5).ceil(),
                     Nearest::PreferCeil => (x + 0.5).floor(),
                     Nearest::Floor => x.floor(),
                     Nearest::Ceil => x.ceil(),
                 };
-                taps.places.push(clamped(place));
+                taps.positions.push(clamped(position));
                 taps.weights.push(1.0);
                 continue;
             }
@@ -208,14 +208,14 @@ impl Taps {
             let steps = 1 - reach..1 + reach;
             let is_whole = border == Border::Repeat && filter == Filter::Fixed;
             let total = if is_whole { 1.0 } else { steps.clone().map(weight).sum::<f64>() };
-            taps.places.extend(steps.clone().map(|step| clamped(below + step as f64)));
+            taps.positions.extend(steps.clone().map(|step| clamped(below + step as f64)));
             taps.weights.extend(steps.map(|step| (weight(step) / total) as f32));
         }
         Ok(taps)
     }
 }
 
-/// The cubic function of a distance.
+/// Returns the cubic function of a distance.
 fn cubic(x: f64, a: f64) -> f64 {
     if x <= 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -226,7 +226,7 @@ fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
-/// The place of an element of the result in the input.
+/// Returns the position of an element of the result in the input.
 fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -> f64 {
     let (i, len, size) = (i as f64, len as f64, to.size as f64);
     let scale = to.scale.unwrap_or(size / len);
@@ -256,7 +256,7 @@ fn coordinate(i: usize, len: usize, to: &ResizeAxis, coordinates: Coordinates) -
 }
 
 impl Tensor {
-    /// The tensor with other sizes along some axes, one axis after another, added up in 32 bits.
+    /// Resizes some axes, one after another; sums are accumulated in 32 bits.
     ///
     /// ```
     /// use aleatron_tensor::{Device, Interpolation, ResizeAxis, ResizeOptions, Tensor};
@@ -268,9 +268,9 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Axis`] or [`Error::RepeatedAxis`] for wrong axes, [`Error::Argument`] for a scale
-    /// or a region that is not finite, or where nothing is to become something,
-    /// [`Error::DType`] for other types than floats unless the nearest elements are taken, or where
-    /// there is no room.
+    /// or a region that is not finite, or if an empty axis would get elements, [`Error::DType`] for
+    /// other types than floats unless the nearest elements are taken, [`Error::Memory`] if memory
+    /// is exhausted.
     pub fn resize(&self, axes: &[ResizeAxis], options: &ResizeOptions) -> Result<Self> {
         const OP: &str = "resize";
         let dtype = self.dtype();
@@ -324,7 +324,7 @@ impl Tensor {
         if shape.contains(&0) {
             return Ok(report(OP, Self::zeros(&shape, dtype, &device)?));
         }
-        // Axes that become smaller go first: less is left to do.
+        // Axes that become smaller are resized first, which leaves less work for the others.
         steps.sort_by(|(a, to_a), (b, to_b)| {
             let ratio = |axis: usize, to: &ResizeAxis| to.size as f64 / self.shape()[axis] as f64;
             ratio(*a, to_a).total_cmp(&ratio(*b, to_b))
@@ -333,12 +333,13 @@ impl Tensor {
         for (i, &(axis, to)) in steps.iter().enumerate() {
             let taps = Taps::new(OP, self.shape()[axis], to, options)?;
             if is_exact {
-                let places: Vec<i32> = taps.places.iter().map(|&place| place as i32).collect();
-                let places = Self::from_slice(&places, &[places.len()], &device)?;
-                resized = resized.index_select(axis as isize, &places)?;
+                let positions: Vec<i32> =
+                    taps.positions.iter().map(|&position| position as i32).collect();
+                let positions = Self::from_slice(&positions, &[positions.len()], &device)?;
+                resized = resized.index_select(axis as isize, &positions)?;
                 continue;
             }
-            // Between axes 16-bit floats would be rounded more than once.
+            // Intermediate results stay in 32 bits, so that 16-bit floats are rounded once.
             let to_dtype = if i + 1 == steps.len() { dtype } else { DType::F32 };
             resized = resized.resample(axis, &taps, to_dtype, &device)?;
         }
@@ -351,18 +352,18 @@ impl Tensor {
             return autograd::resample(self, axis, taps, &output);
         }
         let mut shape = self.shape().to_vec();
-        shape[axis] = taps.places.len() / taps.count;
-        match self.place()? {
-            Place::Cpu(_) => {
+        shape[axis] = taps.positions.len() / taps.count;
+        match self.device_view()? {
+            DeviceView::Cpu(_) => {
                 let view = self.cast(DType::F32)?.host_view()?;
                 Self::from_cpu(cpu::resize::run(&view, axis, taps, &shape)?, &shape)?.cast(dtype)
             }
-            Place::Gpu(gpu_device, view) => {
-                // Places and weights, one behind the other.
+            DeviceView::Gpu(gpu_device, view) => {
+                // Positions and weights, one behind the other.
                 let words: Vec<i32> = taps
-                    .places
+                    .positions
                     .iter()
-                    .map(|&place| place as i32)
+                    .map(|&position| position as i32)
                     .chain(taps.weights.iter().map(|weight| weight.to_bits() as i32))
                     .collect();
                 let table = Self::from_slice(&words, &[words.len()], device)?.gpu_view()?;

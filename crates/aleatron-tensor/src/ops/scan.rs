@@ -8,14 +8,14 @@ use crate::dtype::Kind;
 use crate::error::{Error, Result};
 use crate::layout;
 use crate::op::Reducer;
-use crate::tensor::{Place, Tensor};
+use crate::tensor::{DeviceView, Tensor};
 use crate::trace::report;
 
 /// The longest row that one workgroup of a GPU scans.
 pub(crate) const ROW: usize = 1024;
 
 impl Tensor {
-    /// For each element along an axis, the sum of those up to it.
+    /// Returns the sum of all elements up to each element along an axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -25,13 +25,13 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::DType`] for booleans, or where there is
-    /// no room.
+    /// [`Error::Axis`] for an axis out of range, [`Error::DType`] for booleans, [`Error::Memory`]
+    /// if memory is exhausted.
     pub fn cumsum(&self, axis: isize) -> Result<Self> {
         self.scan("cumsum", axis, &Reducer::Sum)
     }
 
-    /// For each element along an axis, the product of those up to it.
+    /// Returns the product of all elements up to each element along an axis.
     ///
     /// # Errors
     /// As [`Self::cumsum`].
@@ -43,7 +43,7 @@ impl Tensor {
         if is_recorded([self]) {
             return autograd::scan(op, self, axis, reducer);
         }
-        let place = layout::axis(op, axis, self.rank())?;
+        let index = layout::axis(op, axis, self.rank())?;
         let dtype = self.dtype();
         if dtype.kind() == Kind::Bool {
             return Err(Error::DType { op, dtype, expected: "numbers" });
@@ -53,8 +53,8 @@ impl Tensor {
             return self.cast(if dtype.is_float() { dtype } else { computed });
         }
         let last = self.rank() as isize - 1;
-        let rows = self.cast(computed)?.transpose(place as isize, last)?.contiguous()?;
-        let scanned = rows.scan_rows(reducer)?.transpose(place as isize, last)?;
+        let rows = self.cast(computed)?.transpose(index as isize, last)?.contiguous()?;
+        let scanned = rows.scan_rows(reducer)?.transpose(index as isize, last)?;
         let scanned = if dtype.is_float() { scanned.cast(dtype)? } else { scanned };
         Ok(report(op, scanned))
     }
@@ -62,29 +62,29 @@ impl Tensor {
     /// Scans the last axis of elements that lie in order.
     fn scan_rows(&self, reducer: &Reducer) -> Result<Self> {
         let n = *self.shape().last().ok_or(Error::internal("ops::scan, rows without an axis"))?;
-        match self.place()? {
-            Place::Cpu(view) => {
+        match self.device_view()? {
+            DeviceView::Cpu(view) => {
                 Self::from_cpu(crate::cpu::scan::scan(&view, n, reducer)?, self.shape())
             }
-            Place::Gpu(gpu, view) if n <= ROW => {
+            DeviceView::Gpu(gpu, view) if n <= ROW => {
                 let data = crate::gpu::scan::launch(&gpu, &view, n, reducer)?;
                 Self::from_gpu_data(&gpu, data, self.shape())
             }
-            // Rows are cut into pieces, which begin where those before them end.
-            Place::Gpu(..) => {
+            // Rows are cut into chunks; each chunk begins with the result of the previous one.
+            DeviceView::Gpu(..) => {
                 let whole = n / ROW * ROW;
                 let outer = &self.shape()[..self.rank() - 1];
                 let cut = [outer, &[n / ROW, ROW]].concat();
-                let pieces =
+                let chunks =
                     self.slice(-1, ..whole)?.reshape(&cut)?.contiguous()?.scan_rows(reducer)?;
-                let ends = pieces.select(-1, ROW - 1)?.contiguous()?.scan_rows(reducer)?;
+                let ends = chunks.select(-1, ROW - 1)?.contiguous()?.scan_rows(reducer)?;
                 let before = ends.slice(-1, ..n / ROW - 1)?.unsqueeze(-1)?;
                 let join = |x: &Self, y: &Self| {
                     if *reducer == Reducer::Prod { x.mul(y) } else { x.add(y) }
                 };
                 let axis = self.rank() as isize - 1;
-                let first = pieces.slice(axis, ..1)?;
-                let others = join(&pieces.slice(axis, 1..)?, &before)?;
+                let first = chunks.slice(axis, ..1)?;
+                let others = join(&chunks.slice(axis, 1..)?, &before)?;
                 let body =
                     Self::concat(&[&first, &others], axis)?.reshape(&[outer, &[whole]].concat())?;
                 if whole == n {

@@ -1,4 +1,4 @@
-//! Elements in the memory of the host.
+//! Elements in host memory.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -10,10 +10,9 @@ use bytemuck::Pod;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// Memory of someone else that holds elements, such as that of another library. It must not change
-/// while it is held.
+/// Memory owned by another library that holds elements. It must not change while it is held.
 pub trait HostMemory: Send + Sync {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 }
 
@@ -23,7 +22,7 @@ impl<T: Pod + Send + Sync> HostMemory for Vec<T> {
     }
 }
 
-/// Elements in the memory of the host.
+/// Elements in host memory.
 pub struct CpuStorage {
     dtype: DType,
     len: usize,
@@ -42,17 +41,17 @@ impl fmt::Debug for CpuStorage {
 }
 
 impl CpuStorage {
-    /// Elements that are in a buffer of ours.
+    /// Creates a storage over a buffer of this crate.
     pub(crate) fn new(dtype: DType, len: usize, buffer: HostBuffer) -> Self {
         Self { dtype, len, memory: Memory::Own(buffer) }
     }
 
-    /// Elements in the memory of someone else, which is not copied. Bytes of booleans must be 0 or
-    /// 1.
+    /// Creates a storage over memory owned by another library, without a copy. Bytes of booleans
+    /// must be 0 or 1.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the bytes are not whole elements, are not aligned for them, or are
-    /// no booleans.
+    /// [`Error::Argument`] if the bytes are not whole elements, are not aligned for them, or are
+    /// not booleans.
     pub fn foreign(dtype: DType, memory: Box<dyn HostMemory>) -> Result<Self> {
         const OP: &str = "foreign memory";
         let (bytes, size) = (memory.bytes(), dtype.size());
@@ -73,37 +72,37 @@ impl CpuStorage {
             ));
         }
         if dtype == DType::Bool
-            && let Some((place, &byte)) = bytes.iter().enumerate().find(|(_, byte)| **byte > 1)
+            && let Some((index, &byte)) = bytes.iter().enumerate().find(|(_, byte)| **byte > 1)
         {
             return Err(Error::argument(
                 OP,
                 "boolean",
-                (place, byte),
-                "the byte at a place must be 0 or 1",
+                (index, byte),
+                "the byte at an index must be 0 or 1",
             ));
         }
         Ok(Self { dtype, len: bytes.len() / size, memory: Memory::Foreign(memory) })
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the elements.
+    /// Returns the bytes of the elements.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match &self.memory {
@@ -112,13 +111,13 @@ impl CpuStorage {
         }
     }
 
-    /// The elements as they are stored.
+    /// Returns the elements as they are stored.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a type of another size: callers know the type.
+    /// [`Error::Internal`] for a type of another size.
     pub(crate) fn slice<T: Pod>(&self) -> Result<&[T]> {
         if self.len == 0 {
-            // The address of no bytes is that of any.
+            // An empty slice may have any address.
             return Ok(&[]);
         }
         match bytemuck::try_cast_slice(self.bytes()) {
@@ -128,39 +127,40 @@ impl CpuStorage {
     }
 }
 
-/// A buffer of bytes that returns to a cache when it is dropped: pages that were touched before
-/// need not be mapped again, which for large buffers takes longer than filling them.
+/// A buffer of bytes that returns to a cache when dropped: pages that were touched before need not
+/// be mapped again, which for large buffers takes longer than filling them.
 pub(crate) struct HostBuffer {
     /// `None` only while it is dropped.
     buffer: Option<AlignedBuffer<u8>>,
     len: usize,
 }
 
-/// The bytes the cache keeps.
+/// The size of the cache in bytes.
 const CACHE_BYTES: usize = 512 << 20;
 
-/// Buffers below this size are left to the allocator, which is quick with them.
+/// Smaller buffers are left to the allocator, which is fast for them.
 const CACHED_FROM: usize = 1 << 20;
 
 static CACHE: Mutex<Vec<AlignedBuffer<u8>>> = Mutex::new(Vec::new());
 
 impl HostBuffer {
-    /// A buffer for `len` elements whose contents are unspecified: all of them must be written.
+    /// Returns a buffer for `len` elements whose contents are unspecified: all of them must be
+    /// written.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room.
+    /// [`Error::Memory`] if memory is exhausted.
     pub(crate) fn for_elements(dtype: DType, len: usize) -> Result<Self> {
         let bytes = len as u128 * dtype.size() as u128;
         let refused = || Error::Memory { bytes, available: aleatron_core::memory::available() };
         let len = usize::try_from(bytes).map_err(|_| refused())?;
-        // Nobody waits for the lock: a new buffer takes less time, and a child of a fork could wait
-        // for ever.
+        // No thread waits for the lock: allocating a new buffer takes less time, and a child of a
+        // fork could block forever.
         let cached = if len >= CACHED_FROM {
             CACHE.try_lock().ok().and_then(|mut cache| {
                 let fits = |buffer: &AlignedBuffer<u8>| {
                     buffer.len() >= len && buffer.len() - len <= len / 8
                 };
-                cache.iter().rposition(fits).map(|place| cache.remove(place))
+                cache.iter().rposition(fits).map(|index| cache.remove(index))
             })
         } else {
             None
@@ -180,8 +180,8 @@ impl HostBuffer {
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer[..self.len])
     }
 
-    /// The elements as they are stored. Buffers begin with a cache line, so those of any type are
-    /// aligned.
+    /// Returns the elements as they are stored. Buffers begin with a cache line, so those of any
+    /// type are aligned.
     ///
     /// # Errors
     /// [`Error::Internal`] for a type of which the buffer holds no whole elements.
@@ -202,7 +202,7 @@ impl Drop for HostBuffer {
         let Ok(mut cache) = CACHE.try_lock() else { return };
         let mut freed = Vec::new();
         let mut kept: usize = cache.iter().map(|buffer| buffer.len()).sum();
-        // The oldest go first.
+        // The oldest buffers are evicted first.
         while kept + buffer.len() > CACHE_BYTES && !cache.is_empty() {
             let oldest = cache.remove(0);
             kept -= oldest.len();
@@ -213,7 +213,7 @@ impl Drop for HostBuffer {
         } else {
             freed.push(buffer);
         }
-        // Unmapping is not for others to wait for.
+        // Unmapping happens outside the lock.
         drop(cache);
         drop(freed);
     }
@@ -241,15 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_are_used_again_and_huge_ones_refused() {
+    fn large_buffers_are_reused_and_huge_ones_are_errors() {
         let len = (3 << 20) + 5;
         let mut first = HostBuffer::for_elements(DType::U8, len).unwrap();
         first.bytes_mut()[len - 1] = 77;
-        let place = first.bytes().as_ptr();
+        let index = first.bytes().as_ptr();
         drop(first);
         let again = HostBuffer::for_elements(DType::U8, len - 3).unwrap();
-        // Unless another thread was quicker.
-        assert!(again.bytes().as_ptr() != place || again.bytes().len() == len - 3);
+        // Another thread may have taken the buffer.
+        assert!(again.bytes().as_ptr() != index || again.bytes().len() == len - 3);
         assert!(matches!(
             HostBuffer::for_elements(DType::I64, usize::MAX),
             Err(Error::Memory { .. })

@@ -1,4 +1,4 @@
-//! Where elements are: in the memory of the host, or in that of a GPU, never in both.
+//! Storages of elements, in host memory or in the memory of a GPU.
 
 mod cpu;
 
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::gpu::GpuStorage;
 
-/// The elements of a tensor, shared by all of its views.
+/// The elements of a tensor, shared by all its views.
 ///
-/// There is no hidden copy on another device: elements are where the storage says, and
-/// [`Tensor::to_device`](crate::Tensor::to_device) is the one way to move them.
+/// There is no hidden copy on another device; [`Tensor::to_device`](crate::Tensor::to_device) is
+/// the only way to move elements.
 #[derive(Clone)]
 pub enum Storage {
-    /// In the memory of the host.
+    /// In host memory.
     Cpu(Arc<CpuStorage>),
-    /// In the memory of a GPU, or still to be computed there.
+    /// In the memory of a GPU, or pending there.
     Gpu(Arc<GpuStorage>),
 }
 
 impl Storage {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self {
@@ -33,7 +33,7 @@ impl Storage {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -42,13 +42,13 @@ impl Storage {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both are one.
+    /// Returns whether both are the same storage.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -61,10 +61,10 @@ impl Storage {
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self {
+        let kind = match self {
             Self::Cpu(_) => "Cpu",
             Self::Gpu(_) => "Gpu",
         };
-        write!(f, "Storage::{place}({} x {})", self.len(), self.dtype())
+        write!(f, "Storage::{kind}({} x {})", self.len(), self.dtype())
     }
 }

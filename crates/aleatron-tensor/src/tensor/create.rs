@@ -1,4 +1,4 @@
-//! Making tensors.
+//! Creation of tensors.
 
 use bytemuck::Pod;
 
@@ -14,11 +14,11 @@ use crate::storage::CpuStorage;
 use crate::trace::report;
 
 impl Tensor {
-    /// A tensor with these elements in row-major order.
+    /// Creates a tensor with these elements in row-major order.
     ///
     /// # Errors
-    /// [`Error::Elements`] for another number of them than the shape has, [`Error::Memory`] or
-    /// `Error::Device` where there is no room.
+    /// [`Error::Elements`] if the number of elements does not match the shape, [`Error::Memory`] or
+    /// `Error::Device` if memory is exhausted.
     pub fn from_slice<T: Element>(data: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         check_len(shape, data.len())?;
         let storage = filled(T::DTYPE, data.len(), |buffer| {
@@ -30,8 +30,8 @@ impl Tensor {
         Self::from_cpu(storage, shape)?.to_device(device)
     }
 
-    /// As [`Self::from_slice`], without a copy where the tensor stays on the host and its elements
-    /// are stored as they are.
+    /// Like [`Self::from_slice`], without a copy if the tensor stays on the host and its elements
+    /// are stored unchanged.
     ///
     /// # Errors
     /// As [`Self::from_slice`].
@@ -44,11 +44,11 @@ impl Tensor {
         Self::from_cpu(storage, shape)?.to_device(device)
     }
 
-    /// A tensor of one value.
+    /// Creates a tensor of one value.
     ///
     /// # Errors
-    /// [`Error::Scalar`] where the type cannot hold it, [`Error::Memory`] or `Error::Device` where
-    /// there is no room.
+    /// [`Error::Scalar`] if the type cannot hold it, [`Error::Memory`] or `Error::Device` if memory
+    /// is exhausted.
     pub fn full(
         shape: &[usize],
         value: impl Into<Scalar>,
@@ -62,7 +62,7 @@ impl Tensor {
                 let storage = crate::cpu::elementwise::evaluate(&Expr::constant(constant), len)?;
                 Self::from_cpu(storage, shape)?
             }
-            // Computed when it is needed, and never stored where it is part of a fused expression.
+            // Computed on demand, and never stored if it is part of a fused expression.
             Device::Gpu(gpu) => {
                 check_dtype(gpu, dtype)?;
                 Self::from_gpu(GpuStorage::pending(gpu, Expr::constant(constant), shape)?, shape)?
@@ -71,7 +71,7 @@ impl Tensor {
         Ok(report("full", tensor))
     }
 
-    /// A tensor of zeros, which are false for booleans.
+    /// Creates a tensor of zeros, which are false for booleans.
     ///
     /// # Errors
     /// As [`Self::full`].
@@ -79,7 +79,7 @@ impl Tensor {
         Self::full(shape, small(0, dtype), dtype, device)
     }
 
-    /// A tensor of ones, which are true for booleans.
+    /// Creates a tensor of ones, which are true for booleans.
     ///
     /// # Errors
     /// As [`Self::full`].
@@ -87,8 +87,8 @@ impl Tensor {
         Self::full(shape, small(1, dtype), dtype, device)
     }
 
-    /// The numbers from `start` on in steps of `step`, up to but without `end`. Floats are start +
-    /// i step, computed in 64 bits.
+    /// Returns the numbers from `start` on in steps of `step`, up to but excluding `end`. Floats
+    /// are start + i step, computed in 64 bits.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`Error::Argument`] for a step of 0 or numbers that are not finite, [`Error::Scalar`] for
-    /// one that the type cannot hold, or where there is no room.
+    /// one that the type cannot hold, [`Error::Memory`] if memory is exhausted.
     pub fn arange(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -167,7 +167,7 @@ fn check_len(shape: &[usize], actual: usize) -> Result<()> {
     Err(Error::Elements { shape: shape.to_vec(), expected: expected as u128, actual })
 }
 
-/// 0 or 1 of the kind of a type.
+/// Returns 0 or 1 in the kind of a type.
 pub(crate) fn small(value: u8, dtype: DType) -> Scalar {
     match dtype.kind() {
         Kind::Bool => Scalar::Bool(value != 0),
@@ -192,7 +192,7 @@ fn integer(value: Scalar, dtype: DType) -> Result<i128> {
     }
 }
 
-/// A number of elements that was computed.
+/// Converts a computed number of elements.
 fn count(n: f64) -> Result<usize> {
     // Past 2^53 the number is not exact, but there is no memory for so many either.
     if n < 9e15 {
@@ -210,8 +210,8 @@ fn generate<T: Element<Stored = T> + Pod>(
             buffer.slice_mut::<T>()?,
             1 << 16,
             1.0,
-            |start, piece| {
-                for (i, element) in piece.iter_mut().enumerate() {
+            |start, chunk| {
+                for (i, element) in chunk.iter_mut().enumerate() {
                     *element = value(start + i);
                 }
                 Ok(())
@@ -220,7 +220,7 @@ fn generate<T: Element<Stored = T> + Pod>(
     })
 }
 
-/// A contiguous layout of a shape that was checked.
+/// Returns a contiguous layout of a shape that was checked.
 pub(super) fn contiguous(shape: &[usize]) -> Result<Layout> {
     Layout::contiguous(shape)
 }
@@ -241,7 +241,7 @@ mod tests {
             range(1 << 31, (1 << 31) + 1, 1, DType::I32).err(),
             outside(1 << 31, DType::I32)
         );
-        // The end is not an element, and a range of nothing has none.
+        // The end is not an element, and an empty range has no elements.
         assert_eq!(range(254, 256, 1, DType::U8).unwrap().to_vec::<u8>().unwrap(), [254, 255]);
         assert_eq!(range(300, 0, 1, DType::U8).unwrap().shape(), [0]);
         let last =

@@ -24,7 +24,7 @@ use crate::storage::{CpuStorage, Storage};
 
 /// An immutable array of any rank, on the host or on a GPU.
 ///
-/// Clones and views share one storage. Operations give new tensors, on the device of their
+/// Clones and views share one storage. Operations return new tensors on the device of their
 /// arguments; arguments of two devices are an error.
 ///
 /// ```
@@ -45,10 +45,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A view of a storage.
+    /// Creates a view of a storage.
     ///
     /// # Errors
-    /// [`Error::Argument`] where the layout reaches outside the storage.
+    /// [`Error::Argument`] if the layout reaches outside the storage.
     pub fn new(storage: Storage, layout: Layout) -> Result<Self> {
         match layout.span() {
             Some((_, last)) if last >= storage.len() => {
@@ -58,7 +58,7 @@ impl Tensor {
         }
     }
 
-    /// A view that is known to be inside, untracked.
+    /// Creates an untracked view with a layout that is known to be inside the storage.
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
         Self { storage: self.storage.clone(), layout, node: None }
     }
@@ -80,17 +80,18 @@ impl Tensor {
         self
     }
 
-    /// All of a new storage on the host.
+    /// Creates a tensor over a new storage on the host.
     pub(crate) fn from_cpu(storage: CpuStorage, shape: &[usize]) -> Result<Self> {
         Self::whole_of(Storage::Cpu(Arc::new(storage)), shape)
     }
 
-    /// All of a new storage on a GPU.
+    /// Creates a tensor over a new storage on a GPU.
     pub(crate) fn from_gpu(storage: GpuStorage, shape: &[usize]) -> Result<Self> {
         Self::whole_of(Storage::Gpu(Arc::new(storage)), shape)
     }
 
-    /// A shape over all of a storage, which must have as many elements: kernels rely on it.
+    /// Creates a tensor over a whole storage, which must have as many elements as the shape:
+    /// kernels rely on it.
     fn whole_of(storage: Storage, shape: &[usize]) -> Result<Self> {
         let (layout, actual) = (Layout::contiguous(shape)?, storage.len());
         if layout.len() == actual {
@@ -99,7 +100,7 @@ impl Tensor {
         Err(Error::Elements { shape: shape.to_vec(), expected: layout.len() as u128, actual })
     }
 
-    /// All of new elements on a GPU.
+    /// Creates a tensor over new elements on a GPU.
     pub(crate) fn from_gpu_data(
         device: &GpuDevice,
         data: GpuData,
@@ -108,37 +109,37 @@ impl Tensor {
         Self::from_gpu(GpuStorage::ready(device, data), shape)
     }
 
-    /// The sizes of its axes.
+    /// Returns the sizes of the axes.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The number of its axes.
+    /// Returns the number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 
-    /// The number of its elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether the tensor has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
 
-    /// The device it is on.
+    /// Returns the device of the tensor.
     #[must_use]
     pub fn device(&self) -> Device {
         match &self.storage {
@@ -147,19 +148,19 @@ impl Tensor {
         }
     }
 
-    /// How it lies in its storage.
+    /// Returns the layout of the tensor in its storage.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Its elements, shared with its views.
+    /// Returns the storage, which views share.
     #[must_use]
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// Whether its elements follow each other in row-major order.
+    /// Returns whether the elements are contiguous in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
@@ -182,38 +183,40 @@ impl Tensor {
         })
     }
 
-    /// The view, for an operation that runs where it is.
-    pub(crate) fn place(&self) -> Result<Place> {
+    /// Returns the view for the device of the tensor.
+    pub(crate) fn device_view(&self) -> Result<DeviceView> {
         let layout = self.layout.clone();
         Ok(match &self.storage {
-            Storage::Cpu(storage) => Place::Cpu(CpuView { storage: Arc::clone(storage), layout }),
+            Storage::Cpu(storage) => {
+                DeviceView::Cpu(CpuView { storage: Arc::clone(storage), layout })
+            }
             Storage::Gpu(storage) => {
-                Place::Gpu(storage.device().clone(), GpuView { data: storage.data()?, layout })
+                DeviceView::Gpu(storage.device().clone(), GpuView { data: storage.data()?, layout })
             }
         })
     }
 }
 
 impl Tensor {
-    /// The view of a tensor that is known to be on the host.
+    /// Returns the view of a tensor that is known to be on the host.
     pub(crate) fn host_view(&self) -> Result<CpuView> {
-        match self.place()? {
-            Place::Cpu(view) => Ok(view),
-            Place::Gpu(..) => Err(Error::internal("tensor::host_view, tensor on a GPU")),
+        match self.device_view()? {
+            DeviceView::Cpu(view) => Ok(view),
+            DeviceView::Gpu(..) => Err(Error::internal("tensor::host_view, tensor on a GPU")),
         }
     }
 
-    /// The view of a tensor that is known to be on a GPU.
+    /// Returns the view of a tensor that is known to be on a GPU.
     pub(crate) fn gpu_view(&self) -> Result<GpuView> {
-        match self.place()? {
-            Place::Gpu(_, view) => Ok(view),
-            Place::Cpu(_) => Err(Error::internal("tensor::gpu_view, tensor on the host")),
+        match self.device_view()? {
+            DeviceView::Gpu(_, view) => Ok(view),
+            DeviceView::Cpu(_) => Err(Error::internal("tensor::gpu_view, tensor on the host")),
         }
     }
 }
 
-/// A view as the operations of a device take it.
-pub(crate) enum Place {
+/// A view of a tensor on the host or on a GPU.
+pub(crate) enum DeviceView {
     Cpu(CpuView),
     Gpu(GpuDevice, GpuView),
 }
@@ -223,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_of_another_length_than_the_shape_is_refused() {
+    fn storage_length_that_differs_from_the_shape_is_an_error() {
         let storage = |len| crate::cpu::filled(DType::F32, len, |_| Ok(())).unwrap();
         assert!(Tensor::from_cpu(storage(6), &[2, 3]).is_ok());
         for shape in [&[7][..], &[5], &[], &[2, 0], &[1 << 32, 1 << 20]] {

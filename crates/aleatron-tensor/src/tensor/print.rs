@@ -37,7 +37,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The elements as text, or the reason why they cannot be read.
+/// Returns the elements as text, or the reason why they cannot be read.
 fn text(tensor: &Tensor, precision: usize, separator: &str, start: usize) -> String {
     let Some(edge) = edge(tensor.shape()) else { return "[...]".to_owned() };
     match corner(tensor, edge).and_then(|shown| cells(&shown, precision)) {
@@ -51,8 +51,8 @@ fn text(tensor: &Tensor, precision: usize, separator: &str, start: usize) -> Str
     }
 }
 
-/// The number of elements shown at either end of a long axis; `None` if even one at each end would
-/// be too many.
+/// Returns the number of elements shown at either end of a long axis; `None` if even one at each
+/// end would be too many.
 fn edge(shape: &[usize]) -> Option<usize> {
     let shown = |edge: usize| {
         shape
@@ -66,7 +66,7 @@ fn edge(shape: &[usize]) -> Option<usize> {
     [3, 2, 1].into_iter().find(|&edge| shown(edge) <= 4 * SUMMARY_THRESHOLD)
 }
 
-/// The elements that are shown.
+/// Returns the elements that are shown.
 fn corner(tensor: &Tensor, edge: usize) -> Result<Tensor> {
     let mut shown = tensor.clone();
     for axis in 0..tensor.rank() {
@@ -80,7 +80,7 @@ fn corner(tensor: &Tensor, edge: usize) -> Result<Tensor> {
     Ok(shown)
 }
 
-/// The text of every element, all of one width.
+/// Returns the text of every element, all of one width.
 fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
     let cells: Vec<String> = match tensor.dtype() {
         DType::F64 => floats(&tensor.to_vec::<f64>()?, precision),
@@ -99,7 +99,7 @@ fn cells(tensor: &Tensor, precision: usize) -> Result<Vec<String>> {
 trait Decimal: Copy {
     fn widened(self) -> f64;
 
-    /// The shortest digits that are read as this number, as `d.ddde±x`.
+    /// Returns the shortest digits that parse as this number, as `d.ddde±x`.
     fn shortest(self) -> String;
 }
 
@@ -158,7 +158,7 @@ fn floats<T: Decimal>(values: &[T], precision: usize) -> Vec<String> {
             _ => positional(x, precision),
         })
         .collect();
-    // Points stand below each other.
+    // Decimal points are aligned.
     let fraction = |text: &String| match text.split_once('.') {
         Some((_, fraction)) => fraction.find('e').unwrap_or(fraction.len()),
         None => 0,
@@ -177,7 +177,7 @@ fn floats<T: Decimal>(values: &[T], precision: usize) -> Vec<String> {
     texts.into_iter().map(padded).collect()
 }
 
-/// `12.5`, with at most so many digits after the point.
+/// Formats a number like `12.5`, with at most this many digits after the point.
 fn positional<T: Decimal>(x: T, precision: usize) -> String {
     // The shortest digits are also a number that prints without an exponent.
     let exact = x.shortest().parse::<f64>().unwrap_or_else(|_| x.widened());
@@ -192,7 +192,7 @@ fn positional<T: Decimal>(x: T, precision: usize) -> String {
     text
 }
 
-/// `1.25e+01`, with at most so many digits after the point.
+/// Formats a number like `1.25e+01`, with at most this many digits after the point.
 fn scientific<T: Decimal>(x: T, precision: usize) -> String {
     let mut text = x.shortest();
     let digits = |text: &str| text.find('e').unwrap_or(text.len());
@@ -249,7 +249,7 @@ impl Lines<'_> {
         out.push(']');
     }
 
-    /// Writes what stands between two items of an axis: a blank, or line breaks above the last axis
+    /// Writes the separator of two items of an axis: a blank, or line breaks above the last axis
     /// and in long rows.
     fn separate(&self, out: &mut String, depth: usize, next: usize) {
         let breaks = self.shape.len() - depth - 1;
@@ -275,7 +275,7 @@ mod tests {
         Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
     }
 
-    /// What `print` of NumPy 2 shows for the same float32 arrays.
+    /// The expected texts are those of `print` of NumPy 2 for the same float32 arrays.
     #[test]
     fn floats_are_printed_as_by_numpy() {
         for (values, expected) in [
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_more_elements_than_memory_holds_are_printed() {
+    fn views_larger_than_memory_are_printed() {
         let wide = of(&[1.0], &[1]).broadcast_to(&[1 << 20, 1 << 20]).unwrap();
         assert_eq!(wide.to_string().lines().next(), Some("[[1. 1. 1. ... 1. 1. 1.]"));
         let deep = of(&[1.0], &[1]).reshape(&[1; 20]).unwrap().broadcast_to(&[7; 20]).unwrap();

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::layout::elements;
 use crate::trace::report;
 
-/// What the third word of a counter is for.
+/// The use of the third word of a counter.
 #[derive(Debug, Clone, Copy)]
 enum Draws {
     Uniform = 0,
@@ -99,18 +99,18 @@ pub fn manual_seed(seed: u64) {
     *GENERATOR.lock().unwrap_or_else(PoisonError::into_inner) = Generator::new(seed);
 }
 
-/// The four words of a group of four elements.
+/// Returns the four words of a group of four elements.
 fn words(seed: u64, group: u64, draws: Draws) -> [u32; 4] {
     philox4x32([group as u32, (group >> 32) as u32, draws as u32, 0x7465_6e73], key(seed))
 }
 
-/// Four floats in [0, 1), each a multiple of 2^-24.
+/// Returns four floats in [0, 1), each a multiple of 2^-24.
 fn uniform(words: [u32; 4]) -> [f32; 4] {
     words.map(|word| (word >> 8) as f32 / 16_777_216.0)
 }
 
-/// Four normal floats: two pairs by the method of Box and Muller, in 64-bit floats whose functions
-/// are the same on every machine.
+/// Returns four normal floats: two pairs by the method of Box and Muller, in 64-bit floats whose
+/// functions are the same on every machine.
 fn normal(words: [u32; 4]) -> [f32; 4] {
     let pair = |radius: u32, turn: u32| {
         let radius = (-2.0 * libm::log((f64::from(radius) + 0.5) / 4_294_967_296.0)).sqrt();
@@ -123,8 +123,8 @@ fn normal(words: [u32; 4]) -> [f32; 4] {
 }
 
 impl Tensor {
-    /// Draws floats from [0, 1), other ones on each call: multiples of 2^-24, rounded to the type.
-    /// [`manual_seed`] makes a program repeat them.
+    /// Draws floats from [0, 1), different ones on each call: multiples of 2^-24, rounded to the
+    /// type. [`manual_seed`] makes a program repeat them.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Tensor};
@@ -134,12 +134,12 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DType`] for others than floats, or where there is no room.
+    /// [`Error::DType`] for other types than floats, [`Error::Memory`] if memory is exhausted.
     pub fn rand(shape: &[usize], dtype: DType, device: &Device) -> Result<Self> {
         Self::rand_seeded(shape, next_seed(), dtype, device)
     }
 
-    /// Draws normal floats with mean 0 and variance 1, other ones on each call.
+    /// Draws normal floats with mean 0 and variance 1, different ones on each call.
     ///
     /// # Errors
     /// As [`Self::rand`].

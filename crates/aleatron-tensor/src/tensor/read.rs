@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::{Place, Tensor};
+use super::{DeviceView, Tensor};
 use crate::autograd;
 use crate::cpu::filled;
 use crate::device::Device;
@@ -16,19 +16,19 @@ use crate::storage::{CpuStorage, Storage};
 use crate::trace::report;
 
 impl Tensor {
-    /// Its elements in row-major order, copied to the host.
+    /// Copies the elements to the host, in row-major order.
     ///
     /// # Errors
-    /// [`Error::ReadAs`] where they are of another type, [`Error::Index`] where they depend on an
+    /// [`Error::ReadAs`] if the elements are of another type, [`Error::Index`] if they depend on an
     /// index that is outside its axis, `Error::Device` with what the device has reported.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.start_read()?.wait()
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
-    /// [`Error::Rank`] where there is not one element, else as [`Self::to_vec`].
+    /// [`Error::Rank`] if there is not one element, otherwise as [`Self::to_vec`].
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.len() != 1 {
             return Err(Error::Elements {
@@ -45,8 +45,8 @@ impl Tensor {
         })
     }
 
-    /// Starts to read its elements in row-major order, without waiting for them. What is returned
-    /// can be waited for, or awaited in an application's own executor.
+    /// Starts to read the elements in row-major order and returns a future, which can also be
+    /// waited for.
     ///
     /// # Errors
     /// As [`Self::to_vec`].
@@ -58,8 +58,8 @@ impl Tensor {
             return Ok(PendingValues(Inner::Ready(Vec::new())));
         }
         let source = if self.is_contiguous() { self.clone() } else { self.copied()? };
-        match source.place()? {
-            Place::Cpu(view) => {
+        match source.device_view()? {
+            DeviceView::Cpu(view) => {
                 let stored: &[T::Stored] = view.storage.slice()?;
                 let stored = &stored[view.layout.offset()..][..self.len()];
                 let mut values = aleatron_core::memory::with_capacity(
@@ -69,16 +69,18 @@ impl Tensor {
                 values.extend(stored.iter().map(|&stored| T::from_stored(stored)));
                 Ok(PendingValues(Inner::Ready(values)))
             }
-            Place::Gpu(gpu, view) => Ok(PendingValues(Inner::Reading(GpuRead::start(gpu, view)?))),
+            DeviceView::Gpu(gpu, view) => {
+                Ok(PendingValues(Inner::Reading(GpuRead::start(gpu, view)?)))
+            }
         }
     }
 
-    /// The tensor on a device: itself where it is there, else a copy. Elements of a view are moved
-    /// without those around them.
+    /// Returns the tensor on a device: itself if it is there already, otherwise a copy. Only the
+    /// elements of a view are copied, not its whole storage.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the device has no such elements, [`Error::Memory`] or
-    /// `Error::Device` where there is no room, else as [`Self::to_vec`].
+    /// [`Error::Unsupported`] if the device has no such elements, [`Error::Memory`] or
+    /// `Error::Device` if memory is exhausted, otherwise as [`Self::to_vec`].
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if self.device() == *device {
             return Ok(self.clone());
@@ -111,7 +113,7 @@ impl Tensor {
         Ok(report("to_device", moved))
     }
 
-    /// The elements, in the memory of the host.
+    /// Copies the elements to host memory.
     fn download(&self) -> Result<CpuStorage> {
         fn fill<T: Element>(tensor: &Tensor) -> Result<CpuStorage> {
             let values = tensor.to_vec::<T>()?;
@@ -134,7 +136,7 @@ impl Tensor {
     }
 }
 
-/// Elements on their way to the host: they can be waited for, or awaited.
+/// Elements that are being copied to the host. The copy can be waited for, or awaited.
 #[must_use = "what is read is lost unless it is waited for"]
 #[derive(Debug)]
 pub struct PendingValues<T: Element>(Inner<T>);
@@ -159,7 +161,7 @@ impl<T: Element> PendingValues<T> {
         }
     }
 
-    /// Whether [`Self::wait`] would return at once.
+    /// Returns whether [`Self::wait`] would return immediately.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         match &self.0 {
@@ -169,7 +171,7 @@ impl<T: Element> PendingValues<T> {
     }
 }
 
-/// The error for values that were awaited before.
+/// Returns the error for values that were awaited before.
 fn taken() -> Error {
     Error::argument("read", "pending values", "already returned", "await them once")
 }

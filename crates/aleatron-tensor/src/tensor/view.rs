@@ -1,9 +1,9 @@
-//! Views: other shapes of the same elements. None copies anything, but [`Tensor::reshape`] of
-//! elements that do not lie in order and [`Tensor::contiguous`].
+//! Views: other shapes of the same elements. No view copies elements, except [`Tensor::reshape`] of
+//! elements that are not contiguous and [`Tensor::contiguous`].
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use super::{Place, Tensor};
+use super::{DeviceView, Tensor};
 use crate::autograd::{View, same_elements, viewed};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -12,19 +12,19 @@ use crate::layout;
 use crate::storage::Storage;
 use crate::trace::report;
 
-/// A part of an axis: from `start` up to but without `end`, every `step`th element.
+/// A slice of an axis: every `step`th element from `start` up to but excluding `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     /// The first element.
     pub start: usize,
-    /// One past the last; `None` for all that follow.
+    /// One past the last element; `None` for the end of the axis.
     pub end: Option<usize>,
     /// The distance between elements that are taken, at least 1.
     pub step: usize,
 }
 
 impl Slice {
-    /// The same with another step.
+    /// Sets the step.
     #[must_use]
     pub fn step(self, step: usize) -> Self {
         Self { step, ..self }
@@ -56,7 +56,7 @@ impl From<RangeFull> for Slice {
 }
 
 impl Tensor {
-    /// A part of an axis.
+    /// Slices an axis.
     ///
     /// ```
     /// use aleatron_tensor::{DType, Device, Slice, Tensor};
@@ -67,7 +67,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end, [`Error::Argument`]
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] past its end, [`Error::Argument`]
     /// for a step of 0.
     pub fn slice(&self, axis: isize, slice: impl Into<Slice>) -> Result<Self> {
         let (axis, slice) = (layout::axis("slice", axis, self.rank())?, slice.into());
@@ -81,10 +81,10 @@ impl Tensor {
         }))
     }
 
-    /// The elements at one place of an axis, which is gone.
+    /// Returns the elements at one index of an axis, which is removed.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] past its end.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] past its end.
     pub fn select(&self, axis: isize, index: usize) -> Result<Self> {
         let axis = layout::axis("select", axis, self.rank())?;
         let one = self.layout.slice(axis, index, index.saturating_add(1), 1)?;
@@ -92,19 +92,19 @@ impl Tensor {
         Ok(viewed(self, one.squeeze(axis)?, || View::Select { axis, index, len }))
     }
 
-    /// An axis in reverse order.
+    /// Reverses an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn flip(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("flip", axis, self.rank())?;
         Ok(viewed(self, self.layout.flip(axis), || View::Flip { axis }))
     }
 
-    /// Two axes exchanged.
+    /// Exchanges two axes.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn transpose(&self, one: isize, other: isize) -> Result<Self> {
         let [one, other] = [
             layout::axis("transpose", one, self.rank())?,
@@ -115,7 +115,7 @@ impl Tensor {
         self.permute(&order)
     }
 
-    /// The transposed matrix, or matrices: the last two axes exchanged.
+    /// Transposes a matrix, or a batch of matrices: exchanges the last two axes.
     ///
     /// # Errors
     /// [`Error::Axis`] below rank 2.
@@ -123,48 +123,48 @@ impl Tensor {
         self.transpose(-2, -1)
     }
 
-    /// The axes in another order.
+    /// Permutes the axes.
     ///
     /// # Errors
-    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] where the order does not
-    /// name each axis once.
+    /// [`Error::Argument`], [`Error::Axis`] or [`Error::RepeatedAxis`] if the order does not name
+    /// each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Self> {
         let layout = self.layout.permute("permute", order)?;
         Ok(viewed(self, layout, || View::permutation(order)))
     }
 
-    /// Without an axis of size 1.
+    /// Removes an axis of size 1.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Argument`] for one of another size.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Argument`] for one of another size.
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         let axis = layout::axis("squeeze", axis, self.rank())?;
         Ok(viewed(self, self.layout.squeeze(axis)?, || View::reshape(self)))
     }
 
-    /// With a new axis of size 1 at this place.
+    /// Inserts an axis of size 1 at an index.
     ///
     /// # Errors
     /// [`Error::Axis`] past the rank.
     pub fn unsqueeze(&self, axis: isize) -> Result<Self> {
-        let place = layout::axis("unsqueeze", axis, self.rank() + 1)?;
-        let unsqueezed = self.layout.unsqueeze(place);
+        let index = layout::axis("unsqueeze", axis, self.rank() + 1)?;
+        let unsqueezed = self.layout.unsqueeze(index);
         layout::elements(unsqueezed.shape())?;
         Ok(viewed(self, unsqueezed, || View::reshape(self)))
     }
 
-    /// With axes of size 1, and missing ones in front, repeated.
+    /// Broadcasts to a shape: axes of size 1, and missing leading axes, are repeated.
     ///
     /// # Errors
-    /// [`Error::Shapes`] where the shape does not come from this one by that.
+    /// [`Error::Shapes`] if the tensor does not broadcast to the shape.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         Ok(viewed(self, self.layout.broadcast_to("broadcast_to", shape)?, || View::Broadcast))
     }
 
-    /// The same elements in another shape: a view where they lie in order far enough, else a copy.
+    /// Returns the same elements in another shape: a view if possible, otherwise a copy.
     ///
     /// # Errors
-    /// [`Error::Reshape`] for another number of elements, or where there is no room for the copy.
+    /// [`Error::Reshape`] for another number of elements, or if there is no memory for the copy.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self> {
         match self.layout.reshape(shape)? {
             Some(layout) => Ok(viewed(self, layout, || View::reshape(self))),
@@ -172,21 +172,20 @@ impl Tensor {
         }
     }
 
-    /// The same elements in another shape, never a copy.
+    /// Returns the same elements in another shape, never a copy.
     ///
     /// # Errors
-    /// [`Error::Reshape`] where that takes a copy, or for another number of elements.
+    /// [`Error::Reshape`] if that requires a copy, or for another number of elements.
     pub fn view(&self, shape: &[usize]) -> Result<Self> {
         let refused = || Error::Reshape { from: self.shape().to_vec(), to: shape.to_vec() };
         let layout = self.layout.reshape(shape)?.ok_or_else(refused)?;
         Ok(viewed(self, layout, || View::reshape(self)))
     }
 
-    /// All axes from `start` up to and with `end` as one.
+    /// Joins the axes from `start` to `end`, both included, into one.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] where the end is before the
-    /// start.
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] if the end is before the start.
     pub fn flatten(&self, start: isize, end: isize) -> Result<Self> {
         if self.rank() == 0 {
             return self.reshape(&[1]);
@@ -203,10 +202,10 @@ impl Tensor {
         self.reshape(&[&shape[..first], &[joined], &shape[last + 1..]].concat())
     }
 
-    /// The same elements in row-major order: itself, or a copy.
+    /// Returns a contiguous tensor in row-major order: this one, or a copy.
     ///
     /// # Errors
-    /// Where there is no room for the copy.
+    /// An error if there is no memory for the copy.
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());
@@ -215,11 +214,11 @@ impl Tensor {
         Ok(same_elements("contiguous", self, copy))
     }
 
-    /// Makes sure that its elements are there, or that commands which compute them are recorded: an
-    /// expression that is never read, recorded or made part of another one is never computed.
+    /// Records the commands that compute the elements, if they are pending: an expression that is
+    /// never read, recorded or used in another one is never computed.
     ///
     /// # Errors
-    /// Where there is no room.
+    /// An error if memory is exhausted.
     pub fn record(&self) -> Result<()> {
         if let Storage::Gpu(storage) = &self.storage {
             storage.data()?;
@@ -227,24 +226,24 @@ impl Tensor {
         Ok(())
     }
 
-    /// A copy in row-major order, in a storage of its own that holds nothing else.
+    /// Copies the elements in row-major order to a new storage that holds nothing else.
     pub(crate) fn copied(&self) -> Result<Self> {
-        match self.place()? {
-            Place::Cpu(view) => {
+        match self.device_view()? {
+            DeviceView::Cpu(view) => {
                 let expr = Expr::leaf(view, self.dtype());
                 Self::from_cpu(crate::cpu::elementwise::evaluate(&expr, self.len())?, self.shape())
             }
-            Place::Gpu(gpu, view) => {
+            DeviceView::Gpu(gpu, view) => {
                 let storage =
                     GpuStorage::pending(&gpu, Expr::leaf(view, self.dtype()), self.shape())?;
-                // Recorded now: whoever asks for a copy wants elements that lie in order.
+                // Recorded now, so that the elements are contiguous.
                 storage.data()?;
                 Self::from_gpu(storage, self.shape())
             }
         }
     }
 
-    /// A tensor that is all of a storage, in order.
+    /// Returns a tensor that covers its whole storage in order, copying if necessary.
     pub(crate) fn whole(&self) -> Result<Self> {
         let len = match &self.storage {
             Storage::Cpu(storage) => storage.len(),

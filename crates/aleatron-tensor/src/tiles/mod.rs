@@ -1,9 +1,10 @@
 //! Views and tiles: descriptions of memory that kernels use, and reductions of tiles with any
 //! operation.
 //!
-//! A [`TensorView`] describes up to four axes of some memory; [`TensorView::apply`] makes it a view
-//! of a tensor, which every operation takes. A [`PartitionView`] cuts it into tiles.
-//! [`tiled_reduce_2d`] and its kin fold matrices tile by tile, where the matrix is.
+//! A [`TensorView`] describes up to four axes of some memory; [`TensorView::apply`] creates this
+//! view of a tensor, which every operation accepts. A [`PartitionView`] cuts it into tiles.
+//! [`tiled_reduce_2d`] and similar functions fold matrices tile by tile, on the device of the
+//! matrix.
 
 mod partition;
 mod reduce;

@@ -8,13 +8,13 @@ use crate::tensor::Tensor;
 /// A tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileInfo {
-    /// Its number along each axis.
+    /// The index of the tile along each axis.
     pub tile_idx: [usize; 4],
-    /// Its first element.
+    /// The first element of the tile.
     pub start: [usize; 4],
-    /// Its sizes: less than those of others at the end of an axis.
+    /// The sizes of the tile, which may be smaller at the end of an axis.
     pub size: [usize; 4],
-    /// Whether it is smaller than others.
+    /// Whether the tile is smaller than others.
     pub is_edge: bool,
 }
 
@@ -45,51 +45,51 @@ impl<T: Element> PartitionView<T> {
         Self::new(tensor, [1, 1, rows, columns])
     }
 
-    /// What is cut.
+    /// Returns the partitioned view.
     #[must_use]
     pub fn tensor(&self) -> &TensorView<T> {
         &self.tensor
     }
 
-    /// The shape of a tile.
+    /// Returns the shape of a tile.
     #[must_use]
     pub fn tile_shape(&self) -> [usize; 4] {
         self.tile
     }
 
-    /// The tiles along each axis.
+    /// Returns the number of tiles along each axis.
     #[must_use]
     pub fn tile_count(&self) -> [usize; 4] {
         let shape = self.tensor.shape();
         std::array::from_fn(|axis| shape[axis].div_ceil(self.tile[axis]))
     }
 
-    /// All tiles.
+    /// Returns the number of tiles.
     #[must_use]
     pub fn total_tiles(&self) -> usize {
         self.tile_count().iter().product()
     }
 
-    /// The elements of a whole tile.
+    /// Returns the number of elements of a whole tile.
     #[must_use]
     pub fn elements_per_tile(&self) -> usize {
         self.tile.iter().fold(1, |product, &size| product.saturating_mul(size))
     }
 
-    /// Whether all sides of tiles are powers of two.
+    /// Returns whether all sides of tiles are powers of two.
     #[must_use]
     pub fn is_power_of_two_tiles(&self) -> bool {
         self.tile.iter().all(|size| size.is_power_of_two())
     }
 
-    /// The threads that suit a tile: its last two sides, at most 256 together.
+    /// Returns a workgroup size for a tile: its last two sides, at most 256 threads together.
     #[must_use]
     pub fn recommended_workgroup_size(&self) -> (u32, u32, u32) {
         let columns = self.tile[3].clamp(1, 256);
         (columns as u32, (self.tile[2].clamp(1, 256)).min(256 / columns).max(1) as u32, 1)
     }
 
-    /// A tile; `None` past the last.
+    /// Returns a tile; `None` past the last.
     #[must_use]
     pub fn get_tile(&self, tile_idx: [usize; 4]) -> Option<TileInfo> {
         let (counts, shape) = (self.tile_count(), self.tensor.shape());
@@ -102,13 +102,12 @@ impl<T: Element> PartitionView<T> {
         Some(TileInfo { tile_idx, start, size, is_edge: size != self.tile })
     }
 
-    /// The memory of a tile.
+    /// Returns the memory of a tile.
     ///
     /// # Errors
     /// [`Error::Argument`] past the last tile, and for tiled memory.
     pub fn get_tile_view(&self, tile_idx: [usize; 4]) -> Result<TensorView<T>> {
-        let refused =
-            || Error::argument("partition", "tile", tile_idx, "there is none with this number");
+        let refused = || Error::argument("partition", "tile", tile_idx, "which is out of range");
         let info = self.get_tile(tile_idx).ok_or_else(refused)?;
         let mut view = self.tensor.clone();
         for axis in 0..4 {
@@ -117,7 +116,7 @@ impl<T: Element> PartitionView<T> {
         Ok(view)
     }
 
-    /// A tile of a tensor with this memory: a view.
+    /// Returns a view of one tile of a tensor.
     ///
     /// # Errors
     /// As [`Self::get_tile_view`] and [`TensorView::apply`].
@@ -125,14 +124,14 @@ impl<T: Element> PartitionView<T> {
         self.get_tile_view(tile_idx)?.apply(tensor)
     }
 
-    /// All tiles in row-major order.
+    /// Iterates over all tiles in row-major order.
     #[must_use]
     pub fn iter_tiles(&self) -> Tiles<'_, T> {
         Tiles { partition: self, next: 0, total: self.total_tiles() }
     }
 }
 
-/// The tiles of a partition that are left.
+/// An iterator over the tiles of a partition.
 #[derive(Debug, Clone)]
 pub struct Tiles<'a, T> {
     partition: &'a PartitionView<T>,

@@ -32,13 +32,13 @@ pub trait ReduceOp {
     /// matrices must be on the CPU.
     const WGSL: Option<&'static str> = None;
 
-    /// What changes nothing.
+    /// Returns the neutral element.
     fn identity() -> f32;
 
-    /// The combination: what the CPU computes.
+    /// Combines two values on the CPU.
     fn combine(a: f32, b: f32) -> f32;
 
-    /// One of the crate's own, where it is one.
+    /// Returns the equivalent built-in operation, if there is one.
     #[doc(hidden)]
     fn built_in() -> Option<BuiltIn> {
         None
@@ -51,9 +51,9 @@ pub trait ReduceOp {
 pub enum BuiltIn {
     /// The sum.
     Sum,
-    /// The largest.
+    /// The largest element.
     Max,
-    /// The smallest.
+    /// The smallest element.
     Min,
 }
 
@@ -61,11 +61,11 @@ pub enum BuiltIn {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SumOp;
 
-/// The largest; NaN where there is one.
+/// The largest element; NaN if there is a NaN.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MaxOp;
 
-/// The smallest; NaN where there is one.
+/// The smallest element; NaN if there is a NaN.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MinOp;
 
@@ -137,11 +137,11 @@ fn check(op: &'static str, x: &Tensor) -> Result<[usize; 2]> {
     }
 }
 
-/// Folds a matrix to one number, where it is.
+/// Folds a matrix to one number, on its device.
 ///
 /// # Errors
 /// [`Error::Rank`] for anything but a matrix, [`Error::DType`] for anything but 32-bit floats,
-/// `Error::Device` for WGSL that the device refuses.
+/// `Error::Device` for invalid WGSL.
 pub fn tiled_reduce_2d<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     const OP: &str = "tiled_reduce_2d";
     check(OP, x)?;
@@ -182,7 +182,7 @@ pub fn tiled_reduce_partial<Op: ReduceOp>(x: &Tensor) -> Result<Tensor> {
     Tensor::concat(&bands.iter().collect::<Vec<_>>(), 0)
 }
 
-/// The sum of a matrix.
+/// Returns the sum of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -190,7 +190,7 @@ pub fn tiled_sum_2d(x: &Tensor) -> Result<Tensor> {
     tiled_reduce_2d::<SumOp>(x)
 }
 
-/// The largest of a matrix.
+/// Returns the largest element of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -198,7 +198,7 @@ pub fn tiled_max_2d(x: &Tensor) -> Result<Tensor> {
     tiled_reduce_2d::<MaxOp>(x)
 }
 
-/// The smallest of a matrix.
+/// Returns the smallest element of a matrix.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].

@@ -1,4 +1,4 @@
-//! Four axes of some memory.
+//! Views of up to four axes of some memory.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -8,25 +8,24 @@ use crate::error::{Error, RankNeeded, Result};
 use crate::layout::Layout;
 use crate::tensor::Tensor;
 
-/// In which order elements lie in memory.
+/// The order of elements in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum MemoryLayout {
-    /// Row after row.
+    /// Row by row.
     #[default]
     RowMajor,
-    /// Along the first axis first.
+    /// Column by column: the first axis varies fastest.
     ColumnMajor,
-    /// Tile after tile of the last two axes, each row after row. The sizes of those axes are
-    /// multiples of the sides of a tile.
+    /// Tile by tile over the last two axes, row by row within a tile.
     Tiled {
         /// The sides of a tile.
         tile_size: [usize; 2],
     },
 }
 
-/// A description of memory: four axes with sizes and steps, and where the first element is. Missing
-/// axes in front have size 1.
+/// A description of memory: the sizes and strides of four axes and the offset of the first element.
+/// Missing leading axes have size 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorView<T = f32> {
     pub(super) layout: Layout,
@@ -42,10 +41,10 @@ fn four(shape: &[usize]) -> [usize; 4] {
 }
 
 impl<T: Element> TensorView<T> {
-    /// Row-major memory of a shape.
+    /// Describes row-major memory of a shape.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where its elements cannot be counted.
+    /// [`Error::TooLarge`] if its elements cannot be counted.
     pub fn new(shape: [usize; 4]) -> Result<Self> {
         Ok(Self {
             layout: Layout::contiguous(&shape)?,
@@ -54,7 +53,7 @@ impl<T: Element> TensorView<T> {
         })
     }
 
-    /// A row of elements.
+    /// Describes a row of elements.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -62,7 +61,7 @@ impl<T: Element> TensorView<T> {
         Self::new(four(&[n]))
     }
 
-    /// A matrix.
+    /// Describes a matrix.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -70,10 +69,10 @@ impl<T: Element> TensorView<T> {
         Self::new(four(&[rows, columns]))
     }
 
-    /// Steps of the caller's, over `len` elements.
+    /// Describes memory of `len` elements with given strides.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it would reach outside.
+    /// [`Error::Argument`] if it would reach outside.
     pub fn with_strides(
         shape: [usize; 4],
         strides: [isize; 4],
@@ -84,7 +83,7 @@ impl<T: Element> TensorView<T> {
         Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
     }
 
-    /// How a tensor lies in its storage.
+    /// Describes the layout of a tensor in its storage.
     ///
     /// # Errors
     /// [`Error::Rank`] above rank 4, [`Error::ReadAs`] for elements of another type.
@@ -105,13 +104,13 @@ impl<T: Element> TensorView<T> {
         Ok(Self { layout, memory: MemoryLayout::RowMajor, element: PhantomData })
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     #[must_use]
     pub fn shape(&self) -> [usize; 4] {
         four(self.layout.shape())
     }
 
-    /// The steps along the axes, in elements.
+    /// Returns the strides of the axes, in elements.
     #[must_use]
     pub fn strides(&self) -> [isize; 4] {
         let mut strides = [0; 4];
@@ -119,47 +118,47 @@ impl<T: Element> TensorView<T> {
         strides
     }
 
-    /// The place of the first element.
+    /// Returns the offset of the first element.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.layout.offset()
     }
 
-    /// The order of the memory.
+    /// Returns the order of the memory.
     #[must_use]
     pub fn layout(&self) -> MemoryLayout {
         self.memory
     }
 
-    /// The number of axes from the first one whose size is not 1 on.
+    /// Returns the number of axes from the first one whose size is not 1 on.
     #[must_use]
     pub fn ndim(&self) -> usize {
         self.layout.shape().iter().position(|&size| size != 1).map_or(0, |first| 4 - first)
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn numel(&self) -> usize {
         self.layout.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
     }
 
-    /// Whether the elements follow each other in row-major order; axes of size 1 change nothing.
+    /// Returns whether the elements are contiguous in row-major order; axes of size 1 are ignored.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         matches!(self.memory, MemoryLayout::RowMajor | MemoryLayout::ColumnMajor)
             && self.layout.is_contiguous()
     }
 
-    /// Memory of the same shape in another order, from its beginning.
+    /// Describes memory of the same shape in another order, from its beginning.
     ///
     /// # Errors
-    /// [`Error::Argument`] for tiles that do not fit the last two axes.
+    /// [`Error::Argument`] for tiles that do not divide the last two axes.
     pub fn with_layout(&self, memory: MemoryLayout) -> Result<Self> {
         let shape = self.shape();
         let layout = match memory {
@@ -189,25 +188,25 @@ impl<T: Element> TensorView<T> {
 
     fn changed(&self, op: &'static str, layout: Layout) -> Result<Self> {
         if let MemoryLayout::Tiled { .. } = self.memory {
-            return Err(Error::argument(op, "layout", self.memory, "tiled memory has no steps"));
+            return Err(Error::argument(op, "layout", self.memory, "which has no strides"));
         }
         Ok(Self { layout, memory: self.memory, element: PhantomData })
     }
 
-    /// A part of an axis.
+    /// Slices an axis.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not, [`Error::Range`] for a range that is not inside,
+    /// [`Error::Axis`] for an axis out of range, [`Error::Range`] for a range that is out of bounds
     /// or reversed.
     pub fn slice_dim(&self, axis: usize, range: Range<usize>) -> Result<Self> {
         let axis = crate::layout::axis("slice", axis as isize, 4)?;
         self.changed("slice", self.layout.slice(axis, range.start, range.end, 1)?)
     }
 
-    /// Two axes exchanged.
+    /// Exchanges two axes.
     ///
     /// # Errors
-    /// [`Error::Axis`] for an axis there is not.
+    /// [`Error::Axis`] for an axis out of range.
     pub fn transpose(&self, one: usize, other: usize) -> Result<Self> {
         let mut order = [0, 1, 2, 3];
         let [one, other] = [
@@ -218,7 +217,7 @@ impl<T: Element> TensorView<T> {
         self.changed("transpose", self.layout.permute("transpose", &order)?)
     }
 
-    /// The same elements in another shape, from the same place on; `None` where that takes a copy.
+    /// Returns the same elements in another shape; `None` if that requires a copy.
     ///
     /// # Errors
     /// [`Error::Reshape`] for another number of elements.
@@ -226,12 +225,12 @@ impl<T: Element> TensorView<T> {
         self.layout.reshape(&shape)?.map(|layout| self.changed("reshape", layout)).transpose()
     }
 
-    /// The place of an element in memory; `None` outside the shape.
+    /// Returns the offset of an element in memory; `None` outside the shape.
     #[must_use]
     pub fn linear_index(&self, at: [usize; 4]) -> Option<usize> {
-        let place = self.layout.place(&at)?;
+        let offset = self.layout.offset_of(&at)?;
         let MemoryLayout::Tiled { tile_size: [rows, columns] } = self.memory else {
-            return Some(place);
+            return Some(offset);
         };
         let [_, _, height, width] = self.shape();
         let before = (at[0] * self.layout.shape()[1] + at[1]) * height * width;
@@ -239,12 +238,12 @@ impl<T: Element> TensorView<T> {
         Some(before + tile * rows * columns + at[2] % rows * columns + at[3] % columns)
     }
 
-    /// The elements that the description finds in the storage of a tensor: a view, or a copy for
-    /// tiled memory.
+    /// Applies the description to the storage of a tensor. Returns a view, or a copy for tiled
+    /// memory.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it reaches outside, [`Error::ReadAs`] for elements of another
-    /// type.
+    /// [`Error::Argument`] if the description reaches outside the storage, [`Error::ReadAs`] for
+    /// elements of another type.
     pub fn apply(&self, tensor: &Tensor) -> Result<Tensor> {
         check_type::<T>(tensor)?;
         match self.memory {
@@ -258,10 +257,10 @@ impl<T: Element> TensorView<T> {
         }
     }
 
-    /// The elements of a tensor of this shape in the order of this memory, as one axis.
+    /// Packs the elements of a tensor of this shape into one axis, in the order of this memory.
     ///
     /// # Errors
-    /// [`Error::Shapes`] for another shape, or where there is no room.
+    /// [`Error::Shapes`] for another shape, [`Error::Memory`] if memory is exhausted.
     pub fn pack(&self, tensor: &Tensor) -> Result<Tensor> {
         check_type::<T>(tensor)?;
         let shape = self.shape();

@@ -1,4 +1,4 @@
-//! What the tests share: the devices under test, random values and derived bounds.
+//! Shared helpers of the tests: devices, random values and derived bounds.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -8,8 +8,8 @@ use aleatron_core::philox::philox4x32;
 use aleatron_device::{AdapterChoice, Capabilities, Checks, ContextOptions};
 use aleatron_tensor::{Device, GpuDevice, Tensor};
 
-/// The adapter the environment names, else Mesa's software one. No adapter is a failure: these
-/// tests must run.
+/// Returns the adapter that the environment names, otherwise Mesa's software one. A missing adapter
+/// is a failure: these tests must run.
 pub fn choice() -> AdapterChoice {
     match AdapterChoice::from_env() {
         AdapterChoice::Strongest => AdapterChoice::named("llvmpipe"),
@@ -23,19 +23,20 @@ pub fn gpu() -> Device {
     })
 }
 
-/// A device of its own.
+/// Opens a separate device.
 pub fn own_gpu(options: &ContextOptions) -> Device {
     Device::Gpu(GpuDevice::open(&choice(), options).unwrap())
 }
 
-/// A device that checks every kernel at run time: kernels without checks must give the same.
+/// Opens a device that checks every kernel at run time: kernels without checks must give equal
+/// results.
 pub fn checked_gpu() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     let options = ContextOptions { checks: Checks::Always, ..ContextOptions::default() };
     DEVICE.get_or_init(|| own_gpu(&options)).clone()
 }
 
-/// A device without optional abilities whose bindings hold 64 KiB.
+/// Returns a device without optional abilities whose bindings hold 64 KiB.
 pub fn plain_gpu() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     let options = ContextOptions {
@@ -46,12 +47,12 @@ pub fn plain_gpu() -> Device {
     DEVICE.get_or_init(|| own_gpu(&options)).clone()
 }
 
-/// The CPU and the GPU.
+/// Returns the CPU and the GPU.
 pub fn devices() -> Vec<Device> {
     vec![Device::Cpu, gpu()]
 }
 
-/// The CPU and every kind of GPU.
+/// Returns the CPU and every kind of GPU.
 pub fn all_devices() -> Vec<Device> {
     vec![Device::Cpu, gpu(), checked_gpu(), plain_gpu()]
 }
@@ -91,8 +92,8 @@ impl Draw {
     }
 }
 
-/// The views that a tensor of these elements is tried as: in order, transposed storage, with gaps,
-/// flipped, offset.
+/// Returns the views that a tensor of these elements is tried as: in order, transposed storage,
+/// with gaps, flipped, offset.
 pub fn views(data: &[f32], shape: &[usize], device: &Device) -> Vec<(&'static str, Tensor)> {
     let whole = Tensor::from_slice(data, shape, device).unwrap();
     let mut all = vec![("in order", whole.clone())];

@@ -99,7 +99,7 @@ fn gradients_on_a_gpu_match_those_of_the_cpu() {
         for (number, (cpu, gpu)) in cpu.into_iter().zip(gpu).enumerate() {
             assert_eq!(cpu.is_some(), gpu.is_some(), "{what}: gradient {number}");
             let (Some(cpu), Some(gpu)) = (cpu, gpu) else { continue };
-            // Some hundred roundings of the largest number on the way.
+            // A few hundred roundings of the largest intermediate number.
             let largest = cpu.iter().fold(1f32, |most, x| most.max(x.abs()));
             let cpu: Vec<f64> = cpu.into_iter().map(f64::from).collect();
             assert_within(&format!("{what}: gradient {number}"), &gpu, &cpu, |_| {

@@ -5,7 +5,7 @@ use aleatron_tensor::{BinaryOp, DType, Device, Tensor, UnaryOp};
 use super::check::{check, random};
 use super::common::Draw;
 
-/// The arguments for which an operation is smooth.
+/// Returns the arguments for which an operation is smooth.
 fn domain(op: UnaryOp) -> [f32; 2] {
     match op {
         UnaryOp::Sqrt | UnaryOp::Rsqrt | UnaryOp::Recip => [0.5, 2.0],
@@ -29,7 +29,7 @@ fn unary_operations_match_finite_differences() {
         let [low, high] = domain(op);
         let x = random(&mut draw, &[2, 3], low, high);
         check(op.name(), std::slice::from_ref(&x), |x| x[0].unary(op));
-        // Both signs, where the operation takes them.
+        // Both signs, if the operation supports them.
         if matches!(op, UnaryOp::Abs | UnaryOp::Relu | UnaryOp::Recip) {
             check(op.name(), &[x.neg().unwrap()], |x| x[0].unary(op));
         }
@@ -98,7 +98,7 @@ fn where_and_clip_match_finite_differences() {
     check("clip by tensors", &[values, low, high], |x| x[0].clip(&x[1], &x[2]));
 }
 
-/// The gradient of a function at one point.
+/// Returns the gradient of a function at one point.
 fn slope(x: f32, f: impl Fn(&Tensor) -> aleatron_tensor::Result<Tensor>) -> f32 {
     let x = Tensor::from_slice(&[x], &[], &Device::Cpu).unwrap().requires_grad().unwrap();
     f(&x).unwrap().backward().unwrap();
@@ -145,7 +145,7 @@ fn results_without_a_gradient_are_untracked() {
 }
 
 #[test]
-fn types_combine_and_gradients_keep_the_type_of_their_argument() {
+fn types_promote_and_gradients_keep_the_type_of_their_argument() {
     let x =
         Tensor::from_slice(&[1.0f32, 2.0], &[2], &Device::Cpu).unwrap().cast(DType::F16).unwrap();
     let (x, y) = (

@@ -87,7 +87,7 @@ fn convolutions() -> Vec<([usize; 4], [usize; 4], ConvOptions<2>)> {
         ),
         ([3, 2, 1, 1], [2, 2, 1, 1], plain),
         ([1, 1, 2, 2], [1, 1, 3, 3], ConvOptions { padding: [[3, 3]; 2], ..plain }),
-        // Few channels and many places, whose products are summed otherwise.
+        // Few channels and many positions, whose products are summed differently.
         ([2, 1, 18, 19], [2, 1, 3, 2], plain),
     ]
 }

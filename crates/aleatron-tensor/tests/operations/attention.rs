@@ -4,8 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{AttentionOptions, Causality, DType, Device, Error, Tensor};
 use half::f16;
 
-/// The attention of one matrix of queries in 64 bits. `seen` gives what is added to a score, or
-/// `None` for a key that is not seen.
+/// Returns the attention of one matrix of queries in 64 bits. `seen` returns the term added to a
+/// score, or `None` for a masked key.
 fn exact(
     [q, k, v]: [&[f32]; 3],
     [queries, keys, length, values]: [usize; 4],
@@ -45,7 +45,7 @@ fn bound([_, keys, length, _]: [usize; 4], scale: f64, mask: f64) -> f64 {
 }
 
 #[test]
-fn attention_of_every_size_is_right() {
+fn attention_of_every_size_matches_reference() {
     let mut draw = Draw::new(51);
     for device in devices() {
         for sizes in [
@@ -92,7 +92,7 @@ fn attention_of_every_size_is_right() {
 }
 
 #[test]
-fn heads_share_keys_and_views_are_taken_as_they_are() {
+fn heads_share_keys_and_views_need_no_copies() {
     let mut draw = Draw::new(52);
     let (batch, heads, shared, queries, keys, length) = (2, 4, 2, 5, 7, 8);
     let q = draw.floats(batch * heads * queries * length, -1.0, 1.0);
@@ -127,7 +127,7 @@ fn heads_share_keys_and_views_are_taken_as_they_are() {
 }
 
 #[test]
-fn booleans_and_minus_infinity_hide_keys_and_nothing_seen_is_zero() {
+fn masked_keys_are_ignored_and_queries_without_keys_are_zero() {
     for device in devices() {
         let of = |data: &[f32], shape: &[usize]| Tensor::from_slice(data, shape, &device).unwrap();
         let (q, k) = (of(&[0.0; 6], &[3, 2]), of(&[0.5; 8], &[4, 2]));
@@ -156,7 +156,7 @@ fn booleans_and_minus_infinity_hide_keys_and_nothing_seen_is_zero() {
 }
 
 #[test]
-fn halves_are_added_up_in_32_bits() {
+fn halves_are_accumulated_in_32_bits() {
     let mut draw = Draw::new(53);
     for device in devices() {
         let sizes = [9, 50, 16, 12];
@@ -181,7 +181,7 @@ fn halves_are_added_up_in_32_bits() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_gives_nothing() {
+fn invalid_attention_is_an_error_and_empty_attention_is_empty() {
     for device in devices() {
         let of = |shape: &[usize]| Tensor::ones(shape, DType::F32, &device).unwrap();
         let plain = AttentionOptions::default();

@@ -12,7 +12,7 @@ fn numbers(start: i32, shape: &[usize], device: &Device) -> Tensor {
 }
 
 #[test]
-fn concat_over_views_and_axes() {
+fn concat_over_views_and_axes_matches_reference() {
     for device in all_devices() {
         let [a, b] = [numbers(0, &[2, 3], &device), numbers(100, &[3, 2], &device).t().unwrap()];
         let rows = Tensor::concat(&[&a, &b], 0).unwrap();
@@ -33,7 +33,7 @@ fn concat_over_views_and_axes() {
             stacked.to_vec::<i32>().unwrap(),
             [0, 1, 2, 100, 102, 104, 3, 4, 5, 101, 103, 105]
         );
-        // More than one kernel takes.
+        // More tensors than one kernel supports.
         let many: Vec<Tensor> =
             (0..40).map(|i| numbers(10 * i, &[1 + i as usize % 3], &device)).collect();
         let joined = Tensor::concat(&many.iter().collect::<Vec<_>>(), 0).unwrap();
@@ -81,7 +81,7 @@ fn types_of_every_size() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn incompatible_tensors_are_not_concatenated() {
     let a = numbers(0, &[2, 3], &Device::Cpu);
     let b = numbers(0, &[2, 2], &Device::Cpu);
     assert!(matches!(Tensor::concat(&[&a, &b], 0), Err(Error::Shapes { op: "concat", .. })));
@@ -104,7 +104,7 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
-fn split_tile_repeat_roll_and_triangles() {
+fn split_tile_repeat_roll_and_triangles_match_reference() {
     for device in devices() {
         let x = numbers(0, &[2, 3], &device);
         let ints = |t: Tensor| t.to_vec::<i32>().unwrap();

@@ -1,10 +1,10 @@
-//! Convolutions against exact ones, on every device.
+//! Convolutions compared with exact ones, on every device.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, gpu, views};
 use aleatron_tensor::{ConvOptions, ConvTransposeOptions, DType, Device, Error, Tensor};
 use half::f16;
 
-/// A convolution in 64 bits, and the sums of absolute products.
+/// Returns a convolution in 64 bits, and the sums of absolute products.
 fn exact(
     x: &[f32],
     [images, channels, height, width]: [usize; 4],
@@ -35,10 +35,11 @@ fn exact(
                                 let column =
                                     (z * stride[1] + j * dilation[1]).wrapping_sub(padding[1][0]);
                                 if row < height && column < width {
-                                    let place = ((n * channels + first + c) * height + row) * width
+                                    let offset = ((n * channels + first + c) * height + row)
+                                        * width
                                         + column;
                                     let weight = f64::from(w[((o * own + c) * kh + i) * kw + j]);
-                                    let product = f64::from(x[place]) * weight;
+                                    let product = f64::from(x[offset]) * weight;
                                     sum += product;
                                     total += product.abs();
                                 }
@@ -117,7 +118,7 @@ impl Case {
 /// All sizes up to 4 of image and kernel, with all strides, paddings and dilations up to 2 that
 /// fit.
 #[test]
-fn all_small_shapes_are_right() {
+fn all_small_shapes_match_reference() {
     let mut draw = Draw::new(21);
     for device in devices() {
         for height in 1..=4 {
@@ -146,7 +147,7 @@ fn all_small_shapes_are_right() {
 }
 
 #[test]
-fn larger_shapes_and_groups_are_right() {
+fn larger_shapes_and_groups_match_reference() {
     let mut draw = Draw::new(22);
     let padded =
         |padding: usize| ConvOptions { padding: [[padding; 2]; 2], ..ConvOptions::default() };
@@ -172,7 +173,7 @@ fn larger_shapes_and_groups_are_right() {
 }
 
 #[test]
-fn images_and_kernels_may_be_views_of_any_kind() {
+fn convolutions_of_views_match_reference() {
     let mut draw = Draw::new(23);
     let options = ConvOptions { padding: [[1, 0], [2, 1]], ..ConvOptions::default() };
     let case = Case::new(&mut draw, [2, 4, 6, 7], [5, 4, 3, 2], options);
@@ -186,7 +187,7 @@ fn images_and_kernels_may_be_views_of_any_kind() {
 }
 
 #[test]
-fn halves_are_added_up_in_32_bits() {
+fn halves_are_accumulated_in_32_bits() {
     let mut draw = Draw::new(24);
     for device in devices() {
         for (x_shape, w_shape) in [([1, 3, 9, 9], [5, 3, 3, 3]), ([1, 80, 4, 4], [6, 80, 3, 3])] {
@@ -218,7 +219,7 @@ fn halves_are_added_up_in_32_bits() {
 }
 
 #[test]
-fn sequences_are_images_of_one_row() {
+fn sequences_equal_images_of_one_row() {
     let mut draw = Draw::new(25);
     for device in devices() {
         let (x, w) = (draw.floats(2 * 4 * 11, -1.0, 1.0), draw.floats(6 * 2 * 3, -1.0, 1.0));
@@ -238,7 +239,7 @@ fn sequences_are_images_of_one_row() {
 /// <x, conv_transpose(y)>. Elements are computed one by one here: each of the image spreads over
 /// the result.
 #[test]
-fn transposed_convolutions_spread_each_element() {
+fn transposed_convolutions_match_reference() {
     let mut draw = Draw::new(26);
     for device in devices() {
         for (stride, dilation, padding, output_padding, groups) in [
@@ -315,7 +316,7 @@ fn transposed_convolutions_spread_each_element() {
 }
 
 #[test]
-fn what_is_empty_or_does_not_fit_is_handled() {
+fn empty_convolutions_are_empty_and_invalid_ones_are_errors() {
     for device in devices() {
         let of = |shape: &[usize]| Tensor::ones(shape, DType::F32, &device).unwrap();
         let plain = ConvOptions::<2>::default();

@@ -1,5 +1,5 @@
-//! Products by the matrix units of a GPU: right where the adapter has them, refused where it has
-//! not.
+//! Products by the matrix units of a GPU: exact within bounds if the adapter has them, otherwise
+//! errors.
 
 use crate::common::{Draw, U, gpu};
 use aleatron_tensor::{CooperativeTile, DType, Device, Error, MatmulPlan, Tensor};
@@ -45,8 +45,8 @@ enum Views {
     All,
 }
 
-/// A product of random matrices by a tile, checked; each kind of view is a kernel of its own, so
-/// few tiles are tried with all of them.
+/// Checks a product of random matrices by a tile; each kind of view is a separate kernel, so few
+/// tiles are tested with all of them.
 fn try_tile(
     draw: &mut Draw,
     device: &Device,
@@ -76,7 +76,7 @@ fn try_tile(
 }
 
 #[test]
-fn every_tile_is_right_where_there_are_matrix_units() {
+fn every_tile_of_matrix_units_matches_reference() {
     let (mut draw, device) = (Draw::new(81), gpu());
     for tile in CooperativeTile::ALL {
         let (rows, columns) = (tile.rows as usize, tile.columns as usize);
@@ -93,7 +93,7 @@ fn every_tile_is_right_where_there_are_matrix_units() {
 
 /// Rows of whole vectors, and rows that are not: their elements are loaded one by one.
 #[test]
-fn views_of_every_kind_are_right_where_there_are_matrix_units() {
+fn views_through_matrix_units_match_reference() {
     let (mut draw, device) = (Draw::new(83), gpu());
     for tile in [CooperativeTile::LARGE, CooperativeTile::SMALL] {
         try_tile(&mut draw, &device, tile, [44, 132, 36], Views::All);
@@ -124,7 +124,7 @@ fn every_tile_and_any_number_of_rows_has_the_same_bits() {
 }
 
 #[test]
-fn other_operands_than_halves_are_refused() {
+fn matrix_units_accept_halves_only() {
     let device = gpu();
     let plan = MatmulPlan::Cooperative(CooperativeTile::LARGE);
     let floats = Tensor::ones(&[16, 16], DType::F32, &device).unwrap();
@@ -140,7 +140,7 @@ fn other_operands_than_halves_are_refused() {
         let got = halves.matmul_as(&halves, MatmulPlan::Cooperative(tile));
         assert!(matches!(got, Err(Error::Unsupported { .. })), "{tile:?}");
     }
-    // Columns that are no whole vectors.
+    // Columns that are not whole vectors.
     let left = Tensor::ones(&[16, 16], DType::F16, &device).unwrap();
     let right = Tensor::ones(&[16, 3], DType::F16, &device).unwrap();
     assert!(matches!(left.matmul_as(&right, plan), Err(Error::Unsupported { .. })));

@@ -5,7 +5,7 @@ use aleatron_tensor::{DType, Device, Error, SUM_DEPTH, Tensor};
 use half::f16;
 
 #[test]
-fn sums_along_every_axis_of_views() {
+fn cumsum_along_every_axis_of_views_matches_reference() {
     let data = Draw::new(1).floats(3 * 4 * 5, -1.0, 1.0);
     for device in all_devices() {
         for (what, x) in crate::common::views(&data, &[3, 4, 5], &device) {
@@ -28,7 +28,7 @@ fn sums_along_every_axis_of_views() {
 }
 
 #[test]
-fn long_axes() {
+fn cumsum_of_long_axes_matches_reference() {
     for device in devices() {
         for n in [1023, 1024, 1025, 5000, 1024 * 1024 + 1500] {
             let data: Vec<i32> = (0..n).map(|i| (i as i32).wrapping_mul(7919) % 1000).collect();
@@ -61,7 +61,7 @@ fn long_axes() {
 }
 
 #[test]
-fn products_types_and_nothing() {
+fn cumprod_types_and_empty_tensors() {
     for device in devices() {
         let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2], &device).unwrap();
         assert_eq!(x.cumprod(1).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 12.0]);

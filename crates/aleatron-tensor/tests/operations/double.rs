@@ -14,7 +14,7 @@ fn values(tensor: aleatron_tensor::Result<Tensor>) -> Vec<f64> {
 }
 
 #[test]
-fn arithmetic_is_that_of_64_bits() {
+fn arithmetic_of_doubles_has_64_bits() {
     let x = of(&[0.1, -7.5, 1e300, f64::INFINITY]);
     let y = of(&[0.2, 2.0, 1e-300, 3.0]);
     assert_eq!(values(x.add(&y)), [0.1 + 0.2, -5.5, 1e300, f64::INFINITY]);
@@ -69,7 +69,7 @@ fn casts_keep_the_nearest_value() {
 }
 
 #[test]
-fn reductions_and_orders_are_those_of_64_bits() {
+fn reductions_and_sorts_of_doubles_have_64_bits() {
     let n = 100_000;
     let x = of(&(1..=n).map(f64::from).collect::<Vec<_>>());
     assert_eq!(values(x.sum_all()), [f64::from(n) * f64::from(n + 1) / 2.0]);
@@ -92,7 +92,7 @@ fn reductions_and_orders_are_those_of_64_bits() {
 }
 
 #[test]
-fn products_views_and_pieces_are_those_of_64_bits() {
+fn products_views_and_slices_of_doubles_have_64_bits() {
     let x = of(&[1.0, 1e-12, 3.0, 4.0]).reshape(&[2, 2]).unwrap();
     assert_eq!(values(x.matmul(&x)), [1.0 + 3e-12, 1e-12 + 4e-12, 15.0, 16.0 + 3e-12]);
     assert_eq!(values(x.t().unwrap().matmul(&x.slice(1, ..1).unwrap())), [10.0, 1e-12 + 12.0]);
@@ -100,13 +100,13 @@ fn products_views_and_pieces_are_those_of_64_bits() {
         values(Tensor::concat(&[&x, &x.t().unwrap()], 0)),
         [1.0, 1e-12, 3.0, 4.0, 1.0, 3.0, 1e-12, 4.0]
     );
-    let places = Tensor::from_slice(&[1i32, -2], &[2], &Device::Cpu).unwrap();
-    assert_eq!(values(x.index_select(1, &places)), [1e-12, 1.0, 4.0, 3.0]);
+    let indices = Tensor::from_slice(&[1i32, -2], &[2], &Device::Cpu).unwrap();
+    assert_eq!(values(x.index_select(1, &indices)), [1e-12, 1.0, 4.0, 3.0]);
     assert_eq!(of(&[0.1, 0.2]).to_string(), "[0.1 0.2]");
 }
 
 #[test]
-fn gpus_and_operations_of_networks_refuse_64_bits() {
+fn gpus_and_network_operations_reject_doubles() {
     let gpu = common::gpu();
     assert!(!gpu.supports(DType::F64));
     let is_refused = |result: aleatron_tensor::Result<Tensor>| matches!(result, Err(Error::Unsupported { what, .. }) if what.starts_with("64-bit floats"));

@@ -46,7 +46,7 @@ fn arguments() -> Vec<f32> {
     all
 }
 
-/// What is wrong with a value, if anything is.
+/// Returns a message if a value is wrong.
 fn fault(what: &str, got: f32, want: f64, ulps: f64, dtype: DType) -> Option<String> {
     let limit = if dtype == DType::F16 { 65520.0 } else { f64::from(f32::MAX) };
     let bound = if want.is_finite() { op::error_bound(ulps, want, dtype) } else { 0.0 };
@@ -60,14 +60,14 @@ fn fault(what: &str, got: f32, want: f64, ulps: f64, dtype: DType) -> Option<Str
     (!is_right).then(|| format!("{what} is {got:e}, want {want:e} within {bound:e}"))
 }
 
-/// The first fault of each operation.
+/// Panics with the first fault of each operation.
 #[track_caller]
 fn report(faults: Vec<String>) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
-fn operations_of_one_argument() {
+fn unary_operations_match_reference() {
     let mut faults = Vec::new();
     let x = arguments();
     for device in all_devices() {
@@ -101,7 +101,7 @@ fn operations_of_one_argument() {
 }
 
 #[test]
-fn operations_of_two_arguments() {
+fn binary_operations_match_reference() {
     let mut faults = Vec::new();
     let left = arguments();
     let mut right = left.clone();
@@ -191,7 +191,7 @@ fn integers_are_exact_on_every_device() {
             }
         }
     }
-    // And the CPU against what Rust says.
+    // The CPU is compared with Rust.
     let sum = cpu(&x).add(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();
     assert!(sum.iter().zip(x.iter().zip(&y)).all(|(s, (a, b))| *s == a.wrapping_add(*b)));
     let quotient = cpu(&x).floor_divide(&cpu(&y)).unwrap().to_vec::<i32>().unwrap();
@@ -369,7 +369,7 @@ fn where_clip_and_logic() {
 }
 
 #[test]
-fn a_chain_is_one_kernel_and_gives_the_same() {
+fn fused_chain_is_one_kernel_with_equal_results() {
     let mut draw = Draw::new(9);
     let data = draw.floats(5000, -2.0, 2.0);
     let chain = |x: &Tensor| {
@@ -413,7 +413,7 @@ fn empty_and_single_elements() {
 }
 
 #[test]
-fn devices_do_not_mix() {
+fn tensors_of_two_devices_are_an_error() {
     let a = Tensor::ones(&[2], DType::F32, &Device::Cpu).unwrap();
     let b = a.to_device(&gpu()).unwrap();
     let error = a.add(&b).unwrap_err();

@@ -4,7 +4,7 @@ use crate::common::{Draw, all_devices, devices, gpu};
 use aleatron_tensor::{DType, Device, Error, Tensor};
 
 #[test]
-fn index_select_over_views() {
+fn index_select_over_views_matches_reference() {
     let mut draw = Draw::new(1);
     let data = draw.floats(4 * 6 * 5, -1.0, 1.0);
     for device in all_devices() {
@@ -44,7 +44,7 @@ fn index_select_over_views() {
 }
 
 #[test]
-fn gather_along_an_axis() {
+fn gather_along_an_axis_matches_reference() {
     for device in devices() {
         let x = Tensor::from_slice(&[0i32, 1, 2, 3, 4, 5], &[2, 3], &device).unwrap();
         let i = Tensor::from_slice(&[2i32, 0, 0, 1], &[2, 2], &device).unwrap();
@@ -63,7 +63,7 @@ fn gather_along_an_axis() {
 }
 
 #[test]
-fn a_wrong_index_is_an_error_with_its_place() {
+fn index_out_of_range_is_an_error_with_its_position() {
     let wrong = |device: &Device, value: i32| {
         let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3], device).unwrap();
         let i = Tensor::from_slice(&[0i32, 2, value, 1, value], &[5], device).unwrap();
@@ -75,7 +75,7 @@ fn a_wrong_index_is_an_error_with_its_place() {
                 Error::Index { op: "index_select", position: 2, value: value.into(), len: 3 };
             assert_eq!(wrong(&device, value), Err(want), "{device}");
         }
-        // What comes later is right.
+        // Later results are right.
         assert_eq!(wrong(&device, 1), Ok(vec![3.0, 7.0, 5.0, 5.0, 5.0]));
         let nothing = Tensor::from_slice::<f32>(&[], &[0], &device).unwrap();
         let zero = Tensor::from_slice(&[0i32], &[1], &device).unwrap();
@@ -84,7 +84,7 @@ fn a_wrong_index_is_an_error_with_its_place() {
 }
 
 #[test]
-fn many_examinations_at_once() {
+fn many_index_checks_are_concurrent() {
     let device = gpu();
     let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], &[3], &device).unwrap();
     let i = Tensor::from_slice(&[2i32], &[1], &device).unwrap();

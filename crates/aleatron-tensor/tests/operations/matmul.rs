@@ -1,4 +1,4 @@
-//! Products of matrices against exact ones, on every device and for every kind of view.
+//! Products of matrices compared with exact ones, on every device and for every kind of view.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, gpu, own_gpu, views};
 use aleatron_device::{Capabilities, ContextOptions};
@@ -8,7 +8,7 @@ use half::f16;
 /// Elements of the common axis that GPUs add up before they add them to the rest.
 const SLICE: usize = 512;
 
-/// A product in 64 bits, and the sums of absolute products.
+/// Returns a product in 64 bits, and the sums of absolute products.
 fn exact(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
     let mut sums = vec![0.0; m * n];
     let mut absolute = vec![0.0; m * n];
@@ -25,14 +25,15 @@ fn exact(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
     (sums, absolute)
 }
 
-/// The relative error of a sum of k products in 32 bits in any order: each product and each of the
-/// additions it goes through is rounded.
+/// Returns the relative error of a sum of k products in 32 bits in any order: each product and each
+/// of the additions it goes through is rounded.
 fn gamma(k: usize) -> f64 {
     let roundings = (k + k / SLICE + 1) as f64 * U;
     roundings / (1.0 - roundings)
 }
 
-/// What rounding to 16 bits adds: half a unit of the last of 11 bits, or of the smallest number.
+/// Returns the error of rounding to 16 bits: half a unit of the last of 11 bits, or of the smallest
+/// number.
 fn half_rounding(value: f64) -> f64 {
     value.abs() / 2048.0 + f64::powi(2.0, -25)
 }
@@ -59,7 +60,7 @@ fn check(what: &str, got: &Tensor, a: &[f32], b: &[f32], sizes: [usize; 3]) {
 }
 
 #[test]
-fn all_small_shapes_are_right() {
+fn all_small_shapes_match_reference() {
     let mut draw = Draw::new(1);
     for device in devices() {
         for m in 1..=6 {
@@ -78,7 +79,7 @@ fn all_small_shapes_are_right() {
 }
 
 #[test]
-fn views_of_every_kind_are_taken_as_they_are() {
+fn products_of_views_match_reference() {
     let mut draw = Draw::new(2);
     let (m, k, n) = (12, 20, 8);
     let (a, b) = (draw.floats(m * k, -1.0, 1.0), draw.floats(k * n, -1.0, 1.0));
@@ -93,7 +94,7 @@ fn views_of_every_kind_are_taken_as_they_are() {
 }
 
 #[test]
-fn ragged_edges_of_every_tile_are_right() {
+fn ragged_edges_of_every_tile_match_reference() {
     let mut draw = Draw::new(3);
     let device = gpu();
     for tile in Tile::ALL {
@@ -107,7 +108,7 @@ fn ragged_edges_of_every_tile_are_right() {
             let (a, b) = (draw.floats(m * k, -1.0, 1.0), draw.floats(k * n, -1.0, 1.0));
             let left = Tensor::from_slice(&a, &[m, k], &device).unwrap();
             let right = Tensor::from_slice(&b, &[k, n], &device).unwrap();
-            for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+            for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
                 let got = left.matmul_as(&right, plan).unwrap();
                 check(&format!("{m}x{k}x{n} by {plan:?}"), &got, &a, &b, [m, k, n]);
             }
@@ -115,7 +116,7 @@ fn ragged_edges_of_every_tile_are_right() {
     }
 }
 
-/// An element depends on its row and its column alone, whatever computes it.
+/// An element depends on its row and its column only, for every plan.
 #[test]
 fn every_plan_gives_the_same_bits() {
     let mut draw = Draw::new(4);
@@ -125,7 +126,7 @@ fn every_plan_gives_the_same_bits() {
     let right = Tensor::from_slice(&draw.floats(k * n, -1.0, 1.0), &[k, n], &device).unwrap();
     let want = left.matmul(&right).unwrap().to_vec::<f32>().unwrap();
     for tile in Tile::ALL {
-        for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+        for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
             assert_eq!(
                 left.matmul_as(&right, plan).unwrap().to_vec::<f32>().unwrap(),
                 want,
@@ -146,7 +147,7 @@ fn every_plan_gives_the_same_bits() {
 /// The rows and columns of the CPU's products do not depend on how many there are, so threads may
 /// cut them anywhere; nor do they depend on how the matrices lie in memory.
 #[test]
-fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
+fn elements_on_the_cpu_do_not_depend_on_the_size_of_the_product() {
     let mut draw = Draw::new(9);
     for (m, k, n) in [(200, 700, 130), (65, 300, 33), (40, 1100, 9)] {
         let left =
@@ -185,7 +186,7 @@ fn elements_of_the_cpu_have_the_same_bits_however_many_there_are() {
 }
 
 #[test]
-fn batches_broadcast_and_vectors_are_rows_or_columns() {
+fn batches_broadcast_and_vectors_are_rows_or_columns_in_products() {
     let mut draw = Draw::new(5);
     for device in all_devices() {
         let (m, k, n) = (5, 6, 7);
@@ -202,7 +203,7 @@ fn batches_broadcast_and_vectors_are_rows_or_columns() {
             let got = &got[batch * m * n..][..m * n];
             assert_within(&format!("{batch} on {device}"), got, &want, |i| gamma(k) * absolute[i]);
         }
-        // The batch of the left is folded into its rows, or is not, where it does not lie in order.
+        // The batch of the left is folded into its rows if it is contiguous.
         let weights = right.select(0, 1).unwrap();
         let turned = left.transpose(0, 1).unwrap();
         let got = turned.matmul(&weights).unwrap().transpose(0, 1).unwrap();
@@ -224,11 +225,11 @@ fn batches_broadcast_and_vectors_are_rows_or_columns() {
 }
 
 #[test]
-fn long_sums_are_right() {
+fn long_sums_match_reference() {
     let mut draw = Draw::new(6);
     for device in devices() {
-        // Past what one workgroup of a plain dot product adds, and past the rounds that one loop
-        // has on some drivers.
+        // Past the length that one workgroup of a plain dot product sums, and past the iterations
+        // of a loop on some drivers.
         for k in [257, 1000, 70_000, 16_384 * 5 + 3] {
             let (a, b) = (draw.floats(2 * k, -1.0, 1.0), draw.floats(k, -1.0, 1.0));
             let left = Tensor::from_slice(&a, &[2, k], &device).unwrap();
@@ -239,14 +240,14 @@ fn long_sums_are_right() {
         }
         let k = 16_384 * 5 + 3;
         let left = Tensor::ones(&[3, k], DType::F32, &device).unwrap();
-        let plan = MatmulPlan::InTurn(Tile::ROW);
+        let plan = MatmulPlan::Sequential(Tile::ROW);
         let got = left.matmul_as(&left.t().unwrap(), plan).unwrap();
         assert_eq!(got.to_vec::<f32>().unwrap(), [k as f32; 9]);
     }
 }
 
 #[test]
-fn halves_are_added_up_in_32_bits() {
+fn halves_are_accumulated_in_32_bits() {
     let mut draw = Draw::new(7);
     let round = |x: &mut Vec<f32>| x.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());
     for device in all_devices() {
@@ -266,14 +267,14 @@ fn halves_are_added_up_in_32_bits() {
             let columns = right16.t().unwrap().contiguous().unwrap().t().unwrap();
             check("by columns", &left16.matmul(&columns).unwrap(), &a, &b, [m, k, n]);
         }
-        // 2,049 ones are no 16-bit float, but 4,096 are; sums in 16 bits would stop at 2,048.
+        // The sum of 2,049 ones is not a 16-bit float, but 4,096 are; sums in 16 bits would stop at 2,048.
         let ones = Tensor::ones(&[4096], DType::F16, &device).unwrap();
         assert_eq!(ones.matmul(&ones).unwrap().to_vec::<f16>().unwrap(), [f16::from_f32(4096.0)]);
     }
 }
 
 #[test]
-fn integers_wrap_on_the_cpu_and_are_refused_on_a_gpu() {
+fn integer_products_wrap_on_the_cpu_and_are_errors_on_a_gpu() {
     let a = Tensor::from_slice(&[i32::MAX, 2, 3, 4], &[2, 2], &Device::Cpu).unwrap();
     let b = Tensor::from_slice(&[2i32, 0, 1, 1], &[2, 2], &Device::Cpu).unwrap();
     assert_eq!(a.matmul(&b).unwrap().to_vec::<i32>().unwrap(), [0, 2, 10, 4]);
@@ -288,7 +289,7 @@ fn integers_wrap_on_the_cpu_and_are_refused_on_a_gpu() {
 }
 
 #[test]
-fn nothing_times_nothing_is_nothing_or_zero() {
+fn products_of_empty_matrices_are_empty_or_zero() {
     for device in devices() {
         let of = |shape: &[usize]| Tensor::zeros(shape, DType::F32, &device).unwrap();
         assert_eq!(of(&[0, 3]).matmul(&of(&[3, 2])).unwrap().shape(), [0, 2]);
@@ -326,7 +327,7 @@ fn what_does_not_fit_is_refused() {
         Tile::new(1024, 1024, 512, 32, 32),
         Tile::new(256, 256, 16, 1, 4),
     ] {
-        for plan in [MatmulPlan::InTurn(tile), MatmulPlan::Apart(tile)] {
+        for plan in [MatmulPlan::Sequential(tile), MatmulPlan::SplitK(tile)] {
             assert!(
                 matches!(there.matmul_as(&there, plan), Err(Error::Argument { .. })),
                 "{tile:?}"

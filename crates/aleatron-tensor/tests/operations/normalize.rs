@@ -97,7 +97,7 @@ fn check(what: &str, x: &Tensor, data: &[f32], n: usize) {
 }
 
 #[test]
-fn rows_of_every_length() {
+fn normalized_or_sorted_rows_of_every_length_match_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         for (rows, n) in [(3, 4), (5, 7), (2, 64), (4, 1024), (1, 1), (3, 100), (2, 3000)] {
@@ -156,7 +156,7 @@ fn other_axes() {
 }
 
 #[test]
-fn special_rows_types_and_nothing() {
+fn special_rows_types_and_empty_tensors() {
     let inf = f32::INFINITY;
     for device in devices() {
         let x = Tensor::from_slice(

@@ -1,9 +1,9 @@
-//! Padding: every mode, on every device, against coordinates taken one by one.
+//! Padding: every mode, on every device, compared with coordinates computed one by one.
 
 use crate::common::{Draw, all_devices};
 use aleatron_tensor::{DType, Device, Error, PadMode, Scalar, Tensor};
 
-/// The source of a coordinate; `None` for the constant.
+/// Returns the source of a coordinate; `None` for the constant.
 fn source(at: usize, before: usize, len: usize, mode: PadMode) -> Option<usize> {
     let (i, n) = (at as isize - before as isize, len as isize);
     let inside = match mode {
@@ -25,7 +25,7 @@ fn source(at: usize, before: usize, len: usize, mode: PadMode) -> Option<usize> 
 }
 
 #[test]
-fn every_mode() {
+fn every_padding_mode_matches_reference() {
     let data = Draw::new(1).floats(3 * 5, -1.0, 1.0);
     let around = [(2, 1), (0, 4)];
     for device in all_devices() {
@@ -60,7 +60,7 @@ fn every_mode() {
 }
 
 #[test]
-fn what_cannot_be_padded_is_refused() {
+fn invalid_padding_is_an_error() {
     let x = Tensor::ones(&[2, 2], DType::U8, &Device::Cpu).unwrap();
     assert!(matches!(x.pad(&[(1, 1)], PadMode::Edge), Err(Error::Argument { .. })));
     assert!(matches!(x.pad(&[(2, 0), (0, 0)], PadMode::Reflect), Err(Error::Argument { .. })));

@@ -4,8 +4,8 @@ use crate::common::{Draw, U, all_devices, assert_within, devices, views};
 use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
 use half::f16;
 
-/// What a window is made of, one by one: the elements it meets, and how many of its places are in
-/// the image or its padding.
+/// Returns the contents of each window: its elements, and the number of its positions in the image
+/// or its padding.
 fn windows(
     x: &[f32],
     [images, channels, height, width]: [usize; 4],
@@ -19,12 +19,12 @@ fn windows(
         match rounding {
             Rounding::Down => room / stride[axis] + 1,
             Rounding::Up => {
-                let places = room.div_ceil(stride[axis]) + 1;
-                // A window that begins past the image and what is before it is left out.
-                if (places - 1) * stride[axis] >= size[axis] + padding[axis][0] {
-                    places - 1
+                let positions = room.div_ceil(stride[axis]) + 1;
+                // A window that begins past the image and its leading padding is dropped.
+                if (positions - 1) * stride[axis] >= size[axis] + padding[axis][0] {
+                    positions - 1
                 } else {
-                    places
+                    positions
                 }
             }
         }
@@ -72,7 +72,7 @@ fn options() -> Vec<PoolOptions<2>> {
 }
 
 #[test]
-fn windows_of_every_kind_are_right() {
+fn pooling_windows_match_reference() {
     let mut draw = Draw::new(31);
     let shape = [2, 3, 7, 6];
     let x = draw.floats(shape.iter().product(), -1.0, 1.0);
@@ -132,7 +132,7 @@ fn views_sequences_and_halves_are_pooled() {
 }
 
 #[test]
-fn nan_is_the_largest_and_nothing_is_minus_infinity() {
+fn max_pool_of_nan_is_nan_and_of_padding_is_minus_infinity() {
     for device in devices() {
         let x = [1.0f32, f32::NAN, 3.0, f32::NEG_INFINITY, f32::NEG_INFINITY, f32::INFINITY];
         let image = Tensor::from_slice(&x, &[1, 1, 1, 6], &device).unwrap();
@@ -163,14 +163,14 @@ fn global_pooling_leaves_one_element_of_each_channel() {
             (deep.shape(), deep.to_vec::<f32>().unwrap()),
             (&[2, 1, 1, 1, 1][..], vec![59.0, 119.0])
         );
-        // More elements than a loop of some drivers has rounds.
+        // More elements than iterations of a loop on some drivers.
         let large = Tensor::ones(&[1, 1, 300, 301], DType::F32, &device).unwrap();
         assert_eq!(large.global_avg_pool().unwrap().to_vec::<f32>().unwrap(), [1.0]);
     }
 }
 
 #[test]
-fn windows_that_do_not_fit_are_refused() {
+fn windows_larger_than_the_image_are_errors() {
     for device in devices() {
         let image = Tensor::ones(&[1, 1, 3, 3], DType::F32, &device).unwrap();
         assert!(matches!(image.max_pool2d(&PoolOptions::new([4, 1])), Err(Error::Argument { .. })));

@@ -25,11 +25,11 @@ fn values_are_the_same_on_every_device_and_in_every_shape() {
 }
 
 #[test]
-fn moments_are_right() {
+fn moments_of_random_tensors_match_their_distribution() {
     let n = 1 << 20;
     let item = |x: Tensor| f64::from(x.item::<f32>().unwrap());
     let uniform = Tensor::rand_seeded(&[n], 1, DType::F32, &Device::Cpu).unwrap();
-    // Five standard deviations of the mean of so many, and the rounding of the sum.
+    // Five standard deviations of the mean of this many values, and the rounding of the sum.
     let five = |variance: f64| 5.0 * (variance / n as f64).sqrt() + 4e-5;
     assert!((item(uniform.mean_all().unwrap()) - 0.5).abs() < five(1.0 / 12.0));
     assert!(item(uniform.min_all().unwrap()) >= 0.0 && item(uniform.max_all().unwrap()) < 1.0);

@@ -7,7 +7,7 @@ use half::f16;
 /// The depth of sums that the crate promises.
 const DEPTH: f64 = aleatron_tensor::SUM_DEPTH as f64;
 
-/// The elements behind each result, in order.
+/// Returns the elements behind each result, in order.
 fn rows(data: &[f32], shape: &[usize], axes: &[usize]) -> Vec<Vec<f64>> {
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
     let n = kept.iter().map(|&axis| shape[axis]).product();
@@ -24,12 +24,12 @@ fn rows(data: &[f32], shape: &[usize], axes: &[usize]) -> Vec<Vec<f64>> {
     rows
 }
 
-/// The exact value of a reduction and how far a result may be off.
+/// Returns the exact value of a reduction and how far a result may be off.
 fn exact(reduction: Reduction, row: &[f64]) -> (f64, f64) {
     let depth = DEPTH.min(row.len() as f64);
     let (sum, size) = (row.iter().sum::<f64>(), row.iter().map(|x| x.abs()).sum::<f64>());
     let n = row.len() as f64;
-    let place = |is_better: &dyn Fn(f64, f64) -> bool| {
+    let index = |is_better: &dyn Fn(f64, f64) -> bool| {
         (0..row.len()).fold(0, |best, i| if is_better(row[i], row[best]) { i } else { best }) as f64
     };
     match reduction {
@@ -42,8 +42,8 @@ fn exact(reduction: Reduction, row: &[f64]) -> (f64, f64) {
         }
         Reduction::Max => (row.iter().copied().fold(f64::NEG_INFINITY, f64::max), 0.0),
         Reduction::Min => (row.iter().copied().fold(f64::INFINITY, f64::min), 0.0),
-        Reduction::ArgMax => (place(&|x, best| x > best), 0.0),
-        Reduction::ArgMin => (place(&|x, best| x < best), 0.0),
+        Reduction::ArgMax => (index(&|x, best| x > best), 0.0),
+        Reduction::ArgMin => (index(&|x, best| x < best), 0.0),
         Reduction::LogSumExp => {
             let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
@@ -61,18 +61,22 @@ fn exact(reduction: Reduction, row: &[f64]) -> (f64, f64) {
 }
 
 fn check(what: &str, x: &Tensor, data: &[f32], axes: &[isize]) {
-    let places: Vec<usize> = if axes.is_empty() {
+    let indices: Vec<usize> = if axes.is_empty() {
         (0..x.rank()).collect()
     } else {
         axes.iter().map(|&axis| axis.rem_euclid(x.rank() as isize) as usize).collect()
     };
-    let rows = rows(data, x.shape(), &places);
+    let rows = rows(data, x.shape(), &indices);
     for &reduction in Reduction::ALL {
         for dims in [Dims::Drop, Dims::Keep] {
             let y = x.reduce(reduction, axes, dims).unwrap();
             assert_eq!(y.device(), x.device());
             let shape = x.shape().iter().enumerate().filter_map(|(axis, &size)| {
-                if !places.contains(&axis) { Some(size) } else { (dims == Dims::Keep).then_some(1) }
+                if !indices.contains(&axis) {
+                    Some(size)
+                } else {
+                    (dims == Dims::Keep).then_some(1)
+                }
             });
             assert_eq!(y.shape(), shape.collect::<Vec<_>>(), "{what} {reduction:?}");
             let got: Vec<f32> = match y.dtype() {
@@ -93,7 +97,7 @@ fn check(what: &str, x: &Tensor, data: &[f32], axes: &[isize]) {
 }
 
 #[test]
-fn every_reduction_over_every_axis() {
+fn every_reduction_over_every_axis_matches_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         let is_shared = devices().contains(&device);
@@ -141,7 +145,7 @@ fn long_rows_and_columns() {
 }
 
 #[test]
-fn scalars_and_nothing() {
+fn reductions_of_scalars_and_empty_tensors() {
     for device in all_devices() {
         let one = Tensor::from_slice(&[-3.5f32], &[], &device).unwrap();
         check("scalar", &one, &[-3.5], &[]);
@@ -171,17 +175,17 @@ fn special_floats() {
         let of = |data: &[f32]| Tensor::from_slice(data, &[data.len()], &device).unwrap();
         let max = |data: &[f32]| of(data).max_all().unwrap().item::<f32>().unwrap();
         let min = |data: &[f32]| of(data).min_all().unwrap().item::<f32>().unwrap();
-        let places = |data: &[f32]| {
+        let indices = |data: &[f32]| {
             let [a, b] = [of(data).argmax_all(), of(data).argmin_all()];
             (a.unwrap().item::<i32>().unwrap(), b.unwrap().item::<i32>().unwrap())
         };
         let lse = |data: &[f32]| of(data).logsumexp_all().unwrap().item::<f32>().unwrap();
         assert_eq!((max(&[-inf; 9]), min(&[inf; 9]), max(&[-inf, -3e38])), (-inf, inf, -3e38));
         assert!(max(&[1.0, f32::NAN, 2.0]).is_nan() && min(&[1.0, f32::NAN, inf]).is_nan());
-        assert_eq!(places(&[1.0, f32::NAN, 2.0, f32::NAN]), (1, 1));
-        assert_eq!(places(&[-0.0, 0.0, -0.0]), (0, 0));
-        assert_eq!(places(&[-inf, -inf]), (0, 0));
-        assert_eq!(places(&[2.0, 5.0, 5.0, -1.0, -1.0]), (1, 3));
+        assert_eq!(indices(&[1.0, f32::NAN, 2.0, f32::NAN]), (1, 1));
+        assert_eq!(indices(&[-0.0, 0.0, -0.0]), (0, 0));
+        assert_eq!(indices(&[-inf, -inf]), (0, 0));
+        assert_eq!(indices(&[2.0, 5.0, 5.0, -1.0, -1.0]), (1, 3));
         assert_eq!(
             (lse(&[-inf, -inf]), lse(&[inf, 1.0]), lse(&[1000.0, 1000.0])),
             (-inf, inf, (1000.0 + std::f64::consts::LN_2) as f32)
@@ -240,7 +244,7 @@ fn integers_bytes_booleans_and_halves() {
 }
 
 #[test]
-fn expressions_are_computed_on_the_way() {
+fn pending_expressions_are_reduced_without_a_copy() {
     let own = crate::common::own_gpu(&aleatron_device::ContextOptions::default());
     let Device::Gpu(gpu) = &own else { unreachable!() };
     let x = Tensor::arange(0, 100, 1, DType::F32, &own).unwrap();
@@ -290,26 +294,26 @@ fn sizes_across_the_limits_of_devices() {
     assert_eq!(sums.max_all().unwrap().item::<f32>().unwrap(), 32.0);
 }
 
-/// Long rows are searched in pieces; the first of equal elements counts, wherever pieces end.
+/// Long rows are searched in segments; the first of equal elements is returned for any boundaries.
 #[test]
-fn places_in_long_rows() {
+fn argmax_in_long_rows_returns_the_first_maximum() {
     let n = (3 << 16) + 77;
     for device in devices() {
         for first in [0, 5, 65_535, 65_536, 70_001, n - 1] {
             let mut data = vec![0.5_f32; n];
-            for place in [first, 2 << 16, n - 1] {
-                data[place.max(first)] = 2.0;
+            for index in [first, 2 << 16, n - 1] {
+                data[index.max(first)] = 2.0;
             }
             let of = |data: &[f32]| Tensor::from_slice(data, &[n], &device).unwrap();
             let x = of(&data);
-            let place = |x: &Tensor| x.argmax_all().unwrap().item::<i32>().unwrap() as usize;
-            assert_eq!(place(&x), first, "{device}");
-            assert_eq!(place(&x.cast(DType::I32).unwrap()), first, "{device}");
+            let index = |x: &Tensor| x.argmax_all().unwrap().item::<i32>().unwrap() as usize;
+            assert_eq!(index(&x), first, "{device}");
+            assert_eq!(index(&x.cast(DType::I32).unwrap()), first, "{device}");
             let least = x.neg().unwrap().argmin_all().unwrap();
             assert_eq!(least.item::<i32>().unwrap() as usize, first, "{device}");
             // NaN is past everything.
             data[n / 2] = f32::NAN;
-            assert_eq!(place(&of(&data)), n / 2, "{device}");
+            assert_eq!(index(&of(&data)), n / 2, "{device}");
         }
     }
 }

@@ -20,8 +20,8 @@ fn with(interpolation: Interpolation, coordinates: Coordinates) -> ResizeOptions
     ResizeOptions { coordinates, ..ResizeOptions::new(interpolation) }
 }
 
-/// Where element `i` of `size` lies among `len`.
-fn place(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
+/// Returns the position of element `i` of `size` among `len`.
+fn position(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
     let (i, len, size) = (i as f64, len as f64, size as f64);
     match coordinates {
         Coordinates::HalfPixel | Coordinates::HalfPixelSymmetric => (i + 0.5) * len / size - 0.5,
@@ -51,7 +51,7 @@ fn place(coordinates: Coordinates, i: usize, len: usize, size: usize) -> f64 {
 }
 
 #[test]
-fn lines_between_neighbours_are_straight() {
+fn linear_interpolation_matches_reference() {
     let mut draw = Draw::new(41);
     for device in devices() {
         for (len, size) in [(1, 3), (4, 8), (5, 3), (7, 7), (6, 1), (10, 23)] {
@@ -64,7 +64,7 @@ fn lines_between_neighbours_are_straight() {
                 assert_eq!(got.shape(), [3, size]);
                 let want: Vec<f64> = (0..3 * size)
                     .map(|i| {
-                        let at = place(coordinates, i % size, len, size);
+                        let at = position(coordinates, i % size, len, size);
                         let (low, fraction) = (at.floor(), at - at.floor());
                         let element = |at: f64| {
                             f64::from(x[i / size * len + at.clamp(0.0, len as f64 - 1.0) as usize])
@@ -72,7 +72,7 @@ fn lines_between_neighbours_are_straight() {
                         element(low) * (1.0 - fraction) + element(low + 1.0) * fraction
                     })
                     .collect();
-                // Weights, products and their sum are rounded; places differ by some 64-bit
+                // Weights, products and their sum are rounded; positions differ by some 64-bit
                 // roundings.
                 let what = format!("{len} to {size} {coordinates:?} on {device}");
                 assert_within(&what, &got.to_vec::<f32>().unwrap(), &want, |_| 4.0 * U);
@@ -82,7 +82,7 @@ fn lines_between_neighbours_are_straight() {
 }
 
 #[test]
-fn the_nearest_neighbour_is_chosen_as_asked() {
+fn nearest_neighbour_follows_the_rounding_option() {
     for device in all_devices() {
         let x = Tensor::arange(0, 4, 1, DType::F32, &device).unwrap();
         let of = |nearest, coordinates, size| {
@@ -118,7 +118,7 @@ fn the_nearest_neighbour_is_chosen_as_asked() {
 }
 
 #[test]
-fn regions_have_a_value_outside_and_scales_may_be_given() {
+fn crop_and_resize_uses_region_scale_and_outside_value() {
     for device in devices() {
         let x = Tensor::arange(0, 5, 1, DType::F32, &device).unwrap();
         let axis = ResizeAxis { region: [-0.25, 0.75], ..ResizeAxis::new(0, 5) };
@@ -134,7 +134,7 @@ fn regions_have_a_value_outside_and_scales_may_be_given() {
 
 /// Cubic convolution keeps straight lines straight, and its weights at a half are known.
 #[test]
-fn cubic_convolution_is_right() {
+fn cubic_interpolation_matches_reference() {
     for device in devices() {
         let x = Tensor::from_slice(&[0.0f32, 0.0, 1.0, 0.0, 0.0], &[5], &device).unwrap();
         let axis = ResizeAxis { scale: Some(2.0), ..ResizeAxis::new(0, 9) };
@@ -174,7 +174,7 @@ fn several_axes_views_and_halves_are_resized() {
 }
 
 #[test]
-fn what_cannot_be_resized_is_refused() {
+fn invalid_resizing_is_an_error() {
     for device in devices() {
         let x = Tensor::ones(&[2, 0], DType::F32, &device).unwrap();
         let resize = |x: &Tensor, axes: &[ResizeAxis]| {
@@ -198,8 +198,8 @@ fn what_cannot_be_resized_is_refused() {
     }
 }
 
-/// A filter as wide as the elements of the result weighs all elements that it covers, and
-/// neighbours outside count for nothing.
+/// A filter as wide as the elements of the result weighs all elements that it covers; neighbours
+/// outside are ignored.
 #[test]
 fn antialiasing_weighs_every_element_within_its_width() {
     let mut draw = Draw::new(43);

@@ -4,21 +4,21 @@ use crate::common::{Draw, all_devices, devices};
 use aleatron_tensor::{DType, Error, Order, Tensor};
 
 fn exact(row: &[f32], order: Order) -> Vec<i32> {
-    let mut places: Vec<i32> = (0..row.len() as i32).collect();
+    let mut indices: Vec<i32> = (0..row.len() as i32).collect();
     let key = |i: i32| row[i as usize];
     let compare = |a: f32, b: f32| match (a.is_nan(), b.is_nan()) {
         (false, false) => a.partial_cmp(&b).unwrap(),
         (a, b) => a.cmp(&b),
     };
     match order {
-        Order::Ascending => places.sort_by(|&a, &b| compare(key(a), key(b))),
-        Order::Descending => places.sort_by(|&a, &b| compare(key(b), key(a))),
+        Order::Ascending => indices.sort_by(|&a, &b| compare(key(a), key(b))),
+        Order::Descending => indices.sort_by(|&a, &b| compare(key(b), key(a))),
     }
-    places
+    indices
 }
 
 #[test]
-fn rows_of_every_length() {
+fn normalized_or_sorted_rows_of_every_length_match_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         for (rows, n) in [(4, 1), (3, 2), (5, 7), (2, 100), (3, 1000), (2, 1024), (1, 5000)] {
@@ -37,15 +37,15 @@ fn rows_of_every_length() {
             for (what, x) in views {
                 for order in [Order::Ascending, Order::Descending] {
                     let want: Vec<i32> = data.chunks(n).flat_map(|row| exact(row, order)).collect();
-                    let places = x.argsort(-1, order).unwrap();
+                    let indices = x.argsort(-1, order).unwrap();
                     assert_eq!(
-                        places.to_vec::<i32>().unwrap(),
+                        indices.to_vec::<i32>().unwrap(),
                         want,
                         "{rows} x {n} {what} {order:?} on {device}"
                     );
                     let sorted = x.sort(1, order).unwrap().to_vec::<f32>().unwrap();
-                    let same = sorted.iter().zip(&want).enumerate().all(|(i, (got, place))| {
-                        got.to_bits() == data[i / n * n + *place as usize].to_bits()
+                    let same = sorted.iter().zip(&want).enumerate().all(|(i, (got, index))| {
+                        got.to_bits() == data[i / n * n + *index as usize].to_bits()
                     });
                     assert!(same, "{what}");
                 }
@@ -55,12 +55,12 @@ fn rows_of_every_length() {
 }
 
 #[test]
-fn topk_and_other_axes_and_types() {
+fn topk_and_sort_along_other_axes_and_types() {
     for device in devices() {
         let x = Tensor::from_slice(&[3i32, 1, 2, 9, 8, 7], &[2, 3], &device).unwrap();
-        let (values, places) = x.topk(2, 1, Order::Descending).unwrap();
+        let (values, indices) = x.topk(2, 1, Order::Descending).unwrap();
         assert_eq!(values.to_vec::<i32>().unwrap(), [3, 2, 9, 8]);
-        assert_eq!(places.to_vec::<i32>().unwrap(), [0, 2, 0, 1]);
+        assert_eq!(indices.to_vec::<i32>().unwrap(), [0, 2, 0, 1]);
         let (values, _) = x.topk(1, 0, Order::Ascending).unwrap();
         assert_eq!((values.shape(), values.to_vec::<i32>().unwrap()), (&[1, 3][..], vec![3, 1, 2]));
         assert!(matches!(x.topk(4, 1, Order::Ascending), Err(Error::Range { end: 4, len: 3, .. })));

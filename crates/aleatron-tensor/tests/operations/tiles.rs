@@ -21,7 +21,7 @@ impl ReduceOp for MaxAbs {
 }
 
 #[test]
-fn matrices_of_every_shape() {
+fn tiled_reductions_of_every_shape_match_reference() {
     let mut draw = Draw::new(1);
     for device in all_devices() {
         for (rows, columns) in [(1, 1), (16, 16), (17, 33), (5, 100), (64, 48), (40, 300)] {
@@ -74,10 +74,10 @@ fn matrices_of_every_shape() {
 }
 
 #[test]
-fn an_expression_that_no_shader_takes_is_an_error() {
+fn invalid_shader_expression_is_an_error() {
     struct Wrong;
     impl ReduceOp for Wrong {
-        const WGSL: Option<&'static str> = Some("this is no expression");
+        const WGSL: Option<&'static str> = Some("this is not an expression");
         fn identity() -> f32 {
             0.0
         }
@@ -91,7 +91,7 @@ fn an_expression_that_no_shader_takes_is_an_error() {
 }
 
 #[test]
-fn views_describe_memory_that_kernels_use() {
+fn tensor_views_select_the_described_elements() {
     for device in devices() {
         let x = Tensor::arange(0, 24, 1, DType::F32, &device).unwrap();
         let view = TensorView::<f32>::new_2d(4, 6).unwrap();
@@ -104,14 +104,14 @@ fn views_describe_memory_that_kernels_use() {
             floats(part.transpose(2, 3).unwrap().apply(&x).unwrap()),
             [8.0, 14.0, 9.0, 15.0, 10.0, 16.0]
         );
-        // A reshape keeps the place of the first element.
+        // A reshape keeps the offset of the first element.
         let tail = view.slice_dim(2, 2..4).unwrap();
         let flat = tail.reshape([1, 1, 1, 12]).unwrap().unwrap();
         assert_eq!((flat.offset(), floats(flat.apply(&x).unwrap())[0]), (12, 12.0));
         assert!(part.reshape([1, 1, 1, 6]).unwrap().is_none());
         assert_eq!(view.linear_index([0, 0, 3, 5]), Some(23));
         assert_eq!(view.linear_index([0, 0, 4, 0]), None);
-        // An axis of size 1 changes nothing.
+        // An axis of size 1 does not affect contiguity.
         assert!(view.slice_dim(2, 1..2).unwrap().is_contiguous());
         let own = TensorView::<f32>::of(&x.reshape(&[4, 6]).unwrap()).unwrap();
         assert_eq!((own.shape(), own.offset(), own.is_contiguous()), (view.shape(), 0, true));
@@ -151,7 +151,7 @@ fn views_describe_memory_that_kernels_use() {
 }
 
 #[test]
-fn partitions_cover_everything_once() {
+fn partitions_cover_every_element_once() {
     let partition = PartitionView::new_2d(TensorView::<f32>::new_2d(5, 7).unwrap(), 2, 3).unwrap();
     assert_eq!((partition.tile_count(), partition.total_tiles()), ([1, 1, 3, 3], 9));
     let mut tiles = partition.iter_tiles();

@@ -1,9 +1,9 @@
-//! Views copy nothing, and views of views are what they should be.
+//! Views share their storage, and views of views match a reference model.
 
 use crate::common::{Draw, devices};
 use aleatron_tensor::{DType, Device, Error, Slice, Tensor};
 
-/// A tensor as plain lists: what views are checked against.
+/// A tensor as plain lists, the reference of views.
 #[derive(Clone)]
 struct Model {
     shape: Vec<usize>,
@@ -20,11 +20,11 @@ impl Model {
                     at[axis] = left % shape[axis];
                     left /= shape[axis];
                 }
-                let place = source(&at)
+                let offset = source(&at)
                     .iter()
                     .zip(&self.shape)
-                    .fold(0, |place, (at, size)| place * size + at);
-                self.data[place]
+                    .fold(0, |offset, (at, size)| offset * size + at);
+                self.data[offset]
             })
             .collect();
         Self { shape, data }
@@ -32,7 +32,7 @@ impl Model {
 }
 
 #[test]
-fn random_views_of_views() {
+fn random_views_of_views_match_reference() {
     let mut draw = Draw::new(1);
     for device in devices() {
         for _ in 0..60 {
@@ -126,7 +126,7 @@ fn random_views_of_views() {
 }
 
 #[test]
-fn reshape_of_a_slice_keeps_its_place() {
+fn reshape_of_a_slice_keeps_its_offset() {
     for device in devices() {
         let x = Tensor::arange(0, 24, 1, DType::I32, &device).unwrap().reshape(&[4, 6]).unwrap();
         let tail = x.slice(0, 2..4).unwrap().view(&[3, 4]).unwrap();

@@ -18,9 +18,9 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Creates a sequence. Each label belongs to the token at the same index, and is what the model
-    /// has to predict from the tokens before it; tokens with the label [`IGNORED`] are only
-    /// read. The first label is never predicted.
+    /// Creates a sequence. Each label belongs to the token at the same index, and is predicted by
+    /// the model from the tokens before it; tokens with the label [`IGNORED`] are only read. The
+    /// first label is never predicted.
     ///
     /// # Errors
     /// [`Error::Option`] for lists of different lengths, and for sequences without a label to
@@ -114,14 +114,14 @@ pub struct Corpus {
     pub truncated: usize,
 }
 
-/// How files become sequences.
+/// Conversion of files to sequences.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     /// The model.
     pub config: &'a Config,
-    /// Its tokenizer; without one, files must hold tokens.
+    /// The tokenizer; without one, files must hold tokens.
     pub tokenizer: Option<&'a Tokenizer>,
-    /// The most tokens of a sequence, at least 2.
+    /// The largest number of tokens of a sequence, at least 2.
     pub length: usize,
 }
 
@@ -149,8 +149,8 @@ impl Reader<'_> {
     /// truncated.
     ///
     /// # Errors
-    /// [`Error::File`] with the line for a file that cannot be read or a line that is no sequence,
-    /// [`Error::Option`] for a length out of range.
+    /// [`Error::File`] with the line for a file that cannot be read or a line that is not a
+    /// sequence, [`Error::Option`] for a length out of range.
     pub fn read(&self, path: &Path) -> Result<Corpus> {
         let limit = self.config.max_positions;
         if !(2..=limit).contains(&self.length) {
@@ -186,7 +186,7 @@ impl Reader<'_> {
         Ok(tokenizer.encode(text)?)
     }
 
-    /// Cuts one text into sequences; a rest of one token is left out.
+    /// Divides one text into sequences; a remainder of one token is dropped.
     fn blocks(&self, text: &str) -> Result<Corpus> {
         let tokens = self.encode(text)?;
         let whole = tokens.chunks(self.length).filter(|block| block.len() > 1);

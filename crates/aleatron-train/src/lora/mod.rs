@@ -49,13 +49,13 @@ use model::{Dropout, PassOptions};
 /// The time between two checkpoints.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
 
-/// The order in which steps take sequences.
+/// The order of sequences in training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SequenceOrder {
     /// Another order in each pass over the data, which the seed decides.
     #[default]
     Shuffled,
-    /// That of the data.
+    /// The order of the data.
     Sequential,
 }
 
@@ -66,12 +66,12 @@ pub struct FinetuneOptions {
     pub steps: usize,
     /// Sequences whose gradients are computed at once.
     pub batch: usize,
-    /// Batches whose gradients are added up for one update. An update is that of a single batch of
-    /// all their sequences.
+    /// Batches whose gradients are added up for one update. The update equals that of a single
+    /// batch of all their sequences.
     pub accumulation: usize,
     /// The settings of AdamW; the defaults are those of torch, with a learning rate of 2e-4.
     pub adam: AdamOptions,
-    /// How the learning rate changes.
+    /// The schedule of the learning rate.
     pub schedule: Schedule,
     /// The largest norm of the gradients of a step, if it is limited.
     pub clip: Option<f64>,
@@ -82,7 +82,7 @@ pub struct FinetuneOptions {
     /// Decides the order of sequences and the dropout.
     pub seed: u64,
     /// A file that is written every half minute and at the end. If it exists and belongs to the
-    /// same training, that goes on from there.
+    /// same training, training resumes from it.
     pub checkpoint: Option<PathBuf>,
 }
 

@@ -20,10 +20,10 @@ use crate::{Error, Parameter, Result};
 
 type TensorResult<T> = aleatron_tensor::Result<T>;
 
-/// Whether the backward pass finds the intermediate values of layers in memory.
+/// The treatment of intermediate values for the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activations {
-    /// They are retained: the fastest way.
+    /// Intermediate values are retained, which is fastest.
     #[default]
     Retained,
     /// Layers are computed again, one at a time: less memory, and a second forward pass.
@@ -52,7 +52,7 @@ pub struct LoraModel {
     streams: Option<Arc<LoraStreams>>,
 }
 
-/// How a forward pass runs.
+/// Options of a forward pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PassOptions {
     pub(super) dropout: Dropout,
@@ -104,7 +104,7 @@ struct Correction {
     index: u64,
 }
 
-/// What the layers of one pass share.
+/// The shared values of the layers of one pass.
 #[derive(Debug)]
 struct Pass {
     batch: usize,
@@ -135,7 +135,7 @@ impl LoraModel {
         if is_llama { Ok(()) } else { Err(family_fault(config)) }
     }
 
-    /// Loads a model of a folder or of the program and puts an adapter on it.
+    /// Loads a model from a folder, or the embedded one, and adds an adapter.
     ///
     /// # Errors
     /// [`Error::Family`] for a family without a differentiable pass, [`Error::Transformer`] with
@@ -152,7 +152,7 @@ impl LoraModel {
         Self::new(&loader, adapter, device)
     }
 
-    /// Loads a model and puts an adapter on it.
+    /// Loads a model and adds an adapter.
     ///
     /// # Errors
     /// As [`Self::from_pretrained`].
@@ -223,9 +223,9 @@ impl LoraModel {
         })
     }
 
-    /// Returns the model with every linear product as streams in the forward pass. The counts are
-    /// those of an evaluation of the weights with the adapter added to them. Gradients are
-    /// those of the products in floating point with inputs that saturate.
+    /// Runs every linear product as streams in the forward pass. The counts are those of an
+    /// evaluation of the weights with the adapter added to them. Gradients are those of the
+    /// floating-point products with saturated inputs.
     ///
     /// # Errors
     /// [`Error::Option`] for integer arithmetic, and for input scales that are not positive or not
@@ -562,8 +562,8 @@ impl Pass {
     }
 }
 
-/// Returns the rows of a matrix of the model that a projection of it stands for; `index` is that of
-/// the projection among those of the matrix.
+/// Returns the rows of a projection in a matrix of the model; `index` is that of the projection
+/// among those of the matrix.
 fn rows_of(config: &Config, slot: Slot, projection: Projection, index: usize) -> Vec<usize> {
     let n = projection.shape(config)[0];
     match slot {

@@ -66,7 +66,7 @@ impl StreamPass {
     /// Replaces the outputs of a product in floating point by those of streams and passes gradients
     /// on unchanged. `weights` has a row of inputs for each output, in the order of the matrix of
     /// the product, and `outputs` are the columns of the product, given by the rows of the matrix
-    /// that each of them stands for.
+    /// that each column represents.
     pub(super) fn replace(
         &self,
         linear: LinearId,

@@ -1,11 +1,11 @@
-//! Modules made of modules.
+//! Modules that contain modules.
 
 use aleatron_tensor::Tensor;
 
 use super::{Mode, Module, State};
 use crate::Result;
 
-/// Modules one after the other; the parameters of module k are named `k.NAME`.
+/// A sequence of modules; the parameters of module k are named `k.NAME`.
 #[derive(Default)]
 pub struct Sequential(Vec<Box<dyn Module>>);
 

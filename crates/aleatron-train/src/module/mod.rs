@@ -37,7 +37,7 @@ use aleatron_tensor::{DType, Device, Generator, Tensor};
 
 use crate::{Error, Parameter, Result};
 
-/// How modules run that differ between training and use.
+/// The mode of modules that differ between training and inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     /// Dropout drops, batch normalization uses the statistics of the batch and updates the running
@@ -195,7 +195,7 @@ fn constant(shape: &[usize], value: f64, device: &Device) -> Result<Parameter> {
     Parameter::new(&Tensor::full(shape, value, DType::F32, device)?)
 }
 
-/// Returns the bound of uniform weights of a layer whose neurons have so many inputs.
+/// Returns the bound of uniform weights of a layer whose neurons have this many inputs.
 fn bound(fan_in: usize) -> Result<f64> {
     match fan_in {
         0 => Err(Error::option("number of inputs", 0, "it must be at least 1")),

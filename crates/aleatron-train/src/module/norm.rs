@@ -57,7 +57,7 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Creates a normalization of so many channels.
+    /// Creates a normalization of this many channels.
     ///
     /// # Errors
     /// [`Error::Tensor`] if memory is exhausted.

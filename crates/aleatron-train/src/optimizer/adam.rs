@@ -7,7 +7,7 @@ use aleatron_tensor::{Device, Tensor, autograd};
 use super::{Optimizer, check, from_state};
 use crate::{Error, Parameter, Result};
 
-/// How weight decay acts.
+/// The kind of weight decay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Decay {
     /// On the parameters, apart from the gradient (AdamW).
@@ -22,13 +22,13 @@ pub enum Decay {
 pub struct AdamOptions {
     /// The learning rate.
     pub rate: f64,
-    /// The shares of the mean and of the mean square of past gradients that are kept, in [0, 1).
+    /// The decay rates of the running means of gradients and of their squares, in [0, 1).
     pub betas: [f64; 2],
     /// The number that is added to roots of mean squares.
     pub epsilon: f64,
     /// The weight decay.
     pub weight_decay: f64,
-    /// How it acts.
+    /// The kind of weight decay.
     pub decay: Decay,
 }
 

@@ -12,7 +12,7 @@ use crate::{Parameter, Result};
 pub struct SgdOptions {
     /// The learning rate.
     pub rate: f64,
-    /// The share of the last update that is kept, in [0, 1).
+    /// The momentum: the factor of the last update, in [0, 1).
     pub momentum: f64,
     /// The share of a parameter that is added to its gradient.
     pub weight_decay: f64,

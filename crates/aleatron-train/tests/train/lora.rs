@@ -56,7 +56,7 @@ impl Model {
         Self { config, source }
     }
 
-    /// A random model whose later layer has a sliding window.
+    /// Returns a random model whose later layer has a sliding window.
     fn windowed() -> Self {
         let mut config = sized("tiny").unwrap();
         config.sliding_window = Some(SlidingWindow { positions: 3, first_layer: 1 });
@@ -76,7 +76,7 @@ impl Model {
         (0..n).map(|i| ((i * 37 + 11) % self.config.vocabulary) as u32).collect()
     }
 
-    /// The logits of the engine, all rows.
+    /// Returns the logits of the engine, all rows.
     fn engine(&self, tokens: &[u32], adapter: Option<&Adapter>) -> Vec<f32> {
         let mut pass = CpuForwardPass::new(&self.loader()).unwrap();
         let sequence = pass.open().unwrap();
@@ -86,7 +86,7 @@ impl Model {
     }
 }
 
-/// An adapter on all projections, of rank 2 with the factor 2.
+/// Returns an adapter on all projections, of rank 2 with the factor 2.
 fn adapter(config: &Config, dropout: f64) -> Adapter {
     let targets = targets(config, &["all"]).unwrap();
     let options =
@@ -94,7 +94,7 @@ fn adapter(config: &Config, dropout: f64) -> Adapter {
     Adapter::create(config, &options, 3).unwrap()
 }
 
-/// The same with corrections that matter.
+/// Returns the same with corrections that matter.
 fn filled(config: &Config) -> Adapter {
     let mut adapter = adapter(config, 0.0);
     let parts: Vec<_> = adapter.parts().map(|(l, p, part)| (l, p, part.clone())).collect();
@@ -180,7 +180,7 @@ fn adapter_on_all_projections_changes_logits_as_in_the_engine() {
     }
 }
 
-/// The cross entropy of logits, and the largest of them.
+/// Returns the cross entropy of logits, and the largest of them.
 fn cross_entropy(logits: &[f64], label: usize) -> (f64, f64) {
     let largest = logits.iter().fold(f64::MIN, |most, x| most.max(*x));
     let total: f64 = logits.iter().map(|x| (x - largest).exp()).sum();
@@ -491,7 +491,7 @@ fn new_adapter_is_uniform_and_does_nothing() {
 }
 
 #[test]
-fn options_out_of_range_and_other_families_are_refused() {
+fn options_out_of_range_and_other_families_are_errors() {
     let model = Model::golden("llama");
     let (data, lora) = (sequences(&model), model.lora(&adapter(&model.config, 0.0)));
     let refused = |options: FinetuneOptions, data: &[Sequence]| {

@@ -9,7 +9,7 @@ use aleatron_train::{Error, Loss};
 
 const SCORES: [f32; 6] = [1.0, -2.0, 0.5, 100.0, 98.0, -100.0];
 
-/// The softmax of a row in 64 bits.
+/// Returns the softmax of a row in 64 bits.
 fn softmax(row: &[f32]) -> Vec<f64> {
     let largest = row.iter().copied().fold(f32::MIN, f32::max);
     let powers: Vec<f64> = row.iter().map(|&score| f64::from(score - largest).exp()).collect();
@@ -69,7 +69,7 @@ fn losses_of_targets_match_their_definitions() {
 }
 
 #[test]
-fn losses_refuse_parameters_and_kinds_that_do_not_fit() {
+fn invalid_parameters_and_kinds_of_losses_are_errors() {
     let scores = tensor(&SCORES, &[2, 3]);
     let labels = Tensor::from_slice(&[2_i32, 3], &[2], &Device::Cpu).unwrap();
     assert!(matches!(cross_entropy(&scores, &labels, 0.0), Err(Error::Tensor(_))));

@@ -11,12 +11,12 @@ mod optimizers;
 
 use aleatron_tensor::{Device, Tensor};
 
-/// A tensor of 32-bit floats on the CPU.
+/// Returns a tensor of 32-bit floats on the CPU.
 fn tensor(values: &[f32], shape: &[usize]) -> Tensor {
     Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
 }
 
-/// The elements of a tensor.
+/// Returns the elements of a tensor.
 fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.to_vec::<f32>().unwrap()
 }

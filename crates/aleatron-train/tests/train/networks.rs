@@ -14,7 +14,7 @@ use aleatron_train::{
     train_with,
 };
 
-/// The first so many training digits.
+/// Returns the first `n` training digits.
 fn digits(n: usize) -> Dataset {
     Dataset::digits_train().subset("digits", &(0..n).collect::<Vec<_>>()).unwrap()
 }
@@ -23,7 +23,7 @@ fn sobol(length: usize) -> StreamConfig {
     StreamConfig::new(length).generator("sobol".parse().unwrap()).range(ValueRange::Saturate)
 }
 
-/// The share of the test digits that a network classifies correctly as streams.
+/// Returns the share of the test digits that a network classifies correctly as streams.
 fn accuracy(network: &Network, config: &StreamConfig) -> f64 {
     let test = Dataset::digits_test();
     let classes = network.to_streams(config).unwrap().predict(test.features(), 0).unwrap();
@@ -282,7 +282,7 @@ fn unipolar_weights_stay_in_their_interval() {
 }
 
 #[test]
-fn invalid_options_and_data_are_refused_before_any_work() {
+fn invalid_options_and_data_are_errors_before_any_work() {
     let network = Network::digits_plain().unwrap();
     let data = digits(10);
     let refuses = |options: TrainOptions| {

@@ -120,7 +120,7 @@ fn gradients_are_clipped_to_a_norm_over_all_parameters() {
 }
 
 #[test]
-fn options_outside_their_ranges_are_refused() {
+fn options_out_of_range_are_errors() {
     for rate in [-1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
             Sgd::new(Vec::new(), SgdOptions { rate, ..SgdOptions::default() }),

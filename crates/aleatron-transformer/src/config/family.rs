@@ -1,4 +1,4 @@
-//! Families in the manner of Llama: the defaults that Hugging Face gives options missing from their
+//! Families similar to Llama: the defaults that Hugging Face gives options missing from their
 //! files.
 
 use serde_json::Value;
@@ -7,10 +7,10 @@ use super::{Architecture, SlidingWindow};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// Which options of a family describe a sliding window.
+/// The options of a family that describe a sliding window.
 #[derive(Debug, Clone, Copy)]
 enum WindowOptions {
-    /// None: all layers have full attention.
+    /// No options: all layers have full attention.
     Absent,
     /// `sliding_window`, for all layers.
     AllLayers,
@@ -61,14 +61,13 @@ const DEFAULT_WINDOW: usize = 4096;
 const DEFAULT_MAX_WINDOW_LAYERS: usize = 28;
 
 impl Family {
-    /// Reads the number of key-value heads. Null stands for as many as heads of queries.
+    /// Reads the number of key-value heads. Null means as many as heads of queries.
     pub(super) fn kv_heads(&self, options: &Options<'_>, heads: usize) -> Result<usize> {
         let default = if options.has("num_key_value_heads") { None } else { self.kv_heads };
         Ok(options.size("num_key_value_heads")?.or(default).unwrap_or(heads))
     }
 
-    /// Reads the sliding window. Null stands for none, a missing option for the default of the
-    /// family.
+    /// Reads the sliding window. Null means none; a missing option means the default of the family.
     pub(super) fn sliding_window(
         &self,
         options: &Options<'_>,
@@ -94,7 +93,7 @@ impl Family {
         let first_layer = match (layer_types(options, layers)?, self.window, positions) {
             (None, ..) => first,
             (Some((listed, _)), WindowOptions::LateLayers, Some(_)) => listed,
-            // Elsewhere the list decides nothing, and must agree.
+            // In other cases the list must agree with the options.
             (Some((listed, _)), _, Some(_)) if listed == first => first,
             (Some((listed, _)), _, None) if listed == layers => first,
             (Some((_, value)), ..) => {
@@ -123,8 +122,8 @@ fn layer_types<'a>(options: &Options<'a>, layers: usize) -> Result<Option<(usize
     }
 }
 
-/// Reads the tokens that end a text: one, a list, or `default` if the option is missing. Null
-/// stands for none.
+/// Reads the tokens that end a text: one, a list, or `default` if the option is missing. Null means
+/// none.
 pub(crate) fn end_tokens(options: &Options<'_>, default: Option<u32>) -> Result<Vec<u32>> {
     let one = |value: &Value| value.as_u64().and_then(|token| u32::try_from(token).ok());
     match options.get("eos_token_id") {

@@ -11,13 +11,13 @@ use crate::pass::grown;
 /// The keys and values of one sequence, layer by layer.
 #[derive(Debug, Default)]
 pub(super) struct SequenceCache {
-    /// The positions there is room for.
+    /// The capacity in positions.
     positions: usize,
     layers: Vec<[Vec<f32>; 2]>,
 }
 
 impl SequenceCache {
-    /// Makes room for so many positions, in steps.
+    /// Reserves capacity for positions, in steps.
     pub(super) fn reserve(&mut self, config: &Config, positions: usize) -> Result<()> {
         if positions <= self.positions {
             return Ok(());
@@ -70,7 +70,7 @@ impl CpuForwardPass {
         }
     }
 
-    /// The weighted values of every head.
+    /// Computes the weighted values of every head.
     pub(super) fn attend(&self, layer: usize, rows: &[Row], qkv: &Activations) -> Activations {
         let config = &self.config;
         let (width, head, group) =

@@ -1,8 +1,8 @@
-//! Dot products of rows of weights with activations, with the instructions there are.
+//! Dot products of rows of weights with activations, with the available instructions.
 //!
-//! Every product is summed in the same order, whatever the precision and however many rows are
-//! computed at once: 16 partial sums, then a tree. So a batch gives the bits of its sequences
-//! alone, and a prompt those of its tokens one by one.
+//! Every product is summed in the same order, for any precision and number of rows computed at
+//! once: 16 partial sums, then a tree. So the bits of a sequence do not depend on its batch, and
+//! those of a prompt equal those of its tokens one by one.
 //!
 //! The unsafe code of the CPU pass is here: calls of functions compiled for AVX2, FMA and F16C,
 //! once the tier has them, and prefetches.
@@ -11,16 +11,16 @@
 use aleatron_cpu::Tier;
 use half::f16;
 
-/// Partial sums of a product.
+/// The number of partial sums of a product.
 const LANES: usize = 16;
 
-/// Rows of weights computed at once.
+/// The number of rows of weights computed at once.
 pub(super) const ROWS: usize = 4;
 
-/// Which instructions to use.
+/// The instructions in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Instructions {
-    /// What every processor of the target has.
+    /// The instructions of every processor of the target.
     Plain,
     /// AVX2, FMA and F16C.
     #[cfg(target_arch = "x86_64")]
@@ -37,13 +37,13 @@ impl Instructions {
         Self::Plain
     }
 
-    /// The products of rows of 32-bit floats with `x`. Rows and `x` have one length, a multiple of
-    /// 16.
+    /// Returns the products of rows of 32-bit floats with `x`. Rows and `x` have one length, a
+    /// multiple of 16.
     pub(super) fn f32(self, rows: [&[f32]; ROWS], x: &[f32]) -> [f32; ROWS] {
         match self {
             Self::Plain => rows.map(|row| products(row, x, |w| *w, |a, b, c| a * b + c)),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this variant is only made where the tier has these instructions.
+            // SAFETY: a value of this variant is only created if the tier has these instructions.
             Self::Avx2 => unsafe { avx2::f32(rows, x) },
         }
     }
@@ -53,7 +53,7 @@ impl Instructions {
         match self {
             Self::Plain => rows.map(|row| products(row, x, |w| w.to_f32(), |a, b, c| a * b + c)),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this variant is only made where the tier has these instructions.
+            // SAFETY: a value of this variant is only created if the tier has these instructions.
             Self::Avx2 => unsafe { avx2::f16(rows, x) },
         }
     }
@@ -63,13 +63,13 @@ impl Instructions {
         match self {
             Self::Plain => rows.map(|row| products(row, x, |w| f32::from(*w), |a, b, c| a * b + c)),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: a value of this variant is only made where the tier has these instructions.
+            // SAFETY: a value of this variant is only created if the tier has these instructions.
             Self::Avx2 => unsafe { avx2::int8(rows, x) },
         }
     }
 }
 
-/// One product; `fma` is how this tier multiplies and adds.
+/// Computes products; `fma` is the multiply-add of this tier.
 #[inline(always)]
 fn products<T>(
     row: &[T],
@@ -86,7 +86,7 @@ fn products<T>(
     tree(sums)
 }
 
-/// The sum of the partial sums.
+/// Returns the sum of the partial sums.
 #[inline(always)]
 fn tree(sums: [f32; LANES]) -> f32 {
     let mut half: [f32; 8] = std::array::from_fn(|i| sums[i] + sums[i + 8]);
@@ -128,9 +128,8 @@ mod avx2 {
         bytemuck::cast(*x)
     }
 
-    /// Asks for what lies `distance` bytes after a chunk. Rows are a few kilobytes long, too short
-    /// for the processor to notice in time that they are read one after the other; those that
-    /// follow are asked for while these are multiplied.
+    /// Prefetches the bytes `distance` after a chunk. Rows are a few kilobytes long, too short for
+    /// the hardware prefetcher; the following rows are prefetched while these are multiplied.
     #[inline]
     fn prefetch<T>(chunk: &T, distance: usize) {
         // SAFETY: the instruction reads nothing and accepts any address, that of the end of a

@@ -9,10 +9,10 @@ use super::dot::{Instructions, ROWS};
 use crate::lora::QkvLoRA;
 use crate::weights::{Linear, Matrix, MatrixData};
 
-/// Rows of weights in one work item.
+/// The number of rows of weights in one work item.
 const ITEM_ROWS: usize = 32;
 
-/// Activations that are multiplied while their rows of weights are in the cache.
+/// The number of activations that are multiplied while their rows of weights are in the cache.
 const ACTIVATION_ROWS: usize = 16;
 
 /// The threads and the instructions.
@@ -50,11 +50,11 @@ impl Activations {
 }
 
 impl Workers<'_> {
-    /// The products of all rows of a matrix with all rows of activations.
+    /// Returns the products of all rows of a matrix with all rows of activations.
     pub(super) fn product(self, matrix: &Matrix, x: &Activations) -> Activations {
         let (n, m) = (matrix.rows(), x.rows());
         let mut out = Activations::new(m, n);
-        // One run of results per row of weights, so that threads write apart.
+        // One run of results per row of weights, so that threads write to separate memory.
         let mut columns = vec![0.0; n * m];
         let work = matrix.bytes() as u64 / 8 + (n * m * matrix.stride()) as u64 / 16;
         let items = columns.chunks_mut(ITEM_ROWS * m).enumerate();
@@ -67,11 +67,11 @@ impl Workers<'_> {
         out
     }
 
-    /// The results of `columns.len() / m` rows of weights from `first` on.
+    /// Computes the results of `columns.len() / m` rows of weights from `first` on.
     fn rows(self, matrix: &Matrix, first: usize, x: &Activations, columns: &mut [f32]) {
         let (m, stride) = (x.rows(), matrix.stride());
         let count = columns.len() / m;
-        // The last rows of four are repeated where there are fewer.
+        // A group of fewer than four rows repeats its last row.
         let four = |start: usize| -> [usize; ROWS] {
             std::array::from_fn(|i| (first + start + i).min(first + count - 1))
         };

@@ -1,4 +1,4 @@
-//! The forward pass on the CPU: the same interface as on a GPU, and its twin in tests.
+//! The forward pass on the CPU, with the same interface as on a GPU; tests compare both.
 
 mod attention;
 mod dot;
@@ -27,7 +27,7 @@ use linear::{Activations, Workers, add_bias, correct};
 /// The corrections of an adapter, layer by layer, one for each matrix.
 type Corrections = Vec<[Option<QkvLoRA>; 4]>;
 
-/// One token on its way through the layers.
+/// A token that passes through the layers.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     token: u32,
@@ -38,7 +38,7 @@ struct Row {
     number: u64,
 }
 
-/// What a step goes on from.
+/// The state that a step continues.
 #[derive(Debug)]
 struct Decoding {
     sequences: Vec<SequenceId>,
@@ -54,10 +54,10 @@ pub struct CpuForwardPass {
     layers: Vec<Layer>,
     pool: Arc<Pool>,
     instructions: Instructions,
-    /// Cosines and sines, for as many positions as were needed so far.
+    /// Cosines and sines, for the positions needed so far.
     rotations: Vec<f32>,
     sequences: Sequences,
-    /// By the number of the sequence.
+    /// Caches by the index of the sequence.
     caches: Vec<SequenceCache>,
     adapters: Vec<Corrections>,
     decoding: Option<Decoding>,
@@ -71,7 +71,7 @@ impl CpuForwardPass {
     /// Loads a model.
     ///
     /// # Errors
-    /// What is wrong with its weights, or that they do not fit.
+    /// An error with the fault of its weights, or if they do not fit into memory.
     pub fn new(loader: &Loader<'_>) -> Result<Self> {
         loader.config.check()?;
         let layers =
@@ -97,7 +97,7 @@ impl CpuForwardPass {
         Workers { pool: &self.pool, instructions: self.instructions }
     }
 
-    /// Makes room for the positions of a call, and the rows it consists of.
+    /// Reserves capacity for the positions of a call and returns its rows.
     fn prepare(&mut self, segments: &[Segment<'_>]) -> Result<Vec<Row>> {
         self.sequences.check(&self.config, segments)?;
         let mut rows = Vec::new();
@@ -155,7 +155,7 @@ impl CpuForwardPass {
         Ok(x)
     }
 
-    /// The matrix of a layer.
+    /// Returns the matrix of a layer.
     fn layer_map(&self, layer: usize, slot: Slot) -> Option<&Linear> {
         let weights = self.layers.get(layer)?;
         Some(match slot {
@@ -166,12 +166,12 @@ impl CpuForwardPass {
         })
     }
 
-    /// The matrix of the head.
+    /// Returns the matrix of the head.
     fn head(&self) -> &Matrix {
         self.ends.head.as_ref().unwrap_or(&self.ends.embedding)
     }
 
-    /// A linear map of a layer, with the adapters of the rows.
+    /// Applies a linear map of a layer, with the adapters of the rows.
     fn map(&self, layer: usize, slot: Slot, rows: &[Row], x: &Activations) -> Result<Activations> {
         let linear = LinearId::Layer { layer, slot };
         let map = self.layer_map(layer, slot).ok_or_else(|| self.unknown(linear))?;
@@ -229,7 +229,7 @@ impl CpuForwardPass {
         out
     }
 
-    /// The logits of some of the rows.
+    /// Computes the logits of some of the rows.
     fn logits(&self, x: &Activations, rows: &[Row], wanted: &[usize]) -> Result<Activations> {
         let mut chosen = Activations::new(wanted.len(), x.width);
         for (i, &row) in wanted.iter().enumerate() {
@@ -239,7 +239,7 @@ impl CpuForwardPass {
         self.product(LinearId::Head, self.head(), wanted.iter().map(|&row| &rows[row]), &normed)
     }
 
-    /// Ends the series of steps that a sequence is part of.
+    /// Ends the series of steps of a sequence.
     fn end_steps_of(&mut self, sequence: SequenceId) {
         if self.decoding.as_ref().is_some_and(|decoding| decoding.sequences.contains(&sequence)) {
             self.restart();
@@ -260,7 +260,7 @@ impl CpuForwardPass {
         Ok(())
     }
 
-    /// Appends tokens and chooses those that follow.
+    /// Appends tokens and chooses the next ones.
     fn append(&mut self, segments: &[Segment<'_>], sampling: &Sampling) -> Result<Vec<u32>> {
         sampling.check()?;
         let rows = self.prepare(segments)?;
@@ -312,9 +312,9 @@ impl ForwardPass for CpuForwardPass {
         Ok(self.sequences.occupy(new.0, state))
     }
 
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
         self.end_steps_of(sequence);
-        self.sequences.cut_back(sequence, keep)
+        self.sequences.truncate(sequence, keep)
     }
 
     fn len(&self, sequence: SequenceId) -> Result<usize> {
@@ -418,7 +418,7 @@ impl ForwardPass for CpuForwardPass {
     }
 }
 
-/// The row of the last token of each segment.
+/// Returns the row of the last token of each segment.
 pub(crate) fn last_rows(segments: &[Segment<'_>]) -> Vec<usize> {
     let ends = segments.iter().scan(0, |end, segment| {
         *end += segment.tokens.len();
@@ -431,7 +431,7 @@ fn add(x: &mut Activations, y: &Activations) {
     x.data.iter_mut().zip(&y.data).for_each(|(x, y)| *x += y);
 }
 
-/// A sum in 16 parts, which is more accurate than one after the other.
+/// Returns a sum in 16 parts, which is more accurate than a sequential sum.
 fn pairwise(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     let (chunks, rest) = values.as_chunks::<16>();
     let mut sums = [0.0; 16];

@@ -1,4 +1,4 @@
-//! Linear products of the CPU pass that something else executes or observes.
+//! Linear products of the CPU pass with an executor or observer.
 
 use aleatron_core::{Quantity, memory};
 
@@ -9,7 +9,7 @@ use crate::products::{LinearId, LinearProduct, ProductOutcome, TokenPosition};
 use crate::weights::Matrix;
 
 impl CpuForwardPass {
-    /// The products of a matrix with activations, one row of them for each of `rows`.
+    /// Computes the products of a matrix with activations, one row for each of `rows`.
     pub(super) fn product<'a>(
         &self,
         linear: LinearId,
@@ -37,7 +37,7 @@ impl CpuForwardPass {
         }
     }
 
-    /// The matrix of a linear product in 32-bit floats.
+    /// Returns the matrix of a linear product in 32-bit floats.
     pub(super) fn weights_of(&self, linear: LinearId) -> Result<Vec<f32>> {
         let matrix = match linear {
             LinearId::Layer { layer, slot } => {
@@ -53,7 +53,7 @@ impl CpuForwardPass {
         Ok(weights)
     }
 
-    /// The error of a product that the model does not have.
+    /// Returns the error of a product that the model does not have.
     pub(super) fn unknown(&self, linear: LinearId) -> Error {
         Error::UnknownProduct { linear, layers: self.layers.len() }
     }

@@ -1,6 +1,6 @@
-//! The kernels of the pass: their sources, parameters and bindings, and why they stay in bounds.
+//! The kernels of the pass: their sources, parameters and bindings, and proofs of their bounds.
 //!
-//! A kernel's source is its file, after constants and bindings that are written here.
+//! A kernel's source is its file, after constants and bindings that are generated here.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,21 +11,21 @@ use bytemuck::{Pod, Zeroable};
 use crate::config::{Activation, Config, NormKind, Precision};
 use crate::error::Result;
 
-/// What becomes of a product.
+/// The epilogue of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Epilogue {
-    /// It is stored.
+    /// The product is stored.
     Store,
-    /// It is added to what is there.
+    /// The product is added to the stored values.
     Add,
-    /// Two rows are a gate and its value, and become one.
+    /// Pairs of rows, a gate and its value, are combined.
     GatedSilu,
-    /// It goes through GELU.
+    /// GELU is applied.
     Gelu,
 }
 
 impl Epilogue {
-    /// As the shaders name it.
+    /// Returns the constant of the shaders.
     fn constant(self) -> u32 {
         match self {
             Self::Store => 0,
@@ -56,23 +56,23 @@ impl Heads {
         })
     }
 
-    /// The vectors of four of a head, padding included.
+    /// Returns the number of vectors of four of a head, padding included.
     pub(crate) fn head4(self) -> u32 {
         self.head.div_ceil(4)
     }
 
-    /// The heads of queries one workgroup of attention has.
+    /// Returns the number of heads of queries of one workgroup of attention.
     fn queries(self) -> u32 {
         let group = self.heads / self.kv_heads;
         (1..=8.min(group)).rev().find(|n| group.is_multiple_of(*n)).unwrap_or(1)
     }
 
-    /// The workgroups for all queries of one head of keys.
+    /// Returns the number of workgroups for all queries of one head of keys.
     pub(crate) fn tiles(self) -> u32 {
         self.heads / self.kv_heads / self.queries()
     }
 
-    /// The bytes of a vector of four in the cache.
+    /// Returns the size of a vector of four in the cache in bytes.
     pub(crate) fn vector_bytes(self) -> usize {
         if self.halves { 8 } else { 16 }
     }
@@ -98,23 +98,23 @@ impl Heads {
     }
 }
 
-/// How the products of a matrix are made.
+/// The algorithm of the products of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProductKind {
-    /// For up to so many rows of activations, reading the weights once; 32 lanes may be a subgroup.
+    /// For up to `rows` rows of activations, reading the weights once; 32 lanes may be a subgroup.
     Few { rows: u32, subgroups_of_32: bool },
-    /// The same for more rows; lanes may be a subgroup of so many.
+    /// For more rows; lanes may be a subgroup of this size.
     Rows { rows: u32, subgroup: Option<u32> },
     /// In tiles, by threads.
     Tiles,
-    /// In tiles of 64 by so many rows of weights, by cooperative matrices of 16-bit floats.
+    /// In tiles of 64 by `tile` rows of weights, by cooperative matrices of 16-bit floats.
     Matrices { tile: u32 },
 }
 
 /// Rows of weights of a group of lanes in `gemv.wgsl`.
 const FEW_ROWS_OF_GROUP: u32 = 2;
 
-/// Rows of weights that a group of lanes has at once, and vectors of each on their way, in products
+/// The number of rows of weights of a group of lanes, and of vectors of each in flight, in products
 /// of [`ProductKind::Rows`].
 const ROWS_OF_GROUP: u32 = 4;
 const VECTORS_ON_THEIR_WAY: u32 = 4;
@@ -126,8 +126,7 @@ pub(crate) struct Product {
     pub(crate) precision: Precision,
     pub(crate) epilogue: Epilogue,
     pub(crate) has_bias: bool,
-    /// Whether activations are normalised on the way, by their root mean square; for few rows
-    /// only.
+    /// Whether the kernel normalises activations by their root mean square; for few rows only.
     pub(crate) normed: bool,
 }
 
@@ -156,29 +155,30 @@ macro_rules! params {
 }
 
 params! {
-    /// Of `embed.wgsl`.
+    /// Parameters of `embed.wgsl`.
     EmbedParams { first: u32, n_rows: u32, vectors: u32 }
-    /// Of `norm.wgsl`.
+    /// Parameters of `norm.wgsl`.
     NormParams { vectors: u32, width: u32, epsilon: f32 }
-    /// Of `gemv.wgsl`, `gemv_rows.wgsl`, `matmul.wgsl` and the kernel of cooperative matrices.
+    /// Parameters of `gemv.wgsl`, `gemv_rows.wgsl`, `matmul.wgsl` and the kernel of cooperative
+    /// matrices.
     ProductParams { n_rows: u32, first: u32, k_vectors: u32, x_stride: u32, out_stride: u32, m: u32, epsilon: f32, width: f32 }
-    /// Of `rotate.wgsl`.
+    /// Parameters of `rotate.wgsl`.
     RotateParams { n_rows: u32, qkv_stride: u32, capacity: u32 }
-    /// Of `attention.wgsl`.
+    /// Parameters of `attention.wgsl`.
     AttentionParams { capacity: u32, out_stride: u32, splits: u32, scale: f32, window: u32 }
-    /// Of `combine.wgsl`.
+    /// Parameters of `combine.wgsl`.
     CombineParams { out_stride: u32, splits: u32 }
-    /// Of `activate.wgsl`.
+    /// Parameters of `activate.wgsl`.
     ActivateParams { inner: u32, up_stride: u32, out_stride: u32 }
-    /// Of `lora_down.wgsl`.
+    /// Parameters of `lora_down.wgsl`.
     LoraDownParams { adapter: u32, width: u32, x_stride: u32, rank: u32 }
-    /// Of `lora_up.wgsl`.
+    /// Parameters of `lora_up.wgsl`.
     LoraUpParams { adapter: u32, n_rows: u32, out_stride: u32, rank: u32 }
-    /// Of `sample.wgsl`.
+    /// Parameters of `sample.wgsl`.
     SampleParams { vocabulary: u32, scale: f32, top_k: u32, top_p: f32, seed_low: u32, seed_high: u32 }
 }
 
-/// Bindings as WGSL: names, element types, and whether they are written.
+/// Writes bindings in WGSL: names, element types, and access.
 fn bindings(list: &[(&str, &str, Access)]) -> String {
     let mut text = String::new();
     for (i, (name, element, access)) in list.iter().enumerate() {
@@ -195,7 +195,7 @@ fn bindings(list: &[(&str, &str, Access)]) -> String {
     text
 }
 
-/// Four weights at a time.
+/// Returns the WGSL function that loads four weights.
 fn four_weights(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => "alias Packed = vec4<f32>; fn unpacked(v: Packed) -> vec4<f32> { return v; }\n",
@@ -209,7 +209,7 @@ fn four_weights(precision: Precision) -> &'static str {
     }
 }
 
-/// Sixteen bytes of weights at a time, as vectors of four.
+/// Returns the WGSL function that loads sixteen bytes of weights, as vectors of four.
 fn sixteen_bytes(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => {
@@ -234,7 +234,7 @@ impl Product {
         self.precision == Precision::Int8
     }
 
-    /// Rows of weights of one workgroup.
+    /// Returns the number of rows of weights of one workgroup.
     pub(crate) fn rows_of_workgroup(self) -> u32 {
         match self.kind {
             ProductKind::Few { .. } => 4 * FEW_ROWS_OF_GROUP,
@@ -244,7 +244,7 @@ impl Product {
         }
     }
 
-    /// Rows of activations of one workgroup.
+    /// Returns the number of rows of activations of one workgroup.
     pub(crate) fn activations_of_workgroup(self) -> u32 {
         match self.kind {
             ProductKind::Few { rows, .. } | ProductKind::Rows { rows, .. } => rows,
@@ -252,7 +252,7 @@ impl Product {
         }
     }
 
-    /// Weights that are one vector of its parameters.
+    /// Returns the number of weights in one vector of parameters.
     pub(crate) fn vector_weights(self) -> u32 {
         match (self.kind, self.precision) {
             (ProductKind::Few { .. }, Precision::F16) => 8,
@@ -289,7 +289,7 @@ impl Product {
             text += "enable f16;\nenable wgpu_cooperative_matrix;\n";
         }
         text += &bindings(&self.list());
-        // What is never read still has to have a name.
+        // An unused name must still be defined.
         if !self.has_bias {
             text += "const bias = array<f32, 1>(0.0);\n";
         }
@@ -349,7 +349,7 @@ impl Product {
 }
 
 impl PassKernel {
-    /// The kernels of attention, of short contexts and of long ones.
+    /// Returns the kernels of attention, of short contexts and of long ones.
     pub(crate) fn of_attention(heads: Heads) -> [Self; 3] {
         [
             Self::Attention { heads, split: false },
@@ -512,7 +512,7 @@ impl Kernel for PassKernel {
                     text,
                     "const QUERIES = {queries}u; const TILES = {tiles}u; const LANES = {lanes}u; const BLOCK = {block}u;"
                 );
-                // The store that is not used is left out, since its binding is.
+                // The unused store is removed, since its binding is missing.
                 let body = include_str!("shaders/attention.wgsl");
                 text + &choose(body, split)
             }
@@ -552,9 +552,8 @@ impl Kernel for PassKernel {
     }
 
     fn checks(&self) -> BoundsChecks {
-        #[allow(unsafe_code, reason = "the one place where kernels of this crate are trusted")]
-        // SAFETY: no other crate can name a kernel, and `record.rs` launches each as its argument
-        // below says.
+        #[allow(unsafe_code, reason = "the only proof of bounds of the kernels of this crate")]
+        // SAFETY: no other crate can name a kernel, and `record.rs` launches each as stated below.
         let removed = BoundsChecks::Removed(unsafe { BoundsProof::assume() });
         match self {
             // Rows of weights are clamped to `n_rows`, which is at least 1, and vectors to
@@ -566,20 +565,20 @@ impl Kernel for PassKernel {
             // and workgroup memory are bounded by the constants that are also their sizes.
             Self::Product(_) => removed,
             // A row is below the rows launched, its slot and position are those of an open
-            // sequence, for which the cache has room: the host keeps lengths below the
+            // sequence, for which the cache has capacity: the host keeps lengths below the
             // capacity, and the sampler copies slots and counts positions as the host does.
             // Positions of a block stay below `end`, which is at most the row's own position + 1.
             // Splits are at least 1.
             Self::Attention { .. } | Self::Rotate { .. } => removed,
-            // Rows of activations are those launched, or those of a list the host made of them.
+            // Rows of activations are those launched, or those of a list computed by the host.
             Self::Norm { .. } => removed,
             _ => BoundsChecks::Enabled,
         }
     }
 }
 
-/// The text with one of the two stores of attention: each names a binding that the other does not
-/// have.
+/// Returns the text with one of the two stores of attention: each names a binding that the other
+/// does not have.
 fn choose(text: &str, split: bool) -> String {
     let (begin, between, end) = (
         "            if (SPLIT) {\n",
@@ -679,7 +678,7 @@ mod tests {
             let shared = variables().filter(|v| v.space == naga::AddressSpace::WorkGroup);
             let bytes: u32 = shared.map(|v| module.types[v.ty].inner.size(module.to_ctx())).sum();
             let limit = match kernel {
-                // Launched only where the device has as much; see `Abilities`.
+                // Launched only if the device supports it; see `Abilities`.
                 PassKernel::Product(Product { kind: ProductKind::Matrices { .. }, .. }) => 48 << 10,
                 _ => 16 << 10,
             };

@@ -1,4 +1,4 @@
-//! The source of products by cooperative matrices: written out fragment by fragment, since matrices
+//! The source of products by cooperative matrices: unrolled fragment by fragment, since matrices
 //! cannot be array elements.
 
 use std::fmt::Write;
@@ -13,8 +13,8 @@ const ROWS: u32 = 64;
 const DEPTH: u32 = 32;
 const PITCH: u32 = 40;
 
-/// A kernel for tiles of 64 rows of activations by `tile` rows of weights. Four subgroups of 32
-/// have a quarter each.
+/// Writes a kernel for tiles of 64 rows of activations by `tile` rows of weights. Four subgroups of
+/// 32 have a quarter each.
 pub(super) fn source(precision: Precision, tile: u32) -> String {
     let (high, wide) = (ROWS / 32, tile / 32);
     let loads = DEPTH / 4;

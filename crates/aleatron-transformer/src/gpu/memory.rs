@@ -1,4 +1,4 @@
-//! What stays on the device: weights, and the cache of keys and values.
+//! Device memory: weights, and the cache of keys and values.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::lora::QkvLoRA;
 use crate::pass::grown;
 use crate::weights::{Linear, Matrix, MatrixData, NormWeights};
 
-/// Rows of a matrix that fit one binding.
+/// The rows of a matrix in one binding.
 #[derive(Debug)]
 pub(super) struct MatrixPart {
     pub(super) first: usize,
@@ -60,7 +60,7 @@ impl DeviceMatrix {
             parts.push(MatrixPart { first, rows: count, data, scales });
         }
         let bias = bias.map(|bias| context.upload(bias)).transpose()?;
-        // What was written is held by the host until the device has it.
+        // The host holds written data until the device has it.
         context.finish()?;
         Ok(Self { precision, rows, stride, parts, bias })
     }
@@ -113,9 +113,9 @@ pub(super) struct Cache {
     context: Arc<GpuContext>,
     heads: Heads,
     slots: usize,
-    /// Changes when the buffers do.
+    /// A counter that changes when the buffers are replaced.
     pub(super) version: u64,
-    /// The positions of a sequence.
+    /// The capacity of a sequence in positions.
     pub(super) capacity: usize,
     pub(super) layers: Vec<[GpuBuffer<u32>; 2]>,
     pub(super) rotations: Option<GpuBuffer<f32>>,
@@ -135,12 +135,12 @@ impl Cache {
         }
     }
 
-    /// The words of one position.
+    /// Returns the number of words of one position.
     fn words(&self, config: &Config) -> usize {
         config.kv_heads * self.heads.head4() as usize * self.heads.vector_bytes() / 4
     }
 
-    /// Makes room for so many sequences and positions, in steps; what it holds stays.
+    /// Reserves capacity for sequences and positions, in steps; the contents are preserved.
     pub(super) fn reserve(
         &mut self,
         config: &Config,

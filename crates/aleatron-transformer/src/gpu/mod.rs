@@ -1,8 +1,7 @@
 //! The forward pass on a GPU: weights, activations, cache and sampling stay on the device.
 //!
-//! One token is one submission and one readback, of the token. A step goes on from the tokens that
-//! the step before it chose, which never leave the device, so that several steps can be on their
-//! way.
+//! One token is one submission and one readback, of the token. A step continues the tokens that the
+//! previous step chose, which never leave the device, so that several steps can be in flight.
 
 #![deny(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -28,7 +27,7 @@ use kernels::{Heads, PassKernel};
 use memory::{Cache, DeviceLora, DeviceMatrix, DeviceNorm};
 use record::{Abilities, Buffers, FEW, Launches, Work, padded};
 
-/// The most rows of one submission, and sequences of one batch.
+/// The largest number of rows of one submission, and of sequences of one batch.
 const MOST_ROWS: usize = 512;
 
 /// Converts bytes of a device to a size of the host, which counts all memory that it can name.
@@ -36,7 +35,7 @@ fn host_size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// What a list of rows is bound in: pieces of it begin at multiples of 256 bytes.
+/// The entries of a list of rows per binding: bindings begin at multiples of 256 bytes.
 const SELECTION: usize = 32;
 
 #[derive(Debug)]
@@ -55,10 +54,10 @@ struct Decoding {
     sequences: Vec<SequenceId>,
     sampling: Sampling,
     adapters: Vec<usize>,
-    /// Which of the two buffers of rows the next step reads.
+    /// The index of the buffer of rows that the next step reads.
     current: usize,
-    /// The kernels of a step for either buffer, and what they are for: the parts of attention, and
-    /// the versions of the buffers.
+    /// The kernels of a step for either buffer, and their keys: the parts of attention, and the
+    /// versions of the buffers.
     kept: [Option<([u64; 3], Launches)>; 2],
     on_their_way: VecDeque<PendingRead<u32>>,
 }
@@ -80,11 +79,11 @@ pub struct WgslForwardPass {
     logits: GpuBuffer<f32>,
     /// Parts of attention over different positions.
     partial: GpuBuffer<f32>,
-    /// The rows of steps, in turns.
+    /// The rows of steps, in alternating buffers.
     step_rows: [GpuBuffer<u32>; 2],
-    /// Rows whose logits are wanted, and where their tokens go.
+    /// Rows whose logits are requested, and the indices of their tokens.
     selection: GpuBuffer<u32>,
-    /// The same for steps: every row.
+    /// The selection of steps: every row.
     every_row: GpuBuffer<u32>,
     chosen: GpuBuffer<u32>,
     sequences: Sequences,
@@ -92,16 +91,16 @@ pub struct WgslForwardPass {
     largest_rank: usize,
     decoding: Option<Decoding>,
     epoch: u64,
-    /// Changes when the buffers of activations or logits do.
+    /// A counter that changes when the buffers of activations or logits are replaced.
     version: u64,
     profiler: Option<Profiler>,
 }
 
-/// A piece of a call: rows of one submission.
+/// A chunk of a call: the rows of one submission.
 struct Chunk {
     /// Token, slot, position and adapter of each row.
     rows: Vec<[u32; 4]>,
-    /// Rows whose logits are wanted, and their place among all that are.
+    /// Rows whose logits are requested, and their index among all requested rows.
     wanted: Vec<[u32; 2]>,
 }
 
@@ -109,7 +108,7 @@ impl WgslForwardPass {
     /// Loads a model to a device.
     ///
     /// # Errors
-    /// What is wrong with its weights, or what the device reports.
+    /// An error with the fault of its weights, or an error of the device.
     pub fn new(context: &Arc<GpuContext>, loader: &Loader<'_>) -> Result<Self> {
         let config = loader.config.clone();
         config.check()?;
@@ -139,7 +138,7 @@ impl WgslForwardPass {
                 Some(context.upload(&all)?)
             }
         };
-        // A context that grows would wait for them in the middle of a text.
+        // Otherwise a growing context would compile them in the middle of a text.
         for kernel in PassKernel::of_attention(heads) {
             context.pipeline(&kernel, &[])?;
         }
@@ -173,7 +172,7 @@ impl WgslForwardPass {
         })
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn context(&self) -> &Arc<GpuContext> {
         &self.context
@@ -191,13 +190,13 @@ impl WgslForwardPass {
         }
     }
 
-    /// The rows whose logits fit the buffer for them.
+    /// Returns the number of rows whose logits fit their buffer.
     fn most_logits(&self) -> usize {
         let fit = host_size(self.context.max_binding_bytes()) / (self.config.vocabulary * 4);
         (fit / SELECTION * SELECTION).clamp(SELECTION, MOST_ROWS)
     }
 
-    /// Makes room for rows of activations and of logits.
+    /// Reserves buffers for rows of activations and of logits.
     fn reserve(&mut self, rows: usize, logits: usize) -> Result<()> {
         if rows > self.buffers.rows {
             let rows = rows.next_power_of_two();
@@ -214,7 +213,7 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// Checks a call, makes room for it and cuts it into chunks.
+    /// Checks a call, reserves memory for it and divides it into chunks.
     fn prepare(&mut self, segments: &[Segment<'_>], logits: Logits) -> Result<Vec<Chunk>> {
         self.sequences.check(&self.config, segments)?;
         if segments.len() > MOST_ROWS {
@@ -257,7 +256,7 @@ impl WgslForwardPass {
         Ok(chunks)
     }
 
-    /// Runs a chunk: its rows through the layers, then the wanted ones through the head.
+    /// Runs a chunk: its rows through the layers, then the requested ones through the head.
     fn run_chunk(
         &mut self,
         chunk: &Chunk,
@@ -269,7 +268,7 @@ impl WgslForwardPass {
         result
     }
 
-    /// Collects what was timed.
+    /// Collects the measured times.
     fn keep(&mut self, mut profiler: Option<Profiler>) -> Result<()> {
         let collected = profiler.as_mut().map_or(Ok(()), Profiler::collect);
         self.profiler = profiler;
@@ -318,7 +317,7 @@ impl WgslForwardPass {
         Ok(reads)
     }
 
-    /// The kernels of one step of a series.
+    /// Returns the kernels of one step of a series.
     fn step_launches(&self, decoding: &Decoding, positions: usize) -> Result<Launches> {
         let rows = decoding.sequences.len();
         let [tokens, next] = [decoding.current, 1 - decoding.current].map(|i| &self.step_rows[i]);
@@ -371,7 +370,7 @@ impl WgslForwardPass {
     }
 }
 
-/// Tokens that came back; the sequence for which there was none.
+/// Checks sampled tokens; the error names the sequence without one.
 fn checked(tokens: Vec<u32>, sequences: &[SequenceId]) -> Result<Vec<u32>> {
     match tokens.iter().position(|&token| token == u32::MAX) {
         Some(i) => Err(Error::NotFinite { sequence: sequences[i].0 }),
@@ -407,9 +406,9 @@ impl ForwardPass for WgslForwardPass {
         Ok(self.sequences.occupy(slot, state))
     }
 
-    fn cut_back(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
+    fn truncate(&mut self, sequence: SequenceId, keep: usize) -> Result<()> {
         self.end_steps_of(sequence);
-        self.sequences.cut_back(sequence, keep)
+        self.sequences.truncate(sequence, keep)
     }
 
     fn len(&self, sequence: SequenceId) -> Result<usize> {
@@ -429,7 +428,7 @@ impl ForwardPass for WgslForwardPass {
             layers.push(slots);
         }
         self.context.finish()?;
-        // Its ranks may need more room.
+        // Its ranks may need larger buffers.
         let (rows, head4) = (self.buffers.rows, self.heads.head4() as usize);
         self.buffers = Buffers::new(&self.context, &self.config, rows, self.largest_rank, head4)?;
         self.version += 1;

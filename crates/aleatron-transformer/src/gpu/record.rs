@@ -19,31 +19,31 @@ use crate::error::{Error, Result};
 use crate::sampling::Sampling;
 use crate::weights::{Matrix, Slot};
 
-/// The most rows a product reads the weights once for.
+/// The largest number of rows for which a product reads the weights once.
 pub(super) const FEW: usize = 16;
 
-/// The most rows a product normalises itself, and has all of in one lane's registers.
+/// The largest number of rows that a product normalises itself, in the registers of one lane.
 const NORMED_ROWS: usize = 2;
 
-/// The most positions that one workgroup has alone: putting parts together takes a kernel.
+/// The largest number of positions of a single workgroup: combining parts takes another kernel.
 const UNSPLIT: usize = 128;
 
-/// The positions of one workgroup where several share them, at most.
+/// The largest number of positions of a workgroup if several share them.
 const PART: usize = 64;
 
-/// Workgroups of attention that keep a large device busy.
+/// The number of workgroups of attention that keep a large device busy.
 const BUSY: usize = 512;
 
-/// The length of a row of activations of this width.
+/// Returns the length of a row of activations of this width.
 pub(super) fn padded(width: usize) -> usize {
     width.next_multiple_of(Matrix::PADDING)
 }
 
-/// What products a device is good at.
+/// The kinds of products that a device supports well.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Abilities {
     pub(super) subgroups_of_32: bool,
-    /// The lanes of a subgroup, where they are always as many and 8, 16 or 32.
+    /// The number of lanes of a subgroup, if it is fixed and 8, 16 or 32.
     pub(super) subgroup: Option<u32>,
     pub(super) matrices: bool,
     pub(super) sample_threads: u32,
@@ -72,10 +72,10 @@ impl Abilities {
     }
 }
 
-/// The activations of a pass, kept from call to call.
+/// The activations of a pass, reused between calls.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// The rows there is room for.
+    /// The capacity in rows.
     pub(super) rows: usize,
     pub(super) tokens: GpuBuffer<u32>,
     pub(super) x: GpuBuffer<f32>,
@@ -146,7 +146,7 @@ struct Launch {
 }
 
 /// Kernels in their order. Looking up their pipelines and buffers takes longer than dispatching
-/// them, so those of a step are kept for the next.
+/// them, so those of a step are cached for the next.
 #[derive(Debug, Default)]
 pub(super) struct Launches(Vec<Launch>);
 
@@ -179,7 +179,7 @@ pub(super) struct Work<'a> {
     /// Token, slot, position and adapter of each row.
     pub(super) tokens: &'a GpuBuffer<u32>,
     pub(super) rows: usize,
-    /// The most positions a row looks back at.
+    /// The largest number of positions that a row attends to.
     pub(super) positions: usize,
     /// The adapters in use.
     pub(super) adapters: Vec<usize>,
@@ -207,7 +207,7 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// All layers, from tokens to the residual stream.
+    /// Records all layers, from tokens to the residual stream.
     pub(super) fn record_layers(&self, launches: &mut Launches, work: &Work<'_>) -> Result<()> {
         self.record_embedding(launches, work)?;
         for (index, layer) in self.layers.iter().enumerate() {
@@ -270,7 +270,7 @@ impl WgslForwardPass {
         let activation = self.config.activation;
         let up = (&layer.feed_forward_norm, &layer.up);
         if self.has_lora(work, index, Slot::Up) {
-            // An adapter adds to what goes into the function, which then cannot be part of the
+            // An adapter adds to the input of the function, which then cannot be fused with the
             // product.
             self.record_normed(launches, work, up, &b.up, Epilogue::Store)?;
             self.record_loras(launches, work, index, Slot::Up, &b.normed, &b.up)?;
@@ -301,8 +301,8 @@ impl WgslForwardPass {
         self.record_loras(launches, work, index, Slot::Down, &b.inner, &b.x)
     }
 
-    /// A product with the normalised residual stream: in one kernel for very few rows, whose norm
-    /// every workgroup can afford to find for itself. Adapters need the normalised rows.
+    /// Records a product with the normalised residual stream: in one kernel for very few rows,
+    /// whose norm every workgroup computes itself. Adapters need the normalised rows.
     fn record_normed(
         &self,
         launches: &mut Launches,
@@ -341,7 +341,7 @@ impl WgslForwardPass {
         self.launch(launches, kernel, &views, &params, grid, (rows * vectors * 32) as u64)
     }
 
-    /// How the products of a matrix with so many rows are made.
+    /// Returns the algorithm of the products of a matrix with this many rows.
     fn product_kind(&self, matrix: &DeviceMatrix, rows: usize) -> Result<ProductKind> {
         let Abilities { subgroups_of_32, subgroup, .. } = self.abilities;
         if rows <= NORMED_ROWS {
@@ -349,7 +349,7 @@ impl WgslForwardPass {
             return Ok(ProductKind::Few { rows, subgroups_of_32 });
         }
         if rows <= FEW {
-            // Three and four rows take less time as eight than lane by lane.
+            // Three and four rows take less time as eight rows than lane by lane.
             let rows = size_u32(rows.next_power_of_two().max(8), "rows")?;
             return Ok(ProductKind::Rows { rows, subgroup });
         }
@@ -364,7 +364,7 @@ impl WgslForwardPass {
         Ok(ProductKind::Tiles)
     }
 
-    /// The products of a matrix with the first rows of activations, as rows of activations.
+    /// Records the products of a matrix with the first rows of activations, as rows of activations.
     fn record_product(
         &self,
         launches: &mut Launches,
@@ -381,7 +381,7 @@ impl WgslForwardPass {
         self.record_product_to(launches, matrix, inputs, (out, padded(width)), rows, epilogue)
     }
 
-    /// The same with rows of results so many numbers apart.
+    /// Like [`Self::record_product`], with a stride of the rows of results.
     fn record_product_to(
         &self,
         launches: &mut Launches,
@@ -435,7 +435,7 @@ impl WgslForwardPass {
         work.adapters.iter().any(|&adapter| self.adapters[adapter][layer][slot as usize].is_some())
     }
 
-    /// What adapters add to a product.
+    /// Records the corrections of adapters to a product.
     fn record_loras(
         &self,
         launches: &mut Launches,
@@ -536,8 +536,8 @@ impl WgslForwardPass {
         Ok(())
     }
 
-    /// The workgroups that share the positions of one row. Their number doubles, so that the
-    /// kernels of steps are seldom recorded again.
+    /// Returns the number of workgroups that share the positions of one row. The number doubles, so
+    /// that the kernels of steps are seldom recorded again.
     pub(super) fn splits(&self, rows: usize, positions: usize) -> usize {
         if positions <= UNSPLIT {
             return 1;
@@ -547,13 +547,13 @@ impl WgslForwardPass {
         (BUSY / others.max(1)).clamp(1, parts).min(self.most_splits(rows))
     }
 
-    /// As many parts of attention as there is room for.
+    /// Returns the largest number of parts of attention that fit the buffer.
     fn most_splits(&self, rows: usize) -> usize {
         let part = (self.heads.head4() as usize + 1) * 4;
         (self.partial.len() / (rows * self.config.heads * part)).max(1)
     }
 
-    /// Logits of the normalised rows.
+    /// Records the logits of the normalised rows.
     pub(super) fn record_head(
         &self,
         launches: &mut Launches,
@@ -573,7 +573,7 @@ impl WgslForwardPass {
         )
     }
 
-    /// Chooses a token for each row of logits, and puts it where the next step reads it.
+    /// Records the choice of a token for each row of logits, and stores it for the next step.
     pub(super) fn record_sample(
         &self,
         launches: &mut Launches,

@@ -1,11 +1,11 @@
-//! The source of sums over the lanes of a subgroup: written out step by step, since indices of
-//! registers must be constants.
+//! The source of sums over the lanes of a subgroup: unrolled, since indices of registers must be
+//! constants.
 
 use std::fmt::Write;
 
 /// `total_sums` of `sums` numbers in each of `lanes` lanes, which are a subgroup. In every step a
-/// lane hands half of its numbers to another and adds what it gets to the other half, so that few
-/// are handed around.
+/// lane sends half of its numbers to another lane and adds the received numbers to the other half,
+/// so that few are exchanged.
 pub(super) fn total_sums(sums: u32, lanes: u32) -> String {
     let mut s = String::from(
         "fn total_sums(sums: ptr<function, array<f32, RM>>, t: u32) {\nlet lane = t % LANES;\n",
@@ -27,8 +27,8 @@ pub(super) fn total_sums(sums: u32, lanes: u32) -> String {
         }
         (step, mask) = (step + 1, mask / 2);
     }
-    // The highest bit of a lane has chosen between halves, the next between quarters: it has the
-    // sums of its place.
+    // The highest bit of a lane selects a half, the next a quarter: the lane has the sums of its
+    // index.
     let _ = writeln!(s, "let at = t / LANES * RM + lane * {left}u;");
     for i in 0..left {
         let _ = writeln!(s, "totals[at + {i}u] = a{step}_{i};");

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::weights::random::RandomTensors;
 use crate::weights::{Slot, TensorSource, module_name, projections};
 
-/// How the factor of a correction follows from alpha and the rank.
+/// The dependence of a correction's factor on alpha and the rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AlphaScaling {
     /// Alpha divided by the rank.
@@ -39,7 +39,7 @@ pub struct AdapterOptions {
     pub rank: usize,
     /// The numerator of the factor of corrections.
     pub alpha: f64,
-    /// How the factor follows from alpha and the rank.
+    /// The dependence of the factor on alpha and the rank.
     pub scaling: AlphaScaling,
     /// The share of a correction's inputs that training drops, in [0, 1).
     pub dropout: f64,
@@ -96,7 +96,7 @@ fn short_name(config: &Config, projection: Projection) -> String {
 
 impl Adapter {
     /// Creates an adapter as PEFT initialises one: `a` is uniform in ±1/sqrt(inputs), `b` is zero,
-    /// so that the model computes what it did.
+    /// so that the outputs of the model do not change.
     ///
     /// # Errors
     /// [`Error::BadOption`] with the option out of range, or that memory is exhausted.
@@ -160,8 +160,8 @@ impl Adapter {
         self.parts.iter().map(|(&(layer, projection), part)| (layer, projection, part))
     }
 
-    /// Returns the share of a correction's inputs that training drops, 0 if the adapter says
-    /// nothing about it.
+    /// Returns the share of a correction's inputs that training drops, 0 if the adapter does not
+    /// define it.
     #[must_use]
     pub fn dropout(&self) -> f64 {
         self.description.get("lora_dropout").and_then(Value::as_f64).unwrap_or(0.0)
@@ -228,7 +228,7 @@ impl Adapter {
         for (name, content) in
             [("adapter_model.safetensors", &data[..]), ("adapter_config.json", text.as_bytes())]
         {
-            // A reader never sees a part of a file.
+            // The file is written completely before it is renamed.
             let (path, partial) = (folder.join(name), folder.join(format!("{name}.partial")));
             std::fs::write(&partial, content).map_err(|source| failed(&partial, source))?;
             std::fs::rename(&partial, &path).map_err(|source| failed(&path, source))?;

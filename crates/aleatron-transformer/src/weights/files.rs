@@ -14,18 +14,18 @@ use crate::config::{Architecture, Config};
 use crate::error::{Error, Result};
 use crate::source::{ModelSource, WEIGHTS};
 
-/// The mapped files of a folder, or those in the program.
+/// The mapped files of a folder, or the embedded files.
 #[derive(Debug)]
 pub struct TensorFiles {
     files: Vec<TensorFile>,
-    /// The file each tensor is in.
+    /// The index of the file of each tensor.
     index: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
 struct TensorFile {
     bytes: Contents,
-    /// Where the tensors begin.
+    /// The offset of the tensors.
     start: usize,
     metadata: Metadata,
 }
@@ -48,7 +48,7 @@ impl Contents {
 
 impl TensorFiles {
     /// Maps the model's files of a folder: `model.safetensors`, or those that
-    /// `model.safetensors.index.json` lists, or all `.safetensors` files there are.
+    /// `model.safetensors.index.json` lists, or all `.safetensors` files.
     ///
     /// # Errors
     /// [`Error::NoWeights`] without such files, [`Error::File`], [`Error::Format`] or
@@ -66,7 +66,7 @@ impl TensorFiles {
             if let Some(name) = names.iter().find(|name| name.contains(['/', '\\'])) {
                 return Err(Error::format(
                     &listed,
-                    format!("\"{name}\" is no file of this folder"),
+                    format!("\"{name}\" is not a file of this folder"),
                 ));
             }
             names.into_iter().map(|name| folder.join(name)).collect()
@@ -106,7 +106,7 @@ impl TensorFiles {
         Ok(Self { files, index })
     }
 
-    /// Reads the tensors of a `.safetensors` file in the program.
+    /// Reads the tensors of an embedded `.safetensors` file.
     fn embedded(bytes: &'static [u8]) -> Result<Self> {
         let file =
             TensorFile::new(Contents::Embedded(bytes), Path::new("bytes/model.safetensors"))?;
@@ -114,26 +114,26 @@ impl TensorFiles {
         Ok(Self { files: vec![file], index })
     }
 
-    /// The names of all tensors.
+    /// Returns the names of all tensors.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.index.keys().map(String::as_str)
     }
 
-    /// The shape of a tensor.
+    /// Returns the shape of a tensor.
     #[must_use]
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         let file = &self.files[*self.index.get(name)?];
         Some(&file.metadata.info(name)?.shape)
     }
 
-    /// Maps the weights of a model and checks that each of its tensors is there with its shape, and
-    /// no unknown one.
+    /// Maps the weights of a model and checks that each tensor is present with its shape, and that
+    /// there are no unknown ones.
     ///
     /// # Errors
     /// As [`Self::open_folder`], [`Error::MissingTensor`], [`Error::TensorShape`],
     /// [`Error::TensorType`] or [`Error::ExtraTensor`].
     pub fn open_model(source: &ModelSource, config: &Config) -> Result<impl TensorSource + use<>> {
-        // GPT-2's first files leave out the prefix.
+        // GPT-2's first files omit the prefix.
         let is_bare = |name: &str| {
             config.architecture == Architecture::Gpt2
                 && !name.starts_with("transformer.")
@@ -152,7 +152,7 @@ impl TensorFiles {
         Ok(files)
     }
 
-    /// Renames tensors: those of files that leave out a prefix.
+    /// Renames tensors of files that omit a prefix.
     fn with_prefix(mut self, prefix: &str, is_meant: impl Fn(&str) -> bool) -> PrefixedFiles {
         let aliases = std::mem::take(&mut self.index);
         let names = aliases
@@ -166,7 +166,7 @@ impl TensorFiles {
     }
 }
 
-/// Tensors under the names this crate uses for them.
+/// Tensors under the names of this crate.
 #[derive(Debug)]
 struct PrefixedFiles {
     files: Vec<TensorFile>,
@@ -174,8 +174,7 @@ struct PrefixedFiles {
 }
 
 impl PrefixedFiles {
-    /// Checks that the tensors are those of a list, in name and shape, beside some that may be
-    /// there.
+    /// Checks that the tensors are those of a list, in name and shape, besides some optional ones.
     fn check(
         &self,
         expected: &[(String, Vec<usize>)],

@@ -1,4 +1,4 @@
-//! Matrices as they are kept: rows of one precision, padded to whole vectors.
+//! Matrices of weights: rows of one precision, padded to whole vectors.
 
 use aleatron_core::{Quantity, memory};
 use half::f16;
@@ -14,7 +14,7 @@ pub enum MatrixData {
     F32(Vec<f32>),
     /// 16-bit floats.
     F16(Vec<f16>),
-    /// Integers from -127 to 127, and what each row is multiplied by.
+    /// Integers from -127 to 127, and the factor of each row.
     Int8(Vec<i8>, Vec<f32>),
 }
 
@@ -27,13 +27,13 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// What the length of a row is a multiple of: 16 bytes of the smallest element.
+    /// The divisor of the row length: 16 bytes of the smallest element.
     pub const PADDING: usize = 16;
 
-    /// A matrix of zeros.
+    /// Creates a matrix of zeros.
     ///
     /// # Errors
-    /// [`aleatron_core::Error::Memory`] where it does not fit.
+    /// [`aleatron_core::Error::Memory`] if it does not fit into memory.
     pub fn new(rows: usize, columns: usize, precision: Precision) -> Result<Self> {
         let len = rows as u128 * columns.next_multiple_of(Self::PADDING) as u128;
         let data = match precision {
@@ -47,31 +47,31 @@ impl Matrix {
         Ok(Self { rows, columns, data })
     }
 
-    /// The rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, without padding.
+    /// Returns the number of columns, without padding.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The elements of a row, padding included.
+    /// Returns the number of elements of a row, padding included.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.columns.next_multiple_of(Self::PADDING)
     }
 
-    /// The elements.
+    /// Returns the elements.
     #[must_use]
     pub fn data(&self) -> &MatrixData {
         &self.data
     }
 
-    /// The bytes of its elements.
+    /// Returns the size of the elements in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.data {
@@ -81,7 +81,7 @@ impl Matrix {
         }
     }
 
-    /// Sets a row; the number that the precision cannot hold where there is one.
+    /// Sets a row; the error is a number that the precision cannot represent.
     pub(crate) fn set_row(&mut self, row: usize, values: &[f32]) -> Result<(), f32> {
         let (start, columns) = (row * self.stride(), self.columns);
         match &mut self.data {
@@ -110,7 +110,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// A row as 32-bit floats, without padding.
+    /// Copies a row as 32-bit floats, without padding.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) {
         let start = row * self.stride();
         match &self.data {

@@ -1,9 +1,9 @@
-//! The weights of a model: where they come from ([`files`], [`random`]), and how the tensors of a
-//! file become the matrices that a pass keeps ([`Layer`], [`Ends`]).
+//! The weights of a model: their sources ([`files`], [`random`]), and the matrices of a pass that
+//! are built from tensors of files ([`Layer`], [`Ends`]).
 //!
-//! A pass keeps four matrices per layer. Queries, keys and values are the rows of one; where the
-//! feed-forward part is gated, its gates and values alternate as rows of one, so that a gate and
-//! its value are computed side by side.
+//! A pass has four matrices per layer. Queries, keys and values are the rows of one matrix. If the
+//! feed-forward part is gated, its gates and values alternate as rows of one matrix, so that a gate
+//! and its value are computed together.
 
 pub mod files;
 mod matrix;
@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::lora::{Adapter, Projection};
 pub use matrix::{Matrix, MatrixData};
 
-/// Where tensors come from.
+/// A source of tensors.
 pub trait TensorSource: std::fmt::Debug + Send + Sync {
-    /// A tensor as 32-bit floats, in row-major order.
+    /// Returns a tensor as 32-bit floats, in row-major order.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::TensorShape`] or [`Error::TensorType`].
@@ -34,7 +34,7 @@ pub struct Linear {
     pub bias: Option<Vec<f32>>,
 }
 
-/// The weights of one projection, as its file names it.
+/// The weights of one projection, by its name in files.
 #[derive(Debug, Clone)]
 pub struct ProjectionWeights {
     /// The name of the weights' tensor.
@@ -48,9 +48,9 @@ pub struct ProjectionWeights {
 /// The parameters of a norm.
 #[derive(Debug, Clone)]
 pub struct NormWeights {
-    /// What each normalised value is multiplied by.
+    /// The factor of each normalised value.
     pub weight: Vec<f32>,
-    /// What is added to it then.
+    /// The bias added after the factor.
     pub bias: Option<Vec<f32>>,
 }
 
@@ -59,32 +59,32 @@ pub struct NormWeights {
 pub struct Layer {
     /// The norm before attention.
     pub attention_norm: NormWeights,
-    /// To queries, keys and values.
+    /// The map to queries, keys and values.
     pub qkv: Linear,
-    /// From the heads back to the residual stream.
+    /// The map from the heads to the residual stream.
     pub output: Linear,
     /// The norm before the feed-forward part.
     pub feed_forward_norm: NormWeights,
-    /// Up to the inner width.
+    /// The map to the inner width.
     pub up: Linear,
-    /// Down to the residual stream.
+    /// The map to the residual stream.
     pub down: Linear,
 }
 
-/// What comes before the first layer and after the last.
+/// The weights before the first layer and after the last.
 #[derive(Debug, Clone)]
 pub struct Ends {
     /// A row per token.
     pub embedding: Matrix,
-    /// A row per position, where positions are learned.
+    /// A row per position, if positions are learned.
     pub positions: Option<Vec<f32>>,
     /// The norm after the last layer.
     pub norm: NormWeights,
-    /// From the residual stream to logits; the embedding where there is none.
+    /// The map from the residual stream to logits; the embedding if `None`.
     pub head: Option<Matrix>,
 }
 
-/// How a tensor lies in its file.
+/// The order of a tensor in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// A row per output.
@@ -102,15 +102,15 @@ pub enum Slot {
     Output,
     /// The first map of the feed-forward part.
     Up,
-    /// Its second map.
+    /// The second map of the feed-forward part.
     Down,
 }
 
 impl Slot {
-    /// All of them.
+    /// All slots.
     pub const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::Up, Self::Down];
 
-    /// The outputs and inputs of this matrix.
+    /// Returns the outputs and inputs of this matrix.
     #[must_use]
     pub fn shape(self, config: &Config) -> [usize; 2] {
         match self {
@@ -122,7 +122,7 @@ impl Slot {
     }
 }
 
-/// Which rows of a matrix a projection of the files is.
+/// The rows of a matrix that a projection of the files provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) slot: Slot,
@@ -151,7 +151,7 @@ impl Rows {
         }
     }
 
-    /// The row of the matrix that is row `i` of the projection.
+    /// Returns the row of the matrix that is row `i` of the projection.
     pub(crate) fn at(self, i: usize) -> usize {
         self.start + i * self.step
     }
@@ -226,7 +226,7 @@ fn names(config: &Config) -> Names {
 /// The name of the head's matrix.
 pub(crate) const HEAD: &str = "lm_head.weight";
 
-/// Every tensor a model has, with its shape.
+/// Returns every tensor of a model, with its shape.
 #[must_use]
 pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
     let (names, has_norm_bias) = (names(config), config.norm == crate::config::NormKind::Layer);
@@ -281,24 +281,24 @@ fn has_bias(config: &Config, slot: Slot) -> bool {
     }
 }
 
-/// Reads weights as a pass keeps them.
+/// Reads the weights of a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Loader<'a> {
     /// The model.
     pub config: &'a Config,
-    /// Its tensors.
+    /// The tensors.
     pub source: &'a dyn TensorSource,
-    /// How matrices are kept.
+    /// The precision of matrices.
     pub precision: Precision,
     /// An adapter to add to the weights.
     pub merged: Option<&'a Adapter>,
 }
 
 impl Loader<'_> {
-    /// What is outside of the layers.
+    /// Reads the weights outside the layers.
     ///
     /// # Errors
-    /// What is wrong with a tensor.
+    /// An error with the fault of a tensor.
     pub fn ends(&self) -> Result<Ends> {
         let (config, names) = (self.config, names(self.config));
         let shape = [config.vocabulary, config.hidden];
@@ -324,10 +324,10 @@ impl Loader<'_> {
         })
     }
 
-    /// The weights of a layer.
+    /// Reads the weights of a layer.
     ///
     /// # Errors
-    /// What is wrong with a tensor.
+    /// An error with the fault of a tensor.
     pub fn layer(&self, layer: usize) -> Result<Layer> {
         let [attention_norm, feed_forward_norm] = self.norms(layer)?;
         Ok(Layer {
@@ -355,17 +355,17 @@ impl Loader<'_> {
     /// Reads the norms of a layer: that before attention, and that before the feed-forward part.
     ///
     /// # Errors
-    /// What is wrong with a tensor.
+    /// An error with the fault of a tensor.
     pub fn norms(&self, layer: usize) -> Result<[NormWeights; 2]> {
         let names = names(self.config);
         let norm = |part: &str| self.norm(&format!("{}.{layer}.{part}", names.layers));
         Ok([norm(names.attention_norm)?, norm(names.feed_forward_norm)?])
     }
 
-    /// Reads a projection of a layer in 32-bit floats, whatever the precision of matrices is.
+    /// Reads a projection of a layer in 32-bit floats, for any precision of matrices.
     ///
     /// # Errors
-    /// What is wrong with a tensor.
+    /// An error with the fault of a tensor.
     pub fn projection(&self, layer: usize, projection: Projection) -> Result<ProjectionWeights> {
         let [n_rows, n_columns] = projection.shape(self.config);
         let module = module_name(self.config, layer, projection);

@@ -1,4 +1,4 @@
-//! Random weights, for benchmarks: the speed of a model does not depend on what it says.
+//! Random weights, for benchmarks: the speed of a model does not depend on its weights.
 
 use aleatron_core::philox::{key, philox4x32};
 use aleatron_core::{Quantity, memory};
@@ -23,7 +23,7 @@ impl TensorSource for RandomTensors {
             out.fill(if name.ends_with("bias") { 0.0 } else { 1.0 });
             return Ok(out);
         }
-        // FNV-1a of the name, so that each tensor has numbers of its own.
+        // FNV-1a of the name, so that tensors have different numbers.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
@@ -50,13 +50,13 @@ const SIZES: &[(&str, [usize; 7])] = &[
     ("llama-8b", [32, 4096, 32, 8, 14_336, 128_256, 8192]),
 ];
 
-/// The names of sizes.
+/// Returns the names of sizes.
 #[must_use]
 pub fn sizes() -> Vec<&'static str> {
     SIZES.iter().map(|(name, _)| *name).collect()
 }
 
-/// The configuration of a Llama of a named size.
+/// Returns the configuration of a Llama of a named size.
 ///
 /// # Errors
 /// [`Error::UnknownSize`] with the names there are.

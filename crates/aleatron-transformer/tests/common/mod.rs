@@ -1,4 +1,4 @@
-//! What the tests share: the golden files, and the devices under test.
+//! Shared helpers of the tests: the golden files and the devices under test.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -27,7 +27,8 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The CPU and, where it is built in, the GPU. No adapter is a failure: these tests must run.
+/// Returns the CPU and, if it is built in, the GPU. A missing adapter is a failure: these tests
+/// must run.
 pub fn devices() -> Vec<DeviceChoice> {
     #[cfg(feature = "gpu")]
     return vec![DeviceChoice::Cpu, gpu()];
@@ -35,7 +36,7 @@ pub fn devices() -> Vec<DeviceChoice> {
     vec![DeviceChoice::Cpu]
 }
 
-/// The adapter the environment names, else Mesa's software one.
+/// Returns the adapter that the environment names, otherwise Mesa's software one.
 #[cfg(feature = "gpu")]
 pub fn adapter() -> aleatron_device::AdapterChoice {
     use aleatron_device::AdapterChoice;
@@ -57,7 +58,7 @@ pub fn gpu() -> DeviceChoice {
     DeviceChoice::Gpu(Some(context().info().index))
 }
 
-/// How a device rounds in calls of so many rows.
+/// Returns the rounding of a device in calls of this many rows.
 pub fn rounding(device: DeviceChoice, precision: Precision, rows: usize) -> Rounding {
     match device {
         DeviceChoice::Cpu => Rounding::CPU,
@@ -68,7 +69,7 @@ pub fn rounding(device: DeviceChoice, precision: Precision, rows: usize) -> Roun
     }
 }
 
-/// The files of a model, as its passes read them.
+/// Returns the files of a model, as its passes read them.
 pub fn files(name: &str) -> (Config, TensorFiles) {
     let config = Config::read(&folder(name).join("config.json")).unwrap();
     let files = TensorFiles::open_folder(&folder(name)).unwrap();
@@ -80,7 +81,7 @@ pub fn load(name: &str, device: DeviceChoice, precision: Precision) -> Transform
     Transformer::from_pretrained(&folder(name), &options).unwrap()
 }
 
-/// What Hugging Face gives; see `golden/make.py`.
+/// The results of Hugging Face transformers; see `golden/make.py`.
 pub struct Golden {
     pub tokens: Vec<u32>,
     pub logits: Vec<f32>,

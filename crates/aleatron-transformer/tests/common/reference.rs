@@ -17,7 +17,7 @@ use aleatron_transformer::Adapter;
 use aleatron_transformer::config::{Activation, Config, NormKind};
 use aleatron_transformer::weights::{Layer, Linear, Loader, Matrix, MatrixData, NormWeights, Slot};
 
-/// A matrix with its bias, and what an adapter adds to it.
+/// A matrix with its bias and the correction of an adapter.
 #[derive(Debug)]
 struct Map {
     columns: usize,
@@ -92,7 +92,7 @@ impl Map {
         each.unzip()
     }
 
-    /// The derivatives by the inputs.
+    /// Returns the derivatives by the inputs.
     fn back(&self, y: &[f64]) -> Vec<f64> {
         let mut x = vec![0.0; self.columns];
         for (row, y) in self.weights.chunks_exact(self.columns).zip(y) {
@@ -120,7 +120,7 @@ impl Norm {
         Self { kind: config.norm, epsilon, weight: wide(&weights.weight), bias }
     }
 
-    /// The values less their mean, and what they are multiplied by.
+    /// Returns the values minus their mean, and their factor.
     fn centred(&self, x: &[f64]) -> (Vec<f64>, f64) {
         let n = x.len() as f64;
         let mean = match self.kind {
@@ -184,7 +184,7 @@ impl Stage {
         Self { values, errors }
     }
 
-    /// What errors of a row come to, with these derivatives.
+    /// Returns the weighted sum of the errors of a row, with these derivatives.
     fn weigh(&self, row: usize, derivatives: &[f64]) -> f64 {
         derivatives.iter().zip(&self.errors[row]).map(|(d, e)| d.abs() * e).sum()
     }
@@ -199,10 +199,10 @@ struct ReferenceLayer {
     down: Map,
 }
 
-/// What a layer made of a text.
+/// The intermediate results of a layer.
 #[derive(Debug, Default)]
 struct LayerTrace {
-    /// What came in.
+    /// The input.
     x: Stage,
     normed: Stage,
     qkv: Stage,
@@ -237,7 +237,7 @@ pub struct Trace<'a> {
 }
 
 impl Reference {
-    /// The model with the weights as a pass keeps them, rounded to its precision.
+    /// Loads the model with the weights of a pass, rounded to its precision.
     pub fn new(loader: &Loader<'_>, adapter: Option<&Adapter>) -> Self {
         let (config, ends) = (loader.config, loader.ends().unwrap());
         let layer = |index: usize| {
@@ -348,7 +348,7 @@ impl Reference {
         (values, errors)
     }
 
-    /// The positions that a row of a layer attends to.
+    /// Returns the positions that a row of a layer attends to.
     fn attended(&self, layer: usize, row: usize) -> std::ops::RangeInclusive<usize> {
         let first = match &self.config.sliding_window {
             Some(window) if layer >= window.first_layer => {
@@ -359,8 +359,8 @@ impl Reference {
         first..=row
     }
 
-    /// The scores, less the largest, and the shares of the positions that `row` attends to, for one
-    /// head.
+    /// Returns the scores, less the largest, and the shares of the positions that `row` attends to,
+    /// for one head.
     fn shares(
         &self,
         rotated: &Stage,
@@ -391,15 +391,15 @@ impl Reference {
         self.key_start(head) + self.config.kv_width()
     }
 
-    /// The weighted values of every head for one row.
+    /// Returns the weighted values of every head for one row.
     fn attend(&self, rotated: &Stage, layer: usize, row: usize) -> (Vec<f64>, Vec<f64>) {
         let others = &rotated.values[self.attended(layer, row)];
         let (size, count) = (self.config.head_dim, others.len());
         let (mut values, mut errors) = (Vec::new(), Vec::new());
         let scale = 1.0 / (size as f64).sqrt();
-        // Positions may be taken in parts of at least 32, whose largest scores and sums are put
-        // together: each part is one more exponential and one more product for the weights
-        // before it.
+        // Positions may be taken in parts of at least 32, whose largest scores and sums are
+        // combined: each part is one more exponential and one more product for the weights before
+        // it.
         let parts = count.div_ceil(32) + 2;
         for head in 0..self.config.heads {
             let (scores, shares) = self.shares(rotated, layer, row, head);
@@ -429,7 +429,7 @@ impl Reference {
         (values, errors)
     }
 
-    /// The derivatives by queries, keys and values, from those by the heads of one row.
+    /// Computes the derivatives by queries, keys and values from those by the heads of one row.
     fn attend_back(
         &self,
         rotated: &Stage,
@@ -460,7 +460,7 @@ impl Reference {
     }
 }
 
-/// A sum of what was there and a product.
+/// Adds a product to an earlier result.
 fn add(x: &Stage, product: Stage) -> Stage {
     let rows = x.values.iter().zip(product.values.iter().zip(product.errors));
     Stage::of(rows.map(|(x, (y, mut errors))| {
@@ -529,13 +529,13 @@ impl Trace<'_> {
         self.logits.values[row][token]
     }
 
-    /// How far a logit may be off, and once more for its own rounding to f32.
+    /// Returns the error bound of a logit, including its rounding to f32.
     pub fn bound(&self, row: usize, token: usize) -> f64 {
         let model = self.model;
         let mut bound = self.logits.errors[row][token] + U * self.logit(row, token).abs();
         let normed = model.head().row(token);
         bound += self.normed.weigh(row, normed);
-        // Rows after this one have no influence; of those before, some have none yet.
+        // Rows after this one have no influence; of the rows before, some have no influence yet.
         let mut x: Vec<Option<Vec<f64>>> = vec![None; row + 1];
         x[row] = Some(model.norm.back(&self.x.values[row], normed));
         let mut out = &self.x;
@@ -605,7 +605,7 @@ impl Trace<'_> {
         for token in tokens {
             let (expected, bound) = (self.logit(row, token), self.bound(row, token));
             let apart = (f64::from(logits[token]) - expected).abs();
-            // A bound that is not finite, or a logit that is none, must not pass.
+            // Neither an infinite bound nor an infinite logit may pass.
             assert!(
                 apart <= bound && bound < 0.5 * expected.abs().max(1.0),
                 "{what}: row {row}, token {token}: {} instead of {expected}, {apart} apart, bound {bound}",

@@ -1,4 +1,4 @@
-//! How passes round, for the bounds of `reference.rs`.
+//! Models of the rounding of passes, for the bounds of `reference.rs`.
 
 use aleatron_transformer::Precision;
 
@@ -8,13 +8,13 @@ pub const U: f64 = 1.0 / 16_777_216.0;
 /// The relative error of a number rounded to 16 bits.
 const HALF: f64 = 1.0 / 2048.0;
 
-/// The largest relative error of n roundings, one upon the other.
+/// Returns the largest relative error of n roundings, one upon the other.
 pub fn g(n: usize) -> f64 {
     let nu = n as f64 * U;
     nu / (1.0 - nu)
 }
 
-/// In what order a pass sums the products of a row.
+/// The order in which a pass sums the products of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Sums {
     /// One after the other.
@@ -24,7 +24,7 @@ pub enum Sums {
 }
 
 impl Sums {
-    /// The roundings of a term of a sum of `n`.
+    /// Returns the roundings of a term of a sum of `n`.
     pub fn depth(self, n: usize) -> usize {
         match self {
             Self::InOrder => n,
@@ -35,7 +35,7 @@ impl Sums {
     }
 }
 
-/// How a pass rounds.
+/// The rounding of a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounding {
     pub sums: Sums,
@@ -48,7 +48,7 @@ pub struct Rounding {
 }
 
 impl Rounding {
-    /// Of the pass on the CPU, the same for any number of rows.
+    /// The rounding of the CPU pass, the same for any number of rows.
     pub const CPU: Self = Self {
         sums: Sums::Lanes { lanes: 16, vector: 1, tree: 4 },
         cache: 0.0,
@@ -56,7 +56,8 @@ impl Rounding {
         tanh: 4.0 * U,
     };
 
-    /// Of a GPU in calls of so many rows; its cooperative matrices multiply activations of 16 bits.
+    /// Returns the rounding of a GPU in calls of this many rows; its cooperative matrices multiply
+    /// activations of 16 bits.
     pub fn gpu(precision: Precision, rows: usize, has_matrices: bool) -> Self {
         let is_f32 = precision == Precision::F32;
         let vector = match precision {

@@ -1,6 +1,6 @@
 """Makes the golden files of this folder with Hugging Face transformers and peft: `python make.py [FOLDER]`.
 
-Each model is small, random and saved as Hugging Face saves it. `golden.safetensors` beside it holds, for a prompt of token ids:
+Each model is small, random and saved as Hugging Face saves it. `golden.safetensors` next to it holds, for a prompt of token ids:
 
 - `tokens`: the prompt;
 - `logits`: the logits of every position, computed in float64 from the weights in the files;
@@ -67,7 +67,7 @@ ADAPTERS = {
 
 @torch.no_grad()
 def golden(model, seed):
-    """The golden tensors of a model, or nothing where two tokens are too close."""
+    """The golden tensors of a model, or None if two tokens are too close."""
     model = model.double().eval()
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(3, 131, (1, PROMPT), generator=generator)

@@ -1,5 +1,5 @@
-//! A small harness for figures that mean something on a noisy machine: a case and its ceiling are
-//! timed in turns within one run, in many short rounds. The time is the best of them (noise only
+//! A small harness for robust measurements on a noisy machine: a case and its ceiling are timed
+//! alternately within one run, in many short rounds. The time is the best of them (noise only
 //! adds); the share of the ceiling beside it is the median over rounds, of which each has both, so
 //! that a quiet moment of one alone makes no share.
 //!
@@ -10,27 +10,26 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What a case is measured against: its name, and a loop that does nothing else.
+/// The ceiling of a case: its name, and a loop that does only that work.
 pub(crate) struct Ceiling<'a> {
     pub(crate) name: &'a str,
     pub(crate) work: &'a mut dyn FnMut(),
-    /// How much of the case's work one run of the ceiling stands for.
+    /// The fraction of the case's work that one run of the ceiling represents.
     pub(crate) scale: f64,
-    /// When it is timed.
+    /// The time at which the ceiling is measured.
     pub(crate) timing: Timing,
 }
 
-/// When a ceiling is timed.
+/// The time at which a ceiling is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timing {
-    /// In turns with its case: what disturbs one disturbs the other.
-    InTurns,
-    /// After its case: each has memory of its own, and together they would not stay in the cache
-    /// that either stays in alone.
-    Apart,
+    /// Alternating with its case, so that disturbances affect both.
+    Alternating,
+    /// After its case: each has its own memory, and both together would not fit into the cache.
+    Separate,
 }
 
-/// The rate of a case: how many of what per run.
+/// The rate of a case: the number and the unit of operations per run.
 pub(crate) struct Rate {
     pub(crate) amount: f64,
     pub(crate) unit: &'static str,
@@ -56,7 +55,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table as the command line asks for it.
+    /// Creates a table by the options of the command line.
     pub(crate) fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
         let flag = |name| arguments.iter().any(|a| a == name);
@@ -65,12 +64,12 @@ impl Table {
         Self { budget, filter, json: flag("--json"), rows: Vec::new() }
     }
 
-    /// Whether a case of this name is wanted.
+    /// Returns whether a case of this name is selected.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.filter.is_empty() || self.filter.iter().any(|word| name.contains(word.as_str()))
     }
 
-    /// Times a case, beside its ceiling if it has one. Returns its best time.
+    /// Times a case and its ceiling, if it has one, and returns its best time.
     pub(crate) fn case(
         &mut self,
         name: &str,
@@ -83,13 +82,13 @@ impl Table {
         }
         let (time, share) = match ceiling {
             None => (best(&rounds([&mut work], self.budget)), None),
-            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Apart }) => {
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Separate }) => {
                 let time = best(&rounds([&mut work], self.budget));
                 let share =
                     best(&rounds([ceiling], self.budget)).as_secs_f64() / time.as_secs_f64();
                 (time, Some((share * scale, name.to_owned())))
             }
-            Some(Ceiling { name, work: ceiling, scale, timing: Timing::InTurns }) => {
+            Some(Ceiling { name, work: ceiling, scale, timing: Timing::Alternating }) => {
                 let rounds = rounds([&mut work, ceiling], 2 * self.budget);
                 let shares =
                     rounds.iter().map(|[case, ceiling]| ceiling.as_secs_f64() / case.as_secs_f64());
@@ -140,8 +139,8 @@ impl Row {
     }
 }
 
-/// The time per run of each of several workloads in every round, timed in turns for `budget` in
-/// all.
+/// Returns the time per run of each of several workloads in every round, timed alternately for
+/// `budget` in total.
 fn rounds<const N: usize>(
     mut works: [&mut dyn FnMut(); N],
     budget: Duration,
@@ -161,7 +160,7 @@ fn rounds<const N: usize>(
     let (mut rounds, start) = (Vec::new(), Instant::now());
     while rounds.len() < 5 || start.elapsed() < budget {
         rounds.push(std::array::from_fn(|k| {
-            // Neither begins with the caches of the other.
+            // Each workload begins with its own caches.
             time(k, 1);
             time(k, runs[k])
         }));
@@ -169,7 +168,7 @@ fn rounds<const N: usize>(
     rounds
 }
 
-/// The best time of the first workload.
+/// Returns the best time of the first workload.
 fn best<const N: usize>(rounds: &[[Duration; N]]) -> Duration {
     rounds.iter().filter_map(|times| times.first()).min().copied().unwrap_or_default()
 }
@@ -179,9 +178,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A ceiling of one run.
+/// Returns a ceiling of one run.
 pub(crate) fn ceiling<'a>(name: &'a str, work: &'a mut dyn FnMut()) -> Option<Ceiling<'a>> {
-    Some(Ceiling { name, work, scale: 1.0, timing: Timing::InTurns })
+    Some(Ceiling { name, work, scale: 1.0, timing: Timing::Alternating })
 }
 
 /// Keeps a result from being optimised away.

@@ -32,7 +32,7 @@ fn data_error_converts_and_keeps_its_message() {
 }
 
 #[test]
-fn evaluation_error_is_its_own_unless_a_crate_below_had_it_first() {
+fn evaluation_error_of_a_lower_crate_stays_its_error() {
     let run = |plan: &Plan| -> Result<()> {
         let (network, data) = (Network::digits_noise_aware()?, Dataset::digits_test());
         evaluate(&network, &data, plan, None, Cancel::NEVER, |_| ())?;

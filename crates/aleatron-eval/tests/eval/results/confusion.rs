@@ -13,7 +13,8 @@ fn matrices(evaluation: &Evaluation) -> Vec<Element> {
     drawings(section(&page(evaluation), "Confusion"))
 }
 
-/// An evaluation of one cell with `n` classes, all samples of each in the class after it but one.
+/// Returns an evaluation of one cell with `n` classes, all samples of each in the class after it
+/// but one.
 fn many(n: usize) -> Evaluation {
     let mut evaluation = evaluation(vec![cell("sobol", 8, 0, 90)]);
     evaluation.network.sizes = vec![3, n];

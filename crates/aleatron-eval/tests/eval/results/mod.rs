@@ -21,8 +21,8 @@ use xml::Element;
 /// Samples of each of the two classes.
 const HALF: u32 = 50;
 
-/// A cell of two classes in which `right` of 100 samples are right; the other figures follow from
-/// it and the length.
+/// Returns a cell of two classes in which `right` of 100 samples are right; the other figures
+/// follow from it and the length.
 fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
     let wrong = 2 * HALF - right;
     let (first, second) = (wrong / 2, wrong - wrong / 2);
@@ -63,7 +63,7 @@ fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
     }
 }
 
-/// An evaluation of these cells, with 90 % right in floating point.
+/// Returns an evaluation of these cells, with 90 % right in floating point.
 fn evaluation(cells: Vec<Cell>) -> Evaluation {
     let mut lengths: Vec<usize> = cells.iter().map(|cell| cell.length).collect();
     lengths.sort_unstable();
@@ -94,7 +94,7 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
     }
 }
 
-/// Two generators, one of them with two seeds, over three lengths.
+/// Returns two generators, one of them with two seeds, over three lengths.
 fn example() -> Evaluation {
     let sobol =
         [(8, 70), (16, 88), (64, 90)].map(|(length, right)| cell("sobol", length, 0, right));
@@ -105,7 +105,7 @@ fn example() -> Evaluation {
     evaluation(cells)
 }
 
-/// The page of an evaluation.
+/// Returns the page of an evaluation.
 fn page(evaluation: &Evaluation) -> String {
     report::evaluation(evaluation)
 }

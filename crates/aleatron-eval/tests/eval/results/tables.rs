@@ -3,7 +3,7 @@
 use super::{cell, evaluation, example, page, section};
 use crate::support::Classes;
 
-/// The rows of a part's table but the heading.
+/// Returns the rows of a part's table but the heading.
 fn rows(part: &str) -> Vec<&str> {
     part.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>")).collect()
 }

@@ -31,7 +31,7 @@ fn freed(what: &str, n: usize, sample: &[usize], build: impl Fn(&mut Build) -> V
     freed
 }
 
-/// The same for one sample and for four.
+/// Returns the same for one sample and for four.
 fn freed_both(what: &str, sample: &[usize], build: impl Fn(&mut Build, i64) -> ValueId) {
     for n in [1, 4] {
         freed(&format!("{what}, {n}"), n, sample, |b| build(b, n as i64));

@@ -150,7 +150,7 @@ fn movement_between_samples_mixes_them() {
 }
 
 #[test]
-fn graph_that_needs_several_samples_is_refused_by_node() {
+fn graph_that_needs_several_samples_is_an_error_with_the_node() {
     let mut b = Build::new(&[6], None);
     let y = b.reshape(b.x, &[-1, 12]);
     let error = batching(&b.done(y)).unwrap_err();
@@ -171,7 +171,7 @@ fn positions_of_maxima_depend_on_the_sample() {
     assert_eq!(analysis(&graph).unwrap().layout(made[0]), Some(Layout::LEADING));
 }
 
-/// The message of the error for an output.
+/// Returns the message of the error for an output.
 fn refusal(sample: &[usize], build: impl Fn(&mut Build) -> ValueId) -> String {
     let mut made = Build::new(sample, None);
     let output = build(&mut made);
@@ -183,7 +183,7 @@ fn refusal(sample: &[usize], build: impl Fn(&mut Build) -> ValueId) -> String {
 }
 
 #[test]
-fn outputs_without_a_row_for_each_sample_are_refused_by_name() {
+fn outputs_without_a_row_for_each_sample_are_errors_with_their_name() {
     let steps_first = refusal(&[4, 3], |b| b.transpose(b.x, &[1, 0, 2]));
     assert_eq!(
         steps_first,
@@ -203,7 +203,7 @@ fn outputs_without_a_row_for_each_sample_are_refused_by_name() {
 }
 
 #[test]
-fn outputs_whose_size_depends_on_values_are_refused_by_name() {
+fn outputs_whose_size_depends_on_values_are_errors_with_their_name() {
     let positions = |b: &mut Build| {
         let made = b.node(Op::NonZero, &[b.x]);
         b.transpose(made, &[1, 0])
@@ -234,7 +234,7 @@ fn outputs_whose_size_depends_on_values_are_refused_by_name() {
         b.node(Op::Tile, &[b.x, repeats])
     });
     assert!(repeated.contains("(Tile)"), "{repeated}");
-    // What is found of a constant has its size, and so has a sum over everything that was found.
+    // The nonzero elements of a constant have a fixed number, and so has a sum over all of them.
     let mut b = Build::new(&[3], None);
     let c = b.floats(&[1, 3]);
     let found = b.node(Op::NonZero, &[c]);

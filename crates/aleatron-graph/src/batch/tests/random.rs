@@ -1,4 +1,4 @@
-//! Random graphs: whatever is called independent can be cut anywhere, bit for bit.
+//! Random graphs: batches of graphs classified as independent can be cut anywhere, bit for bit.
 
 use super::*;
 
@@ -21,7 +21,7 @@ impl Draw {
     }
 }
 
-/// The shape of a value for one sample.
+/// Returns the shape of a value for one sample.
 fn shape_of(graph: &Graph, id: ValueId) -> Option<(Vec<usize>, DType)> {
     let mut graph = graph.clone();
     graph.outputs = vec![id];
@@ -29,7 +29,8 @@ fn shape_of(graph: &Graph, id: ValueId) -> Option<(Vec<usize>, DType)> {
     Some((made[0].shape().to_vec(), made[0].dtype()))
 }
 
-/// A shape with as many elements, some sizes of which may be left open, or be those of the input.
+/// Returns a shape with as many elements, some sizes of which may be left open, or be those of the
+/// input.
 fn other_shape(draw: &mut Draw, shape: &[usize]) -> Vec<i64> {
     let mut sizes: Vec<usize> = Vec::new();
     let mut rest: usize = shape.iter().product();
@@ -149,7 +150,7 @@ fn grown(draw: &mut Draw, b: &mut Build, x: ValueId, others: &[ValueId]) -> Opti
     })
 }
 
-/// A random graph of a few nodes.
+/// Returns a random graph of a few nodes.
 fn random(seed: u64) -> Graph {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let sample = draw.one_of(&[&[2][..], &[6], &[2, 3], &[4, 1], &[3, 2]]);

@@ -1,8 +1,8 @@
 //! Writing ONNX files.
 //!
-//! A graph is written in operator set 18, or in the oldest one that has all of its operators. What
-//! older sets have as attributes is written as constants. The same graph gives the same bytes, and
-//! a graph that was written and read is written as the same bytes again.
+//! A graph is written in operator set 18, or in the oldest one that has all of its operators.
+//! Attributes of older sets are written as constants. The same graph gives the same bytes, and a
+//! graph that was written and read is written as the same bytes again.
 
 mod operator;
 
@@ -33,7 +33,7 @@ const FORMAT: i64 = 8;
 const OPSET: i64 = 18;
 
 impl Graph {
-    /// The graph as the bytes of an `.onnx` file, constants included.
+    /// Writes the graph as the bytes of an `.onnx` file, constants included.
     ///
     /// ```
     /// use aleatron_graph::{Graph, Op, Unary, Value};
@@ -47,8 +47,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Where the graph has a value that nothing makes, a constant cannot be read, or outputs
-    /// without a shape are not found by running it.
+    /// An error if no node computes a value, a constant cannot be read, or the shapes of outputs
+    /// cannot be determined by a run.
     pub fn to_onnx(&self) -> Result<Vec<u8>> {
         self.check_values()?;
         let mut writer = Writer { used: HashMap::new(), version: OPSET };
@@ -71,7 +71,7 @@ impl Graph {
                 .collect(),
             functions: Vec::new(),
         };
-        // Two gigabytes are the most that the format holds.
+        // The format holds at most two gigabytes.
         let size = model.encoded_len();
         if i32::try_from(size).is_err() {
             return Err(Error::model(
@@ -85,15 +85,15 @@ impl Graph {
     /// Writes an `.onnx` file.
     ///
     /// # Errors
-    /// As [`Self::to_onnx`], and [`Error::File`] where it cannot be written.
+    /// As [`Self::to_onnx`], and [`Error::File`] if it cannot be written.
     pub fn write_onnx(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_onnx()?;
         std::fs::write(path, bytes).map_err(|source| Error::File { path: path.to_owned(), source })
     }
 
-    /// The outputs with types and shapes, which the format asks for: where they are not known, a
-    /// run with zeros shows them.
+    /// Returns the outputs with types and shapes, which the format requires: unknown ones are
+    /// determined by a run with zeros.
     fn described_outputs(&self, written: &GraphProto) -> Result<Vec<ValueInfoProto>> {
         let mut known = Vec::with_capacity(self.outputs.len());
         for &id in &self.outputs {
@@ -116,7 +116,7 @@ impl Graph {
     }
 }
 
-/// What is known of the types of a node's values.
+/// The known types of a node's values.
 #[derive(Clone, Copy)]
 struct Types {
     /// The type of the first input.
@@ -125,15 +125,15 @@ struct Types {
     made: Option<Narrow>,
 }
 
-/// Writes graphs, with names that no two values have.
+/// Writes graphs with unique names of values.
 struct Writer {
-    /// The names there are, each with the last number that was put behind it.
+    /// The used names, each with the last appended number.
     used: HashMap<String, usize>,
     version: i64,
 }
 
 impl Writer {
-    /// A name that nothing has, like this one.
+    /// Returns an unused name like this one.
     fn name(&mut self, like: &str) -> String {
         let base = if like.is_empty() { "value" } else { like };
         let mut name = base.to_owned();
@@ -146,7 +146,7 @@ impl Writer {
         name
     }
 
-    /// A graph; `outer` has the names of values it takes from outside.
+    /// Writes a graph; `outer` has the names of captured values.
     fn graph(&mut self, graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto> {
         let mut names: HashMap<ValueId, String> = HashMap::new();
         for (outside, inside) in &graph.captures {
@@ -193,7 +193,7 @@ impl Writer {
         }
         for &id in &graph.outputs {
             let name = find(&names, graph, id)?;
-            // Of a graph inside a node, names are enough.
+            // For an inner graph, names suffice.
             proto.output.push(ValueInfoProto { name: Some(name), r#type: None });
         }
         Ok(proto)
@@ -219,8 +219,7 @@ impl Writer {
         let Written { operator, mut attributes, constants, version } =
             operator::write(&node.op, types.made, &is_given)?;
         self.version = self.version.max(version);
-        // What these have in older sets: other inputs, which nobody looks at, would have a meaning
-        // in what is written.
+        // The inputs of older sets: further, unused inputs would have a meaning in the written set.
         match node.op {
             Op::Dropout { training: false }
             | Op::Pad { given: Some(_), .. }
@@ -228,7 +227,7 @@ impl Writer {
             Op::Upsample { .. } => inputs.truncate(2),
             _ => {}
         }
-        for (place, what, tensor) in constants {
+        for (index, what, tensor) in constants {
             let name = self.name(&format!("{}_{what}", node.name));
             // Attributes of floats have 32 bits; as inputs, they are of the type of the others.
             let tensor = match types.like {
@@ -236,8 +235,8 @@ impl Writer {
                 _ => tensor,
             };
             proto.initializer.push(write_tensor(&tensor, None, &name)?);
-            inputs.resize(inputs.len().max(place + 1), String::new());
-            inputs[place] = name;
+            inputs.resize(inputs.len().max(index + 1), String::new());
+            inputs[index] = name;
         }
         match &node.op {
             Op::If { then_branch, else_branch } => {
@@ -304,7 +303,7 @@ fn inner(name: &str, graph: GraphProto) -> AttributeProto {
     }
 }
 
-/// The number of ONNX for a type of tensors, or for the narrower one that it holds.
+/// Returns the code of ONNX for a type of tensors, or for the narrower type that it holds.
 pub(super) fn code_of(dtype: DType, narrow: Option<Narrow>) -> Result<i32> {
     if let Some(narrow) = narrow {
         return Ok(match narrow {
@@ -331,7 +330,7 @@ pub(super) fn code_of(dtype: DType, narrow: Option<Narrow>) -> Result<i32> {
     })
 }
 
-/// The bytes that elements are written as.
+/// The bytes of written elements.
 trait Bytes {
     fn append(self, bytes: &mut Vec<u8>);
 }
@@ -360,7 +359,7 @@ fn bytes_of<T: aleatron_tensor::Element + Bytes>(tensor: &Tensor) -> Result<Vec<
     Ok(bytes)
 }
 
-/// A constant with its elements, those of a narrow type as that type.
+/// Writes a constant with its elements; narrow types are written as such.
 fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<TensorProto> {
     let raw = match (narrow, tensor.dtype()) {
         (Some(narrow), _) => narrow_bytes(tensor, narrow)?,
@@ -386,7 +385,7 @@ fn write_tensor(tensor: &Tensor, narrow: Option<Narrow>, name: &str) -> Result<T
     })
 }
 
-/// The low bytes of integers, which are all that a narrow type has.
+/// Returns the low bytes of integers of a narrow type.
 fn narrow_bytes(tensor: &Tensor, narrow: Narrow) -> Result<Vec<u8>> {
     let size = match narrow {
         Narrow::Int8 => 1,
@@ -404,10 +403,10 @@ fn describe(value: &Value, narrow: Option<Narrow>, name: String) -> ValueInfoPro
         Dim::Named(name) => DimensionProto { dim_value: None, dim_param: Some(name.clone()) },
         Dim::Unknown => DimensionProto::default(),
     };
-    // More axes than can be read are left out, as where they are not known.
+    // Shapes of more axes than can be read are omitted, like unknown ones.
     let dims = value.shape.as_ref().filter(|dims| dims.len() <= MAX_RANK);
     let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(dimension).collect() });
-    // A type without a number stays undefined, as one that is not known.
+    // A type without a code stays undefined, like an unknown one.
     let elem_type = value.dtype.and_then(|dtype| code_of(dtype, narrow).ok());
     let tensor_type = TensorTypeProto { elem_type, shape };
     let kind = TypeProto { tensor_type: Some(tensor_type), ..TypeProto::default() };

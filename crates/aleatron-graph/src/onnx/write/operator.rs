@@ -1,4 +1,4 @@
-//! From an [`Op`] to the name and attributes of an operator of ONNX.
+//! Conversion of [`Op`] to operators of ONNX.
 
 use aleatron_tensor::{Device, Tensor};
 
@@ -13,19 +13,19 @@ use crate::op::{
     SoftmaxAxes, Tie, Triangle, Unary, Window,
 };
 
-/// An operator as it is written.
+/// A written operator.
 pub(super) struct Written {
-    /// Its name.
+    /// The name.
     pub(super) operator: &'static str,
-    /// Its attributes.
+    /// The attributes.
     pub(super) attributes: Vec<AttributeProto>,
-    /// Inputs that are constants of its own: their places, what they are, and their elements.
+    /// Additional constant inputs: their indices, names and elements.
     pub(super) constants: Vec<(usize, &'static str, Tensor)>,
-    /// The oldest operator set that has it.
+    /// The oldest operator set that supports it.
     pub(super) version: i64,
 }
 
-/// An attribute that is an integer.
+/// Returns an integer attribute.
 pub(super) fn integer(name: &str, value: i64) -> AttributeProto {
     AttributeProto {
         name: Some(name.to_owned()),
@@ -90,7 +90,7 @@ fn scalar(value: f32) -> Result<Tensor> {
     Ok(Tensor::from_slice(&[value], &[], &Device::Cpu)?)
 }
 
-/// The axis from which on all are joined, for a softmax as operator sets before 13 have it.
+/// Returns the first joined axis of a softmax of operator sets before 13.
 pub(super) fn flattened_softmax(op: &Op) -> Option<i64> {
     match op {
         Op::Softmax { axes: SoftmaxAxes::From(axis), .. } => Some(*axis),
@@ -98,8 +98,8 @@ pub(super) fn flattened_softmax(op: &Op) -> Option<i64> {
     }
 }
 
-/// How an operation is written; `made` is the type of its output, if tensors hold that in a wider
-/// one, and `is_given` says which of its inputs there are.
+/// Writes an operation; `made` is the type of its output, if tensors hold it in a wider one, and
+/// `is_given` says which inputs are present.
 pub(super) fn write(
     op: &Op,
     made: Option<Narrow>,
@@ -110,9 +110,9 @@ pub(super) fn write(
         Op::Unary(function) => unary(*function),
         Op::Binary(function) => binary(*function),
         Op::Clip { low, high } => {
-            for (place, what, bound) in [(1, "low", low), (2, "high", high)] {
+            for (index, what, bound) in [(1, "low", low), (2, "high", high)] {
                 if let Some(bound) = bound {
-                    constants.push((place, what, scalar(*bound)?));
+                    constants.push((index, what, scalar(*bound)?));
                 }
             }
             vec![]
@@ -123,12 +123,12 @@ pub(super) fn write(
             if let Some(axes) = axes {
                 constants.push((1, "axes", numbers(axes)?));
             }
-            vec![kept(*reduced), flag("noop_with_empty_axes", *no_axes == NoAxes::None)]
+            vec![keepdims(*reduced), flag("noop_with_empty_axes", *no_axes == NoAxes::None)]
         }
         Op::ArgReduce { axis, reduced, tie, .. } => {
             vec![
                 integer("axis", *axis),
-                kept(*reduced),
+                keepdims(*reduced),
                 flag("select_last_index", *tie == Tie::Last),
             ]
         }
@@ -176,7 +176,7 @@ pub(super) fn write(
         Op::Pad { mode, given } => {
             if let Some((pads, value)) = given {
                 constants.push((1, "pads", numbers(pads)?));
-                // Without one it is zero of the type of what is padded.
+                // The default value is zero of the type of the padded tensor.
                 if value.to_bits() != 0 {
                     constants.push((2, "value", scalar(*value)?));
                 }
@@ -226,7 +226,7 @@ pub(super) fn write(
 }
 
 impl Written {
-    /// With the name of the operator that replaced an old one.
+    /// Replaces the name of an old operator by its successor.
     fn renamed(self, op: &Op) -> Self {
         match op {
             Op::Upsample { .. } => Self { operator: "Resize", ..self },
@@ -235,7 +235,7 @@ impl Written {
     }
 }
 
-/// The oldest operator set that has an operation as it is written.
+/// Returns the oldest operator set that supports a written operation.
 fn version(op: &Op) -> i64 {
     match op {
         Op::Unary(Unary::Gelu | Unary::GeluTanh) | Op::GridSample { .. } => 20,
@@ -256,7 +256,7 @@ fn version(op: &Op) -> i64 {
     }
 }
 
-fn kept(reduced: Dims) -> AttributeProto {
+fn keepdims(reduced: Dims) -> AttributeProto {
     flag("keepdims", reduced == Dims::Keep)
 }
 
@@ -308,7 +308,8 @@ fn window(window: &Window) -> Vec<AttributeProto> {
     attributes
 }
 
-/// Attributes of products, pools, normalisations and the like; `None` for what is none of them.
+/// Returns the attributes of products, pools, normalisations and similar operators; `None` for
+/// other operators.
 fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
     Ok(Some(match op {
         Op::Gemm { alpha, beta, transpose_a, transpose_b } => vec![
@@ -365,7 +366,7 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
         }
         Op::MeanVarianceNormalization { axes } => vec![integers("axes", axes)],
         Op::Resize(resize) => resized(resize),
-        // What it was before it was given the coordinates of its own.
+        // Upsample uses the original coordinates.
         Op::Upsample { interpolation } => resized(&Resize {
             options: ResizeOptions {
                 coordinates: Coordinates::Asymmetric,
@@ -409,7 +410,7 @@ fn network(op: &Op) -> Result<Option<Vec<AttributeProto>>> {
     }))
 }
 
-/// Attributes of operators that move elements; none for those without.
+/// Returns the attributes of operators that move elements; empty for those without attributes.
 fn shaping(op: &Op) -> Vec<AttributeProto> {
     match op {
         Op::Flatten { axis }
@@ -484,7 +485,7 @@ fn resized(resize: &Resize) -> Vec<AttributeProto> {
         Interpolation::Nearest(nearest) => {
             attributes.push(text("nearest_mode", nearest_name(nearest)))
         }
-        // It was read from 32 bits.
+        // The attribute has 32 bits.
         Interpolation::Cubic(a) => attributes.push(float("cubic_coeff_a", a as f32)),
         Interpolation::Linear => {}
     }

@@ -15,19 +15,19 @@ pub struct GpuBackend {
 }
 
 impl GpuBackend {
-    /// A backend that has opened nothing yet.
+    /// Returns a backend that has opened nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A backend for a device.
+    /// Returns a backend for a device.
     #[must_use]
     pub fn with_device(device: &GpuDevice) -> Self {
         Self { device: Some(Device::Gpu((**device).clone())) }
     }
 
-    /// Whether there is a GPU: a software adapter only where the environment names one.
+    /// Returns whether there is a GPU: a software adapter only where the environment names one.
     #[must_use]
     pub fn is_available() -> bool {
         Device::gpu().is_ok()
@@ -64,12 +64,12 @@ impl GpuBackend {
     /// Applies an operation of one argument to every element.
     ///
     /// # Errors
-    /// [`Error::Device`] without a GPU, or where there is no room.
+    /// [`Error::Device`] without a GPU, [`Error::Memory`] if memory is exhausted.
     pub fn unary(&mut self, op: UnaryOp, data: &[f32]) -> Result<Vec<f32>> {
         self.each(data, |x| x.unary(op))
     }
 
-    /// The sums of pairs.
+    /// Returns the sums of pairs.
     ///
     /// # Errors
     /// As [`Self::unary`]; [`Error::Shapes`] for two lengths.
@@ -78,7 +78,7 @@ impl GpuBackend {
         Tensor::binary(BinaryOp::Add, &a, &b)?.to_vec()
     }
 
-    /// The sum of products of pairs.
+    /// Returns the sum of products of pairs.
     ///
     /// # Errors
     /// As [`Self::vec_add`].
@@ -87,7 +87,7 @@ impl GpuBackend {
         a.mul(&b)?.sum_all()?.item()
     }
 
-    /// x where it is positive, else x times the slope.
+    /// x if it is positive, otherwise x times the slope.
     ///
     /// # Errors
     /// As [`Self::unary`].
@@ -95,7 +95,7 @@ impl GpuBackend {
         self.each(data, |x| x.leaky_relu(slope))
     }
 
-    /// x where it is positive, else alpha (e^x - 1).
+    /// x if it is positive, otherwise alpha (e^x - 1).
     ///
     /// # Errors
     /// As [`Self::unary`].
@@ -119,7 +119,7 @@ impl GpuBackend {
         self.each(data, |x| x.softmax(&[0]))
     }
 
-    /// The logarithm of the softmax.
+    /// Returns the logarithm of the softmax.
     ///
     /// # Errors
     /// As [`Self::unary`].
@@ -127,7 +127,7 @@ impl GpuBackend {
         self.each(data, |x| x.log_softmax(&[0]))
     }
 
-    /// The product of an m x k and a k x n matrix.
+    /// Returns the product of an m x k and a k x n matrix.
     ///
     /// # Errors
     /// As [`Self::unary`]; [`Error::Elements`] for another number of elements.
@@ -142,7 +142,7 @@ impl GpuBackend {
         self.tensor(a, &[m, k])?.matmul(&self.tensor(b, &[k, n])?)?.to_vec()
     }
 
-    /// The sums of products of a kernel with every part of a matrix that has its shape.
+    /// Returns the sums of products of a kernel with every part of a matrix that has its shape.
     ///
     /// # Errors
     /// As [`Self::matmul`]; [`Error::Argument`] for a kernel that is larger than the matrix.
@@ -158,7 +158,7 @@ impl GpuBackend {
         x.conv2d(&weight, None, &ConvOptions::default())?.to_vec()
     }
 
-    /// The sum of a matrix, finished on the GPU.
+    /// Returns the sum of a matrix, finished on the GPU.
     ///
     /// # Errors
     /// As [`Self::matmul`].
@@ -166,7 +166,7 @@ impl GpuBackend {
         tiles::tiled_sum_2d(&self.tensor(data, &[height, width])?)?.item()
     }
 
-    /// The largest of a matrix, finished on the GPU.
+    /// Returns the largest of a matrix, finished on the GPU.
     ///
     /// # Errors
     /// As [`Self::matmul`].
@@ -174,7 +174,7 @@ impl GpuBackend {
         tiles::tiled_max_2d(&self.tensor(data, &[height, width])?)?.item()
     }
 
-    /// The smallest of a matrix, finished on the GPU.
+    /// Returns the smallest of a matrix, finished on the GPU.
     ///
     /// # Errors
     /// As [`Self::matmul`].
@@ -213,7 +213,7 @@ each! {
 /// Folds a matrix on the CPU.
 ///
 /// # Errors
-/// [`Error::Elements`] where the slice is not of these sizes.
+/// [`Error::Elements`] if the slice is not of these sizes.
 pub fn tiled_reduce_2d<Op: ReduceOp>(data: &[f32], width: usize, height: usize) -> Result<f32> {
     tiles::tiled_reduce_2d::<Op>(&Tensor::from_slice(data, &[height, width], &Device::Cpu)?)?.item()
 }
@@ -231,7 +231,7 @@ pub fn tiled_reduce_partial<Op: ReduceOp>(
         .to_vec()
 }
 
-/// The sum of a matrix, on the CPU.
+/// Returns the sum of a matrix, on the CPU.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -239,7 +239,7 @@ pub fn tiled_sum_2d(data: &[f32], width: usize, height: usize) -> Result<f32> {
     tiled_reduce_2d::<SumOp>(data, width, height)
 }
 
-/// The largest of a matrix, on the CPU.
+/// Returns the largest of a matrix, on the CPU.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].
@@ -247,7 +247,7 @@ pub fn tiled_max_2d(data: &[f32], width: usize, height: usize) -> Result<f32> {
     tiled_reduce_2d::<MaxOp>(data, width, height)
 }
 
-/// The smallest of a matrix, on the CPU.
+/// Returns the smallest of a matrix, on the CPU.
 ///
 /// # Errors
 /// As [`tiled_reduce_2d`].

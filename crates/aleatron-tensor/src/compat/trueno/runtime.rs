@@ -9,7 +9,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     pollster::block_on(future)
 }
 
-/// Whether a thread can wait: not in a browser.
+/// Returns whether a thread can wait: not in a browser.
 #[must_use]
 pub fn sync_available() -> bool {
     cfg!(not(target_arch = "wasm32"))

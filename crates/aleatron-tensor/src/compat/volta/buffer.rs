@@ -119,7 +119,7 @@ impl GpuBuffer {
         Self::of(Tensor::zeros(&[len], DType::F32, &device))
     }
 
-    /// The elements of a tensor on a GPU, in order.
+    /// Returns the elements of a tensor on a GPU, in order.
     pub(super) fn of(tensor: Result<Tensor>) -> Option<Self> {
         let tensor = tensor.and_then(|tensor| tensor.contiguous()).ok()?;
         tensor.record().ok()?;

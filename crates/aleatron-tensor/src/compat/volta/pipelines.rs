@@ -78,7 +78,7 @@ impl ComputePipelines {
     }
 }
 
-/// A kernel of one float per invocation; `n` arguments are named x and y.
+/// Returns a kernel of one float per invocation; `n` arguments are named x and y.
 fn elementwise_source(helpers: &str, arguments: &[&str], expression: &str) -> String {
     let mut source = helpers.to_owned();
     for (binding, name) in arguments.iter().enumerate() {

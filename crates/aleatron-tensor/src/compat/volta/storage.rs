@@ -104,7 +104,7 @@ impl Storage {
         }
     }
 
-    /// The storage of a tensor of floats.
+    /// Returns the storage of a tensor of floats.
     pub(super) fn of(tensor: &crate::Tensor) -> Result<Self> {
         let flat = tensor.reshape(&[tensor.len()])?;
         match flat.device().is_gpu().then(|| GpuBuffer::of(Ok(flat.clone()))).flatten() {
@@ -116,7 +116,7 @@ impl Storage {
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.is_gpu() { "Gpu" } else { "Cpu" };
-        write!(f, "Storage::{place}({} elements)", self.len())
+        let kind = if self.is_gpu() { "Gpu" } else { "Cpu" };
+        write!(f, "Storage::{kind}({} elements)", self.len())
     }
 }

@@ -5,25 +5,25 @@ use std::cell::Cell;
 use aleatron_core::Quantity;
 use aleatron_cpu::AlignedBuffer;
 
-use super::Into;
+use super::Beta;
 use super::kernel::{Kernel, MOST_ROWS, Tile};
 use super::pack::pack;
 use super::row::RowProduct;
 use crate::error::Result;
 
-/// Products that are added in one chain; the sums of the chains are added one after the other. It
-/// is part of what results are: with another length they have other bits.
+/// The number of products that are added in one chain; the sums of the chains are added one after
+/// the other. The length is part of the definition of results: another length gives other bits.
 pub(super) const CHAIN: usize = 256;
 
-/// About the columns of the right matrix that are copied at a time: [`CHAIN`] rows of them stay in
-/// the second cache.
+/// The approximate number of columns of the right matrix that are copied at a time: [`CHAIN`] rows
+/// of them stay in the second-level cache.
 const COLUMNS: usize = 528;
 
-/// Rows of the left matrix up to which the right one is read where it is, if its columns lie side
-/// by side: a copy would not pay.
+/// The number of rows of the left matrix up to which the right one is read in place, if its columns
+/// are contiguous: a copy would take longer.
 const FEW_ROWS: usize = 48;
 
-/// A place in a matrix, and the way to the next row and column.
+/// A position in a matrix, and the strides of rows and columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operand {
     pub(super) start: *const f32,
@@ -32,29 +32,29 @@ pub(super) struct Operand {
 }
 
 impl Operand {
-    /// The place of an element.
+    /// Returns the address of an element.
     pub(super) fn at(self, row: usize, column: usize) -> *const f32 {
         self.start
             .wrapping_offset(row as isize * self.row_step + column as isize * self.column_step)
     }
 
-    /// The same from an element on.
+    /// Returns the operand from an element on.
     pub(super) fn from(self, row: usize, column: usize) -> Self {
         Self { start: self.at(row, column), ..self }
     }
 
-    /// Rows and columns exchanged.
+    /// Returns the transposed operand.
     pub(super) fn t(self) -> Self {
         Self { row_step: self.column_step, column_step: self.row_step, ..self }
     }
 }
 
-/// Where a product goes: rows of elements side by side.
+/// The destination of a product: rows of contiguous elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Out {
     pub(super) start: *mut f32,
     pub(super) row_step: usize,
-    pub(super) into: Into,
+    pub(super) beta: Beta,
 }
 
 thread_local! {
@@ -65,14 +65,14 @@ thread_local! {
 /// Floats of the copy of the left operand.
 const LEFT_COPY: usize = MOST_ROWS * CHAIN;
 
-/// The product of an m x k and a k x n matrix.
+/// Multiplies an m x k and a k x n matrix.
 ///
 /// # Safety
 /// The operands must be valid for all rows and columns, and the result for m rows of n elements
 /// that nothing else refers to.
 ///
 /// # Errors
-/// Where there is no memory for copies of parts of the operands.
+/// An error if there is no memory for copies of parts of the operands.
 pub(super) unsafe fn multiply(
     kernel: Kernel,
     [m, k, n]: [usize; 3],
@@ -87,10 +87,10 @@ pub(super) unsafe fn multiply(
         ([m, n], [left, right])
     };
     let panel = kernel.columns(m);
-    // As many blocks of columns as there must be, of about the same size.
+    // The smallest number of blocks of columns, of about the same size.
     let columns = n.div_ceil(n.div_ceil(COLUMNS)).next_multiple_of(panel);
     let room = LEFT_COPY + columns * k.min(CHAIN);
-    // It is nobody's for the time of the product, so nothing can find it in use.
+    // The copies leave the thread's cell during the product, so a nested product cannot use them.
     let mut copies = match COPIES.try_with(Cell::take).ok().flatten() {
         Some(copies) if copies.len() >= room => copies,
         _ => AlignedBuffer::zeroed(room, Quantity::Words)?,
@@ -103,18 +103,18 @@ pub(super) unsafe fn multiply(
                 left: left.from(0, start),
                 right: right.from(start, first),
             };
-            let into = if start == 0 { out.into } else { Into::Sums };
+            let beta = if start == 0 { out.beta } else { Beta::Accumulate };
             // SAFETY: the block is one of the product's, and the copies have room for its operands.
             unsafe {
                 block.multiply(
-                    Out { start: out.start.add(first), into, ..out },
+                    Out { start: out.start.add(first), beta, ..out },
                     copies.as_mut_ptr(),
                 )?
             };
         }
     }
-    // A thread that ends has no place for it any more.
-    let _ = COPIES.try_with(|place| place.set(Some(copies)));
+    // A thread that is ending has no cell any more.
+    let _ = COPIES.try_with(|position| position.set(Some(copies)));
     Ok(())
 }
 
@@ -135,12 +135,12 @@ impl Block {
         let Self { kernel, sizes: [m, k, n], left, right } = self;
         let (left_copy, right_copy) = (copies, copies.wrapping_add(LEFT_COPY));
         if m == 1 && right.row_step == 1 && right.column_step != 1 {
-            // SAFETY: the copy has room for a row of k elements; all else is as the caller says.
+            // SAFETY: the copy has room for a row of k elements; all else is guaranteed by the caller.
             unsafe {
                 pack([1, k], left, left_copy, 1);
                 let (right, column_step) = (right.start, right.column_step);
                 let row = RowProduct { k, left: left_copy, right, column_step, columns: n };
-                kernel.row(row, out.start, out.into);
+                kernel.row(row, out.start, out.beta);
             }
             return Ok(());
         }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::error::Error;
 
-    /// One chain after another, element by element.
+    /// Adds one chain after another, element by element.
     fn plain(
         kernel: Kernel,
         k: usize,
@@ -202,7 +202,7 @@ mod tests {
         total.unwrap_or(0.0)
     }
 
-    /// Numbers that round differently in every order.
+    /// A source of numbers whose sums round differently in every order.
     struct Draw(u64);
 
     impl Draw {
@@ -251,30 +251,32 @@ mod tests {
         }
 
         fn at(&self, row: usize, column: usize) -> f32 {
-            let place = self.offset as isize
+            let position = self.offset as isize
                 + row as isize * self.steps[0]
                 + column as isize * self.steps[1];
-            self.data[place as usize]
+            self.data[position as usize]
         }
     }
 
     fn check(kernel: Kernel, draw: &mut Draw, [m, k, n]: [usize; 3]) {
         let (left, right) = (Stored::new(draw, [m, k]), Stored::new(draw, [k, n]));
         let row_step = n + draw.below(2);
-        let into = if draw.below(4) == 0 { Into::Sums } else { Into::Empty };
+        let beta = if draw.below(4) == 0 { Beta::Accumulate } else { Beta::Overwrite };
         let before = draw.floats(m * row_step);
         let mut got = before.clone();
-        let out = Out { start: got.as_mut_ptr(), row_step, into };
+        let out = Out { start: got.as_mut_ptr(), row_step, beta };
         // SAFETY: the operands have that many rows and columns, and so has the result.
         unsafe { multiply(kernel, [m, k, n], left.operand(), right.operand(), out).unwrap() };
-        for (place, got) in got.into_iter().enumerate() {
-            let (row, column) = (place / row_step, place % row_step);
-            let mut want = before[place];
+        for (position, got) in got.into_iter().enumerate() {
+            let (row, column) = (position / row_step, position % row_step);
+            let mut want = before[position];
             if column < n {
-                want = match into {
-                    Into::Empty => plain(kernel, k, |i| left.at(row, i), |i| right.at(i, column)),
+                want = match beta {
+                    Beta::Overwrite => {
+                        plain(kernel, k, |i| left.at(row, i), |i| right.at(i, column))
+                    }
                     // The first chain is added to what is there, then the others.
-                    Into::Sums => (0..k).step_by(CHAIN).fold(want, |sum, start| {
+                    Beta::Accumulate => (0..k).step_by(CHAIN).fold(want, |sum, start| {
                         let len = CHAIN.min(k - start);
                         sum + plain(
                             kernel,
@@ -285,16 +287,16 @@ mod tests {
                     }),
                 };
             }
-            let what = (kernel.width, [m, k, n], left.steps, right.steps, into, row, column);
+            let what = (kernel.width, [m, k, n], left.steps, right.steps, beta, row, column);
             assert_eq!(got.to_bits(), want.to_bits(), "{what:?}: {got} for {want}");
         }
     }
 
-    /// Every element is the chains of its row and its column, so it depends on nothing else:
-    /// neither on the other rows and columns, nor on where threads cut them, nor on how the
-    /// operands lie in memory, nor on the tier where that fuses.
+    /// Every element is the sum of the chains of its row and its column. It does not depend on
+    /// other rows and columns, on the division among threads, on the layout of the operands in
+    /// memory, or on the tier, if the tier fuses multiplications with additions.
     #[test]
-    fn every_element_is_the_chains_of_its_row_and_its_column() {
+    fn elements_depend_on_their_row_and_column_only() {
         let mut draw = Draw(1);
         for tier in Tier::available() {
             let kernel = Kernel::of(tier);
@@ -323,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_4_kib_apart_have_the_same_chains() {
+    fn columns_4_kib_apart_have_the_same_chains() {
         let mut draw = Draw(2);
         let (k, n) = (40, 20);
         let (left, right) = (draw.floats(k), draw.floats(1024 * n));
         for tier in Tier::available() {
             let kernel = Kernel::of(tier);
             let mut got = vec![0.0f32; n];
-            let out = Out { start: got.as_mut_ptr(), row_step: n, into: Into::Empty };
+            let out = Out { start: got.as_mut_ptr(), row_step: n, beta: Beta::Overwrite };
             let row = Operand { start: left.as_ptr(), row_step: 0, column_step: 1 };
             let columns = Operand { start: right.as_ptr(), row_step: 1, column_step: 1024 };
             // SAFETY: the operands have that many rows and columns, and so has the result.
@@ -349,7 +351,7 @@ mod tests {
         for tier in Tier::available() {
             let kernel = Kernel::of(tier);
             let left = Operand { start: data.as_ptr(), row_step: 0, column_step: 1 };
-            let out = Out { start: sums.as_mut_ptr(), row_step: 0, into: Into::Empty };
+            let out = Out { start: sums.as_mut_ptr(), row_step: 0, beta: Beta::Overwrite };
             let tile = Tile { k: 1, left, right: data.as_ptr(), right_step: 0, out };
             // SAFETY: nothing is read or written.
             let refused = unsafe { kernel.tile(9, kernel.width, tile) };

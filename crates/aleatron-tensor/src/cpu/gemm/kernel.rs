@@ -8,7 +8,7 @@
 
 use aleatron_cpu::Tier;
 
-use super::Into;
+use super::Beta;
 use super::blocks::{Operand, Out};
 use super::row::{self, RowProduct};
 use crate::error::{Error, Result};
@@ -17,49 +17,49 @@ use crate::error::{Error, Result};
 pub(super) const MOST_ROWS: usize = 8;
 pub(super) const MOST_VECTORS: usize = 3;
 
-/// Vectors across of a tile of one row, which reads long pieces of the right matrix once.
+/// The vectors across a tile of one row, which reads long runs of the right matrix once.
 const ROW_VECTORS: usize = 12;
 
-/// The widest vector there is, in floats.
+/// The width of the widest vector, in floats.
 pub(super) const MOST_WIDTH: usize = 16;
 
-/// The operands and the place of a tile.
+/// The operands and the destination of a tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tile {
-    /// The products that are added for each element.
+    /// The number of products that are added for each element.
     pub(super) k: usize,
     pub(super) left: Operand,
-    /// Rows of whole vectors, and the step to the next.
+    /// Rows of whole vectors, and the stride between them.
     pub(super) right: *const f32,
     pub(super) right_step: isize,
     pub(super) out: Out,
 }
 
-/// Vectors of one width, and the shape of tiles that their registers hold.
+/// The kernels of one vector width, and the shape of tiles that their registers hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
-    /// Floats of a vector.
+    /// The number of floats of a vector.
     pub(super) width: usize,
-    /// Rows and vectors across of a whole tile.
+    /// The rows and the vectors across of a whole tile.
     pub(super) rows: usize,
     vectors: usize,
-    /// Whether there was a copy of the code for the rows and vectors; without one nothing is
-    /// written.
+    /// Computes a tile; returns false, and writes nothing, if there is no code for this number of
+    /// rows and vectors.
     tile: unsafe fn(usize, usize, Tile) -> bool,
-    pub(super) row: unsafe fn(RowProduct, *mut f32, Into),
+    pub(super) row: unsafe fn(RowProduct, *mut f32, Beta),
     /// Whether multiplications are fused with additions.
     #[cfg_attr(not(test), allow(dead_code, reason = "what tests expect"))]
     pub(super) fuses: bool,
 }
 
 impl Kernel {
-    /// That of the tier in use. An unknown tier in the environment is reported by whoever asks for
-    /// it first; here it means the baseline.
+    /// Returns the kernel of the tier in use, or the baseline for an unknown tier in the
+    /// environment, which the first request for the tier reports.
     pub(super) fn current() -> Self {
         Tier::current().map_or(Self::BASELINE, Self::of)
     }
 
-    /// That of a tier.
+    /// Returns the kernel of a tier.
     pub(super) fn of(tier: Tier) -> Self {
         #[cfg(target_arch = "x86_64")]
         if tier.has_fma() {
@@ -82,7 +82,7 @@ impl Kernel {
     const BASELINE_SHAPE: [usize; 2] =
         if cfg!(target_arch = "x86_64") { [4, 2] } else { [MOST_ROWS, MOST_VECTORS] };
 
-    /// Columns of a whole tile of a product of so many rows.
+    /// Returns the columns of a whole tile of a product with this number of rows.
     pub(super) fn columns(self, rows: usize) -> usize {
         self.width * if rows == 1 { ROW_VECTORS } else { self.vectors }
     }
@@ -97,38 +97,38 @@ impl Kernel {
     /// # Errors
     /// [`Error::Internal`] for a tile that is larger than a whole one.
     pub(super) unsafe fn tile(self, rows: usize, columns: usize, tile: Tile) -> Result<()> {
-        const PLACE: &str = "tile of a matrix product";
+        const SITE: &str = "tile of a matrix product";
         let vectors = match columns.div_ceil(self.width) {
             vectors @ ..=MOST_VECTORS => vectors,
             _ => ROW_VECTORS,
         };
         if columns == vectors * self.width {
-            // SAFETY: as the caller says; the machine has the tier's instructions.
+            // SAFETY: guaranteed by the caller; the machine has the tier's instructions.
             let written = unsafe { (self.tile)(rows, vectors, tile) };
-            return if written { Ok(()) } else { Err(Error::internal(PLACE)) };
+            return if written { Ok(()) } else { Err(Error::internal(SITE)) };
         }
         if rows * vectors > MOST_ROWS * MOST_VECTORS {
-            return Err(Error::internal(PLACE));
+            return Err(Error::internal(SITE));
         }
-        // The last vector goes past the columns: the tile is computed beside the result.
+        // The last vector extends past the columns: the tile is computed in a separate array.
         let mut beside = [0.0f32; MOST_ROWS * MOST_VECTORS * MOST_WIDTH];
         let row_step = vectors * self.width;
-        // SAFETY: as the caller says; the array has room for the largest tile.
+        // SAFETY: guaranteed by the caller; the array has room for the largest tile.
         unsafe {
-            let out = Out { start: beside.as_mut_ptr(), row_step, into: Into::Empty };
+            let out = Out { start: beside.as_mut_ptr(), row_step, beta: Beta::Overwrite };
             if !(self.tile)(rows, vectors, Tile { out, ..tile }) {
-                return Err(Error::internal(PLACE));
+                return Err(Error::internal(SITE));
             }
             for (row, sums) in beside.chunks(row_step).enumerate().take(rows) {
                 let out = tile.out.start.add(row * tile.out.row_step);
-                tile.out.into.write(sums, std::slice::from_raw_parts_mut(out, columns));
+                tile.out.beta.write(sums, std::slice::from_raw_parts_mut(out, columns));
             }
         }
         Ok(())
     }
 }
 
-/// Floats side by side.
+/// A vector of floats.
 pub(super) trait Vector: Copy {
     const WIDTH: usize;
     /// # Safety
@@ -140,22 +140,22 @@ pub(super) trait Vector: Copy {
     /// # Safety
     /// `to` must be valid for the width.
     unsafe fn store(self, to: *mut f32);
-    /// Brings the line of the caches that a place is in nearer.
+    /// Prefetches the cache line of an address.
     ///
     /// # Safety
     /// See [`Vector::splat`].
-    unsafe fn prefetch(place: *const f32);
+    unsafe fn prefetch(address: *const f32);
     /// # Safety
     /// See [`Vector::splat`].
     unsafe fn add(self, other: Self) -> Self;
-    /// `self + x y`, rounded once where the machine can.
+    /// Returns `self + x y`, rounded once if the processor has fused instructions.
     ///
     /// # Safety
     /// See [`Vector::splat`].
     unsafe fn add_product(self, x: Self, y: Self) -> Self;
 }
 
-/// A tile of R rows and C vectors.
+/// Computes a tile of R rows and C vectors.
 ///
 /// # Safety
 /// As for [`Kernel::tile`], and the machine must have the vector's instructions.
@@ -189,18 +189,19 @@ unsafe fn compute<V: Vector, const R: usize, const C: usize>(tile: Tile) {
         }
         for r in 0..R {
             for c in 0..C {
-                let place = out.start.add(r * out.row_step + c * V::WIDTH);
-                let sum = match out.into {
-                    Into::Empty => sums[r][c],
-                    Into::Sums => V::load(place).add(sums[r][c]),
+                let target = out.start.add(r * out.row_step + c * V::WIDTH);
+                let sum = match out.beta {
+                    Beta::Overwrite => sums[r][c],
+                    Beta::Accumulate => V::load(target).add(sums[r][c]),
                 };
-                sum.store(place);
+                sum.store(target);
             }
         }
     }
 }
 
-/// The tile of a number of rows and vectors: one copy of the code for each. Whether there is one.
+/// Computes the tile of a number of rows and vectors, with one copy of the code for each; returns
+/// whether there is one.
 macro_rules! of_shape {
     ($vector:ty, $rows:expr, $vectors:expr, $tile:expr, [$($r:literal)*]) => {{
         match ($rows, $vectors) {
@@ -227,12 +228,12 @@ impl Vector for Four {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.cast::<Self>().write_unaligned(self) }
     }
     #[inline(always)]
@@ -253,7 +254,7 @@ impl Vector for Four {
 /// # Safety
 /// As for [`Kernel::tile`].
 unsafe fn baseline(rows: usize, vectors: usize, tile: Tile) -> bool {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { of_shape!(Four, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
 }
 
@@ -287,32 +288,32 @@ mod x86_64 {
                 const WIDTH: usize = $width;
                 #[inline(always)]
                 unsafe fn splat(x: f32) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $splat(x) }
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const f32) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut f32) {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
-                unsafe fn prefetch(place: *const f32) {
-                    // SAFETY: as the caller says.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+                unsafe fn prefetch(address: *const f32) {
+                    // SAFETY: guaranteed by the caller.
+                    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
                 }
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $add(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn add_product(self, x: Self, y: Self) -> Self {
-                    // SAFETY: as the caller says.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $add_product(x, y, self) }
                 }
             }
@@ -342,7 +343,7 @@ mod x86_64 {
     /// As for [`Kernel::tile`], and the machine must have AVX-512F.
     #[target_feature(enable = "avx512f")]
     unsafe fn avx512(rows: usize, vectors: usize, tile: Tile) -> bool {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { of_shape!(__m512, rows, vectors, tile, [1 2 3 4 5 6 7 8]) }
     }
 
@@ -350,7 +351,7 @@ mod x86_64 {
     /// As for [`Kernel::tile`], and the machine must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(rows: usize, vectors: usize, tile: Tile) -> bool {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { of_shape!(__m256, rows, vectors, tile, [1 2 3 4 5 6]) }
     }
 }

@@ -2,24 +2,24 @@
 
 use super::blocks::Operand;
 
-/// Rows and columns of the squares that rows and columns are exchanged in.
+/// The side of the squares in which rows and columns are exchanged.
 const SQUARE: usize = 4;
 
-/// Floats that are copied as one.
-const PIECE: usize = 8;
+/// The number of floats copied at once.
+const CHUNK: usize = 8;
 
-/// Lines whose beginnings are read before their ends: more would drive each other out of the first
-/// cache where they are 4 KiB apart, and fewer would not fill lines of the cache at a time.
+/// The number of lines that are read together: more would evict each other from the first-level
+/// cache if they are 4 KiB apart, and fewer would not fill cache lines.
 const GROUP: usize = 16;
 
-/// Writes lines of an operand side by side: element i of each, then element i + 1, `width` after
-/// the one before. Lanes past the lines are zeros.
+/// Interleaves lines of an operand: element i of each, then element i + 1, `width` after the one
+/// before. Lanes past the lines are zeros.
 ///
 /// # Safety
 /// The operand must be valid for the lines and their length, and `to` for `width` times the length;
 /// it has at least as many lanes as there are lines.
 pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32, width: usize) {
-    // SAFETY: all places read are of the operand, all written below `width` times the length.
+    // SAFETY: all addresses read are of the operand, all written below `width` times the length.
     unsafe {
         if lines < width {
             to.write_bytes(0, width * len);
@@ -35,10 +35,10 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
             squares = [lines, len].map(|size| size / SQUARE * SQUARE);
             for group in (0..squares[0]).step_by(GROUP) {
                 let group = group..squares[0].min(group + GROUP);
-                for piece in (0..squares[1]).step_by(GROUP) {
-                    let piece = piece..squares[1].min(piece + GROUP);
+                for chunk in (0..squares[1]).step_by(GROUP) {
+                    let chunk = chunk..squares[1].min(chunk + GROUP);
                     for line in group.clone().step_by(SQUARE) {
-                        for i in piece.clone().step_by(SQUARE) {
+                        for i in chunk.clone().step_by(SQUARE) {
                             transpose(from.from(line, i), to.add(i * width + line), width);
                         }
                     }
@@ -54,32 +54,32 @@ pub(super) unsafe fn pack([lines, len]: [usize; 2], from: Operand, to: *mut f32,
     }
 }
 
-/// Copies floats, without a call where they are whole pieces.
+/// Copies floats, without a call if they are whole chunks.
 ///
 /// # Safety
-/// Both places must be valid for `len` floats.
+/// Both addresses must be valid for `len` floats.
 #[inline(always)]
 unsafe fn copy(from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe {
-        if !len.is_multiple_of(PIECE) {
+        if !len.is_multiple_of(CHUNK) {
             return to.copy_from_nonoverlapping(from, len);
         }
-        for i in (0..len).step_by(PIECE) {
-            let piece = from.add(i).cast::<[f32; PIECE]>().read_unaligned();
-            to.add(i).cast::<[f32; PIECE]>().write_unaligned(piece);
+        for i in (0..len).step_by(CHUNK) {
+            let chunk = from.add(i).cast::<[f32; CHUNK]>().read_unaligned();
+            to.add(i).cast::<[f32; CHUNK]>().write_unaligned(chunk);
         }
     }
 }
 
-/// Writes a square whose rows have their elements side by side, with rows and columns exchanged.
+/// Transposes a square whose rows are contiguous.
 ///
 /// # Safety
 /// The operand must be valid for the square, and `to` for as many rows, `step` apart.
 #[inline(always)]
 unsafe fn transpose(from: Operand, to: *mut f32, step: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller says; SSE is part of the architecture.
+    // SAFETY: guaranteed by the caller; SSE is part of the architecture.
     unsafe {
         use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
         let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|row| _mm_loadu_ps(from.at(row, 0)));
@@ -91,7 +91,7 @@ unsafe fn transpose(from: Operand, to: *mut f32, step: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     for row in 0..SQUARE {
         for column in 0..SQUARE {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.add(column * step + row) = *from.at(row, column) };
         }
     }

@@ -1,15 +1,15 @@
-//! The product of one row and a matrix whose columns lie along k, as the weights of layers often
-//! do: for the tiles of `kernel.rs` they would have to be copied, and one row does not pay for
-//! that. Squares of them are turned in registers instead, so that every element is the same chain
-//! as in a tile.
+//! The product of one row and a matrix whose columns are contiguous along k, as the weights of
+//! layers often do: for the tiles of `kernel.rs` they would have to be copied, which is too slow
+//! for one row. Squares of them are transposed in registers instead, so that every element is the
+//! same chain as in a tile.
 
-use super::Into;
+use super::Beta;
 use super::kernel::{Four, Kernel, MOST_WIDTH, Vector};
 
-/// Floats of each column that are read at a time: those of a line of the caches.
+/// The number of floats of each column that are read at a time: a cache line.
 const LINE: usize = 16;
 
-/// Steps of columns that put all of them at one place of the first cache, in floats.
+/// The column stride, in floats, at which all columns map to one set of the first-level cache.
 const CACHE_WAY: isize = 1024;
 
 /// One row and some columns.
@@ -24,7 +24,7 @@ pub(super) struct RowProduct {
     pub(super) columns: usize,
 }
 
-/// Columns side by side, read along k.
+/// A vector of columns, read along k.
 pub(super) trait Columns: Vector {
     /// Adds [`LINE`] products of each of as many columns as the vector has floats.
     ///
@@ -37,7 +37,7 @@ pub(super) trait Columns: Vector {
 impl Columns for Four {
     #[inline(always)]
     unsafe fn add_lines(self, left: *const f32, right: *const f32, step: isize) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         (0..LINE).fold(self, |sum, i| unsafe {
             let y: Self = std::array::from_fn(|j| *right.wrapping_offset(j as isize * step).add(i));
             sum.add_product(Self::splat(*left.add(i)), y)
@@ -51,23 +51,23 @@ impl Kernel {
     /// # Safety
     /// The operands must be valid for k and the columns, and the result for the columns; nothing
     /// else may refer to it.
-    pub(super) unsafe fn row(self, row: RowProduct, out: *mut f32, into: Into) {
-        // SAFETY: as the caller says; the machine has the tier's instructions.
-        unsafe { (self.row)(row, out, into) };
+    pub(super) unsafe fn row(self, row: RowProduct, out: *mut f32, beta: Beta) {
+        // SAFETY: guaranteed by the caller; the machine has the tier's instructions.
+        unsafe { (self.row)(row, out, beta) };
     }
 }
 
 /// # Safety
 /// As for [`Kernel::row`].
-pub(super) unsafe fn baseline(row: RowProduct, out: *mut f32, into: Into) {
-    // SAFETY: as the caller says.
-    unsafe { compute::<Four>(row, out, into) };
+pub(super) unsafe fn baseline(row: RowProduct, out: *mut f32, beta: Beta) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { compute::<Four>(row, out, beta) };
 }
 
 /// # Safety
 /// As for [`Kernel::row`], and the machine must have the vector's instructions.
 #[inline(always)]
-unsafe fn compute<V: Columns>(row: RowProduct, out: *mut f32, into: Into) {
+unsafe fn compute<V: Columns>(row: RowProduct, out: *mut f32, beta: Beta) {
     let mut column = 0;
     while column < row.columns {
         let right = row.right.wrapping_offset(column as isize * row.column_step);
@@ -76,21 +76,21 @@ unsafe fn compute<V: Columns>(row: RowProduct, out: *mut f32, into: Into) {
         unsafe {
             let out = out.add(column);
             if left >= 2 * V::WIDTH && row.column_step % CACHE_WAY != 0 {
-                chains::<V, 2>(rest, 2 * V::WIDTH, out, into);
+                chains::<V, 2>(rest, 2 * V::WIDTH, out, beta);
                 column += 2 * V::WIDTH;
             } else if left >= V::WIDTH {
-                chains::<V, 1>(rest, V::WIDTH, out, into);
+                chains::<V, 1>(rest, V::WIDTH, out, beta);
                 column += V::WIDTH;
             } else {
-                // The same column in all places.
-                chains::<V, 1>(RowProduct { column_step: 0, ..rest }, 1, out, into);
+                // The same column in all lanes.
+                chains::<V, 1>(RowProduct { column_step: 0, ..rest }, 1, out, beta);
                 column += 1;
             }
         }
     }
 }
 
-/// The columns of G vectors, of which `count` are written.
+/// Computes the columns of G vectors, of which `count` are written.
 ///
 /// # Safety
 /// As for [`compute`].
@@ -99,10 +99,10 @@ unsafe fn chains<V: Columns, const G: usize>(
     row: RowProduct,
     count: usize,
     out: *mut f32,
-    into: Into,
+    beta: Beta,
 ) {
     let RowProduct { k, left, right, column_step: step, .. } = row;
-    // SAFETY: all places are of the operands and the result.
+    // SAFETY: all addresses are of the operands and the result.
     unsafe {
         let mut sums = [V::splat(0.0); G];
         let lines = k / LINE * LINE;
@@ -127,7 +127,7 @@ unsafe fn chains<V: Columns, const G: usize>(
             sum.store(values.as_mut_ptr().add(g * V::WIDTH));
         }
         let out = std::slice::from_raw_parts_mut(out, count);
-        into.write(&values, out);
+        beta.write(&values, out);
     }
 }
 
@@ -135,14 +135,14 @@ unsafe fn chains<V: Columns, const G: usize>(
 pub(super) mod x86_64 {
     use std::arch::x86_64::*;
 
-    use super::{Columns, Into, LINE, RowProduct, Vector, compute};
+    use super::{Beta, Columns, LINE, RowProduct, Vector, compute};
 
     impl Columns for __m256 {
         #[inline(always)]
         unsafe fn add_lines(self, left: *const f32, right: *const f32, step: isize) -> Self {
             let mut sum = self;
             for i in (0..LINE).step_by(4) {
-                // SAFETY: as the caller says.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     // Columns j and j + 4.
                     let [a, b, c, d] = [0, 1, 2, 3].map(|j: isize| {
@@ -170,8 +170,8 @@ pub(super) mod x86_64 {
     /// # Safety
     /// As for `Kernel::row`, and the machine must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub(in super::super) unsafe fn fma(row: RowProduct, out: *mut f32, into: Into) {
-        // SAFETY: as the caller says.
-        unsafe { compute::<__m256>(row, out, into) };
+    pub(in super::super) unsafe fn fma(row: RowProduct, out: *mut f32, beta: Beta) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { compute::<__m256>(row, out, beta) };
     }
 }

@@ -2,8 +2,8 @@
 //! squares of 16 x 16 together.
 //!
 //! Products are exact, sums have 32 bits and are rounded to 16 once. Squares are added up along the
-//! common axis one after another, whatever the tile, so an element of a result depends on its row
-//! and its column alone.
+//! common axis one after another, for any tile, so an element of a result depends on its row and
+//! its column alone.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,22 +16,22 @@ use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Items, Operand, ParamsShape};
 use crate::math::Helper;
 
-/// The lanes of a subgroup.
+/// The number of lanes of a subgroup.
 const LANES: u32 = 32;
 
 /// The rows and columns of a square.
 const SQUARE: u32 = 16;
 
-/// Halves by which rows of workgroup memory are longer than they need be: so neighbours begin in
-/// different banks.
+/// The padding of rows of workgroup memory, in 16-bit floats: neighbouring rows begin in different
+/// banks.
 const GAP: u32 = 8;
 
-/// The part of the result that a workgroup computes, and how it is shared among its subgroups.
+/// The part of the result that a workgroup computes, and its division among subgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CooperativeTile {
-    /// Its rows.
+    /// The rows of the tile.
     pub rows: u32,
-    /// Its columns.
+    /// The columns of the tile.
     pub columns: u32,
     /// The elements of the common axis that are in workgroup memory at a time.
     pub depth: u32,
@@ -39,28 +39,27 @@ pub struct CooperativeTile {
     pub subgroup_rows: u32,
     /// The columns of a subgroup.
     pub subgroup_columns: u32,
-    /// The parts of workgroup memory that take turns: with two, one is filled while the other is
-    /// used.
+    /// The number of buffers in workgroup memory: with two, one is filled while the other is used.
     pub buffers: u32,
-    /// How workgroup memory is written.
+    /// The width of stores to workgroup memory.
     pub shared: Shared,
 }
 
-/// How workgroup memory is written.
+/// The width of stores to workgroup memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shared {
     /// Four elements at a time.
     Vectors,
-    /// One element at a time, which some drivers do no slower, and load squares faster from.
+    /// One element at a time, which is as fast with some drivers, and loads of squares are faster.
     Singles,
 }
 
 impl CooperativeTile {
-    /// For large products.
+    /// A tile for large products.
     pub const LARGE: Self = Self::new([128, 256, 32], [64, 64], 1).with_singles();
-    /// For products that would be too few large tiles.
+    /// A tile for products that have too few large tiles.
     pub const SMALL: Self = Self::new([64, 128, 64], [32, 32], 1);
-    /// These and others, to compare.
+    /// All tiles, including some for comparison.
     pub const ALL: [Self; 6] = [
         Self::LARGE,
         Self::SMALL,
@@ -70,13 +69,13 @@ impl CooperativeTile {
         Self::new([64, 64, 32], [32, 32], 2),
     ];
 
-    /// The same with workgroup memory that is written one element at a time.
+    /// Writes workgroup memory one element at a time.
     #[must_use]
     pub const fn with_singles(self) -> Self {
         Self { shared: Shared::Singles, ..self }
     }
 
-    /// A tile of rows, columns and depth, whose subgroups have rows and columns of their own.
+    /// Creates a tile of rows, columns and depth, with the rows and columns of each subgroup.
     #[must_use]
     pub const fn new(
         [rows, columns, depth]: [u32; 3],
@@ -94,7 +93,7 @@ impl CooperativeTile {
         }
     }
 
-    /// The subgroups of a workgroup.
+    /// Returns the number of subgroups of a workgroup.
     const fn subgroups(self) -> u32 {
         if self.subgroup_rows == 0 || self.subgroup_columns == 0 {
             return 0;
@@ -102,13 +101,13 @@ impl CooperativeTile {
         self.rows / self.subgroup_rows * (self.columns / self.subgroup_columns)
     }
 
-    /// The threads of a workgroup.
+    /// Returns the number of threads of a workgroup.
     #[must_use]
     pub const fn threads(self) -> u32 {
         self.subgroups() * LANES
     }
 
-    /// Whether subgroups and threads share the tile without a rest.
+    /// Returns whether the tile divides evenly among subgroups and threads.
     fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, subgroup_rows, subgroup_columns, buffers, .. } = self;
         let is_squares = |size: u32| size > 0 && size <= 256 && size.is_multiple_of(SQUARE);
@@ -120,7 +119,7 @@ impl CooperativeTile {
             && matches!(buffers, 1 | 2)
     }
 
-    /// The bytes of workgroup memory that it takes at most, however the operands lie.
+    /// Returns the largest size of its workgroup memory in bytes, for any layout of the operands.
     fn shared_bytes(self) -> u32 {
         let halves = |size: u32| size * self.depth + GAP * size.max(self.depth);
         2 * self.buffers * (halves(self.rows) + halves(self.columns))
@@ -128,7 +127,8 @@ impl CooperativeTile {
     }
 }
 
-/// Whether a device has squares of 16-bit floats with sums of 32 bits, and room for a tile.
+/// Returns whether a device has squares of 16-bit floats with sums of 32 bits, and memory for a
+/// tile.
 pub(crate) fn is_supported(device: &GpuDevice, tile: CooperativeTile) -> bool {
     let (info, capabilities) = (device.info(), device.context().capabilities());
     let has_square = info.cooperative_matrices.iter().any(|matrix| {
@@ -147,9 +147,9 @@ pub(crate) fn is_supported(device: &GpuDevice, tile: CooperativeTile) -> bool {
 
 /// The kernel.
 ///
-/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not
-/// read, 0 stands for them, and they are not written. Squares lie inside workgroup memory: its rows
-/// are those of the tile, and subgroups cut it without a rest.
+/// In bounds: as `gpu/mod.rs` says. In ragged tiles, elements past the sizes are replaced by 0 and
+/// not written. Squares lie inside workgroup memory: its rows are those of the tile, and subgroups
+/// divide it evenly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Squares {
     pub(crate) tile: CooperativeTile,
@@ -165,7 +165,7 @@ pub(crate) struct Squares {
 struct Side {
     name: &'static str,
     shared: &'static str,
-    /// Its size in the tile.
+    /// The size of the side in the tile.
     size: u32,
     words: usize,
     limit: &'static str,
@@ -197,8 +197,8 @@ impl Squares {
         ]
     }
 
-    /// The vectors between rows of workgroup memory, and the rows. Operands stay as they lie in
-    /// their buffers.
+    /// Returns the pitch of workgroup memory in vectors, and the number of rows. Operands keep the
+    /// order of their buffers.
     fn shared_rows(&self, side: &Side) -> (u32, u32) {
         match side.load.along {
             Along::Depth => ((self.tile.depth + GAP) / 4, side.size),
@@ -206,7 +206,7 @@ impl Squares {
         }
     }
 
-    /// The items of workgroup memory that hold four elements.
+    /// Returns the number of items of workgroup memory that hold four elements.
     fn items_of_vector(&self) -> u32 {
         match self.tile.shared {
             Shared::Vectors => 1,
@@ -218,8 +218,8 @@ impl Squares {
         side.size * self.tile.depth / 4 / self.tile.threads()
     }
 
-    /// The item `i` of a tile as its row of workgroup memory, its vector in it, and its place `(x,
-    /// k)`.
+    /// Returns the item `i` of a tile as its row of workgroup memory, its vector in it, and its
+    /// position `(x, k)`.
     fn item(&self, side: &Side, i: &str) -> [String; 4] {
         let width = match side.load.along {
             Along::Depth => self.tile.depth / 4,
@@ -248,11 +248,11 @@ impl Squares {
             if is_ragged {
                 let _ = writeln!(out, "    if (x >= {limit} || k >= K) {{ return {zero}; }}");
             }
-            let place = match side.load.along {
+            let position = match side.load.along {
                 Along::Depth => format!("x * {step_x} + k / 4u"),
                 Along::Side => format!("x / 4u + k * {step_k}"),
             };
-            let _ = writeln!(out, "    return {name}_item(base + {offset} + {place});\n}}");
+            let _ = writeln!(out, "    return {name}_item(base + {offset} + {position});\n}}");
             return;
         }
         let _ = writeln!(
@@ -290,12 +290,13 @@ impl Squares {
                 let [row, vector, ..] =
                     self.item(&side, &format!("(t + {}u)", j * self.tile.threads()));
                 let (shared, name) = (side.shared, side.name);
-                let place = format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
+                let position =
+                    format!("{buffer} * {}u + {row} * {pitch}u + {vector}", pitch * rows);
                 let _ = match self.tile.shared {
-                    Shared::Vectors => writeln!(out, "{shared}[{place}] = p{name}{j};"),
+                    Shared::Vectors => writeln!(out, "{shared}[{position}] = p{name}{j};"),
                     Shared::Singles => writeln!(
                         out,
-                        "{{ let at = ({place}) * 4u; let v = p{name}{j};
+                        "{{ let at = ({position}) * 4u; let v = p{name}{j};
 {shared}[at] = v.x; {shared}[at + 1u] = v.y; {shared}[at + 2u] = v.z; {shared}[at + 3u] = v.w; }}"
                     ),
                 };
@@ -303,7 +304,7 @@ impl Squares {
         }
     }
 
-    /// Writes the products of what is in a buffer of workgroup memory.
+    /// Writes the products of the elements in a buffer of workgroup memory.
     fn write_products(&self, buffer: &str, out: &mut String) {
         let CooperativeTile { depth, subgroup_rows, subgroup_columns, .. } = self.tile;
         for k in (0..depth).step_by(SQUARE as usize) {
@@ -316,9 +317,9 @@ impl Squares {
                 };
                 for i in 0..count {
                     let x = format!("({first} + {}u)", i * SQUARE);
-                    // The left operand has rows of its own in order where they lie along the common
-                    // axis, the right one otherwise.
-                    let (place, is_by_rows) = match side.load.along {
+                    // The left operand is stored by rows if it is loaded along the common axis, the
+                    // right one otherwise.
+                    let (position, is_by_rows) = match side.load.along {
                         Along::Depth => (format!("{x} * {pitch}u + {}u", k / 4), side.name == "a"),
                         Along::Side => (format!("{k}u * {pitch}u + {x} / 4u"), side.name == "b"),
                     };
@@ -326,7 +327,7 @@ impl Squares {
                     let items = self.items_of_vector();
                     let _ = writeln!(
                         out,
-                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[({buffer} * {}u + {place}) * {items}u], {}u);",
+                        "let {}{i} = {function}<coop_mat16x16<f16, {role}>>(&{}[({buffer} * {}u + {position}) * {items}u], {}u);",
                         side.name,
                         side.shared,
                         pitch * rows,
@@ -453,7 +454,8 @@ if (id >= {total}) {{ return; }}
 let M = {m}; let N = {n}; let K = {k};
 let tiles_n = {tiles_n}; let tiles_m = {tiles_m};
 let tile_id = id % (tiles_n * tiles_m); let batch = id / (tiles_n * tiles_m);
-// Neighbouring workgroups share rows and columns: eight rows of tiles are gone through column by column.
+// Neighbouring workgroups share rows and columns: eight rows of tiles are processed column by
+// column.
 let strip = tile_id / (8u * tiles_n); let in_strip = tile_id % (8u * tiles_n);
 let strip_rows = min(tiles_m - strip * 8u, 8u);
 let row0 = (strip * 8u + in_strip % strip_rows) * {rows}u;
@@ -484,8 +486,8 @@ let out_base = batch * M * N;",
         }
         self.write_loads("0u", &mut text);
         self.write_stores("0u", &mut text);
-        // Buffers take turns within one round, so that their places are known when the shader is
-        // compiled.
+        // Buffers alternate within one iteration, so that their offsets are known when the shader
+        // is compiled.
         let _ = writeln!(
             text,
             "workgroupBarrier();\nfor (var k0 = 0u; k0 < K; k0 += {}u) {{",
@@ -522,7 +524,7 @@ mod tests {
     use crate::gpu::kernel::Described;
     use crate::gpu::wgsl::ParamsIn;
 
-    /// Few devices run these kernels; every tile of them must at least be a valid shader.
+    /// Few devices run these kernels; the test checks that every tile is a valid shader.
     #[test]
     fn all_tiles_are_valid_shaders() {
         let operand = |items, access| Operand {
@@ -544,7 +546,7 @@ mod tests {
                             out: operand(Items::Vectors, Access::ReadWrite),
                             edges,
                             batch_rank: 1,
-                            params: ParamsShape { words: WORDS + 3, place: ParamsIn::Immediate },
+                            params: ParamsShape { words: WORDS + 3, location: ParamsIn::Immediate },
                         };
                         let source =
                             aleatron_device::Kernel::source(&Described(squares), Capabilities::ALL);
@@ -563,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_fit_48_kibibytes_and_are_shared_out_without_a_rest() {
+    fn tiles_fit_48_kib_and_divide_evenly_among_threads() {
         for tile in CooperativeTile::ALL {
             assert!(tile.shared_bytes() <= 48 << 10, "{tile:?}: {}", tile.shared_bytes());
             assert_eq!(tile.rows * tile.depth / 4 % tile.threads(), 0, "{tile:?}");

@@ -1,5 +1,5 @@
-//! The end of a product: slices that were computed apart are added up in order, a bias is added,
-//! and sums become elements of the result.
+//! The end of a product: slices that were computed separately are added in order, a bias is added,
+//! and sums are converted to elements of the result.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,9 +11,9 @@ use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Operand, ParamsShape};
 
 /// The kernel. Its parameters: vectors, slices, vectors of a slice, elements of a row, rows, and
-/// where the bias begins and its step.
+/// the offset and stride of the bias.
 ///
-/// In bounds: as `gpu/mod.rs` says; slices are whole vectors, and rows of the bias are counted
+/// In bounds: as `gpu/mod.rs` says; slices are whole vectors, and indices of bias rows are taken
 /// modulo their number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Finish {

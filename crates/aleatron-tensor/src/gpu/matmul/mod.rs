@@ -29,36 +29,36 @@ use cooperative::Squares;
 use finish::Finish;
 use tile::{Edges, Product, SLICE, Slices, WORDS, out_items};
 
-/// Workgroups that keep a large GPU busy.
+/// The number of workgroups that keep a large GPU busy.
 const BUSY: usize = 128;
 
-/// The most bytes for slices that are computed apart.
+/// The largest number of bytes for slices that are computed separately.
 const SLICE_BYTES: u128 = 256 << 20;
 
-/// The most slices that are computed apart.
+/// The largest number of slices that are computed separately.
 const MAX_APART: usize = 4096;
 
-/// The slices that one launch adds up: some drivers end loops after 2^16 rounds.
+/// The number of slices that one launch adds: some drivers end loops after 2^16 iterations.
 const SLICES_IN_TURN: usize = 32;
 
-/// How a product is computed. All plans give the same bits, but for those of matrix units, which
-/// give theirs.
+/// A plan of a product. All plans give the same bits, except those of matrix units, which share
+/// different bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MatmulPlan {
-    /// By the shape.
+    /// Chosen by the shape.
     #[default]
     Automatic,
-    /// With this tile; each workgroup goes through the common axis.
-    InTurn(Tile),
-    /// With this tile; slices of the common axis are shared out, too.
-    Apart(Tile),
+    /// With this tile; each workgroup iterates over the common axis.
+    Sequential(Tile),
+    /// With this tile; slices of the common axis are divided among workgroups, too.
+    SplitK(Tile),
     /// With the matrix units of the device, which take 16-bit floats.
     Cooperative(CooperativeTile),
 }
 
 impl Tensor {
-    /// Like [`Self::matmul`], computed by a given plan: for benchmarks and tests. On the CPU all
-    /// plans are one.
+    /// Like [`Self::matmul`], computed by a given plan: for benchmarks and tests. The CPU ignores
+    /// the plan.
     ///
     /// # Errors
     /// As [`Self::matmul`], and [`Error::Unsupported`] for a plan that the device or the operands
@@ -67,8 +67,8 @@ impl Tensor {
         self.matmul_by(other, plan)
     }
 
-    /// Like [`Self::conv2d`], computed by a given plan: for benchmarks and tests. On the CPU all
-    /// plans are one.
+    /// Like [`Self::conv2d`], computed by a given plan: for benchmarks and tests. The CPU ignores
+    /// the plan.
     ///
     /// # Errors
     /// As [`Self::conv2d`], and [`Error::Unsupported`] for a plan that the device or the operands
@@ -84,11 +84,11 @@ impl Tensor {
     }
 }
 
-/// An operand of a product as kernels take it.
+/// An operand of a product, as an argument of kernels.
 pub(crate) struct Source<'a, L> {
     pub(crate) data: &'a GpuData,
     pub(crate) load: L,
-    /// Its offset, its step along the side and along the depth.
+    /// The offset, the stride along the side and the stride along the depth.
     pub(crate) words: [u32; 3],
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Bias<'a> {
     pub(crate) step: u32,
 }
 
-/// An axis of a batch: its length, and its steps in both operands.
+/// An axis of a batch: its length, and its strides in both operands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchAxis {
     pub(crate) count: usize,
@@ -115,14 +115,14 @@ pub(crate) struct Problem<'a> {
     pub(crate) left: Source<'a, Load>,
     pub(crate) right: Source<'a, Right>,
     pub(crate) bias: Option<Bias<'a>>,
-    /// Further words of parameters.
+    /// Additional words of parameters.
     pub(crate) extra: Vec<u32>,
     /// The type of the result.
     pub(crate) dtype: DType,
 }
 
 impl Problem<'_> {
-    /// The words of the sizes, of the tiles along columns and rows, and of all tiles.
+    /// Returns the words of the sizes, of the tiles along columns and rows, and of all tiles.
     fn size_words(&self, tiles: [usize; 2], groups: usize) -> Result<Vec<u32>> {
         let [m, n, k] = self.sizes;
         Ok(vec![
@@ -135,7 +135,7 @@ impl Problem<'_> {
         ])
     }
 
-    /// The words of the batch: the sizes of its axes, then their steps in each operand.
+    /// Returns the words of the batch: the sizes of its axes, then their steps in each operand.
     fn batch_words(&self) -> Result<Vec<u32>> {
         let mut words = Vec::with_capacity(3 * self.batch.len());
         for axis in &self.batch {
@@ -148,14 +148,15 @@ impl Problem<'_> {
     }
 }
 
-/// How a matrix with these steps is loaded, and its words. `batch` are its steps along the batch.
+/// Returns the source of a matrix with these strides: how it is loaded, and its words. `batch` has
+/// its strides along the batch.
 pub(crate) fn source<'a>(
     data: &'a GpuData,
     offset: usize,
     [side, depth]: [(usize, isize); 2],
     batch: &mut [isize],
 ) -> Result<Source<'a, Load>> {
-    // Along the axis whose neighbours are closest.
+    // Loaded along the axis with the smallest stride.
     let is_step =
         |(size, step): (usize, isize)| if size > 1 { step.unsigned_abs() } else { usize::MAX };
     let along = if is_step(depth) <= is_step(side) { Along::Depth } else { Along::Side };
@@ -171,7 +172,7 @@ pub(crate) fn source<'a>(
     let (items, unit) = if is_vectors { (Items::Vectors, 4) } else { (Items::Singles, 1) };
     batch.iter_mut().for_each(|step| *step /= unit);
     let whole = |(size, stride): (usize, isize)| step(size, stride / unit);
-    // A step that is never taken need not be whole vectors.
+    // A stride that is never taken need not be whole vectors.
     let steps = match (items, along) {
         (Items::Vectors, Along::Depth) => [whole(side)?, 0],
         (Items::Vectors, Along::Side) => [0, whole(depth)?],
@@ -181,7 +182,7 @@ pub(crate) fn source<'a>(
     Ok(Source { data, load: Load { along, items }, words: [first, steps[0], steps[1]] })
 }
 
-/// Records the products of two batches of matrices, whose axes but the last two are the same.
+/// Records the products of two batches of matrices with equal batch axes.
 pub(crate) fn launch(
     device: &GpuDevice,
     left: &GpuView,
@@ -198,7 +199,7 @@ pub(crate) fn launch(
     let (mut sizes, [mut left_steps, mut right_steps]) =
         collapse([&outer(&left.layout), &outer(&right.layout)]);
     if sizes == [1] {
-        // The steps of a single product are never taken.
+        // The strides of a single product are never taken.
         (sizes, left_steps, right_steps) = (Vec::new(), Vec::new(), Vec::new());
     }
     let left_source = source(&left.data, left.layout.offset(), [m, k], &mut left_steps)?;
@@ -223,7 +224,7 @@ pub(crate) fn launch(
     run(device, &problem, plan)
 }
 
-/// Records a batch of products that are not empty.
+/// Records a batch of non-empty products.
 pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -> Result<GpuData> {
     let Problem { sizes: [m, n, k], dtype, .. } = *problem;
     for data in [problem.left.data, problem.right.data]
@@ -247,19 +248,19 @@ pub(crate) fn run(device: &GpuDevice, problem: &Problem<'_>, plan: MatmulPlan) -
             .into_iter()
             .chain(problem.bias.as_ref().map(|bias| &bias.data.faults)),
     );
-    let is_direct = slices == Slices::InTurn && dtype == DType::F32;
-    let stored = if slices == Slices::Apart { count } else { 1 };
+    let is_direct = slices == Slices::Sequential && dtype == DType::F32;
+    let stored = if slices == Slices::SplitK { count } else { 1 };
     let step = len.next_multiple_of(4);
     let sums_len = if stored > 1 { product("sums of slices", &[step, stored])? } else { len };
     let mut sums = allocate(device, DType::F32, sums_len, faults.clone())?;
     let mut first = 0;
     while first < count {
-        let last = if slices == Slices::Apart { count } else { count.min(first + SLICES_IN_TURN) };
+        let last = if slices == Slices::SplitK { count } else { count.min(first + SLICES_IN_TURN) };
         let bias = problem.bias.as_ref().filter(|_| is_direct && last == count);
-        let range = if slices == Slices::Apart { [0, count] } else { [first, last] };
+        let range = if slices == Slices::SplitK { [0, count] } else { [first, last] };
         let eight = match slices {
-            Slices::Apart => size("elements of a slice", step)?,
-            Slices::InTurn => bias.map_or(0, |bias| bias.offset),
+            Slices::SplitK => size("elements of a slice", step)?,
+            Slices::Sequential => bias.map_or(0, |bias| bias.offset),
         };
         sums.recording =
             launch_tiles(device, problem, &sums, (tile, slices), range, eight, bias, batch)?;
@@ -286,7 +287,7 @@ fn launch_tiles(
 ) -> Result<u64> {
     let Problem { sizes: [m, n, k], .. } = *problem;
     let tiles = [n.div_ceil(tile.columns as usize), m.div_ceil(tile.rows as usize)];
-    let apart = if slices == Slices::Apart { last - first } else { 1 };
+    let apart = if slices == Slices::SplitK { last - first } else { 1 };
     let groups = product("tiles", &[tiles[0], tiles[1], batch, apart])?;
     let mut params = problem.size_words(tiles, groups)?;
     params.extend([size("first slice", first)?, size("last slice", last)?, eight]);
@@ -335,7 +336,7 @@ fn launch_finish(
 ) -> Result<u64> {
     let [m, n, _] = problem.sizes;
     let vectors = out.len.div_ceil(4);
-    // The last axis of a batch with a bias is that of groups, each of which has rows of its own.
+    // The last axis of a batch with a bias is that of groups, each of which has its own rows.
     let groups = problem.batch.last().map_or(1, |axis| axis.count);
     let bias = problem.bias.as_ref();
     let params = [
@@ -362,8 +363,8 @@ fn launch_finish(
     device.launch(description, &bound, &params, (vectors as u64).div_ceil(THREADS.into()))
 }
 
-/// The tile of matrix units for a product that they are to compute: where the types and the device
-/// allow it, or the plan asks for it.
+/// Returns the tile of matrix units for a product, if the types and the device allow it, or the
+/// plan requests it.
 fn cooperative_tile(
     device: &GpuDevice,
     problem: &Problem<'_>,
@@ -375,7 +376,7 @@ fn cooperative_tile(
     let is_bound_whole =
         |data: &GpuData| data.view().bytes() <= device.context().max_binding_bytes();
     let [m, n, _] = problem.sizes;
-    // The result is rounded four elements at a time.
+    // Results are rounded four elements at a time.
     let fits = is_half(problem.left.data)
         && is_half(problem.right.data)
         && problem.dtype == DType::F16
@@ -397,7 +398,7 @@ fn cooperative_tile(
         MatmulPlan::Automatic => Ok([CooperativeTile::LARGE, CooperativeTile::SMALL]
             .into_iter()
             .find(|&tile| can(tile) && (tiles(tile) >= BUSY || tile == CooperativeTile::SMALL))),
-        MatmulPlan::InTurn(_) | MatmulPlan::Apart(_) => Ok(None),
+        MatmulPlan::Sequential(_) | MatmulPlan::SplitK(_) => Ok(None),
     }
 }
 
@@ -451,7 +452,7 @@ fn launch_squares(
     Ok(out)
 }
 
-/// The tile for a product and who computes its slices.
+/// Returns the tile for a product and the division of its slices.
 fn choose(
     device: &GpuDevice,
     problem: &Problem<'_>,
@@ -460,30 +461,30 @@ fn choose(
     plan: MatmulPlan,
 ) -> Result<(Tile, Slices)> {
     let [m, n, _] = problem.sizes;
-    let can_be_apart = count > 1
+    let can_split = count > 1
         && count <= MAX_APART
         && [m, n, batch, 4]
             .iter()
             .fold(count as u128, |bytes, &by| bytes.saturating_mul(by as u128))
             <= SLICE_BYTES;
     let fits = |tile: &&Tile| tile.fits(device.info(), problem.right.load);
-    if let MatmulPlan::InTurn(tile) | MatmulPlan::Apart(tile) = plan {
+    if let MatmulPlan::Sequential(tile) | MatmulPlan::SplitK(tile) = plan {
         if !fits(&&tile) {
             let expected = "it must be shared out without a rest and fit the device";
             return Err(Error::argument("matmul", "tile", tile, expected));
         }
-        let is_apart = can_be_apart && matches!(plan, MatmulPlan::Apart(_));
-        return Ok((tile, if is_apart { Slices::Apart } else { Slices::InTurn }));
+        let is_split = can_split && matches!(plan, MatmulPlan::SplitK(_));
+        return Ok((tile, if is_split { Slices::SplitK } else { Slices::Sequential }));
     }
     let candidates: &[Tile] = match (m, n, problem.right.load) {
         (..=8, ..) => &[Tile::ROW],
         (_, ..=16, _) => &[Tile::NARROW],
         (..=16, ..) => &[Tile::LOW],
-        // Each row of a larger tile uses a patch once more, and patches are dear.
+        // Each row of a larger tile reuses a patch once more, and loading patches is expensive.
         (65.., _, Right::Patches(_)) => &[Tile::LARGE, Tile::WIDE, Tile::MEDIUM],
         _ => &[Tile::WIDE, Tile::MEDIUM],
     };
-    // The last takes the least memory: most devices have it.
+    // The last candidate takes the least memory, which most devices have.
     let candidates: Vec<Tile> =
         candidates.iter().chain(&[Tile::MEDIUM]).filter(fits).copied().collect();
     let Some(&smallest) = candidates.get(candidates.len().saturating_sub(2)) else {
@@ -497,12 +498,12 @@ fn choose(
     };
     let own = &candidates[..candidates.len().saturating_sub(1).max(1)];
     if let Some(tile) = own.iter().find(|tile| tiles(tile) >= BUSY) {
-        return Ok((*tile, Slices::InTurn));
+        return Ok((*tile, Slices::Sequential));
     }
     let apart = own.iter().find(|tile| tiles(tile).saturating_mul(count) >= BUSY);
     Ok(match apart {
-        Some(tile) if can_be_apart => (*tile, Slices::Apart),
-        _ if can_be_apart => (smallest, Slices::Apart),
-        _ => (smallest, Slices::InTurn),
+        Some(tile) if can_split => (*tile, Slices::SplitK),
+        _ if can_split => (smallest, Slices::SplitK),
+        _ => (smallest, Slices::Sequential),
     })
 }

@@ -5,17 +5,17 @@ use std::fmt::Write;
 
 use super::tile::{Product, Tile, WORDS};
 
-/// What of a convolution is written into its kernel; the rest are parameters, so that few kernels
+/// The constants of a convolution in its kernel; the others are parameters, so that few kernels
 /// serve many convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Patches {
     /// The height and width of the kernel.
     pub(crate) kernel: [u32; 2],
-    /// The distance at which the elements of the image lie, with zeros in between.
+    /// The distance between elements of the image, with zeros in between.
     pub(crate) spread: [u32; 2],
 }
 
-/// The elements that each thread loads. Its column stays the same.
+/// Returns the number of elements that each thread loads, all of one column.
 fn per_thread(tile: Tile) -> u32 {
     tile.depth * tile.columns / tile.threads()
 }
@@ -26,7 +26,7 @@ pub(super) fn declare_registers(tile: Tile, out: &mut String) {
     }
 }
 
-/// Declares the function that loads an element: row `k` of the place whose first row and column in
+/// Declares the function that loads an element: row `k` of the position whose first row and column in
 /// the image are `y0` and `x0`.
 pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String) {
     let first = WORDS + 3 * product.batch_rank;
@@ -39,7 +39,7 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
         out,
         "fn b_load(base: u32, y0: u32, x0: u32, k: u32) -> f32 {{
     let c = k / {area}u; let r = k % {area}u;
-    // Places before the image wrap, and so are past it.
+    // Positions before the image wrap around, past its end.
     let y = y0 + (r / {width}u) * {dy}; let x = x0 + (r % {width}u) * {dx};
     var v = 0.0;
     if (y < {rows} && x < {columns}{spread_y}{spread_x}) {{
@@ -61,14 +61,14 @@ pub(super) fn declare_load(product: &Product, patches: Patches, out: &mut String
     );
 }
 
-/// Writes where the column of a thread lies in the image.
-pub(super) fn write_places(product: &Product, out: &mut String) {
+/// Writes the position of the column of a thread in the image.
+pub(super) fn write_positions(product: &Product, out: &mut String) {
     let first = WORDS + 3 * product.batch_rank;
     let word = |i: usize| product.params.word(first + i);
     let _ = writeln!(
         out,
-        "let place = col0 + t % {columns}u; let has_place = place < N; let t_k = t / {columns}u;
-let y0 = (place / {width}) * {stride_y} - {pad_y}; let x0 = (place % {width}) * {stride_x} - {pad_x};",
+        "let position = col0 + t % {columns}u; let has_position = position < N; let t_k = t / {columns}u;
+let y0 = (position / {width}) * {stride_y} - {pad_y}; let x0 = (position % {width}) * {stride_x} - {pad_x};",
         columns = product.tile.columns,
         width = word(0),
         pad_y = word(1),
@@ -84,7 +84,7 @@ pub(super) fn write_loads(tile: Tile, k0: &str, out: &mut String) {
         let k = format!("{k0} + t_k + {}u", j * rows_at_once);
         let _ = writeln!(
             out,
-            "pb{j} = 0.0; if (has_place && {k} < k_end) {{ pb{j} = b_load(base_b, y0, x0, {k}); }}"
+            "pb{j} = 0.0; if (has_position && {k} < k_end) {{ pb{j} = b_load(base_b, y0, x0, {k}); }}"
         );
     }
 }

@@ -1,12 +1,12 @@
-//! The kernel of matrix products: a workgroup computes a tile of the result, a thread a part of it
-//! in registers.
+//! The kernel of matrix products: a workgroup computes a tile of the result; each thread computes a
+//! part of it in registers.
 //!
 //! # The order of sums
 //!
 //! The common axis is cut into slices of [`SLICE`] elements. Within a slice products are added one
 //! after another by fused multiply-adds, and slices are added one after another. Every tile and
-//! every way to share slices out keeps this order, so an element of a result depends on its row and
-//! its column alone, not on the shape of the product.
+//! every division of slices keeps this order, so an element of a result depends on its row and its
+//! column alone, not on the shape of the product.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -17,18 +17,18 @@ use super::patches::{self, Patches};
 use crate::gpu::kernel::Describe;
 use crate::gpu::wgsl::{Items, Operand, ParamsShape};
 
-/// The elements of the common axis that are added up in registers.
+/// The number of elements of the common axis that are added in registers.
 pub(crate) const SLICE: usize = 512;
 
-/// The words of parameters before those of the batch.
+/// The number of words of parameters before those of the batch.
 pub(crate) const WORDS: usize = 16;
 
-/// The part of the result that a workgroup computes, and how it is shared among its threads.
+/// The part of the result that a workgroup computes, and its division among threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Its rows.
+    /// The rows of the tile.
     pub rows: u32,
-    /// Its columns.
+    /// The columns of the tile.
     pub columns: u32,
     /// The elements of the common axis that are in workgroup memory at a time.
     pub depth: u32,
@@ -39,11 +39,11 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// For products with operands that are dear to load.
+    /// For products whose operands are expensive to load.
     pub const LARGE: Self = Self::new(128, 128, 16, 8, 8);
     /// For large products.
     pub const WIDE: Self = Self::new(64, 128, 16, 8, 4);
-    /// For products that would be too few large tiles.
+    /// For products that have too few large tiles.
     pub const MEDIUM: Self = Self::new(64, 64, 16, 8, 4);
     /// For few rows.
     pub const LOW: Self = Self::new(16, 64, 32, 4, 4);
@@ -51,11 +51,11 @@ impl Tile {
     pub const ROW: Self = Self::new(4, 128, 32, 1, 4);
     /// For few columns.
     pub const NARROW: Self = Self::new(64, 16, 32, 4, 4);
-    /// All of them.
+    /// All tiles.
     pub const ALL: [Self; 6] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::LOW, Self::ROW, Self::NARROW];
 
-    /// A tile.
+    /// Creates a tile.
     #[must_use]
     pub const fn new(
         rows: u32,
@@ -67,7 +67,7 @@ impl Tile {
         Self { rows, columns, depth, thread_rows, thread_columns }
     }
 
-    /// The threads of a workgroup; 0 where the tile is not shared out without a rest.
+    /// Returns the number of threads of a workgroup; 0 if the tile does not divide evenly.
     #[must_use]
     pub const fn threads(self) -> u32 {
         if self.is_shared_out() {
@@ -77,8 +77,8 @@ impl Tile {
         }
     }
 
-    /// Whether threads share the tile without a rest, in groups of four, and slices are whole
-    /// tiles.
+    /// Returns whether the tile divides evenly among threads, in groups of four, and slices into
+    /// whole tiles.
     const fn is_shared_out(self) -> bool {
         let Self { rows, columns, depth, thread_rows, thread_columns } = self;
         let has_sizes =
@@ -95,7 +95,7 @@ impl Tile {
             && SLICE.is_multiple_of(depth as usize)
     }
 
-    /// Whether a device can run it, for a matrix or for patches.
+    /// Returns whether a device can run the tile, for a matrix or for patches.
     pub(crate) fn fits(self, info: &AdapterInfo, right: Right) -> bool {
         let threads = self.threads();
         let bytes = 4 * self.depth.saturating_mul(self.rows + self.columns + 8);
@@ -114,55 +114,56 @@ impl Tile {
 /// The axis of an operand along which its elements are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Along {
-    /// The common one.
+    /// The common axis.
     Depth,
-    /// The other one: rows of the left operand, columns of the right one.
+    /// The other axis: rows of the left operand, columns of the right one.
     Side,
 }
 
-/// How the elements of an operand are loaded, four at a time along an axis.
+/// The loads of an operand, four elements at a time along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Load {
     pub(crate) along: Along,
-    /// Vectors where four lie in order and begin a vector of the buffer, else singles.
+    /// Vectors if four elements are contiguous and aligned to a vector of the buffer, otherwise
+    /// singles.
     pub(crate) items: Items,
 }
 
-/// Where the right operand comes from. Of patches, the words of steps are the distances of the
-/// elements that the kernel meets.
+/// The source of the right operand. For patches, the words of strides are the distances between
+/// elements under the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Right {
     /// A matrix.
     Matrix(Load),
-    /// The patches of images that a convolution sees: a row for each element of its kernel, a
-    /// column for each place.
+    /// The patches of images in a convolution: a row for each element of its kernel, a column for
+    /// each position.
     Patches(Patches),
 }
 
-/// Whether tiles may reach past the result.
+/// Whether tiles may extend past the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Edges {
     /// All tiles are whole.
     Whole,
-    /// They may not be.
+    /// Some tiles may be partial.
     Ragged,
 }
 
-/// Who computes the slices of the common axis.
+/// The division of the slices of the common axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Slices {
-    /// The same workgroup, one after another; each is added to the result.
-    InTurn,
-    /// A workgroup for each; they are stored one behind the other.
-    Apart,
+    /// One workgroup computes all slices in order and adds each to the result.
+    Sequential,
+    /// A workgroup computes each slice; the slices are stored one after another.
+    SplitK,
 }
 
 /// The kernel of a product.
 ///
-/// In bounds: as `gpu/mod.rs` says. Where tiles may be ragged, elements past the sizes are not
-/// read, 0 stands for them, and they are not written; vectors are used only along axes that are
-/// whole vectors. Indices into workgroup memory are below its size by the way items are numbered:
-/// item `i` of `count` is at `i / width`, `i % width`, and those past `count` are left out.
+/// In bounds: as `gpu/mod.rs` says. In ragged tiles, elements past the sizes are replaced by 0 and
+/// not written; vectors are used only along axes that are whole vectors. Indices into workgroup
+/// memory are below its size because of the numbering of items: item `i` of `count` is at `i /
+/// width`, `i % width`, and items past `count` are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Product {
     pub(crate) tile: Tile,
@@ -172,16 +173,16 @@ pub(crate) struct Product {
     pub(crate) out: Operand,
     pub(crate) edges: Edges,
     pub(crate) slices: Slices,
-    /// The axes of the batch.
+    /// The number of axes of the batch.
     pub(crate) batch_rank: usize,
     pub(crate) params: ParamsShape,
 }
 
-/// The threads' items of an operand: how many there are, and of how many each thread has one.
+/// The items of an operand: their number, and the number of rounds in which each thread loads one.
 struct Items4 {
     count: u32,
     per_thread: u32,
-    /// Whether the last round has some for each thread.
+    /// Whether the last round has an item for each thread.
     is_even: bool,
 }
 
@@ -195,11 +196,11 @@ impl Items4 {
 struct Side {
     /// The buffer.
     name: &'static str,
-    /// Its workgroup memory.
+    /// The workgroup memory.
     shared: &'static str,
-    /// Its size in the tile.
+    /// The size of the side in the tile.
     size: u32,
-    /// The first of its words: offset, step along the side, step along the depth.
+    /// The index of the first word: offset, stride along the side, stride along the depth.
     words: usize,
     /// The number of elements along the side.
     limit: &'static str,
@@ -223,8 +224,8 @@ impl Product {
         self.edges == Edges::Ragged
     }
 
-    /// The floats between rows of workgroup memory. Stores along the depth go to several rows at
-    /// once: with a gap they meet fewer others in one bank.
+    /// Returns the pitch of rows of workgroup memory in floats. Stores along the depth write to
+    /// several rows at once: padding reduces bank conflicts.
     fn pitch(size: u32, load: Option<Load>) -> u32 {
         match load {
             Some(Load { along: Along::Depth, .. }) => size + 4,
@@ -239,7 +240,7 @@ impl Product {
         }
     }
 
-    /// Declares workgroup memory: vectors where vectors are stored, else floats.
+    /// Declares workgroup memory: vectors if vectors are stored, otherwise floats.
     fn declare_shared(&self, side: &Side, load: Option<Load>, out: &mut String) {
         let floats = self.tile.depth * Self::pitch(side.size, load);
         let name = side.shared;
@@ -267,11 +268,11 @@ impl Product {
                         "    if (x >= {limit} || k >= K_end) {{ return vec4<f32>(0.0); }}"
                     );
                 }
-                let place = match along {
+                let position = match along {
                     Along::Depth => format!("x * {step_x} + k / 4u"),
                     Along::Side => format!("x / 4u + k * {step_k}"),
                 };
-                let _ = writeln!(out, "    return {name}_vec(base + {offset} + {place});\n}}");
+                let _ = writeln!(out, "    return {name}_vec(base + {offset} + {position});\n}}");
             }
             (_, along) => {
                 let _ = writeln!(
@@ -299,8 +300,8 @@ impl Product {
         }
     }
 
-    /// The item `i` of a thread: its place in the tile as `(x, k)`.
-    fn item_place(&self, side: &Side, load: Load, i: &str) -> (String, String) {
+    /// Returns the item `i` of a thread: its position in the tile as `(x, k)`.
+    fn item_position(&self, side: &Side, load: Load, i: &str) -> (String, String) {
         let depth = self.tile.depth / 4;
         match load.along {
             Along::Depth => (format!("{i} / {depth}u"), format!("({i} % {depth}u) * 4u")),
@@ -316,7 +317,7 @@ impl Product {
         let items = Items4::new(side.size * self.tile.depth / 4, threads);
         for j in 0..items.per_thread {
             let i = format!("(t + {}u)", j * threads);
-            let (x, k) = self.item_place(side, load, &i);
+            let (x, k) = self.item_position(side, load, &i);
             let is_last = j + 1 == items.per_thread;
             let load = format!(
                 "p{name}{j} = {name}_load(base_{name}, {} + {x}, {k0} + {k}, k_end);",
@@ -330,14 +331,14 @@ impl Product {
         }
     }
 
-    /// Writes the stores of what was loaded into workgroup memory.
+    /// Writes the stores of the loaded elements into workgroup memory.
     fn write_stores(&self, side: &Side, load: Load, out: &mut String) {
         let (threads, name, shared) = (self.tile.threads(), side.name, side.shared);
         let pitch = Self::pitch(side.size, Some(load));
         let items = Items4::new(side.size * self.tile.depth / 4, threads);
         for j in 0..items.per_thread {
             let i = format!("(t + {}u)", j * threads);
-            let (x, k) = self.item_place(side, load, &i);
+            let (x, k) = self.item_position(side, load, &i);
             let store = match load.along {
                 Along::Side => {
                     format!("{shared}[({k}) * {}u + ({x}) / 4u] = p{name}{j};", pitch / 4)
@@ -359,8 +360,8 @@ impl Product {
         }
     }
 
-    /// The expression of four floats of workgroup memory, from float `x`, a multiple of 4, of row
-    /// `k` on.
+    /// Returns the expression of four floats of workgroup memory, from float `x`, a multiple of 4,
+    /// of row `k` on.
     fn shared_vec(&self, side: &Side, load: Option<Load>, x: &str) -> String {
         let (shared, pitch) = (side.shared, Self::pitch(side.size, load));
         match load {
@@ -373,7 +374,7 @@ impl Product {
         }
     }
 
-    /// A row of a thread, of the tile.
+    /// Returns a row of a thread, of the tile.
     fn row_of(&self, row: u32) -> String {
         let Tile { rows, thread_rows, .. } = self.tile;
         if thread_rows < 4 {
@@ -383,13 +384,13 @@ impl Product {
         format!("({}u + tr * 4u + {}u)", group * (rows / groups), row % 4)
     }
 
-    /// The first of four columns of a thread, of the tile.
+    /// Returns the first of four columns of a thread, of the tile.
     fn column_of(&self, group: u32) -> String {
         let Tile { columns, thread_columns, .. } = self.tile;
         format!("({}u + tc * 4u)", group * (columns / (thread_columns / 4)))
     }
 
-    /// Writes the products of what is in workgroup memory.
+    /// Writes the products of the elements in workgroup memory.
     fn write_products(&self, out: &mut String) {
         let Tile { depth, thread_rows, thread_columns, .. } = self.tile;
         let (left, right) = (self.left_side(), self.right_side());
@@ -433,7 +434,7 @@ impl Product {
     fn write_results(&self, out: &mut String) {
         let Tile { thread_rows, thread_columns, .. } = self.tile;
         // Slices after the first are added to those before.
-        let adds = self.slices == Slices::InTurn;
+        let adds = self.slices == Slices::Sequential;
         let bias = self.bias.is_some() && adds;
         for row in 0..thread_rows {
             let _ = writeln!(out, "{{ let row = row0 + {};", self.row_of(row));
@@ -514,7 +515,7 @@ impl Product {
         }
     }
 
-    /// Writes the number of the batch and the first places of its matrices.
+    /// Writes the index of the batch and the offsets of its matrices.
     fn write_batch(&self, out: &mut String) {
         let _ = writeln!(out, "var base_a = 0u; var base_b = 0u; var left = batch;");
         let rank = self.batch_rank;
@@ -527,7 +528,7 @@ impl Product {
             );
         }
         if let Some(_bias) = self.bias {
-            // The bias has a value for each row, and rows of its own for each part of the batch's
+            // The bias has a value for each row, and its own rows for each index of the batch's
             // last axis.
             let groups = if rank > 0 { word(rank - 1) } else { "1u".to_owned() };
             let _ = writeln!(
@@ -584,7 +585,8 @@ if (id >= {total}) {{ return; }}
 let M = {m}; let N = {n}; let K = {k};
 let tiles_n = {tiles_n}; let tiles_m = {tiles_m};
 let tile_id = id % (tiles_n * tiles_m); let rest = id / (tiles_n * tiles_m);
-// Neighbouring workgroups share rows and columns: eight rows of tiles are gone through column by column.
+// Neighbouring workgroups share rows and columns: eight rows of tiles are processed column by
+// column.
 let strip = tile_id / (8u * tiles_n); let in_strip = tile_id % (8u * tiles_n);
 let strip_rows = min(tiles_m - strip * 8u, 8u);
 let row0 = (strip * 8u + in_strip % strip_rows) * {rows}u;
@@ -601,14 +603,14 @@ let tr = t / {per_row}u; let tc = t % {per_row}u;",
             per_row = self.tile.columns / self.tile.thread_columns,
         );
         let _ = match self.slices {
-            Slices::InTurn => writeln!(
+            Slices::Sequential => writeln!(
                 text,
                 "let batch = rest; let first_slice = {}; let last_slice = {}; let out_base = batch * M * N;",
                 word(6),
                 word(7)
             ),
-            // The slice is the outermost: all of the batch is in one before the next.
-            Slices::Apart => writeln!(
+            // The slice is the outermost index: a slice covers the whole batch.
+            Slices::SplitK => writeln!(
                 text,
                 "let batch = rest / {count}; let first_slice = rest % {count}; let last_slice = first_slice + 1u;
 let out_base = first_slice * {step} + batch * M * N;",
@@ -619,7 +621,7 @@ let out_base = first_slice * {step} + batch * M * N;",
         self.write_batch(&mut text);
         self.declare_registers(&mut text);
         if let Right::Patches(_) = self.right.1 {
-            patches::write_places(self, &mut text);
+            patches::write_positions(self, &mut text);
         }
         let _ = writeln!(
             text,
@@ -658,7 +660,7 @@ impl Product {
     }
 }
 
-/// How the result is seen: vectors where rows are whole ones.
+/// Returns the items of the result: vectors if rows are whole vectors.
 pub(crate) fn out_items(columns: usize) -> Items {
     if columns.is_multiple_of(4) { Items::Vectors } else { Items::Singles }
 }

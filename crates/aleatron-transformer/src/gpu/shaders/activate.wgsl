@@ -1,4 +1,4 @@
-// The function of the feed-forward part, where adapters keep it from being part of the product before it. Before this file: GATED
+// The function of the feed-forward part, if adapters prevent its fusion with the product before it. Before this file: GATED
 // and the bindings.
 
 struct Params {

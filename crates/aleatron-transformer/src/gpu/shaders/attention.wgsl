@@ -109,7 +109,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) id: vec3
             var total = mass[o] * shrink[g];
             var value = cached + block * (KV_HEADS * HEAD4) + e % HEAD4;
             var i = 0u;
-            // Eight at a time, so that their loads are on their way together.
+            // Eight at a time, so that their loads are in flight together.
             for (; i + 8u <= count; i += 8u) {
                 var loaded: array<Packed, 8>;
                 for (var u = 0u; u < 8u; u++) {

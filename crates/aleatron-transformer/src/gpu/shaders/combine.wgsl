@@ -1,4 +1,4 @@
-// The parts of attention over different positions, put together. Before this file: HEADS, HEAD, HEAD4 and the bindings.
+// Combines the parts of attention over different positions. Before this file: HEADS, HEAD, HEAD4 and the bindings.
 
 struct Params {
     out_stride: u32,

@@ -1,4 +1,4 @@
-// Rows of the embedding, and of the learned positions, where tokens are in this part of the embedding. Before this file:
+// Reads rows of the embedding, and of the learned positions, if tokens are in this part of the embedding. Before this file:
 // LEARNED, HAS_SCALES, the type Packed of four weights, `unpacked`, and the bindings.
 
 struct Params {

@@ -1,5 +1,5 @@
-// What becomes of the products of a matrix. Before this file: EPILOGUE, HAS_BIAS and HAS_SCALES, and the bindings `result`,
-// `bias` and `scales`, of which the last two may be stand-ins.
+// The epilogue of the products of a matrix. Before this file: EPILOGUE, HAS_BIAS and HAS_SCALES, and the bindings `result`,
+// `bias` and `scales`, of which the last two may be placeholders.
 //
 // Row `n` counts from the first row of this part of the matrix, `params.first` is that row in the whole matrix.
 

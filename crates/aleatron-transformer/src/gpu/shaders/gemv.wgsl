@@ -1,5 +1,5 @@
 // Products of a matrix with a few rows of activations: the weights are read once. Before this file: M (rows of activations),
-// GROUPS (of 32 threads in a workgroup), R (rows of weights of a group), U (vectors of weights on their way at once), XV (vectors of activations for one of
+// GROUPS (of 32 threads in a workgroup), R (rows of weights of a group), U (vectors of weights in flight), XV (vectors of activations for one of
 // weights), NORMED (whether activations are normalised here, by their root mean square and `gain`), the type Packed, `unpacked`,
 // and the bindings.
 

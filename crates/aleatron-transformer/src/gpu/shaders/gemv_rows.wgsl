@@ -1,6 +1,6 @@
-// As `gemv.wgsl`, for more rows of activations. A group of LANES threads has R rows of weights and all M rows of activations; the
-// lanes of SLICES such groups take turns at the vectors of a row. Weights go from memory to registers, once; activations come from
-// the cache that the groups of a workgroup share. Before this file: M, R, LANES, U (vectors of weights on their way at once), the
+// Like `gemv.wgsl`, for more rows of activations. A group of LANES threads has R rows of weights and all M rows of activations; the
+// lanes of SLICES such groups interleave the vectors of a row. Weights go from memory to registers, once; activations come from
+// the cache that the groups of a workgroup share. Before this file: M, R, LANES, U (vectors of weights in flight), the
 // type Packed of four weights, `unpacked`, `total_sums` and the bindings.
 
 struct Params {

@@ -1,4 +1,4 @@
-// Normalised rows. Before this file: LAYER (mean 0 as well), HAS_BIAS, SELECTED (rows are those of a list), and the bindings.
+// Normalises rows. Before this file: LAYER (mean 0 as well), HAS_BIAS, SELECTED (rows are those of a list), and the bindings.
 
 struct Params {
     vectors: u32,

@@ -1,4 +1,4 @@
-// Queries rotated to their positions; keys, rotated, and values into the cache. Before this file: HEADS, KV_HEADS, HEAD (the width of
+// Rotates queries to their positions, and stores rotated keys and values in the cache. Before this file: HEADS, KV_HEADS, HEAD (the width of
 // a head), HEAD4 (its vectors, padding included), ROTARY, the type Packed of four cached numbers, `pack`, and the bindings.
 
 struct Params {

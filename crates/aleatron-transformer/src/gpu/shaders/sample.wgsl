@@ -1,7 +1,7 @@
-// The next token of each row of logits, and the row it is for the next step. The rules are those of `sampling.rs`. Before this
+// Chooses the next token of each row of logits, and its row in the next step. The rules are those of `sampling.rs`. Before this
 // file: THREADS.
 //
-// A token of 2^32 - 1 says that no logit was finite.
+// A token of 2^32 - 1 means that no logit was finite.
 
 struct Params {
     vocabulary: u32,
@@ -78,7 +78,7 @@ fn mass_from(begin: u32, threshold: u32, largest: f32, counted: bool, t: u32) ->
     return total(sum, t);
 }
 
-// The largest threshold from which on there is as much as wanted.
+// Returns the largest threshold from which on the mass or number is sufficient.
 fn threshold_for(begin: u32, wanted: f32, largest: f32, counted: bool, t: u32) -> u32 {
     var threshold = 0u;
     for (var bit = 0u; bit < 32u; bit++) {
@@ -179,7 +179,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(workgroup_id) id: vec3
     }
     if (t == 0u) {
         chosen[target_row] = result;
-        // A token that is none goes on as the first one; the host reports it.
+        // An invalid token continues as the first one; the host reports it.
         next[target_row] = vec4<u32>(select(0u, result, result < params.vocabulary), source.y, source.z + 1u, source.w);
     }
 }

@@ -1,9 +1,9 @@
-//! Where the inputs of a node must be.
+//! Placement of the inputs of nodes on devices.
 //!
-//! Floats of a run begin on its device and stay there; integers stay where they were computed,
-//! because most of them are shapes that the host needs. A node runs on the device if an input that
-//! it computes with is there, and otherwise on the host: shapes are computed without the device.
-//! Copies to the device do not wait for anything; a copy to the host does, and is made for
+//! Floats of a run begin on its device and stay there; integers stay on the device that computed
+//! them, because most of them are shapes that the host needs. A node runs on the device if an input
+//! that it computes with is there, and otherwise on the host: shapes are computed without the
+//! device. Copies to the device do not wait for anything; a copy to the host does, and is made for
 //! [`Role::Parameter`] and for operators of [`is_on_host`] alone.
 
 use aleatron_tensor::{DType, Device, Scalar, Tensor};
@@ -11,10 +11,10 @@ use aleatron_tensor::{DType, Device, Scalar, Tensor};
 use crate::error::Result;
 use crate::op::Op;
 
-/// What a node does with an input.
+/// The role of an input of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It computes with the elements.
+    /// The node computes with the elements.
     Data,
     /// The elements are positions along an axis of another input.
     Index,
@@ -22,7 +22,7 @@ pub(super) enum Role {
     Parameter,
 }
 
-/// Returns what a node does with one of its inputs.
+/// Returns the role of an input of a node.
 pub(super) fn role(op: &Op, input: usize) -> Role {
     let is_parameter = match op {
         Op::ConstantOfShape { .. } | Op::Range | Op::If { .. } => true,
@@ -65,8 +65,7 @@ pub(super) fn role(op: &Op, input: usize) -> Role {
     }
 }
 
-/// Returns whether an operator runs on the host wherever its inputs are. `docs/onnx.md` gives the
-/// reason for each.
+/// Returns whether an operator always runs on the host. `docs/onnx.md` gives the reason for each.
 pub(super) fn is_on_host(op: &Op) -> bool {
     matches!(
         op,
@@ -92,8 +91,7 @@ pub(super) fn is_on_host(op: &Op) -> bool {
     )
 }
 
-/// Returns whether a constant is large enough that a node with it runs on the device, whatever its
-/// other inputs are.
+/// Returns whether a constant is large enough that a node with it always runs on the device.
 pub(super) fn is_weight(constant: &Tensor) -> bool {
     constant.rank() > 1 && constant.dtype().is_float()
 }
@@ -101,7 +99,7 @@ pub(super) fn is_weight(constant: &Tensor) -> bool {
 /// Returns a tensor on a device; positions are converted if the device has no 64-bit integers.
 pub(super) fn moved(tensor: &Tensor, role: Role, device: &Device) -> Result<Tensor> {
     if role == Role::Index && !device.supports(tensor.dtype()) {
-        // A position past 32 bits is outside of every axis of a device, and stays outside.
+        // A position past 32 bits is outside every axis of a device, and stays outside.
         let (low, high) = (Scalar::Int(i32::MIN.into()), Scalar::Int(i32::MAX.into()));
         let narrow = tensor.to_device(&Device::Cpu)?.clip(low, high)?.cast(DType::I32)?;
         return Ok(narrow.to_device(device)?);
