@@ -27,7 +27,7 @@ pub struct Pool {
     threads: usize,
     workers: Option<Workers>,
     hand_over: HandOver,
-    /// The [`process::generation`] of its creation: a child of a fork has none of its workers.
+    /// The [`process::generation`] of its creation: a child of a fork lacks its workers.
     generation: usize,
 }
 

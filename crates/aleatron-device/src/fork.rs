@@ -1,4 +1,4 @@
-//! Forked processes: a child has none of the threads of its parent's drivers, so that a call to a
+//! Forked processes: a child lacks the threads of its parent's drivers, so that a call to a
 //! driver would hang.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -325,7 +325,7 @@ pub(crate) struct BindGroups {
 }
 
 impl BindGroups {
-    /// Drops the bind groups of a buffer that is to be freed.
+    /// Drops the bind groups of a buffer before it is freed.
     pub(crate) fn evict_buffer(&mut self, buffer: u64) {
         self.cached.retain(|(_, buffers), _| buffers.iter().all(|[id, ..]| *id != buffer));
     }

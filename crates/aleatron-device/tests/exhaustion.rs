@@ -37,7 +37,7 @@ fn exhausted_memory_is_an_error_and_device_continues() {
     assert_eq!(small.read().unwrap(), [3; 5], "what fits still works");
     drop(allocated);
     assert!(context.pooled_bytes() > len as u64);
-    // Of another size class, so the pool has none. There is hardly room for them next to the pool's
+    // Of another size class, which the pool lacks. There is hardly room for them next to the pool's
     // memory: at some point it is emptied, and then there is.
     let mut others = Vec::new();
     while context.pooled_bytes() > 0 {

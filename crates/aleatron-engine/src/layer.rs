@@ -242,7 +242,7 @@ impl StreamLayer {
     ///
     /// # Errors
     /// As for [`Self::counts_encoded`], and [`CoreError::Mismatch`] unless there is one sign per
-    /// stream or if the layer has none.
+    /// stream or if the layer is unsigned.
     pub fn counts_encoded_signed(
         &self,
         streams: &StreamMatrix,

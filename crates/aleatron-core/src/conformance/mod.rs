@@ -29,7 +29,7 @@ pub trait Subject {
     /// Answers a case as words; `None` if the operation is not supported.
     ///
     /// # Errors
-    /// Returns any error of the subject; a valid case should have none.
+    /// Returns any error of the subject; a valid case should not cause one.
     fn run(&self, case: &Case) -> Option<Result<Vec<u64>>>;
 }
 

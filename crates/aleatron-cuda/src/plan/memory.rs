@@ -14,7 +14,7 @@ const LEAST_CHUNK: usize = 512;
 /// Number of calls with buffers at a time: one chunk is prepared while another is counted.
 pub(super) const SETS: u128 = 2;
 
-/// The largest size of a chunk in bytes: larger ones are no faster, and the host needs buffers of
+/// The largest size of a chunk in bytes: larger ones are not faster, and the host needs buffers of
 /// their values and results.
 const MAX_CHUNK_BYTES: u128 = 2 << 30;
 

@@ -72,7 +72,7 @@ fn invalid_shaders_are_errors() {
     let error = context.pipeline(&Odd::TooManyParameters, &[]).unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: Limit::ImmediateBytes, .. }), "{error}");
     // A constant that the shader does not have, and one that is not a number.
-    for constant in [("NOT_THERE", 1u32.into()), ("PLUS", f32::NAN.into())] {
+    for constant in [("UNKNOWN", 1u32.into()), ("PLUS", f32::NAN.into())] {
         let error = context.pipeline(&Float::Scale, &[constant]).unwrap_err();
         assert!(matches!(error, Error::Validation { .. }), "{error}");
     }

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Resets the library in the child of a fork. Must be called before anything else of this library.
-/// The child has none of its parent's threads and starts its own when it needs them; drivers do not
+/// The child lacks its parent's threads and starts its own when it needs them; drivers do not
 /// survive a fork, so every device except the CPU is rejected, and [`Device::Auto`] is the CPU.
 pub fn after_fork() {
     FORKED.store(true, Ordering::Relaxed);

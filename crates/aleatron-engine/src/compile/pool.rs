@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(of(pairs(true, 0, Rounding::Down), &shape).unwrap(), ([3, 1, 2], vec![7, 3, 2]));
         assert_eq!(of(pairs(true, 1, Rounding::Down), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
         assert_eq!(of(pairs(false, 0, Rounding::Up), &shape).unwrap(), ([3, 1, 3], vec![7, 3, 3]));
-        // The third window would count a position that is no padding.
+        // The third window would count a position outside the padding.
         assert!(of(pairs(true, 0, Rounding::Up), &shape).is_err());
     }
 }

@@ -95,7 +95,7 @@ fn file_is_written_under_exactly_its_name() {
         .collect();
     names.sort();
     assert_eq!(names, ["lr0.01.onnx", "model.v1", "model.v2"]);
-    // Saving over a file replaces it; a path that is no file is an error with the path.
+    // Saving over a file replaces it; a path of a folder is an error with the path.
     second.save(folder.join("model.v1")).unwrap();
     assert_eq!(Network::load(folder.join("model.v1")).unwrap().layers(), second.layers());
     for (path, part) in [(folder.join(""), "names"), (folder.join("missing/net.onnx"), "missing")] {

@@ -6,7 +6,7 @@
 //! are not supported.
 
 mod layer;
-mod place;
+mod placement;
 mod step;
 mod workspace;
 
@@ -25,7 +25,7 @@ use aleatron_device::{GpuContext, Profiler};
 use crate::backend::GpuBackend;
 use crate::error::Result;
 use layer::{LayerWords, ResidentLayer};
-use place::{Buffers, Layout, Place};
+use placement::{Buffers, Layout, Placement};
 use step::{CountStage, LIMIT, RawSign, StageStep};
 use workspace::{Chunk, Workspace};
 
@@ -67,7 +67,7 @@ pub(crate) struct GpuProgram {
     name: String,
     context: Arc<GpuContext>,
     program: Arc<Program>,
-    places: Vec<Place>,
+    placements: Vec<Placement>,
     layers: Vec<ResidentLayer>,
     steps: Vec<DeviceStep>,
     /// The slots that the host computes and the device reads.
@@ -93,7 +93,8 @@ impl GpuProgram {
         program: &Arc<Program>,
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Self>> {
-        let (Some(places), Some(magnitudes)) = (place::places(program), program.magnitudes(LIMIT))
+        let (Some(placements), Some(magnitudes)) =
+            (placement::placements(program), program.magnitudes(LIMIT))
         else {
             return Ok(None);
         };
@@ -131,7 +132,7 @@ impl GpuProgram {
         }
         let (mut steps, mut requantized) = (Vec::new(), Vec::new());
         for (k, step) in program.steps().iter().enumerate() {
-            if places[step.output().index()] != Place::Device {
+            if placements[step.output().index()] != Placement::Device {
                 steps.push(DeviceStep::Host);
                 continue;
             }
@@ -161,8 +162,8 @@ impl GpuProgram {
             name: backend.name(),
             context: Arc::clone(context),
             program: Arc::clone(program),
-            uploaded: place::uploaded(program, &places),
-            places,
+            uploaded: placement::uploaded(program, &placements),
+            placements,
             has_differences: layers.iter().any(|layer| layer.raw_sign() == RawSign::Difference),
             layers,
             steps,
@@ -197,7 +198,7 @@ impl GpuProgram {
                 }
                 _ => None,
             });
-        Buffers::new(&self.program, &self.places, layout, &fused.collect::<Vec<_>>())
+        Buffers::new(&self.program, &self.placements, layout, &fused.collect::<Vec<_>>())
     }
 
     fn idle(&self, layout: Layout) -> MutexGuard<'_, Vec<Workspace>> {
@@ -214,7 +215,7 @@ impl GpuProgram {
     fn needed_after(&self, slots: &[SlotId]) -> Vec<bool> {
         let mut needed = vec![false; self.program.slots().len()];
         slots.iter().for_each(|id| needed[id.index()] = true);
-        let is_after = |step: &&Step| self.places[step.output().index()] == Place::After;
+        let is_after = |step: &&Step| self.placements[step.output().index()] == Placement::After;
         for step in self.program.steps().iter().rev().filter(is_after) {
             let output = &mut needed[step.output().index()];
             *output |= matches!(step.kind(), StepKind::Quantize { .. });
@@ -242,7 +243,7 @@ impl GpuProgram {
         let layout = if is_usual { Layout::Shared } else { Layout::Separate };
         let needed = self.needed_after(slots);
         let is_fetched =
-            |id: &SlotId| needed[id.index()] && self.places[id.index()] == Place::Device;
+            |id: &SlotId| needed[id.index()] && self.placements[id.index()] == Placement::Device;
         let fetched: Vec<SlotId> =
             self.program.steps().iter().map(Step::output).filter(is_fetched).collect();
         // Times are collected chunk by chunk. Otherwise the host prepares one chunk while the

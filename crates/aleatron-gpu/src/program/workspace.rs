@@ -6,7 +6,7 @@ use aleatron_core::program::{ProgramBatch, ProgramOutput, SlotData, SlotId, Slot
 use aleatron_device::{BufferView, GpuBuffer, GpuContext, HostBuffer, Profiler, Recorder};
 
 use super::layer::{LayerViews, LayerWords};
-use super::place::{Buffers, Layout, Place};
+use super::placement::{Buffers, Layout, Placement};
 use super::step::{RawCounts, RawSign, StepViews};
 use super::{DeviceStep, GpuProgram};
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ impl Workspace {
         for (id, input) in program.inputs().iter().zip(batch.inputs) {
             chunk.data[id.index()] = Some(SlotData::Float(input.to_vec()));
         }
-        owner.run_on_host(Place::Before, &mut chunk.data, n, &mut chunk.saturated, |_| true)?;
+        owner.run_on_host(Placement::Before, &mut chunk.data, n, &mut chunk.saturated, |_| true)?;
         self.upload.map()?;
         let mut first = 0;
         for &id in &owner.uploaded {
@@ -220,7 +220,9 @@ impl Workspace {
         self.download.unmap();
         seen?;
         let needed = owner.needed_after(slots);
-        owner.run_on_host(Place::After, data, n, &mut chunk.saturated, |id| needed[id.index()])?;
+        owner.run_on_host(Placement::After, data, n, &mut chunk.saturated, |id| {
+            needed[id.index()]
+        })?;
         output.saturated.iter_mut().zip(&chunk.saturated).for_each(|(sum, more)| *sum += more);
         for (id, all) in slots.iter().zip(&mut output.slots) {
             let place = "program::Workspace::receive, slot that was not computed";
@@ -239,13 +241,13 @@ impl GpuProgram {
     /// that `is_needed`.
     fn run_on_host(
         &self,
-        place: Place,
+        placement: Placement,
         data: &mut [Option<SlotData>],
         n_samples: usize,
         saturated: &mut [u64],
         is_needed: impl Fn(SlotId) -> bool,
     ) -> Result<()> {
-        let own = |id: SlotId| self.places[id.index()] == place && is_needed(id);
+        let own = |id: SlotId| self.placements[id.index()] == placement && is_needed(id);
         for step in self.program.steps().iter().filter(|step| own(step.output())) {
             let inputs = step.inputs().iter().map(|id| data[id.index()].as_ref());
             let place = "program::GpuProgram::run_on_host, slot that was not computed";

@@ -184,7 +184,7 @@ impl<'a> LayerText<'a> {
         Module { name: module.clone(), text }
     }
 
-    /// Returns the taps whose products a lane counts: streams of zeros have none.
+    /// Returns the taps whose products a lane counts: streams of zeros are left out.
     fn counted(&self, lane: usize) -> Vec<usize> {
         let n = self.layer.fan_in();
         let rows =

@@ -4,7 +4,7 @@ use aleatron_core::program::{Bounds, Program, SlotId, SlotKind, StepKind};
 
 /// The processor that computes a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Placement {
     /// The host, from inputs alone.
     Before,
     /// The device.
@@ -15,39 +15,42 @@ pub(super) enum Place {
 
 /// Returns where each slot is computed; `None` if floats between two layers would have to pass
 /// through the host.
-pub(super) fn places(program: &Program) -> Option<Vec<Place>> {
-    let mut places = vec![Place::Before; program.slots().len()];
+pub(super) fn placements(program: &Program) -> Option<Vec<Placement>> {
+    let mut placements = vec![Placement::Before; program.slots().len()];
     for step in program.steps() {
-        let of_inputs = || step.inputs().iter().map(|id| places[id.index()]);
+        let of_inputs = || step.inputs().iter().map(|id| placements[id.index()]);
         let is_integer = program.slot(step.output()).kind == SlotKind::Integer;
-        let place = match step.kind() {
+        let placement = match step.kind() {
             StepKind::Product { .. } | StepKind::Accumulate { .. } | StepKind::Offset { .. } => {
-                Place::Device
+                Placement::Device
             }
-            StepKind::Requantize { .. } | StepKind::Clip(Bounds::Integer(_)) => Place::Device,
+            StepKind::Requantize { .. } | StepKind::Clip(Bounds::Integer(_)) => Placement::Device,
             StepKind::Pool(_) | StepKind::Gather { .. } | StepKind::Combine { .. }
                 if is_integer =>
             {
-                Place::Device
+                Placement::Device
             }
-            _ if of_inputs().all(|place| place == Place::Before) => Place::Before,
-            _ => Place::After,
+            _ if of_inputs().all(|placement| placement == Placement::Before) => Placement::Before,
+            _ => Placement::After,
         };
-        if place == Place::Device && of_inputs().any(|place| place == Place::After) {
+        if placement == Placement::Device
+            && of_inputs().any(|placement| placement == Placement::After)
+        {
             return None;
         }
-        places[step.output().index()] = place;
+        placements[step.output().index()] = placement;
     }
-    Some(places)
+    Some(placements)
 }
 
 /// Returns the slots that the host computes and the device reads.
-pub(super) fn uploaded(program: &Program, places: &[Place]) -> Vec<SlotId> {
+pub(super) fn uploaded(program: &Program, placements: &[Placement]) -> Vec<SlotId> {
     let mut slots = Vec::new();
-    for step in program.steps().iter().filter(|step| places[step.output().index()] == Place::Device)
+    for step in
+        program.steps().iter().filter(|step| placements[step.output().index()] == Placement::Device)
     {
         for &id in step.inputs() {
-            if places[id.index()] == Place::Before && !slots.contains(&id) {
+            if placements[id.index()] == Placement::Before && !slots.contains(&id) {
                 slots.push(id);
             }
         }
@@ -74,10 +77,10 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Assigns buffers to the slots of the device. Those of `skipped` have none.
+    /// Assigns buffers to the slots of the device. Those of `skipped` get no buffer.
     pub(super) fn new(
         program: &Program,
-        places: &[Place],
+        placements: &[Placement],
         layout: Layout,
         skipped: &[SlotId],
     ) -> Self {
@@ -87,17 +90,19 @@ impl Buffers {
             last_uses[id.index()] = Some(end);
         }
         // Slots that the host reads are copied at the end.
-        for step in
-            program.steps().iter().filter(|step| places[step.output().index()] == Place::After)
+        for step in program
+            .steps()
+            .iter()
+            .filter(|step| placements[step.output().index()] == Placement::After)
         {
             step.inputs().iter().for_each(|id| last_uses[id.index()] = Some(end));
         }
         let mut made = Self { of_slot: vec![None; program.slots().len()], lens: Vec::new() };
         let mut busy_until: Vec<usize> = Vec::new();
         // Step k runs at time k + 1; uploads are complete before.
-        let uploads = uploaded(program, places).into_iter().map(|id| (id, 0));
+        let uploads = uploaded(program, placements).into_iter().map(|id| (id, 0));
         let steps = program.steps().iter().enumerate().map(|(k, step)| (step.output(), k + 1));
-        let on_device = steps.filter(|(id, _)| places[id.index()] == Place::Device);
+        let on_device = steps.filter(|(id, _)| placements[id.index()] == Placement::Device);
         for (id, time) in uploads.chain(on_device).filter(|(id, _)| !skipped.contains(id)) {
             let len = program.slot(id).len;
             // A step reads its inputs while it writes its output, so that a buffer is free after
