@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use aleatron_core::backend::{
     Batch, DeviceBatch, DeviceElement, InputOrder, PrepareOptions, PreparedLayer,
 };
+use aleatron_core::program::{ProgramBatch, ProgramBuilder, SlotData, ValueRange};
 use aleatron_core::{
     Backend, Cancel, Convolution, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights,
 };
@@ -433,6 +434,45 @@ impl Bench {
                 bench.end_to_end(&what, &Known::of(spec, images)?, Bar::None)
             });
         }
+        let what = format!(
+            "{channels} kernels of 3x3 on {channels}x{size}x{size} x {images}, signed, inputs not negative"
+        );
+        self.row(&what, |bench| {
+            let spec = LayerSpec::conv(conv, Length::new(conv_bits)?, Polarity::Signed, encoding)?;
+            bench.non_negative(&what, Known::of(spec, images)?)
+        });
+    }
+
+    /// Times the kernels of a signed layer whose inputs a program knows not to be negative.
+    fn non_negative(&self, what: &str, mut known: Known) -> Result<(), Failure> {
+        known.values.iter_mut().for_each(|value| *value = value.abs());
+        let mut program = ProgramBuilder::default();
+        let input = program.input(known.spec.n_inputs())?;
+        let layer = program.layer(known.spec.clone(), known.weights.clone(), 1)?;
+        program.set_non_negative(layer)?;
+        let thresholds = program.quantize(layer, input, 1.0, None, ValueRange::Saturate)?;
+        let counts = program.product(layer, thresholds)?;
+        let program = Arc::new(program.finish(vec![counts])?);
+        let backend = CudaBackend::on(Arc::clone(&self.context));
+        let prepared = backend.prepare_program(&program, &known.options())?;
+        let prepared = prepared.ok_or("the program has no kernels")?;
+        let inputs = [&known.values[..]];
+        let batch =
+            ProgramBatch { inputs: &inputs, n_samples: known.n_samples, seed: SEED, group: 1 };
+        let output = prepared.run(&batch, program.outputs(), Cancel::NEVER)?;
+        match &output.slots[..] {
+            [SlotData::Words(counts)] => known.check(counts)?,
+            _ => return Err("counts are words".into()),
+        }
+        prepared.profile(&batch, program.outputs(), Cancel::NEVER)?;
+        let times = prepared.profile(&batch, program.outputs(), Cancel::NEVER)?;
+        let tiles = times.iter().filter(|kernel| kernel.name.starts_with("tile_"));
+        let time: Duration = tiles.map(|kernel| kernel.time).sum();
+        let products = known.spec.n_neurons() as f64 * known.spec.max_fan_in() as f64;
+        let macs = products * (known.n_samples * known.spec.length().bits()) as f64;
+        let rate = macs / time.as_secs_f64() / 1e12;
+        self.show(&format!("{what}, counting"), rate, "Tbit-MAC/s", Bar::AtLeast(620.0), None);
+        Ok(())
     }
 
     fn single(&mut self) {
