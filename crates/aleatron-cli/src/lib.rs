@@ -123,7 +123,7 @@ pub fn execute_within(
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Man(arguments) => commands::man::run(&arguments, Arguments::command()),
-        Command::Merge(arguments) => commands::merge::run(&arguments),
+        Command::Merge(merge) => commands::merge::run(&merge, &Invocation::new(&arguments)),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Rtl(arguments) => commands::rtl::run(&arguments),
         Command::Tables(arguments) => commands::tables::run(&arguments),

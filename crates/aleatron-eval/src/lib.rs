@@ -49,11 +49,13 @@ mod losses;
 pub mod multiplier;
 mod pass;
 mod plan;
+mod provenance;
 pub mod report;
 mod result;
 mod run;
 mod schedule;
 mod serial;
+mod sha256;
 mod split;
 mod statistics;
 mod subject;
@@ -81,6 +83,7 @@ pub use journal::Journal;
 pub use lock::FileLock;
 pub use losses::find_losses;
 pub use plan::Plan;
+pub use provenance::{Provenance, Source};
 pub use result::{
     Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, Row,
 };

@@ -203,7 +203,7 @@ impl Arguments {
             if kind == LabelKind::Classes {
                 data.check_classes(network.n_classes())?;
             }
-            let Calibrated { network, is_calibrated, warnings } =
+            let Calibrated { network, is_calibrated, warnings, .. } =
                 self.network.calibrate(network, &data, &self.data, kind)?;
             warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
             if is_calibrated {

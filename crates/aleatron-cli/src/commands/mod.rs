@@ -26,6 +26,7 @@ pub(crate) mod merge;
 mod names;
 pub(crate) mod network;
 mod plan;
+pub(crate) mod provenance;
 pub(crate) mod report;
 pub(crate) mod rtl;
 pub(crate) mod shard;

@@ -1,6 +1,7 @@
 //! Resuming an evaluation of a language model.
 
 use super::result::{LanguageEvaluation, LanguageSeed, LinearSensitivity};
+use crate::provenance::Provenance;
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct LanguageCheckpoint {
     sensitivity: Vec<LinearSensitivity>,
     warnings: Vec<String>,
     unfinished: usize,
+    #[serde(default)]
+    provenance: Vec<Provenance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -105,6 +108,7 @@ impl LanguageEvaluation {
             seeds.for_each(|run| self.add(&row.generator, row.length, row.width, run));
         }
         self.sensitivity.clone_from(&earlier.sensitivity);
+        self.provenance.clone_from(&earlier.provenance);
         earlier.warnings.iter().for_each(|warning| self.warn(warning.clone()));
         Ok(())
     }

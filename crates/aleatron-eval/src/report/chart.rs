@@ -1,6 +1,7 @@
 //! Curves, as SVG.
 
 use super::escape;
+use crate::text::short;
 
 /// A curve.
 pub(super) struct Curve {
@@ -45,6 +46,20 @@ impl Axis {
         let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
         let value = |k: i64| (k as f64 * step * 10.0).round() / 10.0;
         let ticks = (first..=last).map(value).map(|value| (value, format!("{value} %"))).collect();
+        Self { title, scale: Scale::Linear, range: [low, high], ticks }
+    }
+
+    /// Returns a linear axis with about six labels.
+    pub(super) fn linear(title: &'static str, [low, high]: [f64; 2]) -> Self {
+        let span = (high - low).max(f64::MIN_POSITIVE);
+        let raw = span / 6.0;
+        let decade = 10f64.powf(raw.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|m| m * decade);
+        let step = steps.into_iter().find(|&s| s >= raw).unwrap_or(raw);
+        let first = (low / step).ceil() as i64;
+        let ticks =
+            (first..).map(|k| k as f64 * step).take_while(|&value| value <= high + 1e-9 * span);
+        let ticks = ticks.map(|value| (value, short(value))).collect();
         Self { title, scale: Scale::Linear, range: [low, high], ticks }
     }
 

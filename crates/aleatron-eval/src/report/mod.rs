@@ -7,6 +7,7 @@
 //! `page.css`, which has a light and a dark set.
 
 mod chart;
+mod drawing;
 mod evaluation;
 mod exploration;
 mod faults;
@@ -14,8 +15,14 @@ mod graph;
 mod heat;
 #[cfg(feature = "transformer")]
 mod language;
+mod layers;
+mod layout;
 mod multiplier;
+mod provenance;
+mod rows;
+mod score;
 mod search;
+mod table;
 mod training;
 
 pub use evaluation::evaluation;
@@ -23,6 +30,7 @@ pub use exploration::exploration;
 #[cfg(feature = "transformer")]
 pub use language::language;
 pub use multiplier::{heat_map, multiplier};
+pub use provenance::with_provenance;
 pub use search::search;
 pub use training::{TrainingEpoch, finetuning, training};
 
