@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod compare;
 mod cost;
 mod early;
 mod error;
@@ -63,6 +64,12 @@ mod task;
 mod text;
 
 pub use checkpoint::CheckpointFile;
+#[cfg(feature = "transformer")]
+pub use compare::compare_language;
+pub use compare::{
+    Compared, ComparedScore, Comparison, Method, ResultFile, RowDifference, RowKey,
+    ScoreDifference, SettingDifference, Subject, Verdict, compare,
+};
 pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};

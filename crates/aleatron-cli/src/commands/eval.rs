@@ -143,6 +143,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
             folder: arguments.report.as_deref(),
             earlier: arguments.earlier.earlier(),
             json: arguments.format.json,
+            provenance,
         };
         subject.notes.iter().for_each(output::message);
         return find::run(network, data, plan, &request, invocation);

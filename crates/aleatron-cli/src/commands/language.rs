@@ -202,7 +202,7 @@ impl Arguments {
         let name = source.name();
         let provenance = self.provenance(&source, invocation)?;
         if let Some(loss) = self.find {
-            return self.find(loss, &source, &text, &plan, invocation);
+            return self.find(loss, &source, &text, &plan, (&provenance, invocation));
         }
         if let Some((shard, folder)) = self.shard.zip(self.report.as_deref()) {
             let model = load(&source, self.options.precision, self.options.lora.as_deref())?;
@@ -306,7 +306,7 @@ impl Arguments {
         source: &ModelSource,
         text: &LanguageText,
         plan: &LanguagePlan,
-        invocation: &Invocation,
+        (provenance, invocation): (&Provenance, &Invocation),
     ) -> Outcome {
         let (&[generator], Some(&shortest), Some(&longest)) =
             (&plan.generators[..], plan.lengths.iter().min(), plan.lengths.iter().max())
@@ -329,6 +329,7 @@ impl Arguments {
             folder,
             earlier: self.earlier.earlier(),
             json: self.format.json,
+            provenance,
         };
         let title = format!("Model {name}");
         let subject = SearchSubject { title, name: &name, layers: &layers, own: &plan.layers };

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod bindings;
+pub(crate) mod compare;
 pub(crate) mod completions;
 mod data;
 pub(crate) mod eval;

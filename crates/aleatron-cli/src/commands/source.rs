@@ -113,10 +113,7 @@ impl NetworkOptions {
 
     /// Returns the file of the network, or the name of the embedded one.
     pub(crate) fn provenance(&self) -> Result<Source, Failure> {
-        Ok(match embedded(self.path()) {
-            Some(_) => Source::described("network", format!("embedded {}", self.given())),
-            None => Source::read("network", self.path())?,
-        })
+        provenance("network", self.path())
     }
 
     /// Returns whether the file of a network has scales.
@@ -227,6 +224,14 @@ pub(crate) fn embedded(path: &Path) -> Option<aleatron::Result<Network, aleatron
         "cnn" => Some(Network::digits_cnn()),
         _ => None,
     }
+}
+
+/// Returns the file of a network, or the name of an embedded one.
+pub(crate) fn provenance(role: &str, path: &Path) -> Result<Source, Failure> {
+    Ok(match embedded(path) {
+        Some(_) => Source::described(role, format!("embedded {}", path.display())),
+        None => Source::read(role, path)?,
+    })
 }
 
 /// Reads an embedded network or a file.

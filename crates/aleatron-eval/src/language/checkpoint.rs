@@ -9,40 +9,40 @@ use std::collections::BTreeMap;
 /// The finished runs of an earlier evaluation, and what they are of.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LanguageCheckpoint {
-    version: String,
+    pub(crate) version: String,
     model: String,
     text: String,
-    precision: String,
-    width: String,
-    sharing: String,
-    margins: Vec<f64>,
-    layers: BTreeMap<String, String>,
-    calibration_tokens: usize,
-    quantile: f64,
+    pub(crate) precision: String,
+    pub(crate) width: String,
+    pub(crate) sharing: String,
+    pub(crate) margins: Vec<f64>,
+    pub(crate) layers: BTreeMap<String, String>,
+    pub(crate) calibration_tokens: usize,
+    pub(crate) quantile: f64,
     input_scales: Vec<f64>,
-    predicted_tokens: usize,
+    pub(crate) predicted_tokens: usize,
     predicted_bytes: usize,
-    context: usize,
-    float: SavedFigures,
-    rows: Vec<SavedRow>,
+    pub(crate) context: usize,
+    pub(crate) float: SavedFigures,
+    pub(crate) rows: Vec<SavedRow>,
     sensitivity: Vec<LinearSensitivity>,
     warnings: Vec<String>,
-    unfinished: usize,
+    pub(crate) unfinished: usize,
     #[serde(default)]
-    provenance: Vec<Provenance>,
+    pub(crate) provenance: Vec<Provenance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct SavedFigures {
-    loss: f64,
+pub(crate) struct SavedFigures {
+    pub(crate) loss: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct SavedRow {
-    generator: String,
-    length: usize,
-    width: Option<u32>,
-    seeds: Vec<LanguageSeed>,
+pub(crate) struct SavedRow {
+    pub(crate) generator: String,
+    pub(crate) length: usize,
+    pub(crate) width: Option<u32>,
+    pub(crate) seeds: Vec<LanguageSeed>,
 }
 
 impl LanguageCheckpoint {

@@ -10,8 +10,8 @@ use crate::{GraphNode, GraphSummary, Losses};
 const DECADES: f64 = 3.0;
 
 /// The characters of a name and of an operator with its shape that fit into a box.
-const NAME_CHARACTERS: usize = 21;
-const SHAPE_CHARACTERS: usize = 17;
+const NAME_CHARACTERS: usize = 22;
+const SHAPE_CHARACTERS: usize = 16;
 
 /// The half width and the height of the head of an arrow.
 const HEAD: [f64; 2] = [3.5, 6.0];
@@ -80,12 +80,12 @@ fn input(name: &str, [x, y]: [f64; 2]) -> String {
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></g>\n",
         escape(name),
         x + 30.0,
-        y + 7.0,
+        y + 14.0,
         width - 60.0,
         height - 14.0,
         height / 2.0 - 7.0,
         x + width / 2.0,
-        y + height / 2.0 + 4.5,
+        y + height / 2.0 + 11.0,
         escape(&tail(name, NAME_CHARACTERS - 8))
     )
 }

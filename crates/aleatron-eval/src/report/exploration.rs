@@ -1,6 +1,7 @@
 //! The page of an exploration of designs.
 
 use super::chart::{Axis, Chart};
+use super::provenance::provenance;
 use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::find::Measure;
@@ -75,6 +76,7 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
         reasons.dedup();
         reasons.iter().for_each(|reason| body.push_str(&format!("<p>{}</p>\n", escape(reason))));
     }
+    body.push_str(&provenance(&found.provenance));
     page(&title, &body)
 }
 

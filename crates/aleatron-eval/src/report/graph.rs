@@ -45,7 +45,7 @@ fn drawings(graph: &GraphSummary) -> String {
     out.push_str(&drawing::legend());
     for (k, losses) in graph.losses.iter().enumerate() {
         let Some(svg) = drawing::drawing(graph, Some(losses)) else { return too_large() };
-        let open = if k == 0 { " open" } else { "" };
+        let open = if k == 0 { " open=\"\"" } else { "" };
         out.push_str(&format!(
             "<details class=\"panel\"{open}><summary>{}, {}</summary>\n{svg}</details>\n",
             escape(&losses.generator.to_string()),

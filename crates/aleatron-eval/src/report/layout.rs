@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 /// The width and the height of a vertex.
-pub(super) const BOX: [f64; 2] = [168.0, 40.0];
+pub(super) const BOX: [f64; 2] = [178.0, 40.0];
 
 /// The width of the slot of an edge beside vertices.
 const SLOT: f64 = 10.0;

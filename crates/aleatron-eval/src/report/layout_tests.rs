@@ -135,7 +135,7 @@ fn large_residual_network_fits_a_page() {
     assert!(takes.len() > 100);
     let found = check(&takes);
     assert!(found.size[0] <= 1040.0 && found.size[1] <= 4000.0, "{:?}", found.size);
-    // A chain of a hundred is folded: four columns of 168 fit into 1000, with three edges between.
+    // A chain of a hundred is folded: four columns of 178 fit into 1000, with three edges between.
     let found = check(&chain(100));
     assert!(found.size[0] <= 1040.0 && found.size[1] <= 1700.0, "{:?}", found.size);
     assert_eq!(found.edges.iter().filter(|(path, _)| path.contains('H')).count(), 3);

@@ -7,6 +7,7 @@
 //! `page.css`, which has a light and a dark set.
 
 mod chart;
+mod comparison;
 mod drawing;
 mod evaluation;
 mod exploration;
@@ -25,6 +26,7 @@ mod search;
 mod table;
 mod training;
 
+pub use comparison::comparison;
 pub use evaluation::evaluation;
 pub use exploration::exploration;
 #[cfg(feature = "transformer")]

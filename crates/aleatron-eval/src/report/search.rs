@@ -1,5 +1,6 @@
 //! The page of a search for short streams.
 
+use super::provenance::provenance;
 use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::text::{plural, short, si};
@@ -56,5 +57,6 @@ pub fn search(found: &Found, name: &str) -> String {
         trials.row("", lengths.chain([score(trial.score)]));
     }
     body.push_str(&trials.panel());
+    body.push_str(&provenance(&found.provenance));
     page(&title, &body)
 }

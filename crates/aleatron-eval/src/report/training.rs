@@ -1,6 +1,7 @@
 //! The page of a training: accuracy against length before and after, and the curve of the losses.
 
 use super::chart::{self, Axis, Chart, Curve, Point};
+use super::provenance::provenance;
 use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::text::{plural, short};
@@ -34,6 +35,7 @@ pub fn training(before: &Evaluation, after: &Evaluation, epochs: &[TrainingEpoch
     }
     body.push_str(&comparison(before, after));
     body.push_str(&losses(epochs));
+    body.push_str(&provenance(&after.provenance));
     page(&title, &body)
 }
 

@@ -117,7 +117,7 @@ fn losses_are_measured_at_the_longest_length_that_loses() {
         "<h3>lfsr, 8 bits<small>",
         "<tr><td class=\"text\">a</td><td>",
         "<tr><td class=\"text\">b</td><td>",
-        "<td class=\"text\">2</td><td class=\"text\">input</td>",
+        "<td class=\"text\">2</td><td class=\"text\">features</td>",
         "<td class=\"text\">3</td><td class=\"text\">",
     ] {
         assert!(page.contains(part), "{part}");

@@ -2,7 +2,9 @@
 //! drawings.
 
 mod charts;
+mod compare;
 mod confusion;
+mod graph;
 mod multiplier;
 mod page;
 mod rows;
