@@ -158,7 +158,7 @@ fn mark(k: usize, x: f64, y: f64, text: &str) -> String {
 /// The legend of some curves and of the dashed line.
 pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
     let mut out = String::from("<ul class=\"legend\">");
-    for (k, curve) in curves.iter().enumerate() {
+    for (k, curve) in curves.iter().enumerate().filter(|(_, curve)| !curve.points.is_empty()) {
         out.push_str(&format!(
             "<li><svg width=\"34\" height=\"14\" viewBox=\"0 0 34 14\" style=\"color:var(--c{})\"><line x1=\"1\" x2=\"33\" y1=\"7\" y2=\"7\" \
              stroke=\"currentColor\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>{}</svg>{}</li>",
@@ -178,8 +178,8 @@ pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
 impl Chart<'_> {
     /// Draws the curves.
     pub(super) fn svg(&self) -> String {
-        let curves: String =
-            self.curves.iter().enumerate().map(|(k, curve)| self.draw(k, curve)).collect();
+        let drawn = self.curves.iter().enumerate().filter(|(_, curve)| !curve.points.is_empty());
+        let curves: String = drawn.map(|(k, curve)| self.draw(k, curve)).collect();
         self.frame(&curves)
     }
 

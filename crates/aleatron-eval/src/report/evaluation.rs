@@ -132,7 +132,8 @@ fn settings(plan: &Plan) -> String {
     settings
 }
 
-/// One curve for each generator that has points.
+/// Returns one curve for each generator, so that generators have the same colours in all charts;
+/// curves without points are not drawn.
 pub(super) fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
     let curve = |generator: &GeneratorName| {
         let name = generator.to_string();
@@ -145,7 +146,7 @@ pub(super) fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Poi
         }
         Curve { name, points }
     };
-    evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
+    evaluation.plan.generators.iter().map(curve).collect()
 }
 
 /// Returns the stream lengths of a row behind its generator; nothing for integers.
@@ -230,7 +231,7 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
             })
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
-        if curves.is_empty() {
+        if curves.iter().all(|curve| curve.points.is_empty()) {
             continue;
         }
         let points = curves.iter().flat_map(|curve| &curve.points);

@@ -35,7 +35,8 @@ pub(super) fn layers(evaluation: &Evaluation, rows: &[Row]) -> String {
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
         let silent = silent_rows(rows, k);
-        if curves.is_empty() && silent.is_empty() {
+        let is_empty = curves.iter().all(|curve| curve.points.is_empty());
+        if is_empty && silent.is_empty() {
             continue;
         }
         let values = curves.iter().flat_map(|curve| &curve.points).map(|point| point.y);

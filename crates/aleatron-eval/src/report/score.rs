@@ -3,8 +3,8 @@
 use super::chart::Axis;
 use crate::{Evaluation, Figures, Measure};
 
-/// The least R² that charts show; curves leave the frame below it.
-const LEAST_R_SQUARED: f64 = -1.0;
+/// The R² below that of floating point that charts show; curves leave the frame below it.
+const SHOWN_R_SQUARED: f64 = 2.0;
 
 /// The scores of an evaluation, as charts show them.
 pub(super) struct Scores {
@@ -61,7 +61,8 @@ impl Scores {
                 Axis::percent("score", [((least - 2.0) / step).floor().max(0.0) * step, 100.0])
             }
             _ => {
-                let low = least.max(LEAST_R_SQUARED);
+                // A network that is worse than the mean of the targets has a negative R².
+                let low = least.max(self.float().min(1.0) - SHOWN_R_SQUARED);
                 Axis::linear("R²", [low - 0.05 * (1.0 - low).max(0.02), 1.0])
             }
         }

@@ -325,6 +325,28 @@ fn the_page_has_a_heading_curves_and_all_figures() {
     assert_eq!(part.matches("bits: 0.00").count(), 2);
 }
 
+/// An R² far below 0 is drawn on a linear axis that ends two below floating point.
+#[test]
+fn chart_of_costs_shows_negative_r_squared() {
+    let mut found = known();
+    found.float = Figures::Regression(Errors { r_squared: -3.5, ..*float(&found) });
+    let cost = aleatron_eval::CostFigures { cycles: 10, area: 1e3, energy: 5.0 };
+    for (length, r_squared) in [(16, -4.5), (256, -1e300)] {
+        let cells = found.cells.iter_mut().filter(|cell| cell.length == length);
+        cells.for_each(|cell| errors_mut(cell).to_targets.r_squared = r_squared);
+        let (generator, cost) = (generator("sobol"), aleatron_eval::CircuitCost::Known(cost));
+        found.costs.push(aleatron_eval::RowCost { generator, length, cost });
+    }
+    let page = report::evaluation(&found);
+    let part = page.split("<h2>").find(|part| part.starts_with("Cost of the circuit")).unwrap();
+    // From -5.5 less a margin to 1, in steps of 2.
+    for label in ["-4.00", "-2.00", "0.00"] {
+        assert!(part.contains(&format!("\"end\">{label}</text>")), "{label}: {part}");
+    }
+    assert_eq!(part.matches("sobol, 16 bits: R² -4.5000").count(), 2, "{part}");
+    assert!(!part.contains("sobol, 256 bits"));
+}
+
 #[test]
 fn warnings_name_their_generator() {
     let (network, data) = data(3);

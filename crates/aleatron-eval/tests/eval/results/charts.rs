@@ -320,6 +320,21 @@ fn errors_are_drawn_by_decades() {
     assert!(drawings(section(&page(&evaluation), "Error of the layers")).is_empty());
 }
 
+/// A generator without a curve in a chart does not change the colours of the others.
+#[test]
+fn generators_have_the_same_colour_in_every_chart() {
+    // The first generator is far from floating point, so that it has no curve over cycles.
+    let far = vec![cell("sobol", 8, 0, 70), cell("ramp", 8, 0, 90)];
+    let page_of = page(&evaluation(far));
+    let style = |heading: &str| -> Vec<String> {
+        let charts = drawings(section(&page_of, heading));
+        let chart = charts.into_iter().find(|svg| svg.has("class", "chart")).unwrap();
+        chart.all("g").iter().map(|curve| curve.text("style").to_owned()).collect()
+    };
+    assert_eq!(style("Accuracy against length"), ["color:var(--c0)", "color:var(--c1)"]);
+    assert_eq!(style("Stopping early"), ["color:var(--c1)"]);
+}
+
 /// A layer whose streams are all zeros has an error as large as its signal, however small both are;
 /// errors without a signal are named.
 #[test]
