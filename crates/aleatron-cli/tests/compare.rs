@@ -226,6 +226,49 @@ fn provenance_has_the_hashes_of_files() {
     assert_eq!(of("network")["sha256"].as_str().unwrap().len(), 64);
 }
 
+/// Searches, explorations, trainings and tables have provenance, too.
+#[test]
+fn other_reports_have_provenance() {
+    let folder = Folder::new("provenance-others");
+    let streams = ["--generators", "sobol", "--lengths", "8,16"];
+    let runs = |name: &str, file: &str, field: &str| -> usize {
+        let path = Path::new(&folder.join(name)).join(file);
+        let found: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let runs = found[field].as_array().unwrap();
+        assert!(runs.iter().all(|run| run["command"].as_str().unwrap().contains(name)));
+        runs.len()
+    };
+    let page = |name: &str, file: &str| {
+        let text = std::fs::read_to_string(Path::new(&folder.join(name)).join(file)).unwrap();
+        assert!(text.contains("<h2>Provenance</h2>") && text.contains(name), "{name}: {text}");
+    };
+    for (name, more, number) in [("found", &[][..], 1), ("found", &["--resume"], 2)] {
+        let report = folder.join(name);
+        let fixed = ["eval", "--find", "5", "--budget", "9", "--report", &report];
+        good(aleatron(&[&fixed[..], &streams, more].concat()));
+        assert_eq!(runs(name, "find.json", "provenance"), number);
+        page(name, "find.html");
+    }
+    let report = folder.join("explored");
+    good(aleatron(&[&["explore", "--budget", "1", "--report", &report], &streams[..]].concat()));
+    assert_eq!(runs("explored", "explore.json", "provenance"), 1);
+    page("explored", "explore.html");
+    let report = folder.join("tabulated");
+    good(aleatron(&["tables", "sobol:1+sobol:2", "--lengths", "16", "--report", &report]));
+    page("tabulated", "index.html");
+    let report = folder.join("trained");
+    let fixed = ["train", "plain", "--lengths", "8", "--eval-lengths", "8", "--epochs", "1"];
+    good(aleatron(&[&fixed[..], &["--report", &report]].concat()));
+    assert_eq!(runs("trained", "before.json", "provenance"), 1);
+    assert_eq!(runs("trained", "after.json", "provenance"), 1);
+    page("trained", "training.html");
+    // The network before and after the training is compared as two networks.
+    let [before, after] = ["before.json", "after.json"]
+        .map(|file| Path::new(&report).join(file).to_str().unwrap().to_owned());
+    assert!(fault(&aleatron(&["compare", &before, &after])).contains("--across network"));
+    good(aleatron(&["compare", &before, &after, "--across", "network"]));
+}
+
 /// Shards of different commands are still shards of one evaluation, and the merged result has the
 /// cells of a whole run and the provenance of all.
 #[test]

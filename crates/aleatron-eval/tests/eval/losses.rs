@@ -1,14 +1,14 @@
 //! Accuracy lost node by node and layer by layer.
 
 use crate::support::{
-    Classes, evaluated, features, float_accuracy, gemm, generator, given, labelled, network,
-    one_seed, plan, samples,
+    Classes, constant, evaluated, features, float_accuracy, gemm, generator, given, graph,
+    labelled, network, one_seed, plan, samples,
 };
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
-use aleatron_engine::network::{Graph, Mode, Network, StreamConfig};
+use aleatron_engine::network::{Calibration, Graph, Mode, Network, Op, StreamConfig};
 use aleatron_eval::{Evaluation, Losses, Plan, find_losses, report};
-use aleatron_graph::{Dim, Value};
+use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::DType;
 
 #[test]
@@ -122,6 +122,33 @@ fn losses_are_measured_at_the_longest_length_that_loses() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+}
+
+/// A node that is 0 in floating point has no error relative to it, rather than none at all.
+#[test]
+fn node_of_zeros_has_no_relative_error() {
+    let network = graph(&[4], |graph, x| {
+        let (w, v) = (constant(graph, "w", &[3, 4], 1), constant(graph, "v", &[3, 4], 2));
+        let low = given(graph, "low", &[-100.0_f32; 3], &[3]);
+        let first = graph.add_node("first", gemm(), &[x, w]);
+        let second = graph.add_node("second", gemm(), &[x, v, low]);
+        let dead = graph.add_node("dead", Op::Unary(Unary::Relu), &[second]);
+        graph.add_node("sum", Op::Binary(Binary::Add), &[first, dead])
+    });
+    let x = features(80, 5);
+    let network = network.calibrated(&x, &Calibration::default()).unwrap();
+    let data = Dataset::new("d", 4, x.clone(), network.predict(&x).unwrap()).unwrap();
+    let plan = one_seed("sobol", &[8]);
+    let mut found = evaluated(&network, &data, &plan);
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let graph = found.graph.as_ref().unwrap();
+    let errors = graph.nodes.iter().zip(&graph.losses[0].node_errors);
+    let none: Vec<&str> =
+        errors.filter(|(_, error)| error.is_none()).map(|(node, _)| node.name.as_str()).collect();
+    assert_eq!(none, ["dead"]);
+    // Of two joined branches, both read the input of the graph.
+    let readers = graph.nodes.iter().filter(|node| node.graph_inputs == ["x"]).count();
+    assert_eq!(readers, 2);
 }
 
 #[test]
