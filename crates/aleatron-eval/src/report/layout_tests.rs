@@ -129,6 +129,14 @@ fn residual_edges_run_beside_a_straight_chain() {
     assert!(ends[0][1] == ends[1][1] && (ends[0][0] - ends[1][0]).abs() > 5.0, "{ends:?}");
 }
 
+/// A convolution in a shortcut gives way to the chain beside it.
+#[test]
+fn longest_chain_is_straight_beside_branches() {
+    let found = check(&residual(3));
+    let straight = found.centres[0][0];
+    assert_eq!(found.centres.iter().filter(|centre| centre[0] != straight).count(), 1, "{found:?}");
+}
+
 #[test]
 fn large_residual_network_fits_a_page() {
     let takes = residual(22);
