@@ -2,6 +2,7 @@
 
 use crate::commands::eval::Distributed;
 use crate::commands::report::Earlier;
+use crate::invocation::Invocation;
 use crate::{Command, Failure, code_of, parse};
 use aleatron::eval::{Evaluation, Job};
 use std::ffi::OsString;
@@ -19,8 +20,9 @@ impl DistributedEval {
     pub fn parse(
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, u8> {
-        let opened = match parse(arguments)? {
-            Command::Eval(arguments) => Distributed::open(*arguments),
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let opened = match parse(&arguments)? {
+            Command::Eval(eval) => Distributed::open(*eval, &Invocation::new(&arguments)),
             _ => Err(Failure::Usage("only eval runs on several processes".to_owned())),
         };
         opened.map(Self).map_err(|failure| code_of(Err(failure)))

@@ -17,6 +17,12 @@ impl Invocation {
         &self.0
     }
 
+    /// Returns the command of the run as a shell takes it.
+    pub(crate) fn command(&self) -> String {
+        let all = self.0.iter().map(|argument| quoted(&argument.to_string_lossy()));
+        all.collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the command that resumes the run.
     pub(crate) fn resumed(&self) -> String {
         let all = self.0.iter().map(|argument| argument.to_string_lossy());
@@ -81,6 +87,8 @@ mod tests {
             ["aleatron", "eval", "my net.onnx", "--report", "it's", "--force"].map(OsString::from);
         let command = Invocation::new(&arguments).resumed();
         assert_eq!(command, "aleatron eval 'my net.onnx' --report 'it'\\''s' --resume");
+        let whole = Invocation::new(&arguments).command();
+        assert_eq!(whole, "aleatron eval 'my net.onnx' --report 'it'\\''s' --force");
         let again = ["aleatron", "eval", "--resume", "--report", "r"].map(OsString::from);
         assert_eq!(Invocation::new(&again).resumed(), "aleatron eval --report r --resume");
     }

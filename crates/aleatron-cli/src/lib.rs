@@ -44,6 +44,8 @@ struct Arguments {
 enum Command {
     /// Measure how fast this machine is.
     Bench(commands::bench::Arguments),
+    /// Compare two evaluations: settings that differ, and the differences of their rows.
+    Compare(commands::compare::Arguments),
     /// Print the completion script of a shell.
     Completions(commands::completions::Arguments),
     /// Evaluate a network as bitstreams: accuracy against length and generator.
@@ -112,22 +114,25 @@ pub fn execute_within(
     };
     code_of(match command {
         Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Completions(arguments) => {
             commands::completions::run(&arguments, Arguments::command())
         }
         Command::Eval(eval) => commands::eval::run(&eval, &Invocation::new(&arguments)),
         Command::Explore(explore) => commands::explore::run(&explore, &Invocation::new(&arguments)),
         #[cfg(feature = "transformer")]
-        Command::Finetune(arguments) => commands::finetune::run(&arguments),
+        Command::Finetune(finetune) => {
+            commands::finetune::run(&finetune, &Invocation::new(&arguments))
+        }
         #[cfg(feature = "transformer")]
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments, host),
         Command::Man(arguments) => commands::man::run(&arguments, Arguments::command()),
-        Command::Merge(arguments) => commands::merge::run(&arguments),
+        Command::Merge(merge) => commands::merge::run(&merge, &Invocation::new(&arguments)),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Rtl(arguments) => commands::rtl::run(&arguments),
-        Command::Tables(arguments) => commands::tables::run(&arguments),
-        Command::Train(arguments) => commands::train::run(&arguments),
+        Command::Tables(tables) => commands::tables::run(&tables, &Invocation::new(&arguments)),
+        Command::Train(train) => commands::train::run(&train, &Invocation::new(&arguments)),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     })
 }

@@ -13,8 +13,9 @@ use std::path::Path;
 const PAGE_COLUMNS: usize = 80;
 
 /// The commands that every build has.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "bench",
+    "compare",
     "completions",
     "eval",
     "explore",
@@ -168,11 +169,12 @@ fn manual_in_a_file_is_a_failure_that_names_it() {
 
 /// The guide of each command.
 #[cfg(all(feature = "cuda", feature = "gpu", feature = "transformer"))]
-const REFERENCE: [(&str, &str); 14] = [
+const REFERENCE: [(&str, &str); 15] = [
     (
         "eval",
         "[Evaluating a network](evaluation.md), [faults](faults.md), [ONNX networks](onnx.md), [language models](language-models.md)",
     ),
+    ("compare", "[Comparing evaluations](evaluation.md#comparing-evaluations)"),
     ("merge", "[Clusters](cluster.md)"),
     ("inspect", "[ONNX networks](onnx.md)"),
     ("train", "[Training](training.md)"),

@@ -68,6 +68,7 @@ pub(super) fn resume(evaluation: &mut Evaluation, checkpoint: Evaluation) -> Res
     evaluation.float = checkpoint.float;
     evaluation.warnings = checkpoint.warnings;
     evaluation.cells = checkpoint.cells;
+    evaluation.provenance = checkpoint.provenance;
     // The losses of nodes are of the lengths that were there.
     evaluation.graph = None;
     Ok(())
@@ -86,7 +87,7 @@ impl GraphSummary {
             let is_consistent = node_errors.len() == n
                 && alone.len() == n
                 && own.all(|score| scores.contains(score))
-                && node_errors.iter().all(|error| (0.0..f64::INFINITY).contains(error));
+                && node_errors.iter().flatten().all(|error| (0.0..f64::INFINITY).contains(error));
             if !is_consistent {
                 return Err(format!("the losses of {generator} at {length} bits are inconsistent"));
             }
@@ -178,6 +179,7 @@ impl Evaluation {
         for layer in &cell.layers {
             let errors = [layer.mean_count, layer.worst_count, layer.mean_value, layer.worst_value];
             finite("an error of a layer is", errors)?;
+            finite("the mean signal of a layer is", [layer.mean_signal])?;
             if let Some(count) =
                 [layer.counts, layer.saturated].into_iter().find(|&count| count > most)
             {

@@ -126,6 +126,18 @@ pub enum Error {
         /// The failure that ended it.
         source: Box<Error>,
     },
+    /// Two evaluations differ in a subject that compared ones must share.
+    #[error("{a} and {b} cannot be compared: the {subject} differs: {reason}")]
+    Incomparable {
+        /// The name of the first.
+        a: String,
+        /// The name of the second.
+        b: String,
+        /// The subject.
+        subject: crate::Subject,
+        /// What it is in both.
+        reason: String,
+    },
     /// An empty list or a count of zero.
     #[error("{0}: at least one is needed")]
     Nothing(&'static str),

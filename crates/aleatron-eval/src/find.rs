@@ -10,6 +10,7 @@
 
 use super::cost::CircuitCost;
 use super::plan::Plan;
+use super::provenance::Provenance;
 use super::serial;
 use super::subject::Subject;
 use crate::{Error, Result};
@@ -122,6 +123,9 @@ pub struct Found {
     pub trials: Vec<Trial>,
     /// Whether the search is finished.
     pub is_finished: bool,
+    /// The runs that contributed, in their order. Results are equal without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
 }
 
 /// Searches for the shortest streams of a network's layers with one generator. `known` is the
@@ -303,6 +307,7 @@ impl Found {
             cost: None,
             trials: Vec::new(),
             is_finished: false,
+            provenance: Vec::new(),
         }
     }
 

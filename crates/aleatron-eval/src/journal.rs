@@ -4,6 +4,7 @@ use super::checkpoint;
 use super::early::{self, CertainStop, Decision};
 use super::figures::{Classification, Errors, Figures, FloatAccuracy, Regression, share_of};
 use super::finished::{Finished, FinishedPass, add_new, whole_lines};
+use super::provenance::Provenance;
 use super::result::{Cell, Evaluation};
 use super::schedule::{FLOAT, Labels, Schedule};
 use super::task::{Chunk, Task, TaskResult, fault};
@@ -72,7 +73,7 @@ impl Journal {
         Ok(Self { schedule, evaluation, expected_score, finished })
     }
 
-    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left
+    /// Reads a file of lines: a schedule, then results of tasks and the provenance of runs. A last line without an end, left
     /// by a process that was killed, is ignored.
     ///
     /// # Errors
@@ -84,7 +85,10 @@ impl Journal {
         let schedule = Schedule::from_line(head).map_err(|error| at_line(1, error))?;
         let mut journal = Self::new(schedule, None)?;
         for (line, number) in lines {
-            let added = TaskResult::from_line(line).and_then(|result| journal.add(result));
+            let added = match Provenance::from_line(line) {
+                Some(run) => run.map(|run| journal.evaluation.provenance.push(run)),
+                None => TaskResult::from_line(line).and_then(|result| journal.add(result)),
+            };
             added.map_err(|error| at_line(number, error))?;
         }
         Ok(journal)
@@ -99,6 +103,7 @@ impl Journal {
             return Err(Error::OtherEvaluation);
         }
         self.finished.merge(other.finished);
+        self.evaluation.provenance.extend(other.evaluation.provenance);
         Ok(())
     }
 
@@ -328,6 +333,7 @@ fn merge(sum: &mut LayerStats, more: &LayerStats) {
     let weight = if counts == 0 { 0.0 } else { more.counts as f64 / counts as f64 };
     sum.mean_count += (more.mean_count - sum.mean_count) * weight;
     sum.mean_value += (more.mean_value - sum.mean_value) * weight;
+    sum.mean_signal += (more.mean_signal - sum.mean_signal) * weight;
     sum.worst_count = sum.worst_count.max(more.worst_count);
     sum.worst_value = sum.worst_value.max(more.worst_value);
     sum.saturated += more.saturated;

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod compare;
 mod cost;
 mod early;
 mod error;
@@ -49,11 +50,13 @@ mod losses;
 pub mod multiplier;
 mod pass;
 mod plan;
+mod provenance;
 pub mod report;
 mod result;
 mod run;
 mod schedule;
 mod serial;
+mod sha256;
 mod split;
 mod statistics;
 mod subject;
@@ -61,6 +64,12 @@ mod task;
 mod text;
 
 pub use checkpoint::CheckpointFile;
+#[cfg(feature = "transformer")]
+pub use compare::compare_language;
+pub use compare::{
+    Compared, ComparedScore, Comparison, Method, ResultFile, RowDifference, RowKey,
+    ScoreDifference, SettingDifference, Subject, Verdict, compare,
+};
 pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
@@ -81,6 +90,7 @@ pub use journal::Journal;
 pub use lock::FileLock;
 pub use losses::find_losses;
 pub use plan::Plan;
+pub use provenance::{Provenance, Source};
 pub use result::{
     Cell, DataSummary, Evaluation, GraphNode, GraphSummary, Losses, NetworkSummary, Row,
 };

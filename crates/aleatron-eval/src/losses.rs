@@ -56,24 +56,32 @@ fn nodes(network: &Network) -> Result<Vec<GraphNode>> {
             node.inputs.iter().flatten().filter_map(|&value| maker(value)).collect();
         inputs.sort_unstable();
         inputs.dedup();
+        let mut graph_inputs: Vec<String> = Vec::new();
+        for &value in node.inputs.iter().flatten().filter(|&value| graph.inputs().contains(value)) {
+            let name = graph.value(value).map_or_else(|_| String::new(), |v| v.name.clone());
+            if !graph_inputs.contains(&name) {
+                graph_inputs.push(name);
+            }
+        }
         GraphNode {
             name: summary.name,
             operator: summary.operator.to_owned(),
             shape: summary.shape,
             inputs,
+            graph_inputs,
             stream_products: summary.stream.map(|stream| stream.products),
         }
     });
     Ok(nodes.collect())
 }
 
-/// Returns the relative error of each node over the first samples.
+/// Returns the relative error of each node over the first samples, if it has one.
 fn node_errors(
     network: &Network,
     data: &Dataset,
     config: &StreamConfig,
     cancel: Cancel<'_>,
-) -> Result<Vec<f64>> {
+) -> Result<Vec<Option<f64>>> {
     let streams = network.to_streams(config)?;
     let n = match (network.batching(), network.batch()) {
         // Samples that cannot run apart run as in the evaluation.
@@ -85,14 +93,11 @@ fn node_errors(
     let detail = Detail { nodes: Measured::Enabled, ..Detail::default() };
     let mut squares = streams.run(&features, 0, detail, cancel)?.nodes.squares;
     squares.resize(network.graph().nodes().len(), [0.0; 2]);
-    // A node of zeros has no relative error; neither has one whose output is not finite.
-    let relative =
-        |[error, exact]: [f64; 2]| if exact > 0.0 { (error / exact).sqrt() } else { 0.0 };
-    Ok(squares
-        .into_iter()
-        .map(relative)
-        .map(|error| if error.is_finite() { error } else { 0.0 })
-        .collect())
+    let relative = |[error, exact]: [f64; 2]| {
+        let ratio = (error / exact).sqrt();
+        (exact > 0.0 && ratio.is_finite()).then_some(ratio)
+    };
+    Ok(squares.into_iter().map(relative).collect())
 }
 
 /// Returns the score with each layer alone as streams.

@@ -7,6 +7,7 @@ use super::figures::{
     CellFigures, ClassificationRow, Errors, Figures, FloatAccuracy, FloatFigures, RowFigures,
 };
 use super::plan::Plan;
+use super::provenance::Provenance;
 use super::serial;
 use super::statistics::mean;
 use super::subject::Subject;
@@ -45,6 +46,9 @@ pub struct Evaluation {
     /// The cost of the circuit of each row, if it was computed by [`super::add_costs`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<RowCost>,
+    /// The runs that contributed, in their order. Results are equal without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
 }
 
 /// A graph, and the loss of its nodes.
@@ -69,6 +73,9 @@ pub struct GraphNode {
     pub shape: Vec<usize>,
     /// The indices of the nodes whose outputs are its inputs.
     pub inputs: Vec<usize>,
+    /// The names of the inputs of the graph that it takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graph_inputs: Vec<String>,
     /// The products of a sample, if it runs as streams.
     pub stream_products: Option<u64>,
 }
@@ -86,8 +93,9 @@ pub struct Losses {
     pub score: f64,
     /// The root mean square error of the output of each node against floating point, relative to
     /// the root mean square of the output in floating point, over the first samples. It
-    /// includes the errors of the nodes before it.
-    pub node_errors: Vec<f64>,
+    /// includes the errors of the nodes before it. `None` if the output is 0 in floating point, not
+    /// finite, or not of floats.
+    pub node_errors: Vec<Option<f64>>,
     /// The score if the layer of a node is the only one that runs as streams; `None` for nodes in
     /// binary.
     pub alone: Vec<Option<f64>>,
@@ -217,6 +225,7 @@ impl Evaluation {
             unfinished: 0,
             graph: None,
             costs: Vec::new(),
+            provenance: Vec::new(),
         })
     }
 
@@ -226,9 +235,11 @@ impl Evaluation {
         self.unfinished == 0
     }
 
-    /// Returns the evaluation without times and rates: everything else is equal on every machine.
+    /// Returns the evaluation without times, rates and provenance: everything else is equal on every
+    /// machine.
     #[must_use]
     pub fn without_times(mut self) -> Self {
+        self.provenance.clear();
         for cell in &mut self.cells {
             (cell.seconds, cell.samples_per_second, cell.bit_macs_per_second) = (0.0, 0.0, 0.0);
         }
@@ -454,6 +465,7 @@ impl Row {
                 worst_count: worst(|error| error.worst_count),
                 mean_value: average(|error| error.mean_value),
                 worst_value: worst(|error| error.worst_value),
+                mean_signal: average(|error| error.mean_signal),
                 saturated: errors.iter().map(|error| error.saturated).sum(),
             }
         });

@@ -23,7 +23,7 @@ const T: [f64; 30] = [
 /// Returns the 97.5 % quantile of Student's t: from the table, and past it by the expansion in 1 /
 /// degrees around the normal quantile (Abramowitz and Stegun 26.7.5), which is right to four digits
 /// from 30 on.
-fn t_quantile(degrees: usize) -> f64 {
+pub(super) fn t_quantile(degrees: usize) -> f64 {
     if let Some(t) = degrees.checked_sub(1).and_then(|k| T.get(k)) {
         return *t;
     }

@@ -6,6 +6,7 @@ use aleatron::data::{
     ClassNames, CsvOptions, Dataset, Error as DataError, Header, LabelColumn, LabelKind, Layout,
     ReadOptions,
 };
+use aleatron::eval::Source;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +49,16 @@ impl DataOptions {
     /// Returns whether the samples are the embedded digits.
     pub(crate) fn is_embedded(&self) -> bool {
         self.data.is_none()
+    }
+
+    /// Returns the files of the samples, or the name of the embedded ones.
+    pub(crate) fn provenance(&self) -> Result<Vec<Source>, Failure> {
+        let Some(path) = &self.data else {
+            return Ok(vec![Source::described("data", "embedded digits")]);
+        };
+        let mut files = vec![Source::read("data", path)?];
+        files.extend(self.labels.as_deref().map(|path| Source::read("labels", path)).transpose()?);
+        Ok(files)
     }
 
     /// Returns whether features are divided.

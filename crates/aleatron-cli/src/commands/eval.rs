@@ -13,7 +13,7 @@ use crate::invocation::Invocation;
 use crate::{interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
-    Error as EvalError, Evaluation, Job, Plan, Progress, add_costs, evaluate, plural,
+    Error as EvalError, Evaluation, Job, Plan, Progress, Provenance, add_costs, evaluate, plural,
 };
 use aleatron::network::{Network, ValueRange};
 use aleatron::{Cancel, CoreError, EngineError};
@@ -100,6 +100,7 @@ struct Subject {
     warnings: Vec<String>,
     /// Facts about the data, for the output.
     notes: Vec<String>,
+    provenance: Provenance,
 }
 
 impl Subject {
@@ -133,8 +134,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
         return language::run(invocation);
     }
     arguments.check()?;
-    let subject = arguments.subject()?;
-    let Subject { network, data, plan, .. } = &subject;
+    let subject = arguments.subject(invocation)?;
+    let Subject { network, data, plan, provenance, .. } = &subject;
     if let Some(loss) = arguments.find {
         let request = Request {
             loss,
@@ -142,14 +143,16 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
             folder: arguments.report.as_deref(),
             earlier: arguments.earlier.earlier(),
             json: arguments.format.json,
+            provenance,
         };
         subject.notes.iter().for_each(output::message);
         return find::run(network, data, plan, &request, invocation);
     }
     if let Some((shard, folder)) = arguments.shard.zip(arguments.report.as_deref()) {
         subject.notes.iter().for_each(output::message);
+        let run = provenance.clone();
         let mut job = arguments.job(subject)?.with_costs();
-        return shard::run(&mut job, shard, folder, arguments.earlier.earlier(), invocation);
+        return shard::run(&mut job, shard, folder, arguments.earlier.earlier(), invocation, &run);
     }
     arguments.evaluate(&subject, invocation)
 }
@@ -161,10 +164,11 @@ pub(crate) struct Distributed {
     pub(crate) report: Option<Report>,
     warnings: Vec<String>,
     notes: Vec<String>,
+    provenance: Provenance,
 }
 
 impl Distributed {
-    pub(crate) fn open(arguments: Arguments) -> Result<Self, Failure> {
+    pub(crate) fn open(arguments: Arguments, invocation: &Invocation) -> Result<Self, Failure> {
         if let Some(shard) = arguments.shard {
             return Err(Failure::Usage(format!(
                 "--shard {shard}: the processes of this run share the work already"
@@ -181,14 +185,15 @@ impl Distributed {
             ));
         }
         arguments.check()?;
-        let subject = arguments.subject()?;
+        let subject = arguments.subject(invocation)?;
         let earlier = arguments.earlier.earlier();
         let report = arguments.report.as_deref();
         let report =
             report.map(|folder| Report::open(folder, earlier, subject.names())).transpose()?;
         let (warnings, notes) = (subject.warnings.clone(), subject.notes.clone());
+        let provenance = subject.provenance.clone();
         let job = arguments.job(subject)?;
-        Ok(Self { arguments, job, report, warnings, notes })
+        Ok(Self { arguments, job, report, warnings, notes, provenance })
     }
 
     /// Writes and prints an evaluation, and reports the failure that ended it.
@@ -201,6 +206,7 @@ impl Distributed {
         let mut found = found.clone();
         self.job.add_costs(&mut found);
         add_warnings(&mut found, &self.warnings);
+        found.provenance.push(self.provenance.clone());
         if let Some(report) = &self.report {
             report.write(&found)?;
         }
@@ -239,7 +245,11 @@ impl Arguments {
         let result = evaluate(network, data, plan, checkpoint, cancel, |progress: Progress<'_>| {
             if let Some(file) = &mut file {
                 // A failure is seen again when the whole report is written.
-                let _ = file.update(progress.done, || progress.evaluation.to_json());
+                let _ = file.update(progress.done, || {
+                    let mut part = progress.evaluation.clone();
+                    part.provenance.push(subject.provenance.clone());
+                    part.to_json()
+                });
             }
             bar.set_length(progress.total as u64);
             bar.set_position(progress.done as u64);
@@ -261,6 +271,7 @@ impl Arguments {
         };
         add_costs(network, data, &mut evaluation);
         add_warnings(&mut evaluation, &subject.warnings);
+        evaluation.provenance.push(subject.provenance.clone());
         if let Some(report) = &report {
             report.write(&evaluation)?;
         }
@@ -305,7 +316,7 @@ impl Arguments {
     }
 
     /// Reads the network and the data, and checks that they fit each other and the plan.
-    fn subject(&self) -> Result<Subject, Failure> {
+    fn subject(&self, invocation: &Invocation) -> Result<Subject, Failure> {
         let (mut plan, kind) = (self.plan.plan()?, self.task.labels());
         let network = self.network.load()?;
         plan.check(&network).map_err(|error| match error {
@@ -321,13 +332,22 @@ impl Arguments {
             data.check_classes(network.n_classes())?;
         }
         let calibrated = self.network.calibrate(network, &data, &self.data, kind)?;
-        let Calibrated { network, is_calibrated, warnings } = calibrated;
+        let Calibrated { network, is_calibrated, warnings, samples } = calibrated;
+        let mut provenance = super::provenance::of_network(
+            invocation,
+            &self.plan.device,
+            &self.network,
+            &self.data,
+            &samples,
+        )?;
+        let layers = super::provenance::of_layers(self.plan.layers_file.as_deref())?;
+        provenance.sources.extend(layers);
         if is_calibrated {
             plan.range = ValueRange::Saturate;
         }
         warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
         let notes = class_note(&data).into_iter().collect();
-        Ok(Subject { network: Arc::new(network), data, plan, warnings, notes })
+        Ok(Subject { network: Arc::new(network), data, plan, warnings, notes, provenance })
     }
 
     /// Adds the remedy to a failure of samples that are the embedded ones.

@@ -10,8 +10,8 @@ use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
-    CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, plural,
-    report,
+    CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, Provenance,
+    plural, report,
 };
 use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -139,10 +139,12 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
         )));
     }
     let folder = arguments.report.as_deref();
-    let (networks, data, plan) = arguments.read()?;
+    let (networks, data, plan, calibration) = arguments.read()?;
     let _lock = folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;
     let known = folder.map(|folder| known(folder, arguments.earlier.earlier(), &networks));
     let known = known.transpose()?.flatten();
+    let mut runs = known.as_ref().map_or_else(Vec::new, |known| known.provenance.clone());
+    runs.push(arguments.provenance(invocation, &calibration)?);
     let space = arguments.space();
     let mut file = folder.map(|folder| CheckpointFile::new(folder.join(JSON_NAME)));
     interrupt::watch();
@@ -151,18 +153,21 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let found = aleatron::eval::explore(&networks, &data, &plan, &space, known, cancel, |found| {
         if let Some(file) = &mut file {
             // A failure is seen again when the whole exploration is written.
-            let _ = file.update(found.trials.len(), || found.to_json());
+            let _ = file.update(found.trials.len(), || {
+                Exploration { provenance: runs.clone(), ..found.clone() }.to_json()
+            });
         }
         bar.set_length(space.budget as u64);
         bar.set_position(found.trials.len() as u64);
         bar.set_message("trials");
     });
     bar.finish_and_clear();
-    let (found, failure) = match found {
+    let (mut found, failure) = match found {
         Ok(found) => (found, None),
         Err(EvalError::UnfinishedExploration { done, source }) => (*done, Some(*source)),
         Err(error) => return Err(error.into()),
     };
+    found.provenance = runs;
     let command = |design: &Design| arguments.rtl_command(&found, design, invocation);
     let written = match folder {
         Some(folder) => write(folder, &found, command)?,
@@ -187,8 +192,9 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
 }
 
 impl Arguments {
-    /// Reads the networks and the data, and checks that they fit each other.
-    fn read(&self) -> Result<(Vec<Network>, Dataset, Plan), Failure> {
+    /// Reads the networks and the data, checks that they fit each other, and describes the samples of
+    /// calibrations.
+    fn read(&self) -> Result<(Vec<Network>, Dataset, Plan, String), Failure> {
         let kind: LabelKind = self.task.labels();
         self.data.check(kind, self.network.calibrate.as_deref())?;
         let mut networks = vec![self.network.load()?];
@@ -197,19 +203,20 @@ impl Arguments {
         }
         let data = self.data.read(kind)?;
         let mut range = if self.clip { ValueRange::Saturate } else { ValueRange::Check };
-        let mut calibrated = Vec::new();
+        let (mut calibrated, mut calibrations) = (Vec::new(), Vec::new());
         for network in networks {
             check_samples(&network, &data)?;
             if kind == LabelKind::Classes {
                 data.check_classes(network.n_classes())?;
             }
-            let Calibrated { network, is_calibrated, warnings } =
+            let Calibrated { network, is_calibrated, warnings, samples } =
                 self.network.calibrate(network, &data, &self.data, kind)?;
             warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
             if is_calibrated {
                 range = ValueRange::Saturate;
             }
             calibrated.push(network);
+            calibrations.push(samples);
         }
         class_note(&data).iter().for_each(output::message);
         let plan = Plan {
@@ -221,7 +228,26 @@ impl Arguments {
             fault_kind: self.fault_kind,
             ..Plan::default()
         };
-        Ok((calibrated, data, plan))
+        Ok((calibrated, data, plan, calibrations.join("; ")))
+    }
+
+    /// Returns the provenance of the run.
+    fn provenance(
+        &self,
+        invocation: &Invocation,
+        calibration: &str,
+    ) -> Result<Provenance, Failure> {
+        let mut run = super::provenance::of_network(
+            invocation,
+            &self.device,
+            &self.network,
+            &self.data,
+            calibration,
+        )?;
+        for path in &self.variant {
+            run.sources.push(super::source::provenance("variant", path)?);
+        }
+        Ok(run)
     }
 
     fn space(&self) -> DesignSpace {

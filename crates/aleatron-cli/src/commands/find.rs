@@ -8,7 +8,8 @@ use crate::{Verdict, interrupt, output};
 use aleatron::Cancel;
 use aleatron::data::Dataset;
 use aleatron::eval::{
-    CheckpointFile, CircuitCost, Error as EvalError, Found, Plan, Search, add_cost, plural, report,
+    CheckpointFile, CircuitCost, Error as EvalError, Found, Plan, Provenance, Search, add_cost,
+    plural, report,
 };
 use aleatron::network::{LayerOverride, Network, layers_to_json};
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(super) struct Request<'a> {
     pub(super) folder: Option<&'a Path>,
     pub(super) earlier: Earlier,
     pub(super) json: bool,
+    pub(super) provenance: &'a Provenance,
 }
 
 pub(super) fn run(
@@ -83,6 +85,8 @@ impl SearchSubject<'_> {
             .map(|folder| known(folder, request.earlier, self.layers))
             .transpose()?
             .flatten();
+        let mut runs = known.as_ref().map_or_else(Vec::new, |known| known.provenance.clone());
+        runs.push(request.provenance.clone());
         let mut file = request.folder.map(|folder| CheckpointFile::new(folder.join(NAME)));
         interrupt::watch();
         let bar = progress_bar();
@@ -91,17 +95,20 @@ impl SearchSubject<'_> {
         let found = find(known, cancel, &mut |found: &Found| {
             if let Some(file) = &mut file {
                 // A failure is seen again when the whole search is written.
-                let _ = file.update(found.trials.len(), || found.to_json());
+                let _ = file.update(found.trials.len(), || {
+                    Found { provenance: runs.clone(), ..found.clone() }.to_json()
+                });
             }
             bar.set_position(found.trials.len() as u64);
             bar.set_message("trials");
         });
         bar.finish_and_clear();
-        let (found, failure) = match found {
+        let (mut found, failure) = match found {
             Ok(found) => (found, None),
             Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
             Err(error) => return Err(error.into()),
         };
+        found.provenance = runs;
         let written = match request.folder {
             Some(folder) => self.write(folder, &found)?,
             None => Vec::new(),

@@ -5,8 +5,10 @@ use super::eval::progress_bar;
 use super::finetune_streams::StreamOptions;
 use super::report::{fault, try_writing};
 use super::{Failure, Outcome, read_positive};
+use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
-use aleatron::eval::report::finetuning;
+use aleatron::eval::Source;
+use aleatron::eval::report::{finetuning, with_provenance};
 use aleatron::tensor::Device;
 use aleatron::train::lora::{
     Activations, Corpus, FinetuneOptions, LoraModel, Reader, SequenceOrder, Step, finetune_with,
@@ -145,7 +147,7 @@ struct Report<'a> {
     seconds: f64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
     let source = ModelSource::named(&arguments.model);
     let config = source.config()?;
@@ -170,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let seconds = start.elapsed().as_secs_f64();
     model.adapter()?.save(&arguments.out, &config)?;
     if let Some(folder) = &arguments.report {
-        arguments.write_page(folder, &steps)?;
+        arguments.write_page(folder, &steps, invocation)?;
     }
     if arguments.json {
         output::json(&Report {
@@ -335,7 +337,12 @@ impl Arguments {
         Ok(())
     }
 
-    fn write_page(&self, folder: &Path, steps: &[Step]) -> Result<(), Failure> {
+    fn write_page(
+        &self,
+        folder: &Path,
+        steps: &[Step],
+        invocation: &Invocation,
+    ) -> Result<(), Failure> {
         let losses: Vec<f64> = steps.iter().map(|step| step.loss).collect();
         let note = format!(
             "Adapter {} of {}, trained on {}{}: {} steps of {} sequences.",
@@ -347,6 +354,14 @@ impl Arguments {
             self.batch * self.accumulation
         );
         let page = finetuning("Fine-tuning by LoRA", &[note], &losses);
+        let mut run = super::provenance::of_command(invocation)?;
+        run.device = Some(self.device.clone());
+        run.sources.extend(match ModelSource::named(&self.model) {
+            ModelSource::Embedded => vec![Source::described("model", "embedded bytes")],
+            ModelSource::Folder(folder) => vec![Source::read("model", &folder)?],
+        });
+        run.sources.push(Source::read("data", &self.data)?);
+        let page = with_provenance(&page, &[run]);
         Ok(aleatron::eval::write(folder.join(PAGE_NAME), &page)?)
     }
 }

@@ -16,7 +16,7 @@ use aleatron::eval::language::{
     LanguageJob, LanguagePlan, LanguageText, Sensitivity, evaluate_language_model,
     find_product_lengths,
 };
-use aleatron::eval::{Error as EvalError, Search};
+use aleatron::eval::{Error as EvalError, Provenance, Search, Source};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{LayerOverride, read_layers};
 use aleatron::transformer::{
@@ -200,15 +200,17 @@ impl Arguments {
         text.split(plan.calibration, plan.predicted)?;
         text.check_vocabulary(&config)?;
         let name = source.name();
+        let provenance = self.provenance(&source, invocation)?;
         if let Some(loss) = self.find {
-            return self.find(loss, &source, &text, &plan, invocation);
+            return self.find(loss, &source, &text, &plan, (&provenance, invocation));
         }
         if let Some((shard, folder)) = self.shard.zip(self.report.as_deref()) {
             let model = load(&source, self.options.precision, self.options.lora.as_deref())?;
             interrupt::watch();
             let cancel = Cancel::when(&interrupt::is_pressed);
             let mut job = LanguageJob::new(&name, model, &text, &plan, cancel)?;
-            return shard::run(&mut job, shard, folder, self.earlier.earlier(), invocation);
+            let earlier = self.earlier.earlier();
+            return shard::run(&mut job, shard, folder, earlier, invocation, &provenance);
         }
         let earlier = self.earlier.earlier();
         let report = self.report.as_deref();
@@ -233,7 +235,11 @@ impl Arguments {
                     let runs = found.rows.iter().map(|row| row.seeds.len()).sum::<usize>()
                         + found.sensitivity.len();
                     // A failure is seen again when the whole report is written.
-                    let _ = file.update(runs, || found.to_json());
+                    let _ = file.update(runs, || {
+                        let mut part = found.clone();
+                        part.provenance.push(provenance.clone());
+                        part.to_json()
+                    });
                 }
                 bar.set_length(progress.total as u64);
                 bar.set_position(progress.done as u64);
@@ -241,7 +247,7 @@ impl Arguments {
             },
         );
         bar.finish_and_clear();
-        let (found, failure) = match found {
+        let (mut found, failure) = match found {
             Ok(found) => (found, None),
             Err(EvalError::UnfinishedLanguage { done, source }) => (*done, Some(*source)),
             Err(error) if error.core() == Some(&CoreError::Cancelled) => {
@@ -254,6 +260,7 @@ impl Arguments {
             }
             Err(error) => return Err(error.into()),
         };
+        found.provenance.push(provenance);
         if let Some(report) = &report {
             report.write(&found)?;
         }
@@ -269,6 +276,29 @@ impl Arguments {
         }
     }
 
+    /// Returns the provenance of the run: the files of the model, its adapter and its text.
+    fn provenance(
+        &self,
+        source: &ModelSource,
+        invocation: &Invocation,
+    ) -> Result<Provenance, Failure> {
+        let mut run = super::provenance::of_run(invocation, &self.device)?;
+        match source {
+            ModelSource::Embedded => {
+                run.sources.push(Source::described("model", format!("embedded {}", source.name())));
+            }
+            ModelSource::Folder(folder) => run.sources.push(Source::read("model", folder)?),
+        }
+        for (role, path) in [("adapter", &self.options.lora), ("text", &self.options.text)] {
+            run.sources.extend(path.as_deref().map(|path| Source::read(role, path)).transpose()?);
+        }
+        if self.options.text.is_none() {
+            run.sources.push(Source::described("text", "embedded text"));
+        }
+        run.sources.extend(super::provenance::of_layers(self.layers_file.as_deref())?);
+        Ok(run)
+    }
+
     /// Searches for the shortest streams that add at most `loss` nats per token.
     fn find(
         &self,
@@ -276,7 +306,7 @@ impl Arguments {
         source: &ModelSource,
         text: &LanguageText,
         plan: &LanguagePlan,
-        invocation: &Invocation,
+        (provenance, invocation): (&Provenance, &Invocation),
     ) -> Outcome {
         let (&[generator], Some(&shortest), Some(&longest)) =
             (&plan.generators[..], plan.lengths.iter().min(), plan.lengths.iter().max())
@@ -299,6 +329,7 @@ impl Arguments {
             folder,
             earlier: self.earlier.earlier(),
             json: self.format.json,
+            provenance,
         };
         let title = format!("Model {name}");
         let subject = SearchSubject { title, name: &name, layers: &layers, own: &plan.layers };

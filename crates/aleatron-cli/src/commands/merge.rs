@@ -5,9 +5,12 @@ use super::language_report::LanguageReport;
 use super::report::{Earlier, Format, Report, fault};
 use super::shard::{self, Shard};
 use super::{Failure, Outcome};
+use crate::invocation::Invocation;
+#[cfg(feature = "transformer")]
+use aleatron::eval::Provenance;
 #[cfg(feature = "transformer")]
 use aleatron::eval::language::LanguageJournal;
-use aleatron::eval::{Error as EvalError, Journal};
+use aleatron::eval::{Error as EvalError, Journal, Source};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -31,17 +34,21 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let start = Instant::now();
     let files = shards(&arguments.files)?;
     let Some(first) = files.first() else {
         return Err(Failure::Work("there is no shard in these folders".to_owned()));
     };
     let missing = missing_note(&files);
+    let mut provenance = super::provenance::of_command(invocation)?;
+    for file in &files {
+        provenance.sources.push(Source::read("shard", file)?);
+    }
     #[cfg(feature = "transformer")]
     if LanguageJournal::is_header(&shard::read_text(first)?) {
         let journal = merged(&files, first, LanguageJournal::read, LanguageJournal::merge)?;
-        return arguments.finish_language(journal, missing, start);
+        return arguments.finish_language(journal, missing, start, provenance);
     }
     let journal = merged(&files, first, Journal::read, Journal::merge)?;
     let [network, data] = {
@@ -52,7 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let report = arguments.report.as_deref();
     let report =
         report.map(|folder| Report::open(folder, earlier, [&network, &data])).transpose()?;
-    let evaluation = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
+    let mut evaluation =
+        journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
+    evaluation.provenance.push(provenance);
     if let Some(report) = &report {
         report.write(&evaluation)?;
     }
@@ -68,6 +77,7 @@ impl Arguments {
         journal: LanguageJournal,
         missing: Option<String>,
         start: Instant,
+        provenance: Provenance,
     ) -> Outcome {
         let [model, text] = journal.names().map(str::to_owned);
         let earlier = if self.force { Earlier::Force } else { Earlier::Replace };
@@ -75,7 +85,9 @@ impl Arguments {
         let report = report
             .map(|folder| LanguageReport::open(folder, earlier, [&model, &text]))
             .transpose()?;
-        let found = journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
+        let mut found =
+            journal.finish().map_err(|error| with_missing(error, missing.as_deref()))?;
+        found.provenance.push(provenance);
         if let Some(report) = &report {
             report.write(&found)?;
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod bindings;
+pub(crate) mod compare;
 pub(crate) mod completions;
 mod data;
 pub(crate) mod eval;
@@ -26,6 +27,7 @@ pub(crate) mod merge;
 mod names;
 pub(crate) mod network;
 mod plan;
+pub(crate) mod provenance;
 pub(crate) mod report;
 pub(crate) mod rtl;
 pub(crate) mod shard;

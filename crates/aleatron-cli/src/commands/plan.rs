@@ -46,7 +46,7 @@ pub(crate) struct PlanOptions {
     /// Settings of layers from a JSON file: {"NAME": {"length": 64, "generator": "sobol"}, ...},
     /// the same settings as those of --layer.
     #[arg(long = "layers", value_name = "FILE")]
-    layers_file: Option<PathBuf>,
+    pub(crate) layers_file: Option<PathBuf>,
     /// The inter-layer arithmetic: float, or integer as in a circuit.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>)]
     arithmetic: Arithmetic,
@@ -76,7 +76,7 @@ pub(crate) struct PlanOptions {
     /// Where to run: auto (wherever it is faster), cpu, gpu, gpu:1, or several as in gpu:0,gpu:1.
     /// It changes times and nothing else.
     #[arg(long, default_value_t, value_parser = read_name::<Device>, help_heading = "Execution")]
-    device: Device,
+    pub(crate) device: Device,
 }
 
 /// Reads NAME:SETTINGS. A name may have colons; settings begin after the last one before an equals

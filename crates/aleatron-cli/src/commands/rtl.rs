@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let network = arguments.network.load()?;
     let data = arguments.data.read(kind)?;
     check_samples(&network, &data)?;
-    let Calibrated { network, is_calibrated, warnings } =
+    let Calibrated { network, is_calibrated, warnings, .. } =
         arguments.network.calibrate(network, &data, &arguments.data, kind)?;
     warnings.iter().for_each(|warning| output::message(format!("warning: {warning}")));
     let range = if is_calibrated { ValueRange::Saturate } else { ValueRange::Check };

@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 #[cfg(feature = "transformer")]
 use aleatron::eval::language::{LanguageJob, LanguageJournal};
-use aleatron::eval::{Error as EvalError, Job, Journal, Task, plural, whole_lines};
+use aleatron::eval::{Error as EvalError, Job, Journal, Provenance, Task, plural, whole_lines};
 #[cfg(feature = "transformer")]
 use aleatron::transformer::Transformer;
 use aleatron::{Cancel, CoreError};
@@ -131,6 +131,7 @@ pub(crate) fn run(
     folder: &Path,
     earlier: Earlier,
     invocation: &Invocation,
+    provenance: &Provenance,
 ) -> Outcome {
     let name = shard.name();
     // Other shards are written into the same folder.
@@ -147,6 +148,7 @@ pub(crate) fn run(
         missing = job.missing_in(&known, &missing).map_err(|error| fault(&path, &error))?;
         whole_lines(&known).clone_into(&mut text);
     }
+    text.push_str(&(provenance.to_line()? + "\n"));
     // The whole file, without a line that was cut off.
     aleatron::eval::write(&path, &text)?;
     let mut file =

@@ -6,7 +6,7 @@ use super::data::DataOptions;
 use super::names::read_name;
 use aleatron::Polarity;
 use aleatron::data::{Dataset, LabelKind};
-use aleatron::eval::Error as EvalError;
+use aleatron::eval::{Error as EvalError, Source};
 use aleatron::network::{Batching, Calibration, InputScale, Mode, Network, WeightScale};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,8 @@ pub(crate) struct Calibrated {
     pub(crate) is_calibrated: bool,
     /// Warnings about the scales for the user.
     pub(crate) warnings: Vec<String>,
+    /// The samples that they were found with.
+    pub(crate) samples: String,
 }
 
 impl NetworkOptions {
@@ -109,6 +111,11 @@ impl NetworkOptions {
         Ok(network)
     }
 
+    /// Returns the file of the network, or the name of the embedded one.
+    pub(crate) fn provenance(&self) -> Result<Source, Failure> {
+        provenance("network", self.path())
+    }
+
     /// Returns whether the file of a network has scales.
     pub(crate) fn has_scales(&self, network: &Network) -> bool {
         network.graph().metadata(LAYERS).is_some()
@@ -129,16 +136,18 @@ impl NetworkOptions {
     ) -> Result<Calibrated, Failure> {
         let finds_inputs = !self.has_scales(&network) || self.finds_scales();
         if !finds_inputs && self.weight_scale.is_none() {
-            return Ok(Calibrated { network, is_calibrated: false, warnings: Vec::new() });
+            let samples = "scales of the network file".to_owned();
+            return Ok(Calibrated { network, is_calibrated: false, warnings: Vec::new(), samples });
         }
         let inputs = self.percentile.map_or(InputScale::Maximum, InputScale::Percentile);
         let calibration = Calibration { inputs, weights: self.weight_scale.unwrap_or_default() };
         let mut warnings = Vec::new();
+        let mut samples = "scales of inputs of the network file".to_owned();
         let features = match (&self.calibrate, options.is_embedded()) {
             (Some(path), _) => {
-                let samples = options.read_inputs(path, kind)?;
-                check_samples(&network, &samples)?;
-                samples.samples(0..samples.len())?.into_owned()
+                let inputs = options.read_inputs(path, kind)?;
+                check_samples(&network, &inputs)?;
+                inputs.samples(0..inputs.len())?.into_owned()
             }
             // The scales of inputs remain: any sample will do.
             _ if !finds_inputs => {
@@ -146,10 +155,13 @@ impl NetworkOptions {
             }
             (None, true) => {
                 let training = Dataset::digits_train();
-                training.samples(0..calibration_samples(&network, &training))?.into_owned()
+                let n = calibration_samples(&network, &training);
+                samples = format!("the first {n} samples of {}", training.name());
+                training.samples(0..n)?.into_owned()
             }
             (None, false) => {
                 let n = calibration_samples(&network, data);
+                samples = format!("the first {n} samples of the data");
                 warnings.push(format!(
                     "the scales of layers were found with the first {n} samples of the test data, which may flatter the \
                      accuracy; give samples of training with --calibrate FILE"
@@ -165,7 +177,7 @@ impl NetworkOptions {
             })?;
         }
         warnings.extend(byte_warning(&calibrated, &features, options));
-        Ok(Calibrated { network: calibrated, is_calibrated: finds_inputs, warnings })
+        Ok(Calibrated { network: calibrated, is_calibrated: finds_inputs, warnings, samples })
     }
 }
 
@@ -212,6 +224,14 @@ pub(crate) fn embedded(path: &Path) -> Option<aleatron::Result<Network, aleatron
         "cnn" => Some(Network::digits_cnn()),
         _ => None,
     }
+}
+
+/// Returns the file of a network, or the name of an embedded one.
+pub(crate) fn provenance(role: &str, path: &Path) -> Result<Source, Failure> {
+    Ok(match embedded(path) {
+        Some(_) => Source::described(role, format!("embedded {}", path.display())),
+        None => Source::read(role, path)?,
+    })
 }
 
 /// Reads an embedded network or a file.

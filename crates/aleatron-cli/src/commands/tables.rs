@@ -2,9 +2,10 @@
 
 use super::names::read_name;
 use super::{Failure, Outcome, read_length};
+use crate::invocation::Invocation;
 use crate::{Verdict, output};
 use aleatron::eval::multiplier::{MultiplierStats, Operand};
-use aleatron::eval::report;
+use aleatron::eval::{Provenance, report};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,7 @@ fn read_pair(text: &str) -> Result<(Operand, Operand), String> {
     Ok((read(x)?, read(y)?))
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     for (x, y) in &arguments.pairs {
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     if let Some(folder) = &arguments.report {
-        write_report(folder, &errors)?;
+        write_report(folder, &errors, &super::provenance::of_command(invocation)?)?;
     }
     if arguments.json {
         output::json(&errors)?;
@@ -119,9 +120,14 @@ fn print_table(errors: &[MultiplierStats]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn write_report(folder: &Path, errors: &[MultiplierStats]) -> aleatron::Result<()> {
+fn write_report(
+    folder: &Path,
+    errors: &[MultiplierStats],
+    run: &Provenance,
+) -> aleatron::Result<()> {
     let write = |name: &str, text: &str| aleatron::eval::write(folder.join(name), text);
-    write("index.html", &report::multiplier(errors))?;
+    let page = report::with_provenance(&report::multiplier(errors), std::slice::from_ref(run));
+    write("index.html", &page)?;
     write("tables.csv", &csv(errors))?;
     for error in errors {
         // Some systems do not allow colons in file names.

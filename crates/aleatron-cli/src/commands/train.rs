@@ -7,10 +7,11 @@ use super::names::read_name;
 use super::report::{fault, try_writing};
 use super::source::{NetworkOptions, check_samples};
 use super::{Failure, Outcome, read_length, read_positive};
+use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::data::Dataset;
 use aleatron::eval::report::{TrainingEpoch, training};
-use aleatron::eval::{Evaluation, Plan, evaluate};
+use aleatron::eval::{Evaluation, Plan, Provenance, Source, evaluate};
 use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::{Arithmetic, Network, StreamConfig, ValueRange};
@@ -164,7 +165,7 @@ struct Result<'a> {
     seconds: f64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
     let plan = arguments.plan();
     let options = arguments.options(&plan).map_err(Failure::usage)?;
@@ -177,7 +178,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let cancel = Cancel::when(&interrupt::is_pressed);
     let start = Instant::now();
     let network = arguments.calibrate(network, &data, &plan, cancel)?;
-    let before = arguments.evaluate(&network, &test, &plan, cancel)?;
+    let provenance = arguments.provenance(invocation)?;
+    let mut before = arguments.evaluate(&network, &test, &plan, cancel)?;
+    before.provenance.push(provenance.clone());
     let mut trained = arguments.train(&network, &data, &options, cancel)?;
     if arguments.through == Through::Float {
         // The inputs of layers have changed, and no streams told the training how large they may
@@ -189,7 +192,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(path) = &arguments.out {
         trained.network.save(path)?;
     }
-    let after = arguments.evaluate(&trained.network, &test, &plan, cancel)?;
+    let mut after = arguments.evaluate(&trained.network, &test, &plan, cancel)?;
+    after.provenance.push(provenance);
     let seconds = start.elapsed().as_secs_f64();
     if let Some(folder) = &arguments.report {
         write_report(folder, &before, &after, &trained)?;
@@ -211,6 +215,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
+    /// Returns the provenance of the run.
+    fn provenance(&self, invocation: &Invocation) -> std::result::Result<Provenance, Failure> {
+        let mut run = super::provenance::of_run(invocation, &self.device)?;
+        run.sources.push(self.network.provenance()?);
+        run.sources.extend(self.data.provenance()?);
+        let test = self.test.as_deref().map(|path| Source::read("test", path));
+        run.sources.extend(test.transpose()?);
+        let calibration = self.network.calibrate.as_deref();
+        run.sources.extend(calibration.map(|path| Source::read("calibration", path)).transpose()?);
+        Ok(run)
+    }
+
     /// Refuses options that cannot be combined and destinations that cannot be written, before
     /// anything is read.
     fn check(&self) -> std::result::Result<(), Failure> {

@@ -167,9 +167,9 @@ pub enum GeneratorName {
 /// The bits of the integers that a binary circuit multiplies: a sign and a magnitude of one bit
 /// less. As text: `int8`.
 ///
-/// The counts of a layer are sums of such products, each of the integers `0..=M` with `M = 2^(bits
-/// - 1) - 1` and a sign. They are the counts of the streams of two [digits](super::Digit) of `M^2`
-/// bits, so that count tables compute them.
+/// The counts of a layer are sums of such products, each of the integers `0..=M` with
+/// `M = 2^(bits - 1) - 1` and a sign. They are the counts of the streams of two
+/// [digits](super::Digit) of `M^2` bits, so that count tables compute them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntegerBits(u32);
 

@@ -23,8 +23,26 @@ pub struct LayerStats {
     pub mean_value: f64,
     /// The largest error of the decoded sums.
     pub worst_value: f64,
+    /// The mean of |exact sum|, which the mean error is relative to; 0 in results that were saved
+    /// without it.
+    #[serde(default)]
+    pub mean_signal: f64,
     /// The number of inputs outside the interval of the layer's streams, which saturated.
     pub saturated: u64,
+}
+
+impl LayerStats {
+    /// Returns the mean error relative to the mean size of the exact sums: 1 for a layer whose
+    /// streams carry nothing although the exact sums do. `None` if there are errors and the exact
+    /// sums are all 0 or unknown.
+    #[must_use]
+    pub fn relative_error(&self) -> Option<f64> {
+        match (self.mean_value == 0.0, self.mean_signal > 0.0) {
+            (true, _) => Some(0.0),
+            (false, true) => Some(self.mean_value / self.mean_signal),
+            (false, false) => None,
+        }
+    }
 }
 
 /// Sums of errors, by layer.
@@ -38,6 +56,8 @@ struct Sums {
     counts: u64,
     sum: f64,
     worst: f64,
+    /// The sum of |exact sum|.
+    signal: f64,
     /// Counts per unit of value.
     scale: f64,
 }
@@ -62,8 +82,8 @@ impl Statistics {
         let n_rows = counts.len() / m.max(1);
         // The errors of each row, summed in order afterwards, so that threads do not change a bit
         // of the mean.
-        memory::check(16 * n_rows as u128, Quantity::Samples)?;
-        let mut rows = vec![[0.0_f64; 2]; n_rows];
+        memory::check(24 * n_rows as u128, Quantity::Samples)?;
+        let mut rows = vec![[0.0_f64; 3]; n_rows];
         let failure = OnceLock::new();
         let cost = Duration::from_nanos((spec.topology().n_products() * n_rows) as u64);
         let items = rows.iter_mut().zip(values.chunks_exact(n)).zip(counts.chunks_exact(m));
@@ -74,8 +94,9 @@ impl Statistics {
                 match sums(spec.topology(), layer.weights.values(), inputs) {
                     Ok(exact) => {
                         for (value, exact) in spec.decode_all(counts).iter().zip(exact) {
-                            let error = (value - exact * gain).abs();
-                            *row = [row[0] + error, row[1].max(error)];
+                            let exact = exact * gain;
+                            let error = (value - exact).abs();
+                            *row = [row[0] + error, row[1].max(error), row[2] + exact.abs()];
                         }
                     }
                     // Any of several will do.
@@ -87,11 +108,13 @@ impl Statistics {
             return Err(error);
         }
         let scale = if spec.polarity() == Polarity::Bipolar { bits / 2.0 } else { bits };
-        let all = self.layers[index].get_or_insert(Sums { counts: 0, sum: 0.0, worst: 0.0, scale });
+        let none = Sums { counts: 0, sum: 0.0, worst: 0.0, signal: 0.0, scale };
+        let all = self.layers[index].get_or_insert(none);
         all.counts += counts.len() as u64;
-        for [sum, worst] in rows {
+        for [sum, worst, signal] in rows {
             all.sum += sum;
             all.worst = all.worst.max(worst);
+            all.signal += signal;
         }
         Ok(())
     }
@@ -100,14 +123,16 @@ impl Statistics {
         let finished =
             self.layers.into_iter().zip(saturated).map(|(sums, &saturated)| match sums {
                 None => LayerStats::default(),
-                Some(Sums { counts, sum, worst, scale }) => {
-                    let mean = if counts == 0 { 0.0 } else { sum / counts as f64 };
+                Some(Sums { counts, sum, worst, signal, scale }) => {
+                    let [mean, mean_signal] = [sum, signal]
+                        .map(|sum| if counts == 0 { 0.0 } else { sum / counts as f64 });
                     LayerStats {
                         counts,
                         mean_count: mean * scale,
                         worst_count: worst * scale,
                         mean_value: mean,
                         worst_value: worst,
+                        mean_signal,
                         saturated,
                     }
                 }

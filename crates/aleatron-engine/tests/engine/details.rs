@@ -100,8 +100,16 @@ fn statistics_are_the_errors_against_exact_products() {
         worst_count: 0.5,
         mean_value: 0.25 / 16.0,
         worst_value: 0.5 / 16.0,
+        // 5/16 times one and times a half.
+        mean_signal: (5.0 + 2.5) / 2.0 / 16.0,
         saturated: 0,
     };
+    assert_eq!(expected.relative_error(), Some(0.25 / 3.75));
+    // Streams without ones lose the whole signal; a signal of zeros has no relative error.
+    let dead = LayerStats { mean_value: 0.5, mean_signal: 0.5, ..expected };
+    assert_eq!(dead.relative_error(), Some(1.0));
+    assert_eq!(LayerStats { mean_signal: 0.0, ..expected }.relative_error(), None);
+    assert_eq!(LayerStats::default().relative_error(), Some(0.0));
     assert_eq!(output.statistics, [expected]);
     assert_eq!(output.score_inputs, Some(LayerInputs { thresholds: vec![5] }));
     assert_eq!(output.scores, [5.0 / 16.0, second / 16.0]);

@@ -23,6 +23,7 @@ pub use design::{Design, DesignCost, Lanes, Missing, StreamDesign};
 use super::faults::FaultPoint;
 use super::find::Measure;
 use super::plan::Plan;
+use super::provenance::Provenance;
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
@@ -132,6 +133,9 @@ pub struct Exploration {
     pub missing: Vec<Missing>,
     /// Whether the search came to its end.
     pub is_finished: bool,
+    /// The runs that contributed, in their order. Results are equal without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
 }
 
 impl Exploration {

@@ -162,6 +162,7 @@ impl<'a> Search<'a> {
             designs: Vec::new(),
             missing: Vec::new(),
             is_finished: false,
+            provenance: Vec::new(),
         })
     }
 

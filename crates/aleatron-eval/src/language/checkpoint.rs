@@ -1,6 +1,7 @@
 //! Resuming an evaluation of a language model.
 
 use super::result::{LanguageEvaluation, LanguageSeed, LinearSensitivity};
+use crate::provenance::Provenance;
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -8,38 +9,40 @@ use std::collections::BTreeMap;
 /// The finished runs of an earlier evaluation, and their identity.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct LanguageCheckpoint {
-    version: String,
+    pub(crate) version: String,
     model: String,
     text: String,
-    precision: String,
-    width: String,
-    sharing: String,
-    margins: Vec<f64>,
-    layers: BTreeMap<String, String>,
-    calibration_tokens: usize,
-    quantile: f64,
+    pub(crate) precision: String,
+    pub(crate) width: String,
+    pub(crate) sharing: String,
+    pub(crate) margins: Vec<f64>,
+    pub(crate) layers: BTreeMap<String, String>,
+    pub(crate) calibration_tokens: usize,
+    pub(crate) quantile: f64,
     input_scales: Vec<f64>,
-    predicted_tokens: usize,
+    pub(crate) predicted_tokens: usize,
     predicted_bytes: usize,
-    context: usize,
-    float: SavedFigures,
-    rows: Vec<SavedRow>,
+    pub(crate) context: usize,
+    pub(crate) float: SavedFigures,
+    pub(crate) rows: Vec<SavedRow>,
     sensitivity: Vec<LinearSensitivity>,
     warnings: Vec<String>,
-    unfinished: usize,
+    pub(crate) unfinished: usize,
+    #[serde(default)]
+    pub(crate) provenance: Vec<Provenance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct SavedFigures {
-    loss: f64,
+pub(crate) struct SavedFigures {
+    pub(crate) loss: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct SavedRow {
-    generator: String,
-    length: usize,
-    width: Option<u32>,
-    seeds: Vec<LanguageSeed>,
+pub(crate) struct SavedRow {
+    pub(crate) generator: String,
+    pub(crate) length: usize,
+    pub(crate) width: Option<u32>,
+    pub(crate) seeds: Vec<LanguageSeed>,
 }
 
 impl LanguageCheckpoint {
@@ -105,6 +108,7 @@ impl LanguageEvaluation {
             seeds.for_each(|run| self.add(&row.generator, row.length, row.width, run));
         }
         self.sensitivity.clone_from(&earlier.sensitivity);
+        self.provenance.clone_from(&earlier.provenance);
         earlier.warnings.iter().for_each(|warning| self.warn(warning.clone()));
         Ok(())
     }

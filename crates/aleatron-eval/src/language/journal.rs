@@ -6,6 +6,7 @@ use super::products::{saturation_warning, width_of};
 use super::result::{LanguageEvaluation, LanguageFigures, LanguageSeed, LinearSensitivity};
 use super::schedule::{Header, LanguageSchedule, Run};
 use crate::finished::{Finished, FinishedPass, whole_lines};
+use crate::provenance::Provenance;
 use crate::task::fault;
 use crate::{Error, Result, Task};
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,8 @@ impl LanguageTaskResult {
 pub struct LanguageJournal {
     schedule: LanguageSchedule,
     finished: Finished<SequenceResult>,
+    /// The runs that contributed.
+    provenance: Vec<Provenance>,
 }
 
 impl FinishedPass<SequenceResult> {
@@ -125,10 +128,10 @@ impl LanguageJournal {
     /// Creates a journal without results.
     pub(super) fn new(schedule: LanguageSchedule) -> Self {
         let finished = Finished::new(schedule.n_passes(), schedule.n_sequences());
-        Self { schedule, finished }
+        Self { schedule, finished, provenance: Vec::new() }
     }
 
-    /// Reads a file of lines: a schedule, then results of tasks. A last line without an end, left
+    /// Reads a file of lines: a schedule, then results of tasks and the provenance of runs. A last line without an end, left
     /// by a process that was killed, is ignored.
     ///
     /// # Errors
@@ -140,7 +143,10 @@ impl LanguageJournal {
         let schedule = LanguageSchedule::from_line(head).map_err(|error| at_line(1, error))?;
         let mut journal = Self::new(schedule);
         for (line, number) in lines {
-            let added = LanguageTaskResult::from_line(line).and_then(|result| journal.add(result));
+            let added = match Provenance::from_line(line) {
+                Some(run) => run.map(|run| journal.provenance.push(run)),
+                None => LanguageTaskResult::from_line(line).and_then(|result| journal.add(result)),
+            };
             added.map_err(|error| at_line(number, error))?;
         }
         Ok(journal)
@@ -162,6 +168,7 @@ impl LanguageJournal {
             return Err(Error::OtherEvaluation);
         }
         self.finished.merge(other.finished);
+        self.provenance.extend(other.provenance);
         Ok(())
     }
 
@@ -218,6 +225,7 @@ impl LanguageJournal {
             return Err(fault(format!("sequence {} of floating point is missing", task.first)));
         }
         let mut found = settings(&self.schedule.header)?;
+        found.provenance.clone_from(&self.provenance);
         let (n, bytes) = (found.predicted_tokens, found.predicted_bytes);
         found.float = LanguageFigures::new(self.finished.passes[0].nats() / n as f64, n, bytes);
         found.unfinished = self.schedule.runs.len();
@@ -330,5 +338,6 @@ fn settings(header: &Header) -> Result<LanguageEvaluation> {
         sensitivity: Vec::new(),
         warnings: Vec::new(),
         unfinished: 0,
+        provenance: Vec::new(),
     })
 }

@@ -2,6 +2,7 @@
 
 use super::head::HeadStop;
 use crate::Estimate;
+use crate::provenance::Provenance;
 use crate::statistics::mean;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,6 +53,9 @@ pub struct LanguageEvaluation {
     pub warnings: Vec<String>,
     /// The runs over the text that are not finished.
     pub unfinished: usize,
+    /// The runs of the program that contributed, in their order. Results are equal without them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
 }
 
 /// The loss of a model on a text.

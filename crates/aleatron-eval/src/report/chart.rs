@@ -1,6 +1,7 @@
 //! Curves, as SVG.
 
 use super::escape;
+use crate::text::short;
 
 /// A curve.
 pub(super) struct Curve {
@@ -45,6 +46,20 @@ impl Axis {
         let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
         let value = |k: i64| (k as f64 * step * 10.0).round() / 10.0;
         let ticks = (first..=last).map(value).map(|value| (value, format!("{value} %"))).collect();
+        Self { title, scale: Scale::Linear, range: [low, high], ticks }
+    }
+
+    /// Returns a linear axis with about six labels.
+    pub(super) fn linear(title: &'static str, [low, high]: [f64; 2]) -> Self {
+        let span = (high - low).max(f64::MIN_POSITIVE);
+        let raw = span / 6.0;
+        let decade = 10f64.powf(raw.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|m| m * decade);
+        let step = steps.into_iter().find(|&s| s >= raw).unwrap_or(raw);
+        let first = (low / step).ceil() as i64;
+        let ticks =
+            (first..).map(|k| k as f64 * step).take_while(|&value| value <= high + 1e-9 * span);
+        let ticks = ticks.map(|value| (value, short(value))).collect();
         Self { title, scale: Scale::Linear, range: [low, high], ticks }
     }
 
@@ -143,7 +158,7 @@ fn mark(k: usize, x: f64, y: f64, text: &str) -> String {
 /// The legend of some curves and of the dashed line.
 pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
     let mut out = String::from("<ul class=\"legend\">");
-    for (k, curve) in curves.iter().enumerate() {
+    for (k, curve) in curves.iter().enumerate().filter(|(_, curve)| !curve.points.is_empty()) {
         out.push_str(&format!(
             "<li><svg width=\"34\" height=\"14\" viewBox=\"0 0 34 14\" style=\"color:var(--c{})\"><line x1=\"1\" x2=\"33\" y1=\"7\" y2=\"7\" \
              stroke=\"currentColor\" stroke-width=\"2\" stroke-dasharray=\"{}\"/>{}</svg>{}</li>",
@@ -163,8 +178,8 @@ pub(super) fn legend(curves: &[Curve], line: Option<&str>) -> String {
 impl Chart<'_> {
     /// Draws the curves.
     pub(super) fn svg(&self) -> String {
-        let curves: String =
-            self.curves.iter().enumerate().map(|(k, curve)| self.draw(k, curve)).collect();
+        let drawn = self.curves.iter().enumerate().filter(|(_, curve)| !curve.points.is_empty());
+        let curves: String = drawn.map(|(k, curve)| self.draw(k, curve)).collect();
         self.frame(&curves)
     }
 

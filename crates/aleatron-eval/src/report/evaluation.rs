@@ -2,11 +2,13 @@
 
 use super::chart::{self, Axis, Chart, Curve, Point};
 use super::heat::Grid;
+use super::provenance::provenance;
+use super::score::Scores;
+use super::table::{Kind, Table};
 use super::{escape, page};
-use crate::text::{error, plural, short, si};
+use crate::text::{plural, short};
 use crate::{
-    CircuitCost, CostFigures, ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan,
-    RegressionRow, Row,
+    CostFigures, ErrorEstimate, Errors, Estimate, Evaluation, Figures, Plan, RegressionRow, Row,
 };
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
@@ -34,8 +36,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         Figures::Regression(errors) => body.push_str(&regression(evaluation, errors)),
     }
     body.push_str(&super::faults::faults(evaluation, &rows));
-    body.push_str(&table(evaluation, &rows));
+    body.push_str(&super::rows::rows(evaluation, &rows));
     if without.is_empty() && !rows.is_empty() {
+        body.push_str(&provenance(&evaluation.provenance));
         return page(&title, &body);
     }
     body.push_str(&cost(evaluation));
@@ -47,10 +50,11 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     {
         body.push_str(&early(evaluation, float.accuracy));
     }
-    body.push_str(&errors(evaluation, &without));
+    body.push_str(&super::layers::layers(evaluation, &without));
     if evaluation.float.classification().is_some() {
         body.push_str(&confusion(evaluation));
     }
+    body.push_str(&provenance(&evaluation.provenance));
     page(&title, &body)
 }
 
@@ -128,8 +132,9 @@ fn settings(plan: &Plan) -> String {
     settings
 }
 
-/// One curve for each generator that has points.
-fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
+/// Returns one curve for each generator, so that generators have the same colours in all charts;
+/// curves without points are not drawn.
+pub(super) fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec<Curve> {
     let curve = |generator: &GeneratorName| {
         let name = generator.to_string();
         let mut points = points(&evaluation.rows_of(&name));
@@ -141,7 +146,7 @@ fn curves(evaluation: &Evaluation, points: impl Fn(&[Row]) -> Vec<Point>) -> Vec
         }
         Curve { name, points }
     };
-    evaluation.plan.generators.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
+    evaluation.plan.generators.iter().map(curve).collect()
 }
 
 /// Returns the stream lengths of a row behind its generator; nothing for integers.
@@ -152,7 +157,7 @@ pub(super) fn bits(row: &Row) -> String {
     }
 }
 
-fn lengths(evaluation: &Evaluation) -> Axis {
+pub(super) fn lengths(evaluation: &Evaluation) -> Axis {
     let lengths: Vec<f64> = evaluation.plan.lengths.iter().map(|&length| length as f64).collect();
     Axis::logarithmic("bits per stream", &lengths)
 }
@@ -217,20 +222,22 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
         let point = |row: &Row| {
             let Estimate { mean, low, high, n } =
                 errors(row.figures.regression()?).root_mean_square;
-            // A logarithmic axis has no position for an error of 0.
-            (mean > 0.0).then(|| Point {
+            Some(Point {
                 x: row.length as f64,
                 y: mean,
-                band: (n > 1 && low > 0.0).then_some([low, high]),
+                band: (n > 1).then_some([low, high]),
                 values: Vec::new(),
                 text: format!("{}{}: {}", row.generator, bits(row), short(mean)),
             })
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
-        let level = level.filter(|level| *level > 0.0);
-        let values =
-            curves.iter().flat_map(|curve| &curve.points).map(|point| point.y).chain(level);
-        let Some(y) = Axis::decades("rms error", values) else { continue };
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            continue;
+        }
+        let points = curves.iter().flat_map(|curve| &curve.points);
+        let most = points.map(|point| point.y).chain(level).fold(0.0, f64::max);
+        // Errors that are all 0 still need an interval.
+        let y = Axis::linear("rms error", [0.0, if most > 0.0 { 1.05 * most } else { 1.0 }]);
         let line = level.map(|level| format!("floating point, {}", short(level)));
         let legend = chart::legend(&curves, line.as_deref());
         let x = lengths(evaluation);
@@ -240,77 +247,6 @@ fn regression(evaluation: &Evaluation, float: &Errors) -> String {
             chart.svg()
         ));
     }
-    out
-}
-
-fn table(evaluation: &Evaluation, rows: &[Row]) -> String {
-    let layers = evaluation.network.layers.iter();
-    let layers: String =
-        layers.map(|name| format!("<th>layer {} error</th>", escape(name))).collect();
-    let figures: &[&str] = match evaluation.float {
-        Figures::Classification(_) => &["accuracy %", "interval", "agrees with float %"],
-        Figures::Regression(_) => {
-            &["mean error", "rms error", "R²", "mean to float", "rms to float"]
-        }
-    };
-    let figures: String = figures.iter().map(|name| format!("<th>{name}</th>")).collect();
-    let has_faults = evaluation.plan.has_faults();
-    let faults = if has_faults { "<th>fault site</th><th>fault rate</th>" } else { "" };
-    let has_costs = !evaluation.costs.is_empty();
-    let costs = if has_costs { "<th>cycles</th><th>area</th><th>energy nJ</th>" } else { "" };
-    let mut out = format!(
-        "<h2>All figures</h2>\n<p>Errors of layers are of a neuron's sum of products, mean and worst; those in counts are in the JSON \
-         file.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th>{faults}{figures}{layers}{costs}<th>samples/s</th>\
-         <th>bit-MAC/s</th></tr>\n"
-    );
-    let mut before = None;
-    for row in rows {
-        let group = (row.generator, row.faults.map(|faults| faults.sites));
-        let first = before.replace(group) != Some(group);
-        let mut cells = vec![escape(&row.generator.to_string()), row.bits()];
-        if has_faults {
-            let [sites, rate] = row.faults.map_or(["-".to_owned(), "0".to_owned()], |faults| {
-                [faults.sites.to_string(), faults.rate.to_string()]
-            });
-            cells.extend([sites, rate]);
-        }
-        match &row.figures {
-            Figures::Classification(figures) => {
-                let percent = |share: f64| format!("{:.2}", 100.0 * share);
-                let Estimate { mean, low, high, n } = figures.accuracy;
-                let interval = match n {
-                    1 => "-".to_owned(),
-                    _ => format!("{} to {}", percent(low), percent(high)),
-                };
-                cells.extend([percent(mean), interval, percent(figures.agreement)]);
-            }
-            Figures::Regression(figures) => {
-                let (targets, float) = (&figures.to_targets, &figures.to_float);
-                cells.extend(
-                    [&targets.mean_absolute, &targets.root_mean_square].map(|e| short(e.mean)),
-                );
-                cells.push(format!("{:.4}", targets.r_squared.mean));
-                cells
-                    .extend([&float.mean_absolute, &float.root_mean_square].map(|e| short(e.mean)));
-            }
-        }
-        cells.extend(row.layers.iter().map(error));
-        if has_costs {
-            let figures = row.cost.as_ref().and_then(CircuitCost::figures);
-            let show = |show: fn(&CostFigures) -> String| figures.map(show).unwrap_or_default();
-            let area = show(|cost| si(cost.area));
-            cells.extend([
-                show(|cost| cost.cycles.to_string()),
-                area,
-                show(|cost| short(cost.energy)),
-            ]);
-        }
-        cells.extend([si(row.samples_per_second), si(row.bit_macs_per_second)]);
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        let class = if first { " class=\"first\"" } else { "" };
-        out.push_str(&format!("<tr{class}>{cells}</tr>\n"));
-    }
-    out.push_str("</table></div>\n");
     out
 }
 
@@ -329,6 +265,7 @@ fn cost(evaluation: &Evaluation) -> String {
         evaluation.cost_note().map(|note| format!("<div class=\"warn\">{}</div>\n", escape(&note))),
     );
     type Of = fn(&CostFigures) -> f64;
+    let scores = Scores::of(evaluation);
     let axes: [(&'static str, Of); 2] = [
         ("energy of a sample in nJ", |cost| cost.energy),
         ("area in gate equivalents", |cost| cost.area),
@@ -336,19 +273,17 @@ fn cost(evaluation: &Evaluation) -> String {
     for (title, value) in axes {
         let point = |row: &Row| {
             let x = value(row.cost.as_ref()?.figures()?);
-            let y = 100.0 * row.score().max(0.0);
-            let text = format!("{}, {} bits: {y:.2} %, {}", row.generator, row.bits(), short(x));
+            let (y, shown) = (scores.value(row.score()), scores.text(row.score()));
+            let text = format!("{}, {} bits: {shown}, {}", row.generator, row.bits(), short(x));
             (x > 0.0).then(|| Point { x, y, band: None, values: Vec::new(), text })
         };
         let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
         let all = || curves.iter().flat_map(|curve| &curve.points);
         let Some(x) = Axis::decades(title, all().map(|point| point.x)) else { continue };
-        let float = 100.0 * evaluation.float.score().max(0.0);
-        let least = all().map(|point| point.y).fold(float, f64::min);
-        let y = Axis::percent("score", [((least - 2.0) / 5.0).floor().max(0.0) * 5.0, 100.0]);
-        let legend = chart::legend(&curves, Some(&format!("floating point, {float:.2} %")));
-        let chart =
-            Chart { curves: &curves, x, y, level: Some(float), label: "Score against cost" };
+        let y = scores.axis(all().map(|point| point.y), 5.0);
+        let legend = chart::legend(&curves, Some(&scores.legend()));
+        let level = Some(scores.float());
+        let chart = Chart { curves: &curves, x, y, level, label: "Score against cost" };
         out.push_str(&format!("<div class=\"panel\">\n{legend}{}</div>\n", chart.svg()));
     }
     out
@@ -400,81 +335,40 @@ fn early(evaluation: &Evaluation, float: f64) -> String {
     }
     out.push_str(
         "<p>For each length: the fewest mean cycles, restarts of later layers included, that lose at most half a point on these samples, and \
-         the margin that does it; and the mean cycles of the last layer until it is certain.</p>\n<div class=\"panel\"><table>\n\
-         <tr><th>generator</th><th>bits</th><th>mean cycles</th><th>share of the full run</th><th>points lost</th>\
-         <th>stopped early</th><th>margin</th><th>until certain</th></tr>\n",
+         the margin that does it; and the mean cycles of the last layer until it is certain.</p>\n",
     );
+    let mut table = Table::new([
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Number, "mean cycles"),
+        (Kind::Number, "share of the full run"),
+        (Kind::Number, "points lost"),
+        (Kind::Number, "stopped early"),
+        (Kind::Number, "margin"),
+        (Kind::Number, "until certain"),
+    ]);
     for name in evaluation.plan.generators.iter().map(ToString::to_string) {
         for (k, row) in evaluation.rows_of(&name).iter().enumerate() {
-            let class = if k == 0 { " class=\"first\"" } else { "" };
-            let name = escape(&name);
             let stop = if evaluation.has_early(row) { row.early_within(0.5) } else { None };
             let figures = match stop {
-                Some(stop) => format!(
-                    "<td>{:.1}</td><td>{:.0} %</td><td>{:.2}</td><td>{:.0} %</td><td>{}</td>",
-                    stop.mean_cycles,
-                    100.0 * stop.mean_cycles / row.mean_length(),
+                Some(stop) => [
+                    format!("{:.1}", stop.mean_cycles),
+                    format!("{:.0} %", 100.0 * stop.mean_cycles / row.mean_length()),
                     // No minus sign for nothing lost.
-                    100.0 * stop.accuracy_lost + 0.0,
-                    100.0 * stop.stopped,
-                    stop.margin
-                ),
-                None => "<td>-</td><td>-</td><td>-</td><td>-</td><td>-</td>".to_owned(),
+                    format!("{:.2}", 100.0 * stop.accuracy_lost + 0.0),
+                    format!("{:.0} %", 100.0 * stop.stopped),
+                    stop.margin.to_string(),
+                ],
+                None => [(); 5].map(|()| "-".to_owned()),
             };
             let certain = row.figures.classification().and_then(|figures| figures.certain);
             let certain =
                 certain.map_or_else(|| "-".to_owned(), |stop| format!("{:.1}", stop.mean_cycles));
-            out.push_str(&format!(
-                "<tr{class}><td>{name}</td><td>{}</td>{figures}<td>{certain}</td></tr>\n",
-                row.bits()
-            ));
+            let cells = [name.clone(), row.bits()].into_iter().chain(figures).chain([certain]);
+            table.row(if k == 0 { "first" } else { "" }, cells);
         }
     }
-    out.push_str("</table></div>\n");
-    out
-}
-
-fn errors(evaluation: &Evaluation, rows: &[Row]) -> String {
-    let mut out = String::from(
-        "<h2>Error of the layers</h2>\n<p>The mean error of a neuron's sum of products against the exact sum of the same inputs and \
-         weights.</p>\n<div class=\"row\">\n",
-    );
-    for (k, layer) in evaluation.network.layers.iter().enumerate() {
-        let point = |row: &Row| {
-            let stats = row.layers.get(k)?;
-            // A logarithmic axis has no position for an error of 0.
-            (stats.mean_value > 0.0).then(|| Point {
-                x: row.length as f64,
-                y: stats.mean_value,
-                band: None,
-                values: Vec::new(),
-                text: format!(
-                    "{}, {} bits: {} (worst {})",
-                    row.generator,
-                    row.bits(),
-                    short(stats.mean_value),
-                    short(stats.worst_value)
-                ),
-            })
-        };
-        let curves = curves(evaluation, |rows| rows.iter().filter_map(point).collect());
-        let values = rows.iter().filter_map(|row| row.layers.get(k)).map(|stats| stats.mean_value);
-        let Some(y) = Axis::decades("mean error", values) else { continue };
-        let chart = Chart {
-            curves: &curves,
-            x: lengths(evaluation),
-            y,
-            level: None,
-            label: "Error against length",
-        };
-        let (legend, name) = (chart::legend(&curves, None), escape(layer));
-        out.push_str(&format!(
-            "<div class=\"panel\"><h3>layer {name}</h3>\n{legend}{}</div>\n",
-            chart.svg()
-        ));
-    }
-    out.push_str("</div>\n");
-    out
+    out + &table.panel()
 }
 
 fn confusion(evaluation: &Evaluation) -> String {

@@ -1,6 +1,8 @@
 //! The page of an exploration of designs.
 
 use super::chart::{Axis, Chart};
+use super::provenance::provenance;
+use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::find::Measure;
 use crate::text::{plural, short, si};
@@ -74,6 +76,7 @@ pub fn exploration(found: &Exploration, command: impl Fn(&Design) -> String) -> 
         reasons.dedup();
         reasons.iter().for_each(|reason| body.push_str(&format!("<p>{}</p>\n", escape(reason))));
     }
+    body.push_str(&provenance(&found.provenance));
     page(&title, &body)
 }
 
@@ -175,39 +178,47 @@ fn describe(measure: Measure, design: &Design, number: Option<usize>) -> String 
 }
 
 fn table(found: &Exploration, shown: &[&Design], command: impl Fn(&Design) -> String) -> String {
-    let mut out = String::from(
-        "<h2>Optimal designs</h2>\n<div class=\"panel\"><table>\n<tr><th>design</th><th>network</th><th>generator</th><th>bits</th><th>sharing</th>\
-         <th>width</th><th>lanes</th><th>score</th><th>worst seed</th><th>energy nJ</th><th>area</th><th>latency</th><th>cycles</th></tr>\n",
-    );
+    let mut designs = Table::new([
+        (Kind::Number, "design"),
+        (Kind::Text, "network"),
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Text, "sharing"),
+        (Kind::Number, "width"),
+        (Kind::Number, "lanes"),
+        (Kind::Number, "score"),
+        (Kind::Number, "worst seed"),
+        (Kind::Number, "energy nJ"),
+        (Kind::Number, "area"),
+        (Kind::Number, "latency"),
+        (Kind::Number, "cycles"),
+    ]);
+    let mut circuits = Table::new([(Kind::Number, "design"), (Kind::Code, "command")]);
     for (k, design) in shown.iter().enumerate() {
-        let streams = &design.streams;
-        let network = found.networks.get(streams.network).map_or("", String::as_str);
-        out.push_str(&format!(
-            "<tr class=\"d{k}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{}</td></tr>\n",
-            k + 1,
-            escape(network),
-            escape(&streams.generator.to_string()),
-            streams.bits(),
-            streams.sharing,
-            streams.width,
-            design.lanes,
-            found.measure.show(design.score),
-            found.measure.show(design.worst_score),
-            short(design.cost.energy),
-            si(design.cost.area),
-            design.cost.latency,
-            design.cost.cycles,
-        ));
+        let (streams, class) = (&design.streams, format!("d{k}"));
+        designs.row(
+            &class,
+            [
+                (k + 1).to_string(),
+                found.networks.get(streams.network).cloned().unwrap_or_default(),
+                streams.generator.to_string(),
+                streams.bits(),
+                streams.sharing.to_string(),
+                streams.width.to_string(),
+                design.lanes.to_string(),
+                found.measure.show(design.score),
+                found.measure.show(design.worst_score),
+                short(design.cost.energy),
+                si(design.cost.area),
+                design.cost.latency.to_string(),
+                design.cost.cycles.to_string(),
+            ],
+        );
+        circuits.row(&class, [(k + 1).to_string(), command(design)]);
     }
-    out.push_str("</table></div>\n<h2>Circuits</h2>\n<p>Each command generates the circuit of a design in Verilog; --check compares it with the engine.</p>\n<div class=\"panel\"><table>\n<tr><th>design</th><th>command</th></tr>\n");
-    for (k, design) in shown.iter().enumerate() {
-        let command = escape(&command(design));
-        out.push_str(&format!(
-            "<tr class=\"d{k}\"><td>{}</td><td style=\"text-align:left\"><code>{command}</code></td></tr>\n",
-            k + 1
-        ));
-    }
-    out.push_str("</table></div>\n");
-    out
+    format!(
+        "<h2>Optimal designs</h2>\n{}<h2>Circuits</h2>\n<p>Each command generates the circuit of a design in Verilog; --check compares it with the engine.</p>\n{}",
+        designs.panel(),
+        circuits.panel()
+    )
 }

@@ -1,19 +1,24 @@
-//! The section of a page that shows a graph: its nodes and their losses.
+//! The section of a page that shows a graph: its drawing, its nodes and their losses.
 
+use super::drawing::{self, shape};
 use super::escape;
+use super::table::{Kind, Table};
 use crate::text::{plural, short, si};
-use crate::{FloatFigures, GraphNode, GraphSummary, Losses, Measure};
+use crate::{FloatFigures, GraphSummary, Losses, Measure};
 
-/// Returns the tables of the nodes and of their losses with each generator.
+/// Returns the drawings of a graph, and the tables of its nodes and of their losses with each
+/// generator.
 pub(super) fn graph(graph: &GraphSummary, float: &FloatFigures) -> String {
-    let mut out = nodes(graph);
+    let mut out = String::from("<h2>The graph</h2>\n");
+    out.push_str(&drawings(graph));
+    out.push_str(&nodes(graph));
     if graph.losses.is_empty() {
         return out;
     }
     out.push_str(
         "<h2>Where accuracy is lost</h2>\n<p>At the longest of the lengths that lose more than a point, or otherwise at the shortest, with one seed. \
          The error is the root mean square difference from floating point, relative to the output of the node there, with the errors of the nodes \
-         before it. Alone is the score if no other layer runs as streams.</p>\n<div class=\"row\">\n",
+         before it; a dash marks outputs that are 0 in floating point. Alone is the score if no other layer runs as streams.</p>\n<div class=\"row\">\n",
     );
     for losses in &graph.losses {
         out.push_str(&of_generator(graph, losses, float));
@@ -22,37 +27,53 @@ pub(super) fn graph(graph: &GraphSummary, float: &FloatFigures) -> String {
     out
 }
 
-fn nodes(graph: &GraphSummary) -> String {
+/// Draws the graph with the errors of each generator, the first of them unfolded.
+fn drawings(graph: &GraphSummary) -> String {
+    let too_large = || {
+        let nodes = plural(graph.nodes.len(), "node");
+        format!("<p>A graph of {nodes} is not drawn.</p>\n")
+    };
+    if graph.losses.is_empty() {
+        return match drawing::drawing(graph, None) {
+            Some(svg) => format!("<div class=\"panel\">{svg}</div>\n"),
+            None => too_large(),
+        };
+    }
     let mut out = String::from(
-        "<h2>The graph</h2>\n<div class=\"panel\"><table>\n<tr><th>node</th><th>operator</th><th>makes</th><th>takes</th><th>runs as</th></tr>\n",
+        "<p>Shades are the error of the output of each node against floating point (root mean square), relative to that output.</p>\n",
     );
+    out.push_str(&drawing::legend());
+    for (k, losses) in graph.losses.iter().enumerate() {
+        let Some(svg) = drawing::drawing(graph, Some(losses)) else { return too_large() };
+        let open = if k == 0 { " open=\"\"" } else { "" };
+        out.push_str(&format!(
+            "<details class=\"panel\"{open}><summary>{}, {}</summary>\n{svg}</details>\n",
+            escape(&losses.generator.to_string()),
+            plural(losses.length, "bit"),
+        ));
+    }
+    out
+}
+
+fn nodes(graph: &GraphSummary) -> String {
+    let mut table = Table::new([
+        (Kind::Text, "node"),
+        (Kind::Text, "operator"),
+        (Kind::Text, "makes"),
+        (Kind::Text, "takes"),
+        (Kind::Text, "runs as"),
+    ]);
     for node in &graph.nodes {
-        let takes: Vec<String> =
-            node.inputs.iter().filter_map(|&k| graph.nodes.get(k)).map(name).collect();
-        let takes = if takes.is_empty() { "input".to_owned() } else { takes.join(", ") };
+        let nodes = node.inputs.iter().filter_map(|&k| graph.nodes.get(k)).map(|node| &node.name);
+        let takes: Vec<&str> = node.graph_inputs.iter().chain(nodes).map(String::as_str).collect();
+        let takes = if takes.is_empty() { "-".to_owned() } else { takes.join(", ") };
         let runs = match node.stream_products {
             Some(products) => format!("streams, {} products", si(products as f64)),
             None => "binary".to_owned(),
         };
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{takes}</td><td>{runs}</td></tr>\n",
-            name(node),
-            escape(&node.operator),
-            shape(node)
-        ));
+        table.row("", [node.name.clone(), node.operator.clone(), shape(node, " x "), takes, runs]);
     }
-    out.push_str("</table></div>\n");
-    out
-}
-
-fn name(node: &GraphNode) -> String {
-    escape(&node.name)
-}
-
-/// The shape without the axis of samples.
-fn shape(node: &GraphNode) -> String {
-    let sizes: Vec<String> = node.shape.iter().skip(1).map(ToString::to_string).collect();
-    if sizes.is_empty() { "1".to_owned() } else { sizes.join(" x ") }
+    table.panel()
 }
 
 fn of_generator(graph: &GraphSummary, losses: &Losses, float: &FloatFigures) -> String {
@@ -60,14 +81,12 @@ fn of_generator(graph: &GraphSummary, losses: &Losses, float: &FloatFigures) -> 
         Some(_) => Measure::Accuracy,
         None => Measure::RSquared,
     };
-    let mut out = format!(
-        "<div class=\"panel\"><h3>{}, {}<small>{}, {} in floating point</small></h3>\n<table>\n\
-         <tr><th>node</th><th>error %</th><th>alone</th><th>points lost</th></tr>\n",
-        escape(&losses.generator.to_string()),
-        plural(losses.length, "bit"),
-        measure.show(losses.score),
-        measure.show(float.score()),
-    );
+    let mut table = Table::new([
+        (Kind::Text, "node"),
+        (Kind::Number, "error %"),
+        (Kind::Number, "alone"),
+        (Kind::Number, "points lost"),
+    ]);
     for ((node, error), alone) in graph.nodes.iter().zip(&losses.node_errors).zip(&losses.alone) {
         let [alone, lost] = match alone {
             // Adding 0 removes the minus sign of a loss of 0.
@@ -76,12 +95,15 @@ fn of_generator(graph: &GraphSummary, losses: &Losses, float: &FloatFigures) -> 
             }
             None => ["-".to_owned(), "-".to_owned()],
         };
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{alone}</td><td>{lost}</td></tr>\n",
-            name(node),
-            short(100.0 * error)
-        ));
+        let error = error.map_or_else(|| "-".to_owned(), |error| short(100.0 * error));
+        table.row("", [node.name.clone(), error, alone, lost]);
     }
-    out.push_str("</table></div>\n");
-    out
+    format!(
+        "<div class=\"panel\"><h3>{}, {}<small>{}, {} in floating point</small></h3>\n{}</div>\n",
+        escape(&losses.generator.to_string()),
+        plural(losses.length, "bit"),
+        measure.show(losses.score),
+        measure.show(float.score()),
+        table.bare(),
+    )
 }

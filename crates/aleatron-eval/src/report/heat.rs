@@ -3,7 +3,7 @@
 use super::escape;
 
 /// A shade between nothing and the full colour. It stays light enough for the text on it.
-fn shade(share: f64) -> String {
+pub(super) fn shade(share: f64) -> String {
     format!("color-mix(in srgb, var(--heat) {:.0}%, var(--panel))", 72.0 * share.clamp(0.0, 1.0))
 }
 

@@ -2,7 +2,8 @@
 //! adds.
 
 use super::chart::{self, Axis, Chart, Curve, Point};
-use super::training::linear;
+use super::provenance::provenance;
+use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::language::{LanguageEvaluation, LanguageRow};
 use crate::text::plural;
@@ -40,6 +41,7 @@ pub fn language(found: &LanguageEvaluation) -> String {
     body.push_str(&table(found));
     body.push_str(&head(found));
     body.push_str(&sensitivity(found));
+    body.push_str(&provenance(&found.provenance));
     page(&title, &body)
 }
 
@@ -77,7 +79,7 @@ fn losses(found: &LanguageEvaluation) -> String {
     let chart = Chart {
         curves: &curves,
         x: Axis::logarithmic("bits per stream", &lengths),
-        y: linear("nats per token", [(low - margin).max(0.0), high + margin]),
+        y: Axis::linear("nats per token", [(low - margin).max(0.0), high + margin]),
         level: Some(found.float.loss),
         label: "loss against stream length",
     };
@@ -93,34 +95,56 @@ fn table(found: &LanguageEvaluation) -> String {
     let bits =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
     let float = &found.float;
-    let mut out = format!(
-        "<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>width</th><th>nats per token</th><th>95 % interval</th><th>added</th>\
-         <th>bits per byte</th><th>perplexity</th><th>agreement with float</th><th>saturated inputs</th></tr>\n\
-         <tr><td>float</td><td>-</td><td>-</td><td>{:.4}</td><td>-</td><td>-</td><td>{}</td><td>{:.3}</td><td>-</td><td>-</td></tr>\n",
-        float.loss,
-        bits(float.bits_per_byte),
-        float.perplexity
+    let mut table = Table::new([
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Number, "width"),
+        (Kind::Number, "nats per token"),
+        (Kind::Number, "95 % interval"),
+        (Kind::Number, "added"),
+        (Kind::Number, "bits per byte"),
+        (Kind::Number, "perplexity"),
+        (Kind::Number, "agreement with float"),
+        (Kind::Number, "saturated inputs"),
+    ]);
+    let none = || "-".to_owned();
+    table.row(
+        "",
+        [
+            "float".to_owned(),
+            none(),
+            none(),
+            format!("{:.4}", float.loss),
+            none(),
+            none(),
+            bits(float.bits_per_byte),
+            format!("{:.3}", float.perplexity),
+            none(),
+            none(),
+        ],
     );
     for row in &found.rows {
         let interval = match row.loss.n {
-            1 => "-".to_owned(),
+            1 => none(),
             _ => format!("{:.4} to {:.4}", row.loss.low, row.loss.high),
         };
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.4}</td><td>{interval}</td><td>{:+.4}</td><td>{}</td><td>{:.3}</td><td>{:.2} %</td><td>{:.3} %</td></tr>\n",
-            escape(&row.generator),
-            row.length,
-            row.width.map_or_else(|| "-".to_owned(), |width| width.to_string()),
-            row.loss.mean,
-            row.added_loss,
-            bits(row.bits_per_byte),
-            row.perplexity,
-            100.0 * row.agreement,
-            100.0 * row.saturated,
-        ));
+        table.row(
+            "",
+            [
+                row.generator.clone(),
+                row.length.to_string(),
+                row.width.map_or_else(none, |width| width.to_string()),
+                format!("{:.4}", row.loss.mean),
+                interval,
+                format!("{:+.4}", row.added_loss),
+                bits(row.bits_per_byte),
+                format!("{:.3}", row.perplexity),
+                format!("{:.2} %", 100.0 * row.agreement),
+                format!("{:.3} %", 100.0 * row.saturated),
+            ],
+        );
     }
-    out.push_str("</table></div>\n");
-    out
+    table.panel()
 }
 
 /// Returns the table of early termination of the head.
@@ -128,26 +152,36 @@ fn head(found: &LanguageEvaluation) -> String {
     if found.rows.iter().all(|row| row.head.is_empty()) {
         return String::new();
     }
-    let mut out = "<h2>Early termination of the head</h2>\n<p>A position stops when its best token leads by a margin in standard \
-                   deviations.</p>\n<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>margin</th><th>mean \
-                   cycles</th><th>saved bits</th><th>stopped positions</th><th>changed tokens</th></tr>\n"
-        .to_owned();
+    let mut table = Table::new([
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Number, "margin"),
+        (Kind::Number, "mean cycles"),
+        (Kind::Number, "saved bits"),
+        (Kind::Number, "stopped positions"),
+        (Kind::Number, "changed tokens"),
+    ]);
     for (row, stop) in
         found.rows.iter().flat_map(|row| row.head.iter().map(move |stop| (row, stop)))
     {
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.2} %</td><td>{:.2} %</td><td>{:.2} %</td></tr>\n",
-            escape(&row.generator),
-            row.length,
-            stop.margin,
-            stop.mean_cycles,
-            100.0 * stop.saved,
-            100.0 * stop.stopped,
-            100.0 * stop.changed,
-        ));
+        let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+        table.row(
+            "",
+            [
+                row.generator.clone(),
+                row.length.to_string(),
+                stop.margin.to_string(),
+                format!("{:.1}", stop.mean_cycles),
+                percent(stop.saved),
+                percent(stop.stopped),
+                percent(stop.changed),
+            ],
+        );
     }
-    out.push_str("</table></div>\n");
-    out
+    "<h2>Early termination of the head</h2>\n<p>A position stops when its best token leads by a margin in standard \
+     deviations.</p>\n"
+        .to_owned()
+        + &table.panel()
 }
 
 /// Returns the table of products that ran as streams alone.
@@ -155,20 +189,28 @@ fn sensitivity(found: &LanguageEvaluation) -> String {
     if found.sensitivity.is_empty() {
         return String::new();
     }
-    let mut out = "<h2>One linear product as streams</h2>\n<p>The other products run in floating point.</p>\n<div class=\"panel\"><table>\n\
-                   <tr><th>product</th><th>generator</th><th>bits</th><th>nats per token</th><th>added</th><th>agreement with float</th></tr>\n"
-        .to_owned();
+    let mut table = Table::new([
+        (Kind::Text, "product"),
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Number, "nats per token"),
+        (Kind::Number, "added"),
+        (Kind::Number, "agreement with float"),
+    ]);
     for row in &found.sensitivity {
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.4}</td><td>{:+.4}</td><td>{:.2} %</td></tr>\n",
-            escape(&row.product),
-            escape(&row.generator),
-            row.length,
-            row.loss,
-            row.added_loss,
-            100.0 * row.agreement,
-        ));
+        table.row(
+            "",
+            [
+                row.product.clone(),
+                row.generator.clone(),
+                row.length.to_string(),
+                format!("{:.4}", row.loss),
+                format!("{:+.4}", row.added_loss),
+                format!("{:.2} %", 100.0 * row.agreement),
+            ],
+        );
     }
-    out.push_str("</table></div>\n");
-    out
+    "<h2>One linear product as streams</h2>\n<p>The other products run in floating point.</p>\n"
+        .to_owned()
+        + &table.panel()
 }

@@ -7,6 +7,8 @@
 //! `page.css`, which has a light and a dark set.
 
 mod chart;
+mod comparison;
+mod drawing;
 mod evaluation;
 mod exploration;
 mod faults;
@@ -14,15 +16,23 @@ mod graph;
 mod heat;
 #[cfg(feature = "transformer")]
 mod language;
+mod layers;
+mod layout;
 mod multiplier;
+mod provenance;
+mod rows;
+mod score;
 mod search;
+mod table;
 mod training;
 
+pub use comparison::comparison;
 pub use evaluation::evaluation;
 pub use exploration::exploration;
 #[cfg(feature = "transformer")]
 pub use language::language;
 pub use multiplier::{heat_map, multiplier};
+pub use provenance::with_provenance;
 pub use search::search;
 pub use training::{TrainingEpoch, finetuning, training};
 

@@ -1,5 +1,6 @@
 //! The page of multiplier tables.
 
+use super::table::{Kind, Table};
 use super::{escape, heat, page};
 use crate::multiplier::{MAP_SIDE, MultiplierStats};
 
@@ -8,30 +9,38 @@ use crate::multiplier::{MAP_SIDE, MultiplierStats};
 pub fn multiplier(errors: &[MultiplierStats]) -> String {
     let title = "Multiplier errors";
     let mut body = format!(
-        "<h1>{title}</h1>\n<p>Every product of two values from 0 to 255, as the AND of two streams against XY / 65536.</p>\n\
-         <div class=\"panel\"><table>\n<tr><th>X, Y</th><th>bits</th><th>mean |error|</th><th>RMSE</th><th>bias</th><th>worst</th>\
-         <th>mean |SCC|</th><th>mean |ZCE|</th></tr>\n"
+        "<h1>{title}</h1>\n<p>Every product of two values from 0 to 255, as the AND of two streams against XY / 65536.</p>\n"
     );
+    let mut table = Table::new([
+        (Kind::Text, "X, Y"),
+        (Kind::Number, "bits"),
+        (Kind::Number, "mean |error|"),
+        (Kind::Number, "RMSE"),
+        (Kind::Number, "bias"),
+        (Kind::Number, "worst"),
+        (Kind::Number, "mean |SCC|"),
+        (Kind::Number, "mean |ZCE|"),
+    ]);
     let mut before = None;
     for error in errors {
         let pair = (&error.x, &error.y);
-        let class = if before == Some(pair) { "" } else { " class=\"first\"" };
+        let class = if before == Some(pair) { "" } else { "first" };
         before = Some(pair);
-        body.push_str(&format!(
-            "<tr{class}><td>{}, {}</td><td>{}</td><td>{:.5}</td><td>{:.5}</td><td>{:+.5}</td><td>{:.5}</td><td>{:.4}</td><td>{:.5}</td></tr>\n",
-            escape(&error.x),
-            escape(&error.y),
-            error.length,
-            error.mae,
-            error.rmse,
-            error.bias,
-            error.worst,
-            error.mean_scc,
-            error.mean_zce
-        ));
+        let cells = [
+            format!("{}, {}", error.x, error.y),
+            error.length.to_string(),
+            format!("{:.5}", error.mae),
+            format!("{:.5}", error.rmse),
+            format!("{:+.5}", error.bias),
+            format!("{:.5}", error.worst),
+            format!("{:.4}", error.mean_scc),
+            format!("{:.5}", error.mean_zce),
+        ];
+        table.row(class, cells);
     }
+    body.push_str(&table.panel());
     body.push_str(
-        "</table></div>\n<h2>Where the errors are</h2>\n<p>The mean |error| of blocks of 4 by 4 pairs. The darkest (in dark mode the \
+        "<h2>Where the errors are</h2>\n<p>The mean |error| of blocks of 4 by 4 pairs. The darkest (in dark mode the \
          brightest) shade of each map is its own greatest, given above it.</p>\n<div class=\"row\">\n",
     );
     for error in errors {

@@ -1,5 +1,7 @@
 //! The page of a search for short streams.
 
+use super::provenance::provenance;
+use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::text::{plural, short, si};
 use crate::{CircuitCost, Found};
@@ -19,8 +21,7 @@ pub fn search(found: &Found, name: &str) -> String {
     };
     let mut body = format!(
         "<h1>{}</h1>\n<p>Generator {}. Floating point: {}; required: {}; with the lengths below: {}, and {:.2} % of {} bit-MACs \
-         of a sample saved. {state}</p>\n<h2>Layers</h2>\n<div class=\"panel\"><table>\n\
-         <tr><th>layer</th><th>products</th><th>bits</th></tr>\n",
+         of a sample saved. {state}</p>\n<h2>Layers</h2>\n",
         escape(&title),
         escape(&found.generator.to_string()),
         score(found.float_score),
@@ -29,13 +30,13 @@ pub fn search(found: &Found, name: &str) -> String {
         saved,
         si(found.bit_macs_before as f64),
     );
+    let mut layers =
+        Table::new([(Kind::Text, "layer"), (Kind::Number, "products"), (Kind::Number, "bits")]);
     for ((layer, &products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths)
     {
-        let (layer, products) = (escape(layer), si(products as f64));
-        body.push_str(&format!("<tr><td>{layer}</td><td>{products}</td><td>{length}</td></tr>\n"));
+        layers.row("", [layer.clone(), si(products as f64), length.to_string()]);
     }
-    let heading: String =
-        found.layers.iter().map(|layer| format!("<th>{}</th>", escape(layer))).collect();
+    body.push_str(&layers.panel());
     let circuit = match &found.cost {
         Some(CircuitCost::Known(cost)) => format!(
             "<p>Circuit, by a model: {} cycles, {} gate equivalents and {} nJ for a sample.</p>\n",
@@ -48,15 +49,14 @@ pub fn search(found: &Found, name: &str) -> String {
         }
         None => String::new(),
     };
-    body.push_str(&format!(
-        "</table></div>\n{circuit}<h2>{}</h2>\n<div class=\"panel\"><table>\n<tr>{heading}<th>score</th></tr>\n",
-        plural(found.trials.len(), "trial")
-    ));
+    body.push_str(&format!("{circuit}<h2>{}</h2>\n", plural(found.trials.len(), "trial")));
+    let layers = found.layers.iter().map(String::as_str);
+    let mut trials = Table::new(layers.chain(["score"]).map(|heading| (Kind::Number, heading)));
     for trial in &found.trials {
-        let lengths: String =
-            trial.lengths.iter().map(|length| format!("<td>{length}</td>")).collect();
-        body.push_str(&format!("<tr>{lengths}<td>{}</td></tr>\n", score(trial.score)));
+        let lengths = trial.lengths.iter().map(ToString::to_string);
+        trials.row("", lengths.chain([score(trial.score)]));
     }
-    body.push_str("</table></div>\n");
+    body.push_str(&trials.panel());
+    body.push_str(&provenance(&found.provenance));
     page(&title, &body)
 }

@@ -1,6 +1,8 @@
 //! The page of a training: accuracy against length before and after, and the curve of the losses.
 
-use super::chart::{self, Axis, Chart, Curve, Point, Scale};
+use super::chart::{self, Axis, Chart, Curve, Point};
+use super::provenance::provenance;
+use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::text::{plural, short};
 use crate::{Evaluation, Figures, Row};
@@ -33,6 +35,7 @@ pub fn training(before: &Evaluation, after: &Evaluation, epochs: &[TrainingEpoch
     }
     body.push_str(&comparison(before, after));
     body.push_str(&losses(epochs));
+    body.push_str(&provenance(&after.provenance));
     page(&title, &body)
 }
 
@@ -55,8 +58,8 @@ pub fn finetuning(title: &str, notes: &[String], losses: &[f64]) -> String {
         // Equal losses still need an interval.
         let margin = (0.05 * (high - low)).max(1e-3 * high.abs()).max(1e-6);
         let (x, y) = (
-            linear("step", [1.0, losses.len().max(2) as f64]),
-            linear("loss", [(low - margin).max(0.0), high + margin]),
+            Axis::linear("step", [1.0, losses.len().max(2) as f64]),
+            Axis::linear("loss", [(low - margin).max(0.0), high + margin]),
         );
         let chart = Chart { curves: &curves, x, y, level: None, label: "loss against step" };
         body.push_str(&format!("<h2>Loss</h2>\n<div class=\"panel\">{}</div>\n", chart.svg()));
@@ -90,7 +93,7 @@ fn comparison(before: &Evaluation, after: &Evaluation) -> String {
     let y = if is_classes {
         Axis::percent("accuracy", [low.clamp(0.0, 99.0).floor(), 100.0])
     } else {
-        linear("R²", [low.min(0.99), 1.0])
+        Axis::linear("R²", [low.min(0.99), 1.0])
     };
     let x = Axis::logarithmic("bits per stream", &lengths);
     let chart = Chart {
@@ -100,26 +103,29 @@ fn comparison(before: &Evaluation, after: &Evaluation) -> String {
         level: Some(float_after),
         label: "score against stream length",
     };
-    let mut out = format!(
+    let out = format!(
         "<h2>Before and after</h2>\n<p>The dashed line is the network after training in floating point: {float_after:.2}; \
          before: {float_before:.2} ({what}).</p>\n<div class=\"panel\">{}{}</div>\n",
         chart::legend(&curves, Some("floating point, after")),
         chart.svg()
     );
-    out.push_str(&format!(
-        "<div class=\"panel\"><table>\n<tr><th>generator</th><th>bits</th><th>{what} before</th><th>after</th><th>difference</th></tr>\n"
-    ));
+    let before_heading = format!("{what} before");
+    let mut table = Table::new([
+        (Kind::Text, "generator"),
+        (Kind::Number, "bits"),
+        (Kind::Number, &*before_heading),
+        (Kind::Number, "after"),
+        (Kind::Number, "difference"),
+    ]);
     for (old, new) in before.rows().iter().zip(&after.rows()) {
         let [a, b] = [old, new].map(|row| factor * row.score());
-        out.push_str(&format!(
-            "<tr><td>{}</td><td>{}</td><td>{a:.2}</td><td>{b:.2}</td><td>{:+.2}</td></tr>\n",
-            escape(&old.generator.to_string()),
-            old.length,
-            b - a
-        ));
+        let (generator, length) = (old.generator.to_string(), old.length.to_string());
+        table.row(
+            "",
+            [generator, length, format!("{a:.2}"), format!("{b:.2}"), format!("{:+.2}", b - a)],
+        );
     }
-    out.push_str("</table></div>\n");
-    out
+    out + &table.panel()
 }
 
 /// Returns the training curve.
@@ -139,24 +145,11 @@ fn losses(epochs: &[TrainingEpoch]) -> String {
     let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
     let values = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.y);
     let Some(y) = Axis::decades("loss", values()) else { return String::new() };
-    let x = linear("epoch", [1.0, epochs.len().max(2) as f64]);
+    let x = Axis::linear("epoch", [1.0, epochs.len().max(2) as f64]);
     let chart = Chart { curves: &curves, x, y, level: None, label: "loss against epoch" };
     format!(
         "<h2>Loss</h2>\n<div class=\"panel\">{}{}</div>\n",
         chart::legend(&curves, None),
         chart.svg()
     )
-}
-
-/// Returns a linear axis with about six labels.
-pub(super) fn linear(title: &'static str, [low, high]: [f64; 2]) -> Axis {
-    let span = (high - low).max(f64::MIN_POSITIVE);
-    let raw = span / 6.0;
-    let decade = 10f64.powf(raw.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|m| m * decade).into_iter().find(|&s| s >= raw).unwrap_or(raw);
-    let first = (low / step).ceil() as i64;
-    let ticks = (first..).map(|k| k as f64 * step).take_while(|&value| value <= high + 1e-9 * span);
-    let ticks = ticks.map(|value| (value, short(value))).collect();
-    Axis { title, scale: Scale::Linear, range: [low, high], ticks }
 }

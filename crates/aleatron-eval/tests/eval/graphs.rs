@@ -236,7 +236,10 @@ fn graphs_are_evaluated_in_integer_arithmetic() {
     );
     find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
     let losses = &found.graph.as_ref().unwrap().losses[0];
-    assert!(losses.node_errors.iter().all(|&error| error > 0.0), "{losses:?}");
+    assert!(
+        losses.node_errors.iter().all(|error| error.is_some_and(|error| error > 0.0)),
+        "{losses:?}"
+    );
     assert_eq!(losses.alone.iter().flatten().count(), 3);
     // An unsupported node is an error before the first pass.
     let sigmoid = graph(&[6], |graph, x| {

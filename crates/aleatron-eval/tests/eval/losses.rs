@@ -1,14 +1,14 @@
 //! Accuracy lost node by node and layer by layer.
 
 use crate::support::{
-    Classes, evaluated, features, float_accuracy, gemm, generator, given, labelled, network,
-    one_seed, plan, samples,
+    Classes, constant, evaluated, features, float_accuracy, gemm, generator, given, graph,
+    labelled, network, one_seed, plan, samples,
 };
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
-use aleatron_engine::network::{Graph, Mode, Network, StreamConfig};
+use aleatron_engine::network::{Calibration, Graph, Mode, Network, Op, StreamConfig};
 use aleatron_eval::{Evaluation, Losses, Plan, find_losses, report};
-use aleatron_graph::{Dim, Value};
+use aleatron_graph::{Binary, Dim, Unary, Value};
 use aleatron_tensor::DType;
 
 #[test]
@@ -21,7 +21,8 @@ fn losses_are_those_of_each_node_and_layer() {
     let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["conv", "relu", "flat", "fc"]);
     assert_eq!(graph.nodes[3].inputs, [2]);
-    assert!(graph.nodes[0].inputs.is_empty());
+    assert!(graph.nodes[0].inputs.is_empty() && graph.nodes[3].graph_inputs.is_empty());
+    assert_eq!(graph.nodes[0].graph_inputs, ["x"]);
     assert_eq!(graph.nodes.iter().filter(|node| node.stream_products.is_some()).count(), 2);
     let losses = &graph.losses[0];
     // Labels are those of floats, so the shortest streams lose.
@@ -43,11 +44,8 @@ fn losses_are_those_of_each_node_and_layer() {
     ];
     let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
     let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
-    assert!(
-        (losses.node_errors[3] - error).abs() < 1e-9 * error,
-        "{} {error}",
-        losses.node_errors[3]
-    );
+    let measured = losses.node_errors[3].unwrap();
+    assert!((measured - error).abs() < 1e-9 * error, "{measured} {error}");
     // A node without products passes its input on.
     assert_eq!(losses.node_errors[1], losses.node_errors[2]);
     let page = report::evaluation(&found);
@@ -88,7 +86,7 @@ fn node_errors_are_over_all_samples() {
         let exact = network.forward(&x).unwrap();
         let squares: f64 = made.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
         let error = (squares / exact.iter().map(|b| b * b).sum::<f64>()).sqrt();
-        let measured = found.graph.unwrap().losses[0].node_errors[0];
+        let measured = found.graph.unwrap().losses[0].node_errors[0].unwrap();
         assert!(error > 0.0 && (measured - error).abs() < 1e-9 * error, "{n}: {measured} {error}");
     }
 }
@@ -117,13 +115,40 @@ fn losses_are_measured_at_the_longest_length_that_loses() {
     for part in [
         "<h3>sobol, 16 bits<small>",
         "<h3>lfsr, 8 bits<small>",
-        "<tr><td>a</td><td>",
-        "<tr><td>b</td><td>",
-        "<td>2</td><td>input</td>",
-        "<td>3</td><td>",
+        "<tr><td class=\"text\">a</td><td>",
+        "<tr><td class=\"text\">b</td><td>",
+        "<td class=\"text\">2</td><td class=\"text\">features</td>",
+        "<td class=\"text\">3</td><td class=\"text\">",
     ] {
         assert!(page.contains(part), "{part}");
     }
+}
+
+/// A node that is 0 in floating point has no error relative to it, rather than none at all.
+#[test]
+fn node_of_zeros_has_no_relative_error() {
+    let network = graph(&[4], |graph, x| {
+        let (w, v) = (constant(graph, "w", &[3, 4], 1), constant(graph, "v", &[3, 4], 2));
+        let low = given(graph, "low", &[-100.0_f32; 3], &[3]);
+        let first = graph.add_node("first", gemm(), &[x, w]);
+        let second = graph.add_node("second", gemm(), &[x, v, low]);
+        let dead = graph.add_node("dead", Op::Unary(Unary::Relu), &[second]);
+        graph.add_node("sum", Op::Binary(Binary::Add), &[first, dead])
+    });
+    let x = features(80, 5);
+    let network = network.calibrated(&x, &Calibration::default()).unwrap();
+    let data = Dataset::new("d", 4, x.clone(), network.predict(&x).unwrap()).unwrap();
+    let plan = one_seed("sobol", &[8]);
+    let mut found = evaluated(&network, &data, &plan);
+    find_losses(&network, &data, &plan, &mut found, Cancel::NEVER).unwrap();
+    let graph = found.graph.as_ref().unwrap();
+    let errors = graph.nodes.iter().zip(&graph.losses[0].node_errors);
+    let none: Vec<&str> =
+        errors.filter(|(_, error)| error.is_none()).map(|(node, _)| node.name.as_str()).collect();
+    assert_eq!(none, ["dead"]);
+    // Of two joined branches, both read the input of the graph.
+    let readers = graph.nodes.iter().filter(|node| node.graph_inputs == ["x"]).count();
+    assert_eq!(readers, 2);
 }
 
 #[test]
@@ -136,11 +161,11 @@ fn inconsistent_losses_in_a_file_are_errors() {
     assert_eq!(read(&found).unwrap(), found);
     type Change = fn(&mut Losses);
     let changes: [Change; 6] = [
-        |losses| losses.node_errors.push(0.0),
+        |losses| losses.node_errors.push(Some(0.0)),
         |losses| losses.alone.push(None),
         |losses| losses.score = 1.5,
         |losses| losses.alone[0] = Some(-0.5),
-        |losses| losses.node_errors[0] = -1.0,
+        |losses| losses.node_errors[0] = Some(-1.0),
         |losses| losses.node_errors.clear(),
     ];
     for (k, change) in changes.iter().enumerate() {

@@ -109,7 +109,7 @@ fn evaluation_is_saved_printed_and_resumed() {
     for outside in ["NaN", "inf", "http:"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    // An error of zero cannot be drawn on a logarithmic axis.
+    // An error of zero has its point.
     let mut exact = found.clone();
     for cell in exact
         .cells
@@ -123,7 +123,7 @@ fn evaluation_is_saved_printed_and_resumed() {
         let lines = section(&page).split("<polyline points=\"").skip(1);
         lines.map(|line| line.split('"').next().unwrap().split(' ').count()).collect()
     };
-    assert_eq!((drawn(&found), drawn(&exact)), (vec![2; 4], vec![2, 2, 1, 2]));
+    assert_eq!((drawn(&found), drawn(&exact)), (vec![2; 4], vec![2; 4]));
     // Cells of the checkpoint do not run again.
     let mut part = found.clone();
     part.cells.retain(|cell| cell.generator == generator("sobol"));
@@ -298,25 +298,53 @@ fn the_page_has_a_heading_curves_and_all_figures() {
         assert_eq!(section(&page).matches(point).count(), 2, "{point}");
     }
     assert_eq!(page.matches("floating point, 1.00").count(), 1);
-    let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>"));
+    // The axis is linear, from 0 to the level.
+    for label in ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"] {
+        assert!(section(&page).contains(&format!("\"end\">{label}</text>")), "{label}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td"));
     let firsts: Vec<bool> = rows.map(|row| row.contains("class=\"first\"")).collect();
     assert_eq!(firsts, [true, false, true, false]);
-    // An error of zero cannot be drawn on a logarithmic axis; without any other, there is no
-    // drawing.
+    // An error of zero has its point on the linear axis.
     let mut exact = known.clone();
     exact.cells.retain(|cell| cell.generator == generator("sobol"));
     errors_mut(&mut exact.cells[0]).to_float.root_mean_square = 0.0;
     let page = report::evaluation(&exact);
     let part = section(&page);
     assert!(part.contains("</svg>sobol</li>") && !part.contains("</svg>bernoulli</li>"));
-    assert_eq!(part.matches("sobol, 16 bits: ").count(), 1);
+    assert_eq!(part.matches("sobol, 16 bits: 0.00").count(), 1);
     assert_eq!(part.matches("sobol, 256 bits: ").count(), 2);
     exact.float = Figures::Regression(Errors { root_mean_square: 0.0, ..*float(&exact) });
     exact.cells.iter_mut().for_each(|cell| errors_mut(cell).to_float.root_mean_square = 0.0);
     let page = report::evaluation(&exact);
     let part = section(&page);
-    assert_eq!((part.matches("<h3>").count(), part.matches("floating point, ").count()), (1, 0));
-    assert!(!page.contains("Against floating point"));
+    assert_eq!(
+        (part.matches("<h3>").count(), part.matches("floating point, 0.00").count()),
+        (2, 1)
+    );
+    assert_eq!(part.matches("bits: 0.00").count(), 2);
+}
+
+/// An R² far below 0 is drawn on a linear axis that ends two below floating point.
+#[test]
+fn chart_of_costs_shows_negative_r_squared() {
+    let mut found = known();
+    found.float = Figures::Regression(Errors { r_squared: -3.5, ..*float(&found) });
+    let cost = aleatron_eval::CostFigures { cycles: 10, area: 1e3, energy: 5.0 };
+    for (length, r_squared) in [(16, -4.5), (256, -1e300)] {
+        let cells = found.cells.iter_mut().filter(|cell| cell.length == length);
+        cells.for_each(|cell| errors_mut(cell).to_targets.r_squared = r_squared);
+        let (generator, cost) = (generator("sobol"), aleatron_eval::CircuitCost::Known(cost));
+        found.costs.push(aleatron_eval::RowCost { generator, length, cost });
+    }
+    let page = report::evaluation(&found);
+    let part = page.split("<h2>").find(|part| part.starts_with("Cost of the circuit")).unwrap();
+    // From -5.5 less a margin to 1, in steps of 2.
+    for label in ["-4.00", "-2.00", "0.00"] {
+        assert!(part.contains(&format!("\"end\">{label}</text>")), "{label}: {part}");
+    }
+    assert_eq!(part.matches("sobol, 16 bits: R² -4.5000").count(), 2, "{part}");
+    assert!(!part.contains("sobol, 256 bits"));
 }
 
 #[test]
@@ -337,7 +365,7 @@ fn warnings_name_their_generator() {
 }
 
 #[test]
-fn bands_are_drawn_if_their_lower_end_is_positive() {
+fn bands_are_drawn_down_to_zero() {
     let page = |spread: f64| {
         let mut found = known();
         for cell in &mut found.cells {
@@ -349,7 +377,7 @@ fn bands_are_drawn_if_their_lower_end_is_positive() {
     };
     // Of two seeds, the interval is 12.7 times half of their distance on either side.
     let bands = |page: &str| page.matches("<polygon").count();
-    assert_eq!((bands(&page(0.001)), bands(&page(0.5))), (2, 0));
+    assert_eq!((bands(&page(0.001)), bands(&page(0.5))), (2, 2));
 }
 
 #[test]

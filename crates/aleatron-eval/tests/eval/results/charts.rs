@@ -283,24 +283,28 @@ fn errors_are_drawn_by_decades() {
     let (below, beside) = labels(chart);
     assert_eq!(
         (texts(&below), texts(&beside)),
-        (vec!["8", "16", "64"], vec!["0.01", "0.1", "1", "10"])
+        (vec!["8", "16", "64"], vec!["1 %", "10 %", "100 %", "1000 %"])
     );
     let curve = line(&chart.all("g")[0]);
-    let place = |value: f64| between([(0.01, FRAME[3]), (10.0, FRAME[1])], value, f64::ln);
-    assert!(near(curve[0][1], place(3.0)) && near(curve[1][1], place(0.02)), "{curve:?}");
-    assert!(near(beside[1].0, place(0.1)));
+    // Errors of 3 and 0.02 of a signal of 2.
+    let place = |value: f64| between([(1.0, FRAME[3]), (1000.0, FRAME[1])], value, f64::ln);
+    assert!(near(curve[0][1], place(150.0)) && near(curve[1][1], place(1.0)), "{curve:?}");
+    assert!(near(beside[1].0, place(10.0)));
+    let all = chart.all("line").into_iter().find(|line| line.has("class", "float")).unwrap();
+    assert!(near(all.number("y1"), place(100.0)));
     let title = chart.all("g")[0].all("circle")[0].title();
-    assert_eq!(title, "sobol, 8 bits: 3.00 (worst 0.50)");
+    assert_eq!(title, "sobol, 8 bits: 150 % of the signal (in values: mean 3.00, worst 0.50)");
 
     // Very small errors have exponents; a power of ten is an end of the axis; errors of zero are
     // not drawn.
     for cell in &mut evaluation.cells {
-        cell.layers[0].mean_value = 1e-5;
+        cell.layers[0].mean_value = 2e-7;
     }
     let page_of = page(&evaluation);
     let charts = drawings(section(&page_of, "Error of the layers"));
     let (_, beside) = labels(charts.iter().find(|svg| svg.has("class", "chart")).unwrap());
-    assert_eq!(texts(&beside), ["1e-5", "1e-4"]);
+    let decades = ["1e-5 %", "1e-4 %", "0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"];
+    assert_eq!(texts(&beside), decades);
     // A length without errors has no point.
     for cell in evaluation.cells.iter_mut().filter(|cell| cell.length == 64) {
         cell.layers[0].mean_value = 0.0;
@@ -308,12 +312,50 @@ fn errors_are_drawn_by_decades() {
     let page_of = page(&evaluation);
     let charts = drawings(section(&page_of, "Error of the layers"));
     let chart = charts.iter().find(|svg| svg.has("class", "chart")).unwrap();
-    assert_eq!(texts(&labels(chart).1), ["1e-5", "1e-4"]);
+    assert_eq!(texts(&labels(chart).1), decades);
     assert!(chart.all("g").iter().all(|curve| line(curve).len() == 2));
     for cell in &mut evaluation.cells {
         cell.layers[0].mean_value = 0.0;
     }
     assert!(drawings(section(&page(&evaluation), "Error of the layers")).is_empty());
+}
+
+/// A generator without a curve in a chart does not change the colours of the others.
+#[test]
+fn generators_have_the_same_colour_in_every_chart() {
+    // The first generator is far from floating point, so that it has no curve over cycles.
+    let far = vec![cell("sobol", 8, 0, 70), cell("ramp", 8, 0, 90)];
+    let page_of = page(&evaluation(far));
+    let style = |heading: &str| -> Vec<String> {
+        let charts = drawings(section(&page_of, heading));
+        let chart = charts.into_iter().find(|svg| svg.has("class", "chart")).unwrap();
+        chart.all("g").iter().map(|curve| curve.text("style").to_owned()).collect()
+    };
+    assert_eq!(style("Accuracy against length"), ["color:var(--c0)", "color:var(--c1)"]);
+    assert_eq!(style("Stopping early"), ["color:var(--c1)"]);
+}
+
+/// A layer whose streams are all zeros has an error as large as its signal, however small both are;
+/// errors without a signal are named.
+#[test]
+fn dead_layers_have_errors_of_the_whole_signal() {
+    let mut evaluation = evaluation(vec![cell("sobol", 8, 0, 50), cell("sobol", 16, 0, 50)]);
+    for cell in &mut evaluation.cells {
+        (cell.layers[0].mean_value, cell.layers[0].mean_signal) = (1e-4, 1e-4);
+    }
+    let page_of = page(&evaluation);
+    let part = section(&page_of, "Error of the layers");
+    assert!(part.contains("sobol, 8 bits: 100 % of the signal"), "{part}");
+    assert!(!part.contains("Errors without a signal"));
+    assert!(page_of.contains("<td>100</td>"));
+    evaluation.cells[0].layers[0].mean_signal = 0.0;
+    let page_of = page(&evaluation);
+    let part = section(&page_of, "Error of the layers");
+    assert!(
+        part.contains("Errors without a signal, which have no point: sobol, 8 bits."),
+        "{part}"
+    );
+    assert!(part.contains("sobol, 16 bits: 100 %") && !part.contains("sobol, 8 bits: "));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! drawings.
 
 mod charts;
+mod compare;
 mod confusion;
+mod graph;
 mod multiplier;
 mod page;
 mod rows;
@@ -54,6 +56,7 @@ fn cell(generator: &str, length: usize, seed: u64, right: u32) -> Cell {
             worst_count: 3.0,
             mean_value: error,
             worst_value: 4.0 * error,
+            mean_signal: 2.0,
             saturated: 0,
         }],
         clipped: 0,
@@ -91,6 +94,7 @@ fn evaluation(cells: Vec<Cell>) -> Evaluation {
         unfinished: 0,
         graph: None,
         costs: Vec::new(),
+        provenance: Vec::new(),
     }
 }
 

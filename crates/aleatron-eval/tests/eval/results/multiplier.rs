@@ -27,14 +27,14 @@ fn stats(x: &str, length: usize) -> MultiplierStats {
 fn table_rows_have_all_figures() {
     let page = report::multiplier(&[stats("a", 16), stats("a", 32), stats("c", 16)]);
     let rows: Vec<&str> =
-        page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td>")).collect();
+        page.lines().filter(|line| line.starts_with("<tr") && line.contains("<td")).collect();
     let figures = "<td>0.12500</td><td>0.25000</td><td>-0.06250</td><td>0.75000</td><td>0.5000</td><td>0.03125</td></tr>";
     assert_eq!(
         rows,
         [
-            format!("<tr class=\"first\"><td>a, b&lt;</td><td>16</td>{figures}"),
-            format!("<tr><td>a, b&lt;</td><td>32</td>{figures}"),
-            format!("<tr class=\"first\"><td>c, b&lt;</td><td>16</td>{figures}"),
+            format!("<tr class=\"first\"><td class=\"text\">a, b&lt;</td><td>16</td>{figures}"),
+            format!("<tr><td class=\"text\">a, b&lt;</td><td>32</td>{figures}"),
+            format!("<tr class=\"first\"><td class=\"text\">c, b&lt;</td><td>16</td>{figures}"),
         ]
     );
     let maps = section(&page, "Where the errors are");

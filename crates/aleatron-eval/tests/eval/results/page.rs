@@ -96,5 +96,5 @@ fn names_from_files_are_escaped() {
     assert!(!text.contains(bad) && !text.contains("<b>&"), "{text}");
     let good = "&lt;b&gt;&amp;&quot;&gt;";
     assert!(text.contains(&format!("<title>{good} as streams</title>")));
-    assert!(text.contains(&format!("<th>layer {good} error</th>")));
+    assert!(text.contains(&format!("<th>layer {good} error %</th>")));
 }

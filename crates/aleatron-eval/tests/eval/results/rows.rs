@@ -15,6 +15,7 @@ fn rows_summarize_their_cells() {
         worst_count: b,
         mean_value: c,
         worst_value: d,
+        mean_signal: 2.0 * c,
         saturated,
     };
     cells[0].layers = vec![stats(300, [1.0, 9.0, 0.25, 0.5], 1)];

@@ -1,0 +1,123 @@
+//! Comparing two evaluations of language models.
+
+use super::interval::{Noise, seeds};
+use super::{
+    Compared, ComparedScore, Comparison, RowDifference, RowKey, SettingDifference, Subject,
+    origins, refusal, seed_statistics,
+};
+use crate::Result;
+use crate::language::LanguageCheckpoint;
+use crate::statistics::mean;
+use aleatron_core::generator::GeneratorName;
+use std::collections::BTreeMap;
+
+/// Compares two evaluations of the same model on the same text; `across` has the subjects that may
+/// differ. Names are for messages.
+///
+/// # Errors
+/// [`crate::Error::Incomparable`] if a subject differs that is not in `across`.
+pub fn compare_language(
+    names: [&str; 2],
+    found: [&LanguageCheckpoint; 2],
+    across: &[Subject],
+) -> Result<Comparison> {
+    let [a, b] = found;
+    // The model has no hash: its loss and its scales depend on all weights and on the text.
+    let models = found.map(|found| found.names()[0].to_owned());
+    if models[0] != models[1] && !across.contains(&Subject::Network) {
+        return Err(refusal(names, Subject::Network, models));
+    }
+    let text = |found: &LanguageCheckpoint| {
+        let [_, text] = found.names();
+        format!("{text} ({} tokens predicted)", found.predicted_tokens)
+    };
+    if text(a) != text(b) && !across.contains(&Subject::Data) {
+        return Err(refusal(names, Subject::Data, found.map(text)));
+    }
+    let keys = |found: &LanguageCheckpoint| -> Vec<RowKey> {
+        let key = |generator: &String, length| RowKey {
+            generator: generator.clone(),
+            length,
+            faults: None,
+        };
+        found.rows.iter().map(|row| key(&row.generator, row.length)).collect()
+    };
+    let [keys_a, keys_b] = found.map(keys);
+    let mut rows = Vec::new();
+    for (row, key) in a.rows.iter().zip(&keys_a) {
+        let other = b.rows.iter().zip(&keys_b).find(|(_, other)| *other == key);
+        let Some((other, _)) = other else { continue };
+        let losses = [row, other].map(|row| -> BTreeMap<u64, f64> {
+            row.seeds.iter().map(|run| (run.seed, run.loss)).collect()
+        });
+        let is_seeded =
+            row.generator.parse::<GeneratorName>().map_or(true, |generator| generator.is_seeded());
+        let noise = Noise::new([&losses[0], &losses[1]], [is_seeded; 2]);
+        let means = [0, 1].map(|k| mean(&losses[k].values().copied().collect::<Vec<_>>()));
+        rows.push(RowDifference {
+            key: key.clone(),
+            bits: [row, other].map(|row| row.length.to_string()),
+            score: seeds(means, noise),
+            r_squared: None,
+            early_cycles: [None, None],
+            cost: [None, None],
+        });
+    }
+    let only = |own: &[RowKey], others: &[RowKey]| -> Vec<RowKey> {
+        own.iter().filter(|key| !others.contains(key)).cloned().collect()
+    };
+    let side = |k: usize| {
+        let [model, text] = found[k].names();
+        Compared {
+            name: names[k].to_owned(),
+            network: model.to_owned(),
+            data: text.to_owned(),
+            samples: found[k].predicted_tokens,
+            version: found[k].version.clone(),
+            unfinished: found[k].unfinished,
+            provenance: found[k].provenance.clone(),
+        }
+    };
+    let mut statistics = vec![
+        "tokens: the result files have no loss of each token, so that no interval covers the choice of text; differences hold \
+         for this text"
+            .to_owned(),
+    ];
+    statistics.extend(seed_statistics(&rows, ComparedScore::NatsPerToken));
+    Ok(Comparison {
+        a: side(0),
+        b: side(1),
+        score: ComparedScore::NatsPerToken,
+        settings: settings(found),
+        float: seeds([a.float.loss, b.float.loss], Noise::Exact),
+        only_a: only(&keys_a, &keys_b),
+        only_b: only(&keys_b, &keys_a),
+        rows,
+        statistics,
+    })
+}
+
+/// Returns the settings that differ.
+fn settings(found: [&LanguageCheckpoint; 2]) -> Vec<SettingDifference> {
+    let mut out = Vec::new();
+    let mut add = |setting: &str, value: &dyn Fn(&LanguageCheckpoint) -> String| {
+        let [a, b] = found.map(value);
+        if a != b {
+            out.push(SettingDifference { setting: setting.to_owned(), a, b });
+        }
+    };
+    add("model", &|found| found.names()[0].to_owned());
+    add("text", &|found| found.names()[1].to_owned());
+    add("version", &|found| found.version.clone());
+    add("precision", &|found| found.precision.clone());
+    add("width", &|found| found.width.clone());
+    add("sharing", &|found| found.sharing.clone());
+    add("margins", &|found| format!("{:?}", found.margins));
+    add("products", &|found| format!("{:?}", found.layers));
+    add("context", &|found| found.context.to_string());
+    add("calibration tokens", &|found| found.calibration_tokens.to_string());
+    add("predicted tokens", &|found| found.predicted_tokens.to_string());
+    add("quantile", &|found| found.quantile.to_string());
+    out.extend(origins([&found[0].provenance, &found[1].provenance]));
+    out
+}
