@@ -1,5 +1,6 @@
 //! The cases: an operation and all it needs.
 
+use super::mask::MaskCase;
 use super::network::NetworkCase;
 use super::program::ProgramCase;
 use crate::address::StreamAddress;
@@ -50,11 +51,13 @@ pub enum Operation {
     Program,
     /// Dense layers and convolutions that multiply integers instead of streams.
     Integer,
+    /// Masks of faults.
+    Mask,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -71,6 +74,7 @@ impl Operation {
         Self::Mixed,
         Self::Program,
         Self::Integer,
+        Self::Mask,
     ];
 
     /// Its name in reports.
@@ -93,6 +97,7 @@ impl Operation {
             Self::Mixed => "mixed",
             Self::Program => "program",
             Self::Integer => "integer",
+            Self::Mask => "mask",
         }
     }
 }
@@ -171,6 +176,8 @@ pub enum Case {
         /// Their length.
         length: Length,
     },
+    /// The words of fault masks.
+    Mask(MaskCase),
     /// The counts of a layer, from thresholds to counts.
     Layer(LayerCase),
     /// The results of a network for a batch; see [`NetworkCase`].
@@ -210,6 +217,7 @@ impl Case {
                 Operation::Count
             }
             Self::EncodeSequence { .. } => Operation::Sequence,
+            Self::Mask(_) => Operation::Mask,
             Self::Layer(layer) => layer.operation(),
             Self::Network(network) => network.operation(),
             Self::Program(_) => Operation::Program,
