@@ -4,10 +4,9 @@
 //! are arrays with a list of the words that are not 0.
 
 use super::mask::{WeightGrid, field};
+use super::row_masks::RowMasks;
 use aleatron_core::fault::{FaultSite, Faults, Operand};
-use aleatron_core::{
-    Error, LayerSpec, Length, Polarity, Quantity, Result, SampleSeed, Topology, memory,
-};
+use aleatron_core::{Error, LayerSpec, Polarity, Quantity, Result, SampleSeed, Topology, memory};
 use aleatron_cpu::{Cpu, MaskDrawer, MaskGrid, Pool, split_hit, threads};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,56 +61,6 @@ impl Permanent {
             offsets.push(entries.len());
         }
         Self { offsets, entries }
-    }
-}
-
-/// Masks of the weights of a row or of a neuron's products, most words 0.
-struct RowMasks {
-    words: Vec<u64>,
-    /// The indices of the words that are not 0, each once.
-    touched: Vec<u32>,
-}
-
-impl RowMasks {
-    fn new(words: usize) -> Result<Self> {
-        // Touched words are named by 32 bits.
-        field(Quantity::Words, words)?;
-        Ok(Self { words: memory::zeros(words as u128, Quantity::Streams)?, touched: Vec::new() })
-    }
-
-    /// Sets bits of a word.
-    #[inline]
-    fn set(&mut self, index: usize, bits: u64) {
-        let word = &mut self.words[index];
-        if *word == 0 {
-            self.touched.push(index as u32);
-        }
-        *word |= bits;
-    }
-
-    /// Inverts bits of a word.
-    fn flip(&mut self, index: usize, bits: u64) {
-        let word = &mut self.words[index];
-        if *word == 0 && bits != 0 {
-            self.touched.push(index as u32);
-        }
-        *word ^= bits;
-    }
-
-    /// Inverts the bits of other masks, which become 0.
-    fn take(&mut self, other: &mut Self) {
-        for &index in &other.touched {
-            let bits = std::mem::take(&mut other.words[index as usize]);
-            self.flip(index as usize, bits);
-        }
-        other.touched.clear();
-        // A word that became 0 in between was listed again.
-        self.touched.sort_unstable();
-        self.touched.dedup();
-    }
-
-    fn clear(&mut self) {
-        self.touched.drain(..).for_each(|index| self.words[index as usize] = 0);
     }
 }
 
@@ -427,7 +376,7 @@ impl ProductFaults {
             for &hit in hits {
                 let (mask, k) = split_hit(hit, length);
                 if let Ok(slot) = inputs.binary_search(&((mask - first) as u32)) {
-                    set_run(masks, slot * words, k, cycles, length);
+                    masks.set_run(slot * words, k, cycles, length);
                 }
             }
             return;
@@ -442,7 +391,7 @@ impl ProductFaults {
         }
         for &hit in hits {
             let (mask, k) = split_hit(hit, length);
-            set_run(masks, (mask - first) * words, k, cycles, length);
+            masks.set_run((mask - first) * words, k, cycles, length);
         }
     }
 
@@ -572,15 +521,5 @@ impl ProductFaults {
             Topology::Sparse(connections) => connections.offsets()[row],
             _ => row * (self.spec.n_weights() / self.spec.n_rows()),
         }
-    }
-}
-
-/// Sets `cycles` bits of a stream that begins with word `start`, from bit `first` on.
-fn set_run(masks: &mut RowMasks, start: usize, first: usize, cycles: usize, length: Length) {
-    let (mut k, end) = (first, first.saturating_add(cycles).min(length.bits()));
-    while k < end {
-        let n = (64 - k % 64).min(end - k);
-        masks.set(start + k / 64, (u64::MAX >> (64 - n)) << (k % 64));
-        k += n;
     }
 }

@@ -11,6 +11,7 @@ mod generator;
 mod layer;
 mod mask;
 mod program;
+mod row_masks;
 
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
 use aleatron_core::fault::{
