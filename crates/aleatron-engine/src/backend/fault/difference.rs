@@ -251,6 +251,13 @@ impl ProductFaults {
                 *difference = self.single(flips, own, [row, index], inputs, negative, workspace);
                 continue;
             }
+            if let (Some(permanent), [], []) =
+                (&self.permanent, &self.of_weights[..], &self.of_products[..])
+            {
+                let at = [row, position];
+                *difference = self.permanent_difference(permanent, at, inputs, negative);
+                continue;
+            }
             let Workspace { weights, products, scratch, .. } = &mut *workspace;
             if position == 0 {
                 weights.clear();
@@ -324,7 +331,7 @@ impl ProductFaults {
         total: &mut RowMasks,
         scratch: &mut RowMasks,
     ) {
-        let (length, words) = (self.spec.length(), self.spec.length().words());
+        let words = self.spec.length().words();
         match drawn {
             Drawn::Hits { hits, next } => {
                 let own = self.take_hits(hits, next, index);
@@ -406,6 +413,49 @@ impl ProductFaults {
         weights: &RowMasks,
         products: &mut RowMasks,
     ) -> i64 {
+        let RowMasks { words: masks, touched } = products;
+        let flips = weights.touched.iter().map(|&index| {
+            let index = index as usize;
+            (index, weights.words[index], std::mem::take(&mut masks[index]))
+        });
+        let at = [row, position];
+        let mut difference = self.difference_of(at, inputs, negative, flips);
+        let flips = touched.drain(..).map(|index| {
+            let index = index as usize;
+            (index, weights.words[index], std::mem::take(&mut masks[index]))
+        });
+        // Those of words with flips of weights are 0 by now.
+        let flips = flips.filter(|&(_, _, of_product)| of_product != 0);
+        difference += self.difference_of(at, inputs, negative, flips);
+        difference
+    }
+
+    /// Returns the difference that the permanent flips of weights make alone.
+    fn permanent_difference(
+        &self,
+        permanent: &Permanent,
+        [row, position]: [usize; 2],
+        inputs: &[u64],
+        negative: &[bool],
+    ) -> i64 {
+        let (words, first) = (self.spec.length().words(), self.first_weight(row));
+        let flips = (first..self.first_weight(row + 1)).flat_map(|weight| {
+            let entries = permanent.offsets[weight]..permanent.offsets[weight + 1];
+            let start = (weight - first) * words;
+            permanent.entries[entries].iter().map(move |&(word, mask)| (start + word, mask, 0))
+        });
+        self.difference_of([row, position], inputs, negative, flips)
+    }
+
+    /// Returns the difference of words of a row's products: the index of each, and the flips of its
+    /// weights and of its products.
+    fn difference_of(
+        &self,
+        [row, position]: [usize; 2],
+        inputs: &[u64],
+        negative: &[bool],
+        flips: impl Iterator<Item = (usize, u64, u64)>,
+    ) -> i64 {
         let (spec, words) = (&self.spec, self.spec.length().words());
         let first = self.first_weight(row);
         let input_of = |slot: usize| match spec.topology() {
@@ -416,11 +466,10 @@ impl ProductFaults {
             _ => Some(slot),
         };
         let is_bipolar = spec.polarity() == Polarity::Bipolar;
-        let mut difference = 0;
-        let mut add = |index: usize, of_weight: u64, of_product: u64| {
-            // Touched words are named by 32 bits, and divided faster in as many.
+        let differences = flips.map(|(index, of_weight, of_product)| {
+            // Words of a row are named by 32 bits, and divided faster in as many.
             let slot = (index as u32 / words as u32) as usize;
-            let Some(input) = input_of(slot) else { return };
+            let Some(input) = input_of(slot) else { return 0 };
             let word = index - slot * words;
             let (w, x) = (self.weights[first * words + index], inputs[input * words + word]);
             // Past the length both products are the same.
@@ -429,21 +478,9 @@ impl ProductFaults {
                 .map(|word| i64::from(word.count_ones()));
             let is_down = self.negative.get(first + slot).copied().unwrap_or(false)
                 != negative.get(input).copied().unwrap_or(false);
-            difference += if is_down { before - after } else { after - before };
-        };
-        for &index in &weights.touched {
-            let index = index as usize;
-            let of_product = std::mem::take(&mut products.words[index]);
-            add(index, weights.words[index], of_product);
-        }
-        for index in products.touched.drain(..) {
-            let index = index as usize;
-            match std::mem::take(&mut products.words[index]) {
-                0 => {}
-                of_product => add(index, weights.words[index], of_product),
-            }
-        }
-        difference
+            if is_down { before - after } else { after - before }
+        });
+        differences.sum()
     }
 
     /// Returns whether flips are those of one fault without bursts in a dense layer: they are added
