@@ -69,7 +69,7 @@ impl WeightGrid<'_> {
         let mut words: Vec<u64> =
             memory::zeros(own.len() as u128 * length.words() as u128, Quantity::Streams)?;
         let mut hits = Vec::new();
-        for row in 0..grid.rows {
+        for (row, &start) in offsets.iter().enumerate().take(grid.rows) {
             // One row at a time: hits of positions without connections are not worth memory.
             let at = addresses.map(|at| at.at_row(at.row.wrapping_add(row as u32)));
             hits.clear();
@@ -80,7 +80,7 @@ impl WeightGrid<'_> {
             for &hit in &hits {
                 let (unit, k) = split_hit(hit, length);
                 if let Ok(slot) = connections.inputs_of(first + row).binary_search(&(unit as u32)) {
-                    let stream = (offsets[row] + slot) * length.words();
+                    let stream = (start + slot) * length.words();
                     set_run(&mut words[stream..][..length.words()], k, drawer.cycles(), length);
                 }
             }
