@@ -3,7 +3,8 @@
 #![no_main]
 
 use aleatron_core::backend::CountMethod;
-use aleatron_core::conformance::{Case, LayerCase, Reference, Subject};
+use aleatron_core::conformance::{Case, LayerCase, MaskCase, Reference, Subject};
+use aleatron_core::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, Operand};
 use aleatron_core::gates::Gate;
 use aleatron_core::generator::{OperandSequences, Pairing, Sequence, SequenceKind, Sharing};
 use aleatron_core::lif::{LifDrive, LifParams};
@@ -116,7 +117,7 @@ impl<'a> Source<'a> {
     }
 
     fn case(&mut self) -> Option<Case> {
-        let kind = self.within(0, 14);
+        let kind = self.within(0, 15);
         let length = self.length();
         Some(match kind {
             0 => {
@@ -162,7 +163,30 @@ impl<'a> Source<'a> {
             10 => Case::Layer(self.bernoulli_layer(length)),
             11 => Case::Layer(self.sequence_layer(length)?),
             12 => Case::Layer(self.mixed_layer(length)?),
+            13 => Case::Mask(self.mask(length)?),
             _ => self.neurons(),
+        })
+    }
+
+    /// Masks of a fault; `None` for a kind that the site cannot have.
+    fn mask(&mut self, length: Length) -> Option<MaskCase> {
+        let site = self.choose(&FaultSite::ALL);
+        let burst = FaultKind::Burst { cycles: 1 + self.word() % 100 };
+        let kind = self.choose(&[FaultKind::Transient, FaultKind::Permanent, burst]);
+        // All magnitudes from 2^-29 to 0.5.
+        let rate = 0.5 / f64::from(1u32 << (self.word() % 28)) * (0.5 + f64::from(self.word()) / 8_589_934_592.0);
+        let fault = Fault::new(site, kind, FaultRate::new(rate).ok()?).ok()?;
+        let mask = Faults::new(self.long_word(), vec![fault]).ok()?.at(site, self.layer()).next()?;
+        let n_rows = if fault.is_per_sample() { self.within(1, 4) as u32 } else { 1 };
+        Some(MaskCase {
+            mask,
+            length,
+            operand: self.choose(&[Operand::Inputs, Operand::Weights]),
+            sample: self.word().min(u32::MAX - 4),
+            row: self.word().min(u32::MAX - 4),
+            unit: self.word().min(u32::MAX - 8),
+            n_rows,
+            n_units: self.within(1, 8) as u32,
         })
     }
 

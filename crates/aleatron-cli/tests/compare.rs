@@ -76,7 +76,7 @@ fn compare_needs_the_same_network_unless_told_otherwise() {
 }
 
 #[test]
-fn compare_names_files_that_are_no_results() {
+fn compare_names_files_without_results() {
     let folder = Folder::new("compare-hostile");
     let good_one = evaluated(&folder, "a", &["--lengths", "8"]);
     let whole = std::fs::read_to_string(folder.join("a/evaluation.json")).unwrap();
@@ -112,7 +112,7 @@ fn compare_names_files_that_are_no_results() {
     }
 }
 
-/// A named pipe without a writer would be read for ever.
+/// A named pipe without a writer would block the reader.
 #[cfg(unix)]
 #[test]
 fn compare_does_not_read_pipes() {

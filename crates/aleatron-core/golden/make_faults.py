@@ -4,6 +4,7 @@ Run `python make_faults.py > faults.kat` beside make_layers.py, whose streams an
 shares no code with the crate.
 """
 
+from fractions import Fraction
 from math import floor
 
 from make_layers import bernoulli, lfsr_step, number, philox, products, sequence, threshold
@@ -11,6 +12,32 @@ from make_layers import bernoulli, lfsr_step, number, philox, products, sequence
 SITES = ["inputs", "weights", "products", "counters", "accumulators", "memory", "stuck-at-0", "stuck-at-1", "generators",
          "activations"]
 KINDS = ["transient", "permanent", "burst"]
+
+
+def blocks(rate, length, seed, unit, row, layer):
+    """The bits of a mask of a low rate: hits of a Poisson process in blocks of 2^b positions."""
+    b = next(b for b in range(64) if 4 < Fraction(rate) * 2**b)
+    one = 2**60
+    hits = int(Fraction(rate) * 2**b * one)
+    mean, term, i = 0, hits, 1
+    while term:
+        mean, term, i = mean + term // i, term * hits // (one * 2**b), i + 1
+    weights = [2**51]
+    for k in range(1, 63):
+        weights.append(weights[-1] * mean // (k * one))
+    thresholds = [2**64 * sum(weights[: k + 1]) // sum(weights) for k in range(62)]
+    drawn = 0
+    for block in range(unit * length // 2**b, ((unit + 1) * length - 1) // 2**b + 1):
+        words = []
+        for draw in range(16):
+            words += philox([draw + 16 * (block >> 32), block % 2**32, row, 6 + 16 * layer], seed)
+        number = words[0] + (words[1] << 32)
+        n = sum(threshold <= number for threshold in thresholds)
+        for word in words[2 : 2 + n]:
+            k = block * 2**b + word // 2 ** (32 - b) - unit * length
+            if 0 <= k < length:
+                drawn |= 1 << k
+    return drawn
 
 
 def mask(fault, length, fault_seed, operand, sample, row, unit, layer):
@@ -26,11 +53,14 @@ def mask(fault, length, fault_seed, operand, sample, row, unit, layer):
         in_key = 0
     words = philox([SITES.index(site) + 16 * KINDS.index(kind), in_key, operand, 5], fault_seed)
     seed = words[0] + (words[1] << 32)
-    share, e = float(rate), 0
-    while share <= 0.5:
-        share, e = 2.0 * share, e + 1
-    drawn = bernoulli(2 ** (32 - e), length, seed, unit, row, 6, layer)
-    drawn &= bernoulli(floor(share * 2.0**32 + 0.5), length, seed, unit, row, 7, layer)
+    if float(rate) <= 1 / 32:
+        drawn = blocks(float(rate), length, seed, unit, row, layer)
+    else:
+        share, e = float(rate), 0
+        while share <= 0.5:
+            share, e = 2.0 * share, e + 1
+        drawn = bernoulli(2 ** (32 - e), length, seed, unit, row, 6, layer)
+        drawn &= bernoulli(floor(share * 2.0**32 + 0.5), length, seed, unit, row, 7, layer)
     flips = 0
     for start in range(length):
         if drawn >> start & 1:
@@ -179,7 +209,16 @@ MASKS = [
     ("stuck-at-0:permanent:0.5", 1, 6, 0, 0, 0, 1, 0),
     ("stuck-at-1:permanent:0.5", 1, 6, 1, 0, 2, 1, 0),
     ("generators:permanent:0.5", 8, 6, 1, 0, 0, 3, 1),
-    ("inputs:transient:1e-3", 2000, 12, 0, 0, 0, 0, 0),
+    ("weights:transient:1e-3", 2000, 12, 0, 0, 0, 0, 0),
+    ("products:transient:0.03125", 100, 21, 0, 2, 7, 5, 1),
+    ("products:transient:1e-2", 257, 22, 0, 2, 7, 3, 0),
+    ("weights:transient:1e-3", 3000, 23, 0, 0, 1, 2, 3),
+    ("inputs:permanent:1e-2", 1000, 24, 0, 5, 0, 6, 0),
+    ("inputs:burst=70:3e-3", 700, 25, 0, 6, 0, 1, 2),
+    ("memory:permanent:1e-2", 33, 26, 0, 0, 2, 8, 0),
+    # Blocks past 2^32.
+    ("products:transient:2e-2", 1000, 27, 0, 1, 4294967295, 4294967295, 268435455),
+    ("weights:transient:1e-5", 2000, 18, 0, 0, 0, 4000000000, 0),
     ("activations:transient:0.4", 9, 12, 0, 4, 0, 3, 1),
     ("activations:permanent:0.4", 9, 12, 0, 4, 0, 3, 1),
 ]

@@ -1,6 +1,6 @@
 //! The CPU as a subject of the conformance suite.
 
-use crate::{Cpu, CpuBackend};
+use crate::{Cpu, CpuBackend, MaskDrawer, MaskGrid};
 use aleatron_core::Result;
 use aleatron_core::conformance::{Case, Subject, run_layers, trace_words};
 use aleatron_core::lif::LifDrive;
@@ -37,6 +37,16 @@ impl Cpu {
             Case::Hamming { a, b } => self.hamming_distances(a.words(), b.words(), a.length())?,
             Case::EncodeSequence { sequence, thresholds, length } => {
                 self.encode_sequence(sequence, thresholds, *length)?.into_words()
+            }
+            Case::Mask(case) => {
+                let drawer = MaskDrawer::new(case.mask);
+                let addresses = drawer.addresses(case.sample, case.row, case.operand);
+                let grid = MaskGrid {
+                    length: case.length,
+                    rows: case.n_rows as usize,
+                    units: case.n_units as usize,
+                };
+                drawer.masks(self, addresses.map(|at| at.at_unit(case.unit)), grid)?
             }
             Case::Layer(_) | Case::Network(_) | Case::Program(_) => Vec::new(),
             Case::LifRun { params, drives } => {

@@ -4,6 +4,7 @@
 #[cfg(target_arch = "aarch64")]
 use crate::arch::aarch64::neon;
 use crate::arch::portable;
+use crate::arch::portable::hits::HitRows;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{avx2, avx512bw, avx512f, popcnt, vpopcntdq};
 use crate::draws::Draws;
@@ -133,6 +134,17 @@ pub(crate) fn first_draws(tier: Tier, n_streams: usize, length: Length) -> usize
         Isa::Neon => neon::encode::first_draws(n_streams, length),
         _ => 0,
     }
+}
+
+/// Appends the hits of rows of fault masks.
+pub(crate) fn hits(tier: Tier, rows: HitRows<'_>, out: &mut Vec<u64>) {
+    dispatch!(tier, (rows, out),
+        x86_64 {
+            Avx512Vpopcntdq | Avx512bw | Avx512f => avx512f::hits::hits,
+            Avx2 => avx2::hits::hits,
+        }
+        aarch64 {}
+        _ => portable::hits::hits)
 }
 
 /// Packs bytes, any byte other than 0 is a 1; `out` holds `bits.len().div_ceil(64)` words.

@@ -1,11 +1,11 @@
 //! Bounds of the difference between outputs of two programs due to rounding.
 //!
-//! With u = 2^-24, a sum of n products of 32-bit floats, in any order, is off by at most ((1 + u)^n
-//! - 1) times the sum of the magnitudes of its products. Along a path the exponents add up, so a
-//!   value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest path to
-//!   it, and M is the output of the network of magnitudes: absolute inputs and weights, every
-//!   subtraction an addition, and, in place of a function f whose slope is at most L, L |x| +
-//!   |f(0)|. Two programs differ by at most twice that.
+//! With u = 2^-24, a sum of n products of 32-bit floats, in any order, is off by at most
+//! ((1 + u)^n - 1) times the sum of the magnitudes of its products. Along a path the exponents add
+//! up, so a value is off by at most ((1 + u)^N - 1) M, where N counts the roundings on the longest
+//! path to it, and M is the output of the network of magnitudes: absolute inputs and weights, every
+//! subtraction an addition, and, in place of a function f whose slope is at most L, L |x| + |f(0)|.
+//! Two programs differ by at most twice that.
 
 use std::collections::HashMap;
 

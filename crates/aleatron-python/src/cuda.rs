@@ -161,12 +161,12 @@ impl Described {
     /// The array as inputs.
     fn array(&self, name: &str, elements: &[(&str, DeviceElement)]) -> PyResult<DeviceArray<'_>> {
         let (len, element) = self.elements(name, elements)?;
-        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver confirms
-        // the device and the size of the memory before anything reads it.
         #[allow(
             unsafe_code,
             reason = "the one place where addresses of Python objects are trusted"
         )]
+        // SAFETY: the owner of the memory is held as long as this is borrowed. The driver confirms
+        // the device and the size of the memory before anything reads it.
         Ok(unsafe { DeviceArray::from_raw(self.address, len, element) })
     }
 
@@ -177,11 +177,11 @@ impl Described {
         elements: &[(&str, DeviceElement)],
     ) -> PyResult<DeviceArrayMut<'_>> {
         let (len, element) = self.elements(name, elements)?;
-        // SAFETY: as for `array`. The caller of Python hands the array over to be written.
         #[allow(
             unsafe_code,
             reason = "the one place where addresses of Python objects are trusted"
         )]
+        // SAFETY: as for `array`. The caller of Python hands the array over to be written.
         Ok(unsafe { DeviceArrayMut::from_raw(self.address, len, element) })
     }
 

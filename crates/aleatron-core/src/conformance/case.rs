@@ -1,5 +1,6 @@
 //! Conformance cases: an operation with all of its inputs.
 
+use super::mask::MaskCase;
 use super::network::NetworkCase;
 use super::program::ProgramCase;
 use crate::address::StreamAddress;
@@ -50,11 +51,13 @@ pub enum Operation {
     Program,
     /// Dense layers and convolutions that multiply integers instead of streams.
     Integer,
+    /// Masks of faults.
+    Mask,
 }
 
 impl Operation {
     /// Every kind, in order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Encode,
         Self::Pack,
         Self::Unpack,
@@ -71,6 +74,7 @@ impl Operation {
         Self::Mixed,
         Self::Program,
         Self::Integer,
+        Self::Mask,
     ];
 
     /// Returns the name used in reports.
@@ -93,6 +97,7 @@ impl Operation {
             Self::Mixed => "mixed",
             Self::Program => "program",
             Self::Integer => "integer",
+            Self::Mask => "mask",
         }
     }
 }
@@ -172,6 +177,8 @@ pub enum Case {
         /// Their length.
         length: Length,
     },
+    /// The words of fault masks.
+    Mask(MaskCase),
     /// Counts a layer.
     Layer(LayerCase),
     /// Runs a network on a batch; see [`NetworkCase`].
@@ -211,6 +218,7 @@ impl Case {
                 Operation::Count
             }
             Self::EncodeSequence { .. } => Operation::Sequence,
+            Self::Mask(_) => Operation::Mask,
             Self::Layer(layer) => layer.operation(),
             Self::Network(network) => network.operation(),
             Self::Program(_) => Operation::Program,

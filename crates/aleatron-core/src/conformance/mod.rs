@@ -7,6 +7,7 @@
 //! every machine, and prints the [`digest`] of the answers.
 
 mod case;
+mod mask;
 mod network;
 mod program;
 #[cfg(feature = "proptest")]
@@ -14,6 +15,7 @@ pub mod strategies;
 pub mod suite;
 
 pub use case::{Case, LayerCase, Operation};
+pub use mask::MaskCase;
 pub use network::{NetworkCase, NetworkLayer};
 pub use program::ProgramCase;
 
@@ -108,6 +110,7 @@ impl Reference {
                 vec![reference::popcount(&reference::gate(Gate::And, a, b))]
             }
             Case::Hamming { a, b } => vec![reference::hamming_distance(a, b)],
+            Case::Mask(mask) => mask.answer(),
             Case::EncodeSequence { sequence, thresholds, length } => {
                 thresholds.iter().flat_map(|&t| sequence.encode(t, *length).into_words()).collect()
             }

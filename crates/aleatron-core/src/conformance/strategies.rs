@@ -1,8 +1,9 @@
 //! Random cases for property tests of backends; with the cargo feature `proptest`.
 
-use super::LayerCase;
+use super::{LayerCase, MaskCase};
 use crate::address::LayerIndex;
 use crate::backend::CountMethod;
+use crate::fault::{Fault, FaultKind, FaultRate, FaultSite, Faults, Operand};
 use crate::generator::{Pairing, SequenceKind, Sharing, Width};
 use crate::polarity::Polarity;
 use crate::threshold::NEGATIVE;
@@ -137,6 +138,37 @@ pub fn layer(sizes: Sizes) -> impl Strategy<Value = LayerCase> {
                 seed,
                 method,
             })
+        },
+    )
+}
+
+/// Generates masks of any fault.
+pub fn mask() -> impl Strategy<Value = MaskCase> {
+    let kind = prop_oneof![
+        Just(FaultKind::Transient),
+        Just(FaultKind::Permanent),
+        (1u32..100).prop_map(|cycles| FaultKind::Burst { cycles }),
+    ];
+    let rate = prop_oneof![Just(0.5), Just(1.0 / 32.0), 1e-3..1.0 / 32.0, 0.01..0.5, Just(1e-9)];
+    let fault = (prop::sample::select(FaultSite::ALL.to_vec()), kind, rate)
+        .prop_filter_map("a kind that the site cannot have", |(site, kind, rate)| {
+            Fault::new(site, kind, FaultRate::new(rate).ok()?).ok()
+        });
+    let sizes = (1usize..300, 1u32..4, 1u32..9);
+    let address = (any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>(), 0usize..1 << 28);
+    (any::<u64>(), fault, sizes, address).prop_filter_map(
+        "an address past the last one",
+        |(seed, fault, (bits, n_rows, n_units), (sample, row, unit, is_weight, layer))| {
+            // Permanent faults of samples have one row.
+            let n_rows = if fault.is_per_sample() { n_rows } else { 1 };
+            [sample.checked_add(n_rows), row.checked_add(n_rows), unit.checked_add(n_units)]
+                .into_iter()
+                .collect::<Option<Vec<_>>>()?;
+            let faults = Faults::new(seed, vec![fault]).ok()?;
+            let mask = faults.at(fault.site(), LayerIndex::new(layer).ok()?).next()?;
+            let operand = if is_weight { Operand::Weights } else { Operand::Inputs };
+            let length = Length::new(bits).ok()?;
+            Some(MaskCase { mask, length, operand, sample, row, unit, n_rows, n_units })
         },
     )
 }

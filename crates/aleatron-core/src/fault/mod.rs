@@ -5,12 +5,14 @@
 //! address of their own, so that the encoders of streams create them. `docs/streams.md` defines
 //! every bit, and [`plain`] computes it one bit at a time.
 
+mod block;
 mod generator;
 mod name;
 pub mod plain;
 mod rate;
 mod sites;
 
+pub use block::FlipBlocks;
 pub use generator::{check_generators, encode_faulty, sequence_of_input, sequence_of_weight};
 pub use rate::FaultRate;
 pub use sites::FaultSites;
@@ -347,6 +349,13 @@ impl FaultMask {
         let seed = u64::from(words[1]) << 32 | u64::from(words[0]);
         let address = |domain| StreamAddress { seed, domain, layer: self.layer, row, unit: 0 };
         [address(Domain::Fault), address(Domain::FaultFine)]
+    }
+
+    /// Returns the blocks that masks of low rates are drawn by, at the first of the two addresses;
+    /// `None` for masks that are drawn by two comparisons.
+    #[must_use]
+    pub fn blocks(&self) -> Option<FlipBlocks> {
+        FlipBlocks::new(self.fault.rate)
     }
 
     /// Returns the thresholds of the two comparisons.

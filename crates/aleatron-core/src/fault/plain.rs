@@ -1,10 +1,11 @@
 //! Reference implementation of faults: one bit at a time, as in the specification, never optimized.
 
 use super::{
-    FaultMask, FaultSite, Faults, Operand, StoredOperand, check_generators, counter_width,
-    encode_faulty, flip_accumulator, positive_zero, sequence_of_input, sequence_of_weight,
-    stick_threshold,
+    FaultMask, FaultSite, Faults, FlipBlocks, Operand, StoredOperand, check_generators,
+    counter_width, encode_faulty, flip_accumulator, positive_zero, sequence_of_input,
+    sequence_of_weight, stick_threshold,
 };
+use crate::address::StreamAddress;
 use crate::arithmetic::{Accumulator, IntegerActivation};
 use crate::error::{Error, Result};
 use crate::generator::OperandSequences;
@@ -25,19 +26,40 @@ pub fn mask(
     unit: u32,
 ) -> BitStream {
     let [coarse, fine] = mask.addresses(sample, row, operand).map(|address| address.at_unit(unit));
-    let [at_most, then_at_most] = mask.thresholds();
-    let starts = |k: usize| {
-        u64::from(reference::uniform(coarse, k)) < at_most.get()
-            && u64::from(reference::uniform(fine, k)) < then_at_most.get()
+    let starts: Vec<bool> = match mask.blocks() {
+        Some(blocks) => hits(&blocks, coarse, length),
+        None => {
+            let [at_most, then_at_most] = mask.thresholds();
+            let starts = |k: usize| {
+                u64::from(reference::uniform(coarse, k)) < at_most.get()
+                    && u64::from(reference::uniform(fine, k)) < then_at_most.get()
+            };
+            (0..length.bits()).map(starts).collect()
+        }
     };
     let cycles = mask.fault().kind().cycles();
-    let starts: Vec<bool> = (0..length.bits()).map(starts).collect();
     let flips = |k: usize| (0..=k).rev().take(cycles).any(|start| starts[start]);
     BitStream::from_fn(length, |word| {
         (word * 64..length.bits())
             .take(64)
             .fold(0, |bits, k| bits | u64::from(flips(k)) << (k % 64))
     })
+}
+
+/// Returns which bits of the mask at an address have a hit.
+fn hits(blocks: &FlipBlocks, address: StreamAddress, length: Length) -> Vec<bool> {
+    let mut bits = vec![false; length.bits()];
+    let first = u128::from(address.unit) * length.bits() as u128;
+    let last = first + length.bits() as u128 - 1;
+    for block in first >> blocks.log2_bits()..=last >> blocks.log2_bits() {
+        for hit in blocks.hits(address, block as u64) {
+            let position = (block << blocks.log2_bits()) + u128::from(hit);
+            if (first..=last).contains(&position) {
+                bits[(position - first) as usize] = true;
+            }
+        }
+    }
+    bits
 }
 
 /// Returns a mask of at most 64 bits as a number.

@@ -2,7 +2,7 @@
 
 use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 use aleatron_core::fault::{
-    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, Operand, StoredOperand,
+    Fault, FaultKind, FaultMask, FaultRate, FaultSite, Faults, FlipBlocks, Operand, StoredOperand,
     counter_width, flip_accumulator, plain,
 };
 use aleatron_core::generator::{GeneratorName, Sharing};
@@ -42,7 +42,7 @@ fn masks_have_the_known_words() {
         assert_eq!(words.join(" "), answer, "{fields:?}");
         seen += 1;
     }
-    assert_eq!(seen, 18);
+    assert_eq!(seen, 26);
 }
 
 #[test]
@@ -135,6 +135,53 @@ fn rates_are_exact_at_powers_of_two_and_close_elsewhere() {
     }
     for rate in [1e-9, 1.5e-9, 1e-6, 1e-3, 0.1, 0.25f64.next_up(), 0.49999, 0.5f64.next_down()] {
         assert!((probability(rate) / rate - 1.0).abs() <= 2f64.powi(-32), "{rate}");
+    }
+}
+
+/// A bit flips unless all hits of its block are elsewhere: 1 - E[(1 - 1/B)^N], in f64, whose sums
+/// of 45 terms of at most 1 are exact to 45 x 2^-53, and the rate is at least 4 / B.
+#[test]
+fn blocks_have_the_rate() {
+    for rate in [1e-9, 1.5e-9, 1e-6, 1e-3, 0.01, 2f64.powi(-20), 0.03, 1.0 / 32.0] {
+        let blocks = FlipBlocks::new(FaultRate::new(rate).unwrap()).unwrap();
+        let bits = 2f64.powi(blocks.log2_bits() as i32);
+        assert!(4.0 < rate * bits && rate * bits <= 8.0, "{rate}");
+        let ends = blocks.thresholds().iter().map(|&t| t as f64 / 2f64.powi(64)).chain([1.0]);
+        let (mut flips, mut below) = (0.0, 0.0);
+        for (n, end) in (0..).zip(ends) {
+            // 1 - (1 - 1/B)^n without cancellation.
+            flips += (end - below) * -(f64::from(n) * (-1.0 / bits).ln_1p()).exp_m1();
+            below = end;
+        }
+        assert!((flips / rate - 1.0).abs() <= 45.0 * 2f64.powi(-50), "{rate}: {}", flips / rate);
+    }
+    for rate in [0.0, (1.0f64 / 32.0).next_up(), 0.5] {
+        assert_eq!(FlipBlocks::new(FaultRate::new(rate).unwrap()), None);
+    }
+}
+
+/// Masks of low rates: n p flips of n bits, within 5 standard deviations sqrt(n p (1 - p)), and
+/// n p^2 pairs of flips at a distance, within 5 of about sqrt(n p^2), where these pairs are more
+/// than a hundred.
+#[test]
+fn bits_of_blocks_flip_independently() {
+    let (bits, units) = (1000, 400);
+    let length = Length::new(bits).unwrap();
+    for rate in ["0.03125", "2e-2", "1e-2", "1e-3"] {
+        let own = only_mask(&faults(3, &format!("inputs:transient:{rate}")), 0);
+        let masks = (0..units).map(|unit| plain::mask(&own, length, Operand::Inputs, 5, 0, unit));
+        let flips: Vec<bool> = masks.flat_map(|mask| mask.to_bits()).map(|bit| bit == 1).collect();
+        let (p, n) = (rate.parse::<f64>().unwrap(), flips.len() as f64);
+        let found = flips.iter().filter(|flip| **flip).count() as f64;
+        assert!((found - n * p).abs() < 5.0 * (n * p * (1.0 - p)).sqrt(), "{rate}: {found}");
+        for distance in [1, 2, 7, 64, 256, 1000] {
+            let pairs = flips.iter().zip(&flips[distance..]).filter(|(a, b)| **a && **b).count();
+            let expected = n * p * p;
+            if expected > 100.0 {
+                let distance_of = (pairs as f64 - expected).abs();
+                assert!(distance_of < 5.0 * expected.sqrt(), "{rate} {distance}: {pairs}");
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
 use aleatron_core::conformance::strategies::{
-    Sizes, mixed, pairing, polarity, topology, with_signs,
+    Sizes, mask, mixed, pairing, polarity, topology, with_signs,
 };
 use aleatron_core::conformance::{Case, LayerCase, Reference, Subject, suite};
 use aleatron_core::gates::Gate;
@@ -212,6 +212,11 @@ fn lif_params() -> impl Strategy<Value = LifParams> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn fault_masks_match_reference(case in mask()) {
+        check(&Case::Mask(case));
+    }
 
     #[test]
     fn encode_matches_reference(thresholds in vec(threshold(), 1..30), length in length(), address in address()) {

@@ -50,7 +50,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
         2 => Just(FaultKind::Permanent),
         1 => (1u32..100).prop_map(|cycles| FaultKind::Burst { cycles }),
     ];
-    let rate = prop_oneof![Just(0.5), Just(0.25), 0.001..0.5f64, Just(1e-9)];
+    let rate = prop_oneof![Just(0.5), Just(1.0 / 32.0), 0.001..0.5f64, 0.001..0.03f64, Just(1e-9)];
     let sites: Vec<FaultSite> =
         FaultSite::ALL.into_iter().filter(|site| *site != FaultSite::Accumulators).collect();
     let fault = (prop::sample::select(sites), kind, rate).prop_map(|(site, kind, rate)| {

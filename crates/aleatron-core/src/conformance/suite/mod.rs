@@ -4,11 +4,14 @@ mod program;
 mod random;
 
 use super::case::{Case, LayerCase};
+use super::mask::MaskCase;
 use super::network::{NetworkCase, NetworkLayer};
+use crate::address::LayerIndex;
 use crate::arithmetic::{Arithmetic, Border, Pool, PoolKind, PoolShape};
 use crate::backend::CountMethod;
 use crate::convolution::{ConvShape, Convolution};
 use crate::error::Result;
+use crate::fault::{Fault, FaultKind, FaultSite, Faults, Operand};
 use crate::gates::Gate;
 use crate::generator::{GeneratorName, IntegerBits, Sharing, Width};
 use crate::layer::{Encoding, SampleSeed, Topology};
@@ -61,6 +64,40 @@ pub fn fixed() -> Result<Vec<Case>> {
     cases.extend(mixed(&mut random)?);
     cases.extend(program::programs(&mut random)?);
     cases.extend(integers(&mut random)?);
+    cases.extend(masks(&mut random)?);
+    Ok(cases)
+}
+
+/// Fault masks of every site, kind and way of drawing.
+fn masks(draw: &mut Random) -> Result<Vec<Case>> {
+    const RATES: [&str; 6] = ["0.5", "0.1", "0.03125", "1e-2", "0.0078125", "2e-3"];
+    let mut cases = Vec::new();
+    for (n, &bits) in LENGTHS.iter().enumerate() {
+        let length = Length::new(bits)?;
+        for (k, site) in FaultSite::ALL.into_iter().enumerate() {
+            let burst = FaultKind::Burst { cycles: 1 + draw.word() % 70 };
+            let kind = [FaultKind::Transient, FaultKind::Permanent, burst][(n + k / 3) % 3];
+            let rate = RATES[(n + k) % RATES.len()].parse()?;
+            let Ok(fault) = Fault::new(site, kind, rate) else { continue };
+            let layer = LayerIndex::new(draw.word() as usize % 5)?;
+            let faults = Faults::new(draw.word().into(), vec![fault])?;
+            let operand = [Operand::Inputs, Operand::Weights][n % 2];
+            let address = draw.address();
+            cases.extend(faults.at(site, layer).map(|mask| {
+                Case::Mask(MaskCase {
+                    mask,
+                    length,
+                    operand,
+                    sample: address.row,
+                    row: address.unit,
+                    unit: address.unit,
+                    n_rows: if fault.is_per_sample() { 1 + (n % 3) as u32 } else { 1 },
+                    // Short masks are many, so that some of their bits flip.
+                    n_units: 1 + (600 / bits) as u32,
+                })
+            }));
+        }
+    }
     Ok(cases)
 }
 

@@ -1,20 +1,20 @@
 //! Streams of shared sequences whose generators start from faulty states.
 
-use super::mask::{Grid, field};
+use super::mask::field;
 use aleatron_core::fault::{
-    FaultMask, FaultSite, Faults, Operand, encode_faulty, sequence_of_input, sequence_of_weight,
+    FaultSite, Faults, Operand, encode_faulty, sequence_of_input, sequence_of_weight,
 };
 use aleatron_core::threshold::magnitude;
 use aleatron_core::{
     InputSource, LayerSpec, Length, OperandSequences, Quantity, Result, Topology, WeightSource,
 };
-use aleatron_cpu::Cpu;
+use aleatron_cpu::{Cpu, MaskDrawer, MaskGrid};
 
 /// The shared sequences of an operand whose generators have faults.
 struct FaultySequences<'a> {
     cpu: &'a Cpu,
     spec: &'a LayerSpec,
-    mask: FaultMask,
+    mask: MaskDrawer,
     sequences: OperandSequences,
     operand: Operand,
 }
@@ -26,7 +26,7 @@ impl FaultySequences<'_> {
         let addresses =
             self.mask.addresses(0, 0, self.operand).map(|address| address.at_unit(unit));
         let length = Length::new(self.sequences.width().bits() as usize)?;
-        let drawn = Grid { length, rows: 1, units: 1 }.draw(self.cpu, &self.mask, addresses)?;
+        let drawn = self.mask.masks(self.cpu, addresses, MaskGrid { length, rows: 1, units: 1 })?;
         // A sequence has at most 32 bits.
         let mask = drawn.first().map_or(0, |&mask| mask as u32);
         let sequence = self.sequences.first.nth(q)?;
@@ -51,7 +51,13 @@ pub(super) fn replace_weights(
     else {
         return Ok(());
     };
-    let faulty = FaultySequences { cpu, spec, mask, sequences, operand: Operand::Weights };
+    let faulty = FaultySequences {
+        cpu,
+        spec,
+        mask: MaskDrawer::new(mask),
+        sequences,
+        operand: Operand::Weights,
+    };
     let first = spec.first_neuron() as usize;
     let numbers: Vec<usize> = match spec.topology() {
         Topology::Sparse(connections) => {
@@ -90,7 +96,13 @@ pub(super) fn replace_inputs(
     else {
         return Ok(());
     };
-    let faulty = FaultySequences { cpu, spec, mask, sequences, operand: Operand::Inputs };
+    let faulty = FaultySequences {
+        cpu,
+        spec,
+        mask: MaskDrawer::new(mask),
+        sequences,
+        operand: Operand::Inputs,
+    };
     let streams = streams.chunks_exact_mut(spec.length().words());
     for (k, (stream, &threshold)) in streams.zip(thresholds).enumerate() {
         let q = sequence_of_input(&sequences, k % spec.n_inputs());

@@ -6,10 +6,12 @@
 //! them as they are. Faulty weight streams and products are differences of counts, computed from
 //! the flipped bits alone, which the host adds. Faults of counters flip bits of the counts.
 
+mod difference;
 mod generator;
 mod layer;
 mod mask;
 mod program;
+mod row_masks;
 
 use super::{Backend, CountMethod, PrepareOptions, PreparedLayer};
 use aleatron_core::fault::{
@@ -134,19 +136,17 @@ fn faulty_weights(
     if !faults.has(FaultSite::Memory) && !has_stuck(faults) {
         return Ok(weights.clone());
     }
-    let (grid, rows, stored) =
-        (WeightGrid { spec }, [0, spec.n_rows()], StoredOperand::weights(spec));
+    let (grid, stored) = (WeightGrid { spec }, StoredOperand::weights(spec));
     let mut thresholds = spec.weight_thresholds(weights)?;
     let bits = Length::new(stored.n_bits() as usize)?;
     let memory = faults.at(FaultSite::Memory, spec.index());
-    if let Some(masks) = grid.masks(cpu, memory, bits, Operand::Inputs, 0, rows)? {
+    if let Some(masks) = grid.masks(cpu, memory, bits, Operand::Inputs)? {
         for (threshold, &mask) in thresholds.iter_mut().zip(&masks) {
             *threshold = stored.flip(*threshold, mask);
         }
     }
     let one = Length::new(1)?;
-    let masks =
-        |site| grid.masks(cpu, faults.at(site, spec.index()), one, Operand::Weights, 0, rows);
+    let masks = |site| grid.masks(cpu, faults.at(site, spec.index()), one, Operand::Weights);
     let [low, high] = [masks(FaultSite::StuckAtZero)?, masks(FaultSite::StuckAtOne)?];
     let levels = stuck_at(low.as_deref(), high.as_deref(), thresholds.len());
     stick(&mut thresholds, &levels, width.one());

@@ -1,6 +1,6 @@
 //! Programs whose accumulators have faults, step by step on the host.
 
-use super::mask::{Grid, field, flip};
+use super::mask::{field, flip};
 use crate::backend::{Batch, PreparedLayer};
 use aleatron_core::arithmetic::{Accumulator, IntegerActivation};
 use aleatron_core::fault::{FaultSite, Faults, Operand, flip_accumulator};
@@ -8,7 +8,7 @@ use aleatron_core::program::{
     PreparedProgram, Program, ProgramBatch, ProgramOutput, SlotData, SlotId, StepKind, plain,
 };
 use aleatron_core::{Cancel, Error, LayerSpec, Length, Quantity, Result, SampleSeed, memory};
-use aleatron_cpu::Cpu;
+use aleatron_cpu::{Cpu, MaskDrawer, MaskGrid};
 use std::sync::Arc;
 
 /// Number of samples that run together.
@@ -64,7 +64,11 @@ impl FaultProgram {
             let rows = if mask.fault().is_per_sample() { counts.len() / m } else { 1 };
             let addresses =
                 mask.addresses(seed.first_sample, 0, Operand::Inputs).map(|at| at.at_unit(unit));
-            let drawn = Grid { length, rows, units: m }.draw(&cpu, &mask, addresses)?;
+            let drawn = MaskDrawer::new(mask).masks(
+                &cpu,
+                addresses,
+                MaskGrid { length, rows, units: m },
+            )?;
             flips.chunks_mut(drawn.len().max(1)).for_each(|flips| flip(flips, &drawn));
         }
         for (held, &mask) in held.iter_mut().zip(&flips) {

@@ -4,6 +4,7 @@ pub(crate) mod arithmetic;
 pub(crate) mod ceiling;
 pub(crate) mod encode;
 pub(crate) mod gates;
+pub(crate) mod hits;
 pub(crate) mod lif;
 pub(crate) mod sequence;
 mod simd;
