@@ -103,7 +103,7 @@ fn faults_of_arrays_name_the_file() {
         ("True", "(2, 1, 2)", &[1, 2, 3, 4], "row-major order"),
         ("False", "(4,)", &[1, 2, 3, 4], "(samples, features)"),
         ("False", "(0, 4)", &[], "there are no samples"),
-        ("False", "(2, 99999999999, 99999999999)", &[1], "cut off"),
+        ("False", "(2, 99999999999, 99999999999)", &[1], "the array is truncated"),
     ] {
         let error = read(&folder.npy("x.npy", "|u1", order, shape, bytes), &y).unwrap_err();
         assert!(error.contains("x.npy") && error.contains(part), "{error}");
