@@ -68,7 +68,7 @@ pub use checkpoint::CheckpointFile;
 pub use compare::compare_language;
 pub use compare::{
     Compared, ComparedScore, Comparison, Method, ResultFile, RowDifference, RowKey,
-    ScoreDifference, SettingDifference, Subject, Verdict, compare,
+    ScoreDifference, SettingDifference, Subject, Verdict, compare, compare_results,
 };
 pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};

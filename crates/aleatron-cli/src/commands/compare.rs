@@ -3,7 +3,9 @@
 use super::report::{LOCK_NAME, fault, open_folder};
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
-use aleatron::eval::{Comparison, Error as EvalError, ResultFile, Subject, compare, report};
+use aleatron::eval::{
+    Comparison, Error as EvalError, ResultFile, Subject, compare_results, report,
+};
 use std::path::{Path, PathBuf};
 
 /// The files of a comparison in the folder of a report.
@@ -57,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let paths = [&arguments.first, &arguments.second];
     let names = paths.map(|path| path.display().to_string());
     let [a, b] = [ResultFile::read(paths[0])?, ResultFile::read(paths[1])?];
-    let found = compared([&names[0], &names[1]], [&a, &b], &across).map_err(explain)?;
+    let found = compare_results([&names[0], &names[1]], [&a, &b], &across).map_err(explain)?;
     if let Some(folder) = &arguments.report {
         write(folder, &found)?;
     }
@@ -70,31 +72,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         output::line(format!("Report: {}", folder.join(PAGE_NAME).display()))?;
     }
     Ok(Verdict::Good)
-}
-
-/// Compares two results, which must be of one kind.
-fn compared(
-    names: [&str; 2],
-    results: [&ResultFile; 2],
-    across: &[Subject],
-) -> Result<Comparison, EvalError> {
-    match results {
-        [ResultFile::Network(a), ResultFile::Network(b)] => compare(names, [a, b], across),
-        #[cfg(feature = "transformer")]
-        [ResultFile::Language(a), ResultFile::Language(b)] => {
-            aleatron::eval::compare_language(names, [a, b], across)
-        }
-        #[cfg(feature = "transformer")]
-        results => {
-            let kind = |result: &ResultFile| match result {
-                ResultFile::Network(_) => "a network on samples",
-                ResultFile::Language(_) => "a language model on text",
-            };
-            let [a, b] = names.map(str::to_owned);
-            let reason = format!("{} and {}", kind(results[0]), kind(results[1]));
-            Err(EvalError::Incomparable { a, b, subject: Subject::Task, reason })
-        }
-    }
 }
 
 /// Returns an error with its remedy.

@@ -10,7 +10,7 @@ mod text;
 pub use interval::{Method, ScoreDifference, Verdict};
 #[cfg(feature = "transformer")]
 pub use language::compare_language;
-pub use read::ResultFile;
+pub use read::{ResultFile, compare_results};
 pub(crate) use text::grouped;
 
 use super::cost::{CircuitCost, CostFigures};

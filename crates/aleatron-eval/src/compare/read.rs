@@ -1,5 +1,6 @@
 //! Reading the result files of evaluations.
 
+use super::{Comparison, Subject, compare};
 use crate::{Error, Evaluation, Result};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -30,6 +31,34 @@ struct Fields {
     model: Option<IgnoredAny>,
     rows: Option<IgnoredAny>,
     trials: Option<IgnoredAny>,
+}
+
+/// Compares two results of one kind; see [`compare`].
+///
+/// # Errors
+/// As [`compare`], and [`Error::Incomparable`] for a network and a language model.
+pub fn compare_results(
+    names: [&str; 2],
+    results: [&ResultFile; 2],
+    across: &[Subject],
+) -> Result<Comparison> {
+    match results {
+        [ResultFile::Network(a), ResultFile::Network(b)] => compare(names, [a, b], across),
+        #[cfg(feature = "transformer")]
+        [ResultFile::Language(a), ResultFile::Language(b)] => {
+            super::compare_language(names, [a, b], across)
+        }
+        #[cfg(feature = "transformer")]
+        results => {
+            let kind = |result: &ResultFile| match result {
+                ResultFile::Network(_) => "a network on samples",
+                ResultFile::Language(_) => "a language model on text",
+            };
+            let [a, b] = names.map(str::to_owned);
+            let reason = format!("{} and {}", kind(results[0]), kind(results[1]));
+            Err(Error::Incomparable { a, b, subject: Subject::Task, reason })
+        }
+    }
 }
 
 impl ResultFile {
