@@ -3,8 +3,8 @@
     python docs/figures/figures.py            # needs the package aleatron
     python docs/figures/figures.py --check    # fails if a file is not current
 
-Charts show what `aleatron eval --json` and `aleatron tables --json` compute. These integers are the
-same on every machine, and so are the files.
+Charts show what `aleatron eval --json` and `aleatron tables --json` compute, whose integers are the
+same on every machine, and what the benchmarks measured on one machine (`performance.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import performance
 from svg import MONO, THEMES, Axes, Picture, Theme
 
 PROGRAM = [sys.executable, "-m", "aleatron"]
@@ -154,6 +155,8 @@ FIGURES: dict[str, tuple[Draw, Callable[[], Any]]] = {
     "idea": (idea, lambda: None),
     "accuracy": (accuracy, accuracy_data),
     "product-error": (product_error, product_data),
+    "time": (performance.time, performance.time_data),
+    "share": (performance.share, performance.share_data),
 }
 
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod aarch64;
+mod api;
 mod docs;
 mod features;
 mod instructions;
@@ -45,6 +46,9 @@ tasks:
           only (needs a nightly toolchain and gcc, on Linux on x86-64)
   features
           builds with other combinations of cargo features; wgpu must need the feature gpu
+  api [REVISION]
+          changes of public interfaces since a revision that break programs, by default since the newest release
+          (installs cargo-semver-checks if it is missing)
   packages
           compiles each crate from its package, as a registry would have it
   deny    licences, advisories and sources of all dependencies (installs cargo-deny if it is missing)";
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         "features" => {
             features::check_gpu_feature().and_then(|()| step::run_all(&features::steps()))
         }
+        "api" => api::check(std::env::args().nth(2).as_deref()),
         "packages" => packages::check(),
         "deny" => deny(),
         _ => {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that are never published.
-const PRIVATE: [&str; 2] = ["aleatron-python", "xtask"];
+const PRIVATE: [&str; 3] = ["aleatron-python", "aleatron-shared-features", "xtask"];
 
 /// Packages all crates and compiles the packages.
 pub(crate) fn check() -> Result<(), String> {
