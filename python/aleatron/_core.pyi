@@ -1612,13 +1612,14 @@ def _train(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     through: str, epochs: int, batch: int, rate: float, optimizer: str, validation: float,
     patience: int | None, clip_norm: float | None, shift: int, flip: bool, seed: int,
-    checkpoint: PathLike[str] | None, progress: _Progress
+    checkpoint: PathLike[str] | None, search: tuple[float, int] | None, progress: _Progress
 ) -> tuple[
     Network, tuple[float, float | None] | None,
-    list[tuple[float, float, tuple[float, float | None] | None]], int
+    list[tuple[float, float, tuple[float, float | None] | None]], int, tuple[str, str] | None
 ]:
     """Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps, "epoch", epoch, 0) and ends the training by
-    raising.
+    raising. With `search`, the permitted loss and the budget of a search for the shortest streams of each layer, it is called with (trials done,
+    the most of them, generator, longest length, 0).
     """
 def _read_found(text: str) -> str:
     """Checks that text is what a search found, and returns it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy.typing as npt
@@ -29,6 +29,10 @@ class Trial:
         The length of each layer that runs as streams.
     score
         The mean score of all seeds.
+    untrained
+        If the search trains the network: the mean score before the training of the trial.
+    start
+        If the search trains the network: the trial, counted from 0, whose weights the training began with; None for those of the given network.
 
     Examples
     --------
@@ -39,6 +43,8 @@ class Trial:
 
     lengths: tuple[int, ...]
     score: float
+    untrained: float | None = None
+    start: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ class Found:
     cost
         The cost of the circuit with the lengths found: cycles, area (gate equivalents) and energy (nanojoules per sample) by a model, or the
         reason why there is none; None if it was not computed.
+    provenance
+        The runs of the program that contributed, in their order. Results are equal without them.
 
     Examples
     --------
@@ -101,20 +109,24 @@ class Found:
     trials: tuple[Trial, ...]
     is_finished: bool
     cost: dict[str, Any] | None = None
+    provenance: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads the output of `to_json` or `aleatron eval --find`; ValueError if it is not a search."""
+        """Reads the output of `to_json`, or find.json of `aleatron eval --find` or `aleatron train --find`; ValueError if it is not a search."""
         read: dict[str, Any] = json.loads(_core._read_found(text))
-        trials = tuple(Trial(tuple(trial["lengths"]), trial["score"]) for trial in read.pop("trials"))
+        read["provenance"] = tuple(read.pop("provenance", ()))
+        trials = tuple(Trial(tuple(trial.pop("lengths")), **trial) for trial in read.pop("trials"))
         layers, products, lengths = (tuple(read.pop(name)) for name in ("layers", "products", "lengths"))
         return cls(trials=trials, layers=layers, products=products, lengths=lengths, **read)
 
     def to_json(self) -> str:
         """Returns everything as JSON."""
-        values = {**vars(self), "trials": [vars(trial) for trial in self.trials]}
-        if self.cost is None:
-            del values["cost"]
+        trials = [{name: value for name, value in vars(trial).items() if value is not None} for trial in self.trials]
+        values = {**vars(self), "trials": trials}
+        for name in ("cost", "provenance"):
+            if not values[name]:
+                del values[name]
         return json.dumps(values, indent=2)
 
     @property

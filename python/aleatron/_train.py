@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from aleatron import _core
 from aleatron._evaluation import Progress, integer, load_digits, read_plan, shown
+from aleatron._find import Found
 
 if TYPE_CHECKING:
     from aleatron._types import Arithmetic, DeviceNames, LayerSettings, Sharing, Width
@@ -78,6 +79,10 @@ class Trained:
         All epochs.
     best_epoch
         The epoch of the result, counted from 1; 0 if no epoch was better.
+    found
+        With `find`, the lengths found with training; `before`, `history` and `best_epoch` are those of the trial that the network is from.
+    without_training
+        With `find`, the lengths found for the given network, on the same samples.
 
     Examples
     --------
@@ -91,6 +96,8 @@ class Trained:
     before: Score | None
     history: tuple[Epoch, ...]
     best_epoch: int
+    found: Found | None = None
+    without_training: Found | None = None
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the losses against the epoch with matplotlib, and returns the axes."""
@@ -118,7 +125,9 @@ def train(
     lengths: SupportsIndex | Sequence[SupportsIndex] = 16,
     generators: str | Sequence[str] = "sobol",
     through: Literal["streams", "noise", "float"] = "streams",
-    epochs: SupportsIndex = 20,
+    find: float | None = None,
+    budget: SupportsIndex = 100,
+    epochs: SupportsIndex | None = None,
     batch: SupportsIndex = 64,
     rate: float = 2e-3,
     optimizer: Literal["adam", "sgd"] = "adam",
@@ -156,12 +165,19 @@ def train(
         Stream lengths and generators to train for; steps take them in turn.
     through
         "streams"; "noise" for floating point with the noise of random streams, which is cheaper; "float" for floating point.
+    find
+        Search for the shortest streams of each layer, and train the network for them: lengths between the least and the greatest of `lengths` are
+        halved, and the network is trained for them, as long as the score of the validation samples is at most this many hundredths below that of
+        floating point: percentage points of accuracy, or of R².
+    budget
+        The most trials of `find`.
     epochs, batch
-        Passes over the data, and samples of a step.
+        Passes over the data (20 if not given; with `find` those of each trial, 5 if not given), and samples of a step.
     rate, optimizer
         The learning rate at the start, which falls along half a cosine, and the rule of the updates.
     validation
-        The share of the samples that is not trained on, by which the best epoch is chosen. With 0, the last epoch is the result.
+        The share of the samples that is not trained on, by which the best epoch is chosen, and with `find` the lengths. With 0, the last epoch is
+        the result.
     patience
         The number of epochs without a better validation score after which training ends.
     clip_norm
@@ -175,9 +191,10 @@ def train(
     seed
         Decides the split, the order of samples, augmentation and random streams.
     checkpoint
-        A file that is written after every epoch, and from which training resumes if it exists.
+        A file that is written after every epoch, with `find` after every trial, and from which training resumes if it exists.
     progress
-        True for a bar if tqdm is installed, or a function of (steps, all steps, "epoch", epoch, 0).
+        True for a bar if tqdm is installed, or a function of (steps, all steps, "epoch", epoch, 0); with `find`, of (trials, budget, generator,
+        longest, 0).
 
     Returns
     -------
@@ -197,6 +214,10 @@ def train(
     >>> before, after = (n.streams(8, "sobol").score(x, y) for n in (plain, trained.network))
     >>> bool(after > before)
     True
+    >>> short = al.train(plain, find=2.0, lengths=[4, 32], epochs=2)
+    >>> short.found.bit_macs < short.without_training.bit_macs
+    True
+    >>> streams = short.network.streams(32, "sobol", layers=short.found.settings)
     """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
@@ -205,8 +226,12 @@ def train(
         (x, y), name = load_digits("train"), "digits (training)"
     if faults is not None and through != "streams":
         raise ValueError('faults need through="streams": only streams have bits that flip')
+    if find is not None and (through != "streams" or faults is not None):
+        raise ValueError('find needs through="streams" without faults: trials train through their streams')
+    if epochs is None:
+        epochs = 20 if find is None else 5
     plan = read_plan(
-        1,
+        1 if find is None else 3,
         width,
         sharing,
         layers,
@@ -218,7 +243,7 @@ def train(
         faults=(faults, fault_site, fault_kind, None),
     )
     with shown(progress, "step", "{} {}") as callback:
-        made, before, rows, best = _core._train(
+        made, before, rows, best, searches = _core._train(
             _core.Network.digits() if network is None else network,
             x,
             y,
@@ -237,7 +262,9 @@ def train(
             flip,
             integer(seed, "seed"),
             None if checkpoint is None else pathlib.Path(checkpoint),
+            None if find is None else (find, integer(budget, "budget")),
             callback,
         )
     history = tuple(Epoch(loss, at, None if score is None else Score(*score)) for loss, at, score in rows)
-    return Trained(made, None if before is None else Score(*before), history, best)
+    found, fixed = (None, None) if searches is None else (Found.from_json(text) for text in searches)
+    return Trained(made, None if before is None else Score(*before), history, best, found, fixed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,14 @@ def test_searches_resume(tmp_path: pathlib.Path) -> None:
         al.find(al.Network.digits(), X, Y, checkpoint=file, **asked)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the checkpoint differs in the generator"):
         al.find(CNN, X, Y, checkpoint=file, **{**asked, "generator": "lfsr"})  # type: ignore[arg-type]
+
+
+def test_search_of_the_program_is_read(tmp_path: pathlib.Path) -> None:
+    arguments = ["eval", "--find", "1", "--generators", "sobol", "--lengths", "16,64", "--report", str(tmp_path)]
+    subprocess.run([sys.executable, "-m", "aleatron", *arguments], check=True, capture_output=True)
+    read = al.Found.from_json((tmp_path / "find.json").read_text())
+    assert "--find" in read.provenance[0]["command"] and al.Found.from_json(read.to_json()).provenance == read.provenance
+    assert read == al.find(loss=1.0, generator="sobol", longest=64, shortest=16)
 
 
 def test_a_budget_ends_a_search() -> None:

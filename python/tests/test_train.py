@@ -72,9 +72,35 @@ def test_training_with_faults_makes_a_network_tolerant() -> None:
     assert tolerant > accuracy(trained(None, None)) + 0.01
 
 
+def test_search_with_training_finds_shorter_streams_and_resumes(tmp_path) -> None:
+    plain = al.Network.digits("plain")
+    x, y = al.load_digits("train")
+    asked = {"find": 2.0, "lengths": [4, 32], "epochs": 1, "validation": 0.25}
+    calls: list[tuple[int, int, str, int]] = []
+    whole = al.train(plain, x[:600], y[:600], **asked, progress=lambda *at: calls.append(at[:4]))  # type: ignore[arg-type]
+    found, fixed = whole.found, whole.without_training
+    assert found is not None and fixed is not None and found.is_good
+    assert found.bit_macs < fixed.bit_macs and found.bar == fixed.bar
+    assert calls[-1] == (len(found.trials), 100, "sobol", 32) and len(whole.history) == 1
+    assert al.Found.from_json(found.to_json()) == found and found.trials[1].start == 0
+    streams = whole.network.streams(32, "sobol", layers=found.settings)
+    assert streams.lengths == list(found.lengths)
+    # One trial, and the others after it.
+    file = tmp_path / "state"
+    first = al.train(plain, x[:600], y[:600], **asked, budget=1, checkpoint=file).found  # type: ignore[arg-type]
+    assert first is not None and first.trials == found.trials[:1] and not first.is_finished
+    resumed = al.train(plain, x[:600], y[:600], **asked, checkpoint=file)  # type: ignore[arg-type]
+    assert resumed.found == found and np.array_equal(resumed.network(x[:9]), whole.network(x[:9]))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        {"find": -1.0, "lengths": [4, 8]},
+        {"find": 1.0, "lengths": [4, 8], "validation": 0.0},
+        {"find": 1.0, "lengths": [4, 8], "generators": ["sobol", "halton"]},
+        {"find": 1.0, "lengths": [4, 8], "through": "noise"},
+        {"find": 1.0, "lengths": [4, 8], "budget": 0},
         {"through": "air"},
         {"faults": 0.1, "through": "noise"},
         {"faults": 0.7},

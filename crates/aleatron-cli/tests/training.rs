@@ -69,6 +69,83 @@ fn train_resumes_from_a_checkpoint_and_prints_both_curves() {
 }
 
 #[test]
+fn train_find_writes_a_network_and_lengths_that_eval_reads() {
+    let folder = Folder::new("train-find");
+    let (out, layers) = (folder.join("short.onnx"), folder.join("layers.json"));
+    let (report, state) = (folder.join("report"), folder.join("state"));
+    let arguments = [
+        "train",
+        "plain",
+        "--polarity",
+        "signed",
+        "--find",
+        "2",
+        "--lengths",
+        "4,32",
+        "--epochs",
+        "2",
+        "--validation",
+        "0.2",
+        "--out",
+        &out,
+        "--out-layers",
+        &layers,
+        "--report",
+        &report,
+        "--checkpoint",
+        &state,
+    ];
+    // One trial, then the others from the checkpoint.
+    let first = aleatron(&[&arguments[..], &["--budget", "1"]].concat());
+    assert_eq!(first.status.code(), Some(1), "{}", String::from_utf8_lossy(&first.stderr));
+    let text = String::from_utf8(first.stdout).unwrap();
+    assert!(text.contains("32-32 bits") && text.contains("has not finished"), "{text}");
+    let found = json(&[&arguments[..], &["--json"]].concat());
+    let bits = |search: &str| found[search]["bit_macs"].as_u64().unwrap();
+    assert!(bits("found") < bits("without_retraining"), "{found}");
+    let trials = found["found"]["trials"].as_array().unwrap();
+    assert!(trials.len() > 1 && trials[1]["start"] == 0, "{found}");
+
+    // The files have the result, bit for bit.
+    let after = &found["after"]["cells"][0];
+    let again =
+        json(&["eval", &out, "--generators", "sobol", "--clip", "--layers", &layers, "--json"]);
+    assert_eq!(again["cells"][0]["accuracy"], after["accuracy"]);
+    assert_eq!(again["cells"][0]["lengths"], found["found"]["lengths"]);
+    let rows = found["comparison"].as_array().unwrap();
+    assert_eq!(rows[4]["test"], after["accuracy"]);
+    assert_eq!(rows[4]["validation"], found["found"]["score"]);
+    assert_eq!(rows[3]["test"], found["before"]["cells"][0]["accuracy"]);
+    let read =
+        |name: &str| std::fs::read_to_string(folder.join(&format!("report/{name}"))).unwrap();
+    assert_eq!(read("layers.json"), std::fs::read_to_string(&layers).unwrap());
+    let page = read("find.html");
+    assert!(page.contains("before training") && page.contains("trained, found with training"));
+    for name in ["find.json", "before.json", "after.json"] {
+        assert!(read(name).contains("provenance"), "{name}");
+    }
+}
+
+#[test]
+fn train_find_rejects_options_that_it_cannot_have() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["--find", "1"], "--lengths 4,64"),
+        (&["--find", "101", "--lengths", "4,8"], "from 0 to 100"),
+        (&["--find", "1", "--lengths", "4,8", "--generators", "sobol,lfsr"], "one generator"),
+        (&["--find", "1", "--lengths", "4,8", "--through", "noise"], "--through streams"),
+        (&["--find", "1", "--lengths", "4,8", "--faults", "0.1"], "--faults"),
+        (&["--find", "1", "--lengths", "4,8", "--validation", "0"], "validation share"),
+        (&["--out-layers", "layers.json"], "--find"),
+    ];
+    for (case, part) in cases {
+        let refused = aleatron(&[&["train"], case].concat());
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{case:?}: {text}");
+        assert!(text.contains(part), "{case:?}: {text}");
+    }
+}
+
+#[test]
 fn train_rejects_invalid_usage_before_any_work() {
     let folder = Folder::new("train-usage");
     let cases: [&[&str]; 6] = [

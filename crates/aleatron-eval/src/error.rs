@@ -185,6 +185,9 @@ pub enum Error {
         /// The generator.
         generator: aleatron_core::generator::GeneratorName,
     },
+    /// The training of a search failed.
+    #[error(transparent)]
+    Retraining(Box<dyn std::error::Error + Send + Sync>),
     /// A margin of early termination is not a finite number from 0 on.
     #[error("the margin is {0}, not a finite number from 0 on")]
     Margin(f64),

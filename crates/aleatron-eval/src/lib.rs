@@ -82,7 +82,7 @@ pub use figures::{
     CellFigures, Classification, ClassificationRow, ErrorEstimate, Errors, Figures, FloatAccuracy,
     FloatFigures, Regression, RegressionRow, RowFigures,
 };
-pub use find::{Found, Measure, Search, Trial, find};
+pub use find::{Found, Measure, Retrain, Search, Trial, find, find_retrained};
 #[doc(hidden)]
 pub use finished::whole_lines;
 pub use job::Job;

@@ -1,13 +1,17 @@
 //! Training behind `train`.
 
 use crate::error::exception;
-use crate::evaluation::{Labels, dataset, network_of, with_progress};
+use crate::evaluation::{Labels, Reporter, dataset, network_of, with_progress};
 use crate::network::Network;
 use crate::plan::EvaluationPlan;
+use aleatron::Cancel;
+use aleatron::data::Dataset;
+use aleatron::eval::{self, Plan, Search};
 use aleatron::network::StreamConfig;
 use aleatron::train::batches::{Augmentation, Flip};
 use aleatron::train::{
-    AdamOptions, Forward, OptimizerKind, Progress, Score, SgdOptions, TrainOptions, train_with,
+    self, AdamOptions, Forward, LengthProgress, OptimizerKind, Progress, Score, SgdOptions,
+    TrainOptions, TrainedLengths, train_lengths, train_with,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,11 +23,14 @@ type ScorePair = (f64, Option<f64>);
 /// An epoch: loss, learning rate and validation score.
 type EpochRow = (f64, f64, Option<ScorePair>);
 
-/// The network, the validation score before training, the epochs and the best one.
-type Trained = (Network, Option<ScorePair>, Vec<EpochRow>, usize);
+/// The network, the validation score before training, the epochs, the best one, and the searches
+/// with and without training as JSON.
+type Trained = (Network, Option<ScorePair>, Vec<EpochRow>, usize, Option<(String, String)>);
 
 /// Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps,
-/// "epoch", epoch, 0) and ends the training by raising.
+/// "epoch", epoch, 0) and ends the training by raising. With `search`, the permitted loss and the
+/// budget of a search for the shortest streams of each layer, it is called with (trials done, the
+/// most of them, generator, longest length, 0).
 #[pyfunction]
 #[pyo3(name = "_train")]
 pub(crate) fn train(
@@ -46,6 +53,7 @@ pub(crate) fn train(
     flip: bool,
     seed: u64,
     checkpoint: Option<PathBuf>,
+    search: Option<(f64, usize)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Trained> {
     let network = network_of(network)?;
@@ -110,22 +118,17 @@ pub(crate) fn train(
         checkpoint,
         ..TrainOptions::default()
     };
-    let (trained, raised) = with_progress(py, None, progress, |cancel, reporter| {
-        let mut per_epoch = 1;
-        let trained =
-            train_with(&network, &data, &options, cancel, &mut |progress| match progress {
-                Progress::Start { steps, .. } => per_epoch = steps,
-                Progress::Step { epoch, step, .. } => {
-                    reporter.report((
-                        (epoch - 1) * per_epoch + step,
-                        per_epoch * epochs,
-                        "epoch",
-                        epoch,
-                        0,
-                    ));
-                }
-                _ => {}
-            })?;
+    let ((trained, searches), raised) = with_progress(py, None, progress, |cancel, reporter| {
+        let trained = match search {
+            Some((loss, budget)) => {
+                let search = search_of(plan, loss, budget)?;
+                let found = find(&network, &data, plan, &search, &options, cancel, reporter)?;
+                let TrainedLengths { trained, found, without_retraining } = found;
+                let searches = (found.to_json()?, without_retraining.to_json()?);
+                (trained, Some(searches))
+            }
+            None => (fit(&network, &data, &options, cancel, reporter)?, None),
+        };
         Ok((trained, None))
     })?;
     if let Some(raised) = raised {
@@ -135,5 +138,56 @@ pub(crate) fn train(
     let epochs =
         trained.history.iter().map(|epoch| (epoch.loss, epoch.rate, epoch.validation.map(pair)));
     let epochs = epochs.collect();
-    Ok((trained.network.into(), trained.before.map(pair), epochs, trained.best_epoch))
+    Ok((trained.network.into(), trained.before.map(pair), epochs, trained.best_epoch, searches))
+}
+
+/// Trains for given lengths.
+fn fit(
+    network: &aleatron::network::Network,
+    data: &Dataset,
+    options: &TrainOptions,
+    cancel: Cancel<'_>,
+    reporter: &Reporter<'_>,
+) -> train::Result<train::Trained> {
+    let mut per_epoch = 1;
+    train_with(network, data, options, cancel, &mut |progress| match progress {
+        Progress::Start { steps, .. } => per_epoch = steps,
+        Progress::Step { epoch, step, .. } => reporter.report((
+            (epoch - 1) * per_epoch + step,
+            per_epoch * options.epochs,
+            "epoch",
+            epoch,
+            0,
+        )),
+        _ => {}
+    })
+}
+
+/// Searches for the shortest streams of each layer, with retraining.
+fn find(
+    network: &aleatron::network::Network,
+    data: &Dataset,
+    plan: &Plan,
+    search: &Search,
+    options: &TrainOptions,
+    cancel: Cancel<'_>,
+    reporter: &Reporter<'_>,
+) -> train::Result<TrainedLengths> {
+    let named = search.generator.to_string();
+    train_lengths(network, data, plan, search, options, cancel, &mut |progress| {
+        if let LengthProgress::Search(found) = progress {
+            let done = found.trials.len();
+            reporter.report((done, search.budget, &named, search.longest, 0));
+        }
+    })
+}
+
+/// Returns the search between the least and the greatest length of a plan with one generator.
+fn search_of(plan: &Plan, loss: f64, budget: usize) -> eval::Result<Search> {
+    let (Some(&longest), Some(&shortest), [generator]) =
+        (plan.lengths.iter().max(), plan.lengths.iter().min(), &plan.generators[..])
+    else {
+        return Err(eval::Error::Nothing("lengths, and one generator, to search with"));
+    };
+    Ok(Search { generator: *generator, loss, longest, shortest, budget })
 }

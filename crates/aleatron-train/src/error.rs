@@ -18,6 +18,9 @@ pub enum Error {
     /// The data cannot be read or do not fit.
     #[error(transparent)]
     Data(#[from] aleatron_data::Error),
+    /// The evaluation of stream lengths failed.
+    #[error(transparent)]
+    Evaluation(Box<aleatron_eval::Error>),
     /// The run was cancelled, or memory is exhausted.
     #[error(transparent)]
     Core(#[from] aleatron_core::Error),
@@ -130,6 +133,24 @@ impl From<aleatron_graph::Error> for Error {
     }
 }
 
+impl From<aleatron_eval::Error> for Error {
+    fn from(error: aleatron_eval::Error) -> Self {
+        use aleatron_eval::Error as EvalError;
+        match error {
+            EvalError::Core(error) => Self::Core(error),
+            EvalError::Engine(error) => Self::Engine(error),
+            EvalError::Data(error) => Self::Data(error),
+            EvalError::UnfinishedSearch { source, .. } => (*source).into(),
+            // An error of this crate that passed through the search is unwrapped.
+            EvalError::Retraining(other) => match other.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Evaluation(Box::new(EvalError::Retraining(other))),
+            },
+            error => Self::Evaluation(Box::new(error)),
+        }
+    }
+}
+
 /// Returns the error of this crate inside an error of the graph, if there is one.
 fn unwrap_graph(error: aleatron_graph::Error) -> std::result::Result<Error, aleatron_graph::Error> {
     use aleatron_graph::Error as GraphError;
@@ -151,6 +172,14 @@ impl Error {
         expected: &'static str,
     ) -> Self {
         Self::Option { option, value: value.to_string(), expected }
+    }
+
+    /// Returns the error as one of a search.
+    pub(crate) fn into_evaluation(self) -> aleatron_eval::Error {
+        match self {
+            Self::Core(error) => aleatron_eval::Error::Core(error),
+            error => aleatron_eval::Error::Retraining(Box::new(error)),
+        }
     }
 
     pub(crate) fn into_graph(self) -> aleatron_graph::Error {

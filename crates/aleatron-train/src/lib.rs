@@ -3,6 +3,7 @@
 //! - [`train`]: fine-tunes any [`Network`](aleatron_engine::network::Network) for given stream
 //!   lengths and generators. The forward pass is the engine's, bit for bit what evaluation
 //!   computes; gradients pass straight through the streams;
+//! - [`train_lengths`]: searches for the shortest stream length of each layer, with retraining;
 //! - [`module`]: layers to build models from, with the parameter names of torch;
 //! - [`loss`], [`optimizer`], [`schedule`]: losses, SGD and Adam, learning rates;
 //! - [`batches`]: shuffled batches of a data set, with augmentation;
@@ -30,6 +31,7 @@ pub mod batches;
 mod checkpoint;
 mod error;
 mod forward;
+mod lengths;
 #[cfg(feature = "transformer")]
 pub mod lora;
 pub mod loss;
@@ -42,6 +44,7 @@ mod train;
 
 pub use error::{Error, Result};
 pub use forward::Forward;
+pub use lengths::{LengthProgress, TrainedLengths, train_lengths};
 pub use loss::Loss;
 pub use optimizer::{
     Adam, AdamOptions, Decay, Optimizer, OptimizerKind, Sgd, SgdOptions, clip_grad_norm,

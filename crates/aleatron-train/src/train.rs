@@ -99,6 +99,13 @@ pub struct Trained {
     pub best_epoch: usize,
 }
 
+impl Trained {
+    /// Returns the result of a training without epochs.
+    pub(crate) fn unchanged(network: Network) -> Self {
+        Self { network, before: None, history: Vec::new(), best_epoch: 0 }
+    }
+}
+
 /// A report from a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -163,7 +170,7 @@ pub fn train_with(
 }
 
 /// Checks everything that can be known before the first step.
-fn check(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<()> {
+pub(crate) fn check(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<()> {
     data.check_shape(&network.input_shape())?;
     match data.label_kind() {
         LabelKind::Classes => {
@@ -409,7 +416,11 @@ impl<'a> Run<'a> {
 
 /// Returns a hash of everything that decides the result of a training, except for the device and
 /// the file of the checkpoint.
-fn fingerprint(network: &Network, data: &Dataset, options: &TrainOptions) -> Result<String> {
+pub(crate) fn fingerprint(
+    network: &Network,
+    data: &Dataset,
+    options: &TrainOptions,
+) -> Result<String> {
     let mut digest = Digest::default();
     let settings = TrainOptions { checkpoint: None, device: Device::Cpu, ..options.clone() };
     for bytes in [&network.to_onnx()?[..], format!("{settings:?}").as_bytes()] {

@@ -34,6 +34,7 @@ pub(crate) mod shard;
 mod source;
 pub(crate) mod tables;
 pub(crate) mod train;
+mod train_find;
 #[cfg(feature = "transformer")]
 pub(crate) mod transformer;
 pub(crate) mod verify;

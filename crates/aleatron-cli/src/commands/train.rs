@@ -6,7 +6,7 @@ use super::eval::{Task, progress_bar};
 use super::names::read_name;
 use super::report::{fault, try_writing};
 use super::source::{NetworkOptions, check_samples};
-use super::{Failure, Outcome, read_length, read_positive};
+use super::{Failure, Outcome, read_length, read_positive, train_find};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::data::Dataset;
@@ -30,10 +30,11 @@ const TEST_SHARE: f64 = 0.2;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     aleatron train --lengths 8 --out short.onnx   the embedded network and digits\n  \
-    aleatron train model.onnx --data train.npz --test test.npz \\\n      --lengths 16,32 --generators sobol,lfsr --out trained.onnx")]
+    aleatron train model.onnx --data train.npz --test test.npz \\\n      --lengths 16,32 --generators sobol,lfsr --out trained.onnx\n  \
+    aleatron train --find 1 --lengths 4,64 --out short.onnx \\\n      --out-layers layers.json")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    network: NetworkOptions,
+    pub(super) network: NetworkOptions,
     /// The task of the network: classification or regression.
     #[arg(
         long,
@@ -49,16 +50,17 @@ pub(crate) struct Arguments {
     /// of the samples is held out; for the embedded digits, the test digits.
     #[arg(long, value_name = "FILE", help_heading = "Samples")]
     test: Option<PathBuf>,
-    /// Lengths of streams to train for, in bits; steps take them in turn.
+    /// Lengths of streams to train for, in bits; steps take them in turn. With --find, the least
+    /// and the greatest length of a layer.
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length, default_values_t = [16], help_heading = "Streams")]
-    lengths: Vec<usize>,
+    pub(super) lengths: Vec<usize>,
     /// Generators to train for, as in eval; steps take them in turn.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = read_name::<GeneratorName>,
         default_values_t = [GeneratorName::SOBOL], help_heading = "Streams")]
-    generators: Vec<GeneratorName>,
+    pub(super) generators: Vec<GeneratorName>,
     /// Lengths of the evaluation before and after; those of training are added.
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_length,
-        default_values_t = [8, 16, 32, 64, 256], help_heading = "Streams")]
+        default_values_t = [8, 16, 32, 64, 256], conflicts_with = "find", help_heading = "Streams")]
     eval_lengths: Vec<usize>,
     /// Bits of the sequences that streams share, 1 to 32, or auto.
     #[arg(long, value_name = "BITS", default_value = "auto", value_parser = read_name::<WidthChoice>, help_heading = "Streams")]
@@ -69,6 +71,15 @@ pub(crate) struct Arguments {
     /// The inter-layer arithmetic: float, or integer as in a circuit.
     #[arg(long, value_name = "KIND", default_value_t = Arithmetic::Float, value_parser = read_name::<Arithmetic>, help_heading = "Streams")]
     arithmetic: Arithmetic,
+    /// Search for the shortest streams of each layer, and train the network for them: lengths are
+    /// halved, and the network is trained for them, as long as the score of the validation samples
+    /// is at most this many percentage points of accuracy, or for regression hundredths of R²,
+    /// below floating point.
+    #[arg(long, value_name = "POINTS", conflicts_with_all = ["faults"], help_heading = "Search")]
+    pub(super) find: Option<f64>,
+    /// The most trials of --find.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, requires = "find", help_heading = "Search")]
+    pub(super) budget: usize,
     /// A fault rate to train with: the probability that a bit of a site flips, from 1e-9 to 0.5.
     /// Each step has other faults. The evaluations are with and without faults.
     #[arg(long, value_name = "RATE", value_parser = read_name::<FaultRate>, help_heading = "Faults")]
@@ -93,8 +104,9 @@ pub(crate) struct Arguments {
     /// Where streams run: auto, cpu, gpu, cuda. It changes times and nothing else.
     #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
-    /// Passes over the data.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20, help_heading = "Training")]
+    /// Passes over the data. With --find, those of each trial, 5 by default.
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20,
+        default_value_if("find", clap::builder::ArgPredicate::IsPresent, "5"), help_heading = "Training")]
     epochs: usize,
     /// Samples of a step.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 64, help_heading = "Training")]
@@ -111,7 +123,8 @@ pub(crate) struct Arguments {
         help_heading = "Training"
     )]
     optimizer: OptimizerName,
-    /// The share of the training samples by which the best epoch is chosen.
+    /// The share of the training samples by which the best epoch is chosen, and with --find the
+    /// lengths.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Training")]
     validation: f64,
     /// Stop after so many epochs without a better validation score.
@@ -128,17 +141,21 @@ pub(crate) struct Arguments {
     seed: u64,
     /// Write the trained network to this .onnx file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    out: Option<PathBuf>,
-    /// Save the state after every epoch in this file, and go on from it if it exists.
+    pub(super) out: Option<PathBuf>,
+    /// Write the lengths that --find found to this file, for --layers.
+    #[arg(long, value_name = "FILE", requires = "find", help_heading = "Output")]
+    pub(super) out_layers: Option<PathBuf>,
+    /// Save the state after every epoch, or with --find after every trial, in this file, and go on
+    /// from it if it exists.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     checkpoint: Option<PathBuf>,
     /// Write a page (training.html) and both evaluations (before.json, after.json) into this
-    /// folder.
+    /// folder; with --find, the page is find.html, and find.json and layers.json are added.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
-    report: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// The forward pass of training.
@@ -165,6 +182,16 @@ struct Result<'a> {
     seconds: f64,
 }
 
+/// A network, its samples and the settings of its training, which fit each other.
+pub(super) struct Subject {
+    pub(super) network: Network,
+    pub(super) data: Dataset,
+    pub(super) test: Dataset,
+    pub(super) plan: Plan,
+    pub(super) options: TrainOptions,
+    pub(super) provenance: Provenance,
+}
+
 pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
     let plan = arguments.plan();
@@ -179,6 +206,10 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let start = Instant::now();
     let network = arguments.calibrate(network, &data, &plan, cancel)?;
     let provenance = arguments.provenance(invocation)?;
+    if let Some(loss) = arguments.find {
+        let subject = Subject { network, data, test, plan, options, provenance };
+        return train_find::run(arguments, loss, &subject, cancel);
+    }
     let mut before = arguments.evaluate(&network, &test, &plan, cancel)?;
     before.provenance.push(provenance.clone());
     let mut trained = arguments.train(&network, &data, &options, cancel)?;
@@ -239,12 +270,20 @@ impl Arguments {
                 "--faults needs --through streams: only streams have bits that flip".to_owned(),
             ));
         }
+        if let Some(loss) = self.find {
+            train_find::check(self, loss)?;
+            if self.through != Through::Streams {
+                return Err(Failure::Usage(
+                    "--find needs --through streams: trials train through their streams".to_owned(),
+                ));
+            }
+        }
         if self.test.is_some() && self.data.is_embedded() {
             return Err(Failure::Usage(
                 "--test needs --data: the embedded digits have test digits".to_owned(),
             ));
         }
-        for path in self.out.iter().chain(&self.checkpoint) {
+        for path in self.out.iter().chain(&self.out_layers).chain(&self.checkpoint) {
             if path.is_dir() {
                 return Err(Failure::Usage(format!("{}: a folder, not a file", path.display())));
             }
@@ -382,7 +421,7 @@ impl Arguments {
         })
     }
 
-    fn evaluate(
+    pub(super) fn evaluate(
         &self,
         network: &Network,
         test: &Dataset,
@@ -434,14 +473,19 @@ impl Arguments {
             _ => {}
         });
         bar.finish_and_clear();
-        trained.map_err(|error| match error {
+        trained.map_err(|error| self.failure(error))
+    }
+
+    /// Returns the failure of a training.
+    pub(super) fn failure(&self, error: aleatron::train::Error) -> Failure {
+        match error {
             aleatron::train::Error::Core(CoreError::Cancelled) => self.cancelled(),
             error @ aleatron::train::Error::Option { .. } => Failure::usage(error),
             error => error.into(),
-        })
+        }
     }
 
-    fn cancelled(&self) -> Failure {
+    pub(super) fn cancelled(&self) -> Failure {
         Failure::Work(match &self.checkpoint {
             Some(path) => format!("cancelled; the same command goes on from {}", path.display()),
             None => "cancelled; with --checkpoint FILE, training can be resumed".to_owned(),

@@ -4,7 +4,7 @@ use super::job::LanguageJob;
 use super::plan::LanguagePlan;
 use super::schedule::fingerprint;
 use super::text::LanguageText;
-use crate::find::{Found, Measure, Search};
+use crate::find::{Fixed, Found, Measure, Search};
 use crate::{Error, Result};
 use aleatron_core::Cancel;
 use aleatron_transformer::Transformer;
@@ -72,5 +72,5 @@ pub fn find_product_lengths(
         }
         Ok(-sum / n as f64)
     };
-    found.search(known, search, score, &mut progress)
+    found.search(known, search, &mut Fixed { score, progress: &mut progress })
 }

@@ -2,7 +2,7 @@
 //! fetched and nothing runs.
 //!
 //! [`evaluation`] returns the page of an evaluation, [`search`] that of a search for short streams,
-//! [`exploration`] that of designs, [`training`] that of a training, [`multiplier`] that of
+//! [`trained_search`] that of one with retraining, [`exploration`] that of designs, [`training`] that of a training, [`multiplier`] that of
 //! multiplier tables. `chart.rs` draws curves and `heat.rs` maps, both as SVG in the colours of
 //! `page.css`, which has a light and a dark set.
 
@@ -33,7 +33,7 @@ pub use exploration::exploration;
 pub use language::language;
 pub use multiplier::{heat_map, multiplier};
 pub use provenance::with_provenance;
-pub use search::search;
+pub use search::{LengthsRow, search, trained_search};
 pub use training::{TrainingEpoch, finetuning, training};
 
 const STYLE: &str = include_str!("page.css");

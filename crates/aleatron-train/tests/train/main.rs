@@ -2,6 +2,7 @@
 //! models.
 #![allow(clippy::unwrap_used)]
 
+mod lengths;
 #[cfg(feature = "transformer")]
 mod lora;
 mod losses;

@@ -6,7 +6,14 @@
 //! continues from there: the most expensive layer is tried with half its length; if the score stays
 //! within the permitted loss, the layer keeps the half, otherwise it stays as it is. The search
 //! ends when no layer can be shortened or the budget of trials is spent. No trial is run twice,
-//! so an interrupted search goes on from its trials.
+//! so an interrupted search goes on from its trials. [`find_retrained`] also trains the network for
+//! the lengths of each trial.
+
+mod retrain;
+mod trials;
+
+pub use retrain::{Retrain, find_retrained};
+pub(super) use trials::{Candidates, Measured};
 
 use super::cost::CircuitCost;
 use super::plan::Plan;
@@ -45,6 +52,14 @@ pub struct Trial {
     pub lengths: Vec<usize>,
     /// The mean score of all seeds.
     pub score: f64,
+    /// If the search trains the network: the mean score with these lengths before the training of
+    /// the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untrained: Option<f64>,
+    /// If the search trains the network: the trial, counted from 0, whose weights the training
+    /// began with; `None` for those of the given network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<usize>,
 }
 
 /// The measure of a score.
@@ -159,40 +174,94 @@ pub fn find(
     cancel: Cancel<'_>,
     mut progress: impl FnMut(&Found),
 ) -> Result<Found> {
-    search.check()?;
-    if !(0.0..=100.0).contains(&search.loss) {
-        return Err(Error::Loss(search.loss));
-    }
-    let subject = Subject::new(Arc::new(network.clone()))?;
-    let plan = &Plan {
-        lengths: vec![search.shortest, search.longest],
-        generators: vec![search.generator],
-        ..plan.clone()
-    };
-    subject.check(plan)?;
-    subject.check_data(data, plan)?;
-    let (identity, layers) = (subject.identity(data, plan)?, subject.layers());
-    let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
-    let found = Found {
-        identity,
-        layers: layers.iter().map(|layer| layer.name.clone()).collect(),
-        products: layers.iter().map(|layer| layer.products).collect(),
-        measure: match data.label_kind() {
-            LabelKind::Classes => Measure::Accuracy,
-            LabelKind::Numbers => Measure::RSquared,
-        },
-        ..Found::new(search, float_score, search.loss / 100.0)
-    };
+    let Setup { subject, plan, found } = Setup::new(network, data, plan, search, cancel)?;
     let names = found.layers.clone();
-    let score = |lengths: &[usize]| {
+    let score =
+        |lengths: &[usize]| subject.mean_score(data, &plan, search, &names, lengths, cancel);
+    found.search(known, search, &mut Fixed { score, progress: &mut progress })
+}
+
+/// A search over the layers of a network before its first trial.
+struct Setup {
+    subject: Subject,
+    /// The plan with the lengths and the generator of the search.
+    plan: Plan,
+    found: Found,
+}
+
+impl Setup {
+    /// Checks a search, and computes the score in floating point.
+    fn new(
+        network: &Network,
+        data: &Dataset,
+        plan: &Plan,
+        search: &Search,
+        cancel: Cancel<'_>,
+    ) -> Result<Self> {
+        search.check()?;
+        if !(0.0..=100.0).contains(&search.loss) {
+            return Err(Error::Loss(search.loss));
+        }
+        let subject = Subject::new(Arc::new(network.clone()))?;
+        let plan = Plan {
+            lengths: vec![search.shortest, search.longest],
+            generators: vec![search.generator],
+            ..plan.clone()
+        };
+        subject.check(&plan)?;
+        subject.check_data(data, &plan)?;
+        let (identity, layers) = (subject.identity(data, &plan)?, subject.layers());
+        let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
+        let found = Found {
+            identity,
+            layers: layers.iter().map(|layer| layer.name.clone()).collect(),
+            products: layers.iter().map(|layer| layer.products).collect(),
+            measure: match data.label_kind() {
+                LabelKind::Classes => Measure::Accuracy,
+                LabelKind::Numbers => Measure::RSquared,
+            },
+            ..Found::new(search, float_score, search.loss / 100.0)
+        };
+        Ok(Self { subject, plan, found })
+    }
+}
+
+impl Subject {
+    /// Computes the mean score of all seeds with some lengths.
+    fn mean_score(
+        &self,
+        data: &Dataset,
+        plan: &Plan,
+        search: &Search,
+        layers: &[String],
+        lengths: &[usize],
+        cancel: Cancel<'_>,
+    ) -> Result<f64> {
         let seeds = plan.seeds_of(&search.generator, None);
         let (mut sum, n) = (0.0, seeds.clone().count().max(1));
         for seed in seeds {
-            sum += subject.score(data, &search.config(plan, &names, lengths, seed), cancel)?;
+            sum += self.score(data, &search.config(plan, layers, lengths, seed), cancel)?;
         }
         Ok(sum / n as f64)
-    };
-    found.search(known, search, score, &mut progress)
+    }
+}
+
+/// The candidates of a search whose weights stay as they are: `score` returns the mean score with
+/// some lengths.
+pub(super) struct Fixed<'a, S> {
+    pub(super) score: S,
+    pub(super) progress: &'a mut dyn FnMut(&Found),
+}
+
+impl<S: FnMut(&[usize]) -> Result<f64>> Candidates for Fixed<'_, S> {
+    fn measure(&mut self, lengths: &[usize]) -> Result<Measured> {
+        Ok(Measured { score: (self.score)(lengths)?, untrained: None })
+    }
+
+    fn report(&mut self, found: &Found) -> Result<()> {
+        (self.progress)(found);
+        Ok(())
+    }
 }
 
 impl Search {
@@ -225,68 +294,6 @@ impl Search {
     }
 }
 
-/// A search in progress.
-struct Trials<'a, S> {
-    search: &'a Search,
-    /// Returns the mean score with some lengths over all seeds.
-    score: S,
-    progress: &'a mut dyn FnMut(&Found),
-}
-
-impl<S: FnMut(&[usize]) -> Result<f64>> Trials<'_, S> {
-    /// Runs the search; returns whether it came to its end within the budget.
-    fn run(&mut self, found: &mut Found) -> Result<bool> {
-        let search = self.search;
-        let halves = std::iter::successors(Some(search.longest), |length| Some(length / 2));
-        let mut uniform: Vec<usize> =
-            halves.take_while(|&length| length >= search.shortest).collect();
-        uniform.reverse();
-        for length in uniform {
-            let lengths = vec![length; found.layers.len()];
-            let Some(score) = self.score(found, &lengths)? else { return Ok(false) };
-            if score >= found.bar || length == search.longest {
-                found.take(lengths, score);
-                break;
-            }
-        }
-        if found.score < found.bar {
-            return Ok(true);
-        }
-        let mut is_open = vec![true; found.layers.len()];
-        loop {
-            let open = (0..found.layers.len())
-                .filter(|&k| is_open[k] && found.lengths[k] / 2 >= search.shortest);
-            let Some(k) =
-                open.max_by_key(|&k| found.products[k].saturating_mul(found.lengths[k] as u64))
-            else {
-                return Ok(true);
-            };
-            let mut next = found.lengths.clone();
-            next[k] /= 2;
-            match self.score(found, &next)? {
-                None => return Ok(false),
-                Some(score) if score >= found.bar => found.take(next, score),
-                Some(_) => is_open[k] = false,
-            }
-        }
-    }
-
-    /// Returns the mean score with some lengths over all seeds; `None` if the budget is spent.
-    fn score(&mut self, found: &mut Found, lengths: &[usize]) -> Result<Option<f64>> {
-        if let Some(trial) = found.trials.iter().find(|trial| trial.lengths == lengths) {
-            return Ok(Some(trial.score));
-        }
-        if found.trials.len() >= self.search.budget {
-            return Ok(None);
-        }
-        (self.progress)(found);
-        let score = (self.score)(lengths)?;
-        found.trials.push(Trial { lengths: lengths.to_vec(), score });
-        (self.progress)(found);
-        Ok(Some(score))
-    }
-}
-
 impl Found {
     /// Returns the state before the first trial, without the layers; `permitted` is the permitted
     /// loss of the score.
@@ -311,14 +318,12 @@ impl Found {
         }
     }
 
-    /// Runs the search from here, or from the trials of an earlier search; `score` returns the mean
-    /// score with some lengths over all seeds.
+    /// Runs the search from here, or from the trials of an earlier search.
     pub(super) fn search(
         mut self,
         known: Option<Self>,
         search: &Search,
-        score: impl FnMut(&[usize]) -> Result<f64>,
-        progress: &mut dyn FnMut(&Self),
+        candidates: &mut dyn Candidates,
     ) -> Result<Self> {
         if let Some(known) = known {
             self.trials = known.trials_of(&self.identity, &search.generator, &self.layers)?;
@@ -326,7 +331,7 @@ impl Found {
         self.lengths = vec![search.longest; self.layers.len()];
         self.bit_macs = self.cost(&self.lengths);
         self.bit_macs_before = self.bit_macs;
-        match (Trials { search, score, progress }).run(&mut self) {
+        match trials::run(search, candidates, &mut self) {
             Ok(is_finished) => {
                 self.is_finished = is_finished;
                 Ok(self)
@@ -338,9 +343,7 @@ impl Found {
             }
         }
     }
-}
 
-impl Found {
     /// Returns the products of bits of one sample with some lengths.
     fn cost(&self, lengths: &[usize]) -> u64 {
         let each = self.products.iter().zip(lengths);
@@ -373,9 +376,12 @@ impl Found {
             return Err(fault("it has not one length for each layer".to_owned()));
         }
         let range = read.measure.range();
-        let is_consistent =
-            |trial: &&Trial| trial.lengths.len() == n && range.contains(&trial.score);
-        match read.trials.iter().position(|trial| !is_consistent(&trial)) {
+        let is_consistent = |(k, trial): (usize, &Trial)| {
+            trial.lengths.len() == n
+                && trial.untrained.iter().chain([&trial.score]).all(|score| range.contains(score))
+                && trial.start.is_none_or(|start| start < k)
+        };
+        match read.trials.iter().enumerate().position(|trial| !is_consistent(trial)) {
             Some(k) => Err(fault(format!("trial {k} is inconsistent"))),
             None => Ok(read),
         }
