@@ -98,11 +98,11 @@ impl Circuit {
     /// -------
     /// dict
     ///     "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage:
-    /// its name, its operation, its outputs     ("values": accumulators of a layer, thresholds
-    /// behind a requantizer, scores), and for layers the counts ("counts"). Words of     signed
-    /// inputs have the sign above the threshold. With early termination, "early" has the stream
-    /// cycles of each sample in the     last layer ("cycles") and its class ("classes"); the
-    /// stages are those of all cycles.
+    ///     its name, its operation, its outputs ("values": accumulators of a layer, thresholds
+    ///     behind a requantizer, scores), and for layers the counts ("counts"). Words of signed
+    ///     inputs have the sign above the threshold. With early termination, "early" has the stream
+    ///     cycles of each sample in the last layer ("cycles") and its class ("classes"); the stages
+    ///     are those of all cycles.
     ///
     /// Examples
     /// --------
@@ -159,7 +159,7 @@ impl Circuit {
     ///     The folder, which is created if it is missing.
     /// x
     ///     Features whose integers the test bench compares, a batch or one sample; None for no test
-    /// bench.
+    ///     bench.
     ///
     /// Returns
     /// -------
@@ -193,15 +193,16 @@ impl Circuit {
     /// ----------
     /// x
     ///     Features, a batch or one sample, that the energy is for; None for inputs that take all
-    /// values alike. technology
+    ///     values alike.
+    /// technology
     ///     "generic" or "sky130".
     ///
     /// Returns
     /// -------
     /// dict
     ///     "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate
-    /// equivalents, "energy" of a sample in     nanojoules, and both by part in "area_parts"
-    /// and "energy_parts".
+    ///     equivalents, "energy" of a sample in nanojoules, and both by part in "area_parts" and
+    ///     "energy_parts".
     ///
     /// Examples
     /// --------

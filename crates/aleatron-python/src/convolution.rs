@@ -29,9 +29,11 @@ use pyo3::types::{PyDict, PyType};
 ///     As for `DenseLayer`.
 /// stride, dilation
 ///     Steps from one position to the next, and from one tap to the next: one number for all axes,
-/// or one each. padding
+///     or one each.
+/// padding
 ///     What lies before the first and after the last place: a number, one for each axis, or a pair
-/// (before, after) for each. groups
+///     (before, after) for each.
+/// groups
 ///     Groups of channels that do not see each other.
 ///
 /// Examples

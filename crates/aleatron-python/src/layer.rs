@@ -360,14 +360,16 @@ impl StreamLayer {
 ///     Bits per stream, at least 1; need not be a multiple of 64.
 /// seed
 ///     Decides the random weights (uniform over the polarity's interval) and the bits of the weight
-/// streams. polarity
+///     streams.
+/// polarity
 ///     "unipolar" for values in [0, 1], "bipolar" for values in [-1, 1].
 /// device
 ///     "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise
-/// RuntimeError where there is none; a list of such names, which work as one; or "auto"
-///     for wherever a batch of the size is faster, which its first call measures. The environment
-/// variable ALEATRON_DEVICE     decides for "auto" where it is set, and ALEATRON_GPU or
-/// SC_GPU_ADAPTER names the GPU. generator, width, sharing
+///     RuntimeError where there is none; a list of such names, which work as one; or "auto" for
+///     wherever a batch of the size is faster, which its first call measures. The environment
+///     variable ALEATRON_DEVICE decides for "auto" where it is set, and ALEATRON_GPU or
+///     SC_GPU_ADAPTER names the GPU.
+/// generator, width, sharing
 ///     Where the bits come from, as for `Network.forward_streams`.
 ///
 /// Examples

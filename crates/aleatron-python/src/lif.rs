@@ -47,7 +47,7 @@ fn vector<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Input<'py, i16
 /// -------
 /// spikes, voltages
 ///     uint8 and int16 of shape (n_steps,): 1 where the neuron spiked, and the potential after each
-/// step.
+///     step.
 ///
 /// Examples
 /// --------

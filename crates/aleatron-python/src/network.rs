@@ -45,7 +45,7 @@ use std::sync::Arc;
 ///     A name for reports.
 /// offset, scale
 ///     Features become inputs as `(feature - offset) / scale`: one number for all features, or one
-/// for each.
+///     for each.
 ///
 /// Examples
 /// --------
@@ -156,7 +156,8 @@ impl Network {
     ///     The path of the file.
     /// inputs
     ///     Constants for inputs that are the same for all samples, by name: an array, or a number
-    /// for all elements. sizes
+    ///     for all elements.
+    /// sizes
     ///     Numbers for symbolic sizes, by name, or by "INPUT.AXIS" for sizes without a name.
     /// output
     ///     The name of the value that holds the scores; the first output of the graph if not given.
@@ -203,9 +204,11 @@ impl Network {
     ///     A name for reports; that of the file or the graph if not given.
     /// binary
     ///     Names of layers that run in binary, as the first and the last often do. `layer_names`
-    /// has all names. polarity
+    ///     has all names.
+    /// polarity
     ///     "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has
-    /// written, otherwise "signed". inputs, sizes, output
+    ///     written, otherwise "signed".
+    /// inputs, sizes, output
     ///     As for `load`.
     ///
     /// Raises
@@ -214,7 +217,7 @@ impl Network {
     ///     If the file cannot be read.
     /// ValueError
     ///     If the bytes are not an ONNX file, or if operators are unknown; the message lists all of
-    /// them.
+    ///     them.
     ///
     /// Examples
     /// --------
@@ -307,18 +310,22 @@ impl Network {
     ///     Bits per stream.
     /// generator
     ///     "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for
-    /// weights as in "sobol:1+lfsr:77" or     "bernoulli+sobol:2", or a list of one for each
-    /// layer that runs as streams. seed
+    ///     weights as in "sobol:1+lfsr:77" or "bernoulli+sobol:2", or a list of one for each layer
+    ///     that runs as streams.
+    /// seed
     ///     The seed of generators that have one.
     /// width, sharing
     ///     Bits of shared sequences, or "auto" to fit them to the length if a generator needs its
-    /// whole period; and how many     there are: "all" for one pair, "input" for a pair per
-    /// input, "stream" for one per stream. layers
+    ///     whole period; and how many there are: "all" for one pair, "input" for a pair per input,
+    ///     "stream" for one per stream.
+    /// layers
     ///     Settings of single layers, by name: a dict of any of length, generator, width and
-    /// sharing for each. arithmetic
+    ///     sharing for each.
+    /// arithmetic
     ///     How numbers are represented between layers: "float", or "integer" as in a circuit.
-    /// ValueError lists the operations between two     layers that integer arithmetic does not
-    /// support. clip
+    ///     ValueError lists the operations between two layers that integer arithmetic does not
+    ///     support.
+    /// clip
     ///     Whether features that a layer cannot encode saturate; otherwise they are errors.
     /// device
     ///     As for `DenseLayer`.
@@ -382,10 +389,10 @@ impl Network {
     ///     What leaves the circuit: "scores", or "class" for the index of the greatest score.
     /// non_negative
     ///     Whether features never become negative inputs, which saves area in layers of signed
-    /// streams. early_margin
+    ///     streams.
+    /// early_margin
     ///     The lead of the best score, in standard deviations of the counting noise, at which the
-    /// last layer stops before its streams end;     None for all cycles. It needs
-    /// output="class".
+    ///     last layer stops before its streams end; None for all cycles. It needs output="class".
     ///
     /// Examples
     /// --------
@@ -489,10 +496,10 @@ impl Network {
     ///     Features, a batch or one sample.
     /// percentile
     ///     The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the
-    /// others saturate, and the rest have     finer steps. 1 for the largest input.
+    ///     others saturate, and the rest have finer steps. 1 for the largest input.
     /// weights
     ///     What weights are divided by: the largest of each "row" (neuron or output channel), or of
-    /// the whole "tensor".
+    ///     the whole "tensor".
     ///
     /// Examples
     /// --------

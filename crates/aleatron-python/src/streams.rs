@@ -35,7 +35,7 @@ const CHUNK_WORDS: usize = 1 << 22;
 ///     "unipolar" or "bipolar".
 /// generator, width, sharing
 ///     Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs,
-/// element i of a row being input i.
+///     element i of a row being input i.
 ///
 /// Returns
 /// -------

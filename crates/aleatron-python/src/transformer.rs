@@ -182,7 +182,8 @@ impl Transformer {
     ///     Keeps the most probable tokens whose probabilities add up to this.
     /// repetition_penalty
     ///     Divides positive logits of tokens that the text contains already and multiplies negative
-    /// ones; 1 for none. seed
+    ///     ones; 1 for none.
+    /// seed
     ///     The seed of random choices; None for a new one in each call.
     /// lora
     ///     The folder of a LoRA adapter.
