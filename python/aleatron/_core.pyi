@@ -1612,7 +1612,7 @@ def _train(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     through: str, epochs: int, batch: int, rate: float, optimizer: str, validation: float,
     patience: int | None, clip_norm: float | None, shift: int, flip: bool, seed: int,
-    checkpoint: PathLike[str] | None, search: tuple[float, int] | None, progress: _Progress
+    gradient_device: str, checkpoint: PathLike[str] | None, search: tuple[float, int] | None, progress: _Progress
 ) -> tuple[
     Network, tuple[float, float | None] | None,
     list[tuple[float, float, tuple[float, float | None] | None]], int, tuple[str, str] | None

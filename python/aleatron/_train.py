@@ -144,6 +144,7 @@ def train(
     fault_site: str | None = None,
     fault_kind: str | None = None,
     device: DeviceNames = "cpu",
+    gradient_device: str = "cpu",
     seed: SupportsIndex = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Progress = False,
@@ -186,6 +187,8 @@ def train(
         Move training images by up to this many pixels, and mirror half of them left to right.
     width, sharing, layers, arithmetic, device
         As for `evaluate`; the device is that of the streams.
+    gradient_device
+        Where gradients are computed, and the network between its streams: "cpu", "gpu" or "gpu:1". Small networks are faster on the CPU.
     faults, fault_site, fault_kind
         A fault rate to train with, and its sites ("streams" if not given) and kind as for `evaluate`. Each step has different faults.
     seed
@@ -261,6 +264,7 @@ def train(
             integer(shift, "shift"),
             flip,
             integer(seed, "seed"),
+            gradient_device,
             None if checkpoint is None else pathlib.Path(checkpoint),
             None if find is None else (find, integer(budget, "budget")),
             callback,

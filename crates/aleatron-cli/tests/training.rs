@@ -145,10 +145,33 @@ fn train_find_rejects_options_that_it_cannot_have() {
     }
 }
 
+/// Gradients of one epoch on the CPU and on the adapter of continuous integration: rounding differs,
+/// which 23 steps at this rate multiply to a few units in the sixth digit of the loss.
+#[test]
+fn train_has_equal_losses_with_gradients_on_a_gpu() {
+    let loss = |device: &str| {
+        let arguments = [
+            "train",
+            "plain",
+            "--through",
+            "float",
+            "--epochs",
+            "1",
+            "--json",
+            "--gradient-device",
+        ];
+        let found = json(&[&arguments[..], &[device]].concat());
+        found["epochs"][0]["loss"].as_f64().unwrap()
+    };
+    let (cpu, gpu) = (loss("cpu"), loss("gpu:llvmpipe"));
+    assert!((cpu - gpu).abs() < 1e-5 * cpu, "{cpu} and {gpu}");
+}
+
 #[test]
 fn train_rejects_invalid_usage_before_any_work() {
     let folder = Folder::new("train-usage");
-    let cases: [&[&str]; 6] = [
+    let cases: [&[&str]; 7] = [
+        &["--gradient-device", "tpu"],
         &["--rate", "0"],
         &["--lengths", "0"],
         &["--validation", "1"],

@@ -46,7 +46,7 @@ fn exception(error: &Error) -> PyErr {
 }
 
 /// Runs `task` without the interpreter.
-fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+pub(crate) fn run<T: Send>(py: Python<'_>, task: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     detached(py, task)?.map_err(|error| exception(&error))
 }
 

@@ -4,14 +4,15 @@ use crate::error::exception;
 use crate::evaluation::{Labels, Reporter, dataset, network_of, with_progress};
 use crate::network::Network;
 use crate::plan::EvaluationPlan;
+use crate::tensor::run;
 use aleatron::Cancel;
 use aleatron::data::Dataset;
 use aleatron::eval::{self, Plan, Search};
 use aleatron::network::StreamConfig;
 use aleatron::train::batches::{Augmentation, Flip};
 use aleatron::train::{
-    self, AdamOptions, Forward, LengthProgress, OptimizerKind, Progress, Score, SgdOptions,
-    TrainOptions, TrainedLengths, train_lengths, train_with,
+    AdamOptions, Forward, LengthProgress, OptimizerKind, Progress, Score, SgdOptions, TrainOptions,
+    TrainedLengths, train_lengths, train_with,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -52,6 +53,7 @@ pub(crate) fn train(
     shift: usize,
     flip: bool,
     seed: u64,
+    gradient_device: &str,
     checkpoint: Option<PathBuf>,
     search: Option<(f64, usize)>,
     progress: Option<Py<PyAny>>,
@@ -115,6 +117,7 @@ pub(crate) fn train(
         validation,
         patience,
         seed,
+        device: run(py, || aleatron_tensor::Device::named(gradient_device))?,
         checkpoint,
         ..TrainOptions::default()
     };
@@ -148,7 +151,7 @@ fn fit(
     options: &TrainOptions,
     cancel: Cancel<'_>,
     reporter: &Reporter<'_>,
-) -> train::Result<train::Trained> {
+) -> aleatron::train::Result<aleatron::train::Trained> {
     let mut per_epoch = 1;
     train_with(network, data, options, cancel, &mut |progress| match progress {
         Progress::Start { steps, .. } => per_epoch = steps,
@@ -172,7 +175,7 @@ fn find(
     options: &TrainOptions,
     cancel: Cancel<'_>,
     reporter: &Reporter<'_>,
-) -> train::Result<TrainedLengths> {
+) -> aleatron::train::Result<TrainedLengths> {
     let named = search.generator.to_string();
     train_lengths(network, data, plan, search, options, cancel, &mut |progress| {
         if let LengthProgress::Search(found) = progress {

@@ -104,6 +104,10 @@ pub(crate) struct Arguments {
     /// Where streams run: auto, cpu, gpu, cuda. It changes times and nothing else.
     #[arg(long, default_value_t = Device::Cpu, value_parser = read_name::<Device>, help_heading = "Execution")]
     device: Device,
+    /// Where gradients are computed, and the network between its streams: cpu, gpu or gpu:1. Small
+    /// networks are faster on the CPU.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Execution")]
+    gradient_device: String,
     /// Passes over the data. With --find, those of each trial, 5 by default.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 20,
         default_value_if("find", clap::builder::ArgPredicate::IsPresent, "5"), help_heading = "Training")]
@@ -195,7 +199,7 @@ pub(super) struct Subject {
 pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
     let plan = arguments.plan();
-    let options = arguments.options(&plan).map_err(Failure::usage)?;
+    let options = arguments.options(&plan)?;
     let (network, data, test) = arguments.subject()?;
     plan.check(&network).map_err(Failure::usage)?;
     if arguments.out.is_none() {
@@ -395,11 +399,11 @@ impl Arguments {
         }
     }
 
-    fn options(&self, plan: &Plan) -> aleatron::eval::Result<TrainOptions> {
+    fn options(&self, plan: &Plan) -> std::result::Result<TrainOptions, Failure> {
         let forward = match self.through {
             Through::Float => Forward::Float,
             Through::Noise => Forward::Noise { lengths: self.lengths.clone() },
-            Through::Streams => Forward::Streams(self.configs(plan)?),
+            Through::Streams => Forward::Streams(self.configs(plan).map_err(Failure::usage)?),
         };
         let optimizer = match self.optimizer {
             OptimizerName::Adam => OptimizerKind::Adam(AdamOptions::default()),
@@ -416,6 +420,8 @@ impl Arguments {
             validation: self.validation,
             patience: self.patience,
             seed: self.seed,
+            device: aleatron::tensor::Device::named(&self.gradient_device)
+                .map_err(Failure::usage)?,
             checkpoint: self.checkpoint.clone(),
             ..TrainOptions::default()
         })
