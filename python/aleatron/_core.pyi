@@ -1132,7 +1132,7 @@ class _Explorer:
 
     def __new__(
         cls, networks: Sequence[Network], x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
-        generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], lanes: Sequence[str],
+        generators: Sequence[str], lengths: Sequence[int], sharings: Sequence[str], widths: Sequence[str], early: Sequence[str], lanes: Sequence[str],
         loss: float, budget: int
     ) -> Self: ...
     def explore(

@@ -33,6 +33,8 @@ class Design:
         The streams, as for `Network.streams`.
     lengths
         The stream length of each layer that runs as streams.
+    margin
+        The decision margin at which the last layer stops early, in standard deviations of the counting noise; None if all cycles run.
     lanes
         The neurons that a layer computes at a time; None for all.
     score, worst_score
@@ -57,6 +59,7 @@ class Design:
     sharing: str
     width: str
     lengths: tuple[int, ...]
+    margin: float | None
     lanes: int | None
     score: float
     worst_score: float
@@ -136,9 +139,11 @@ class Exploration:
         designs = []
         for read in self._read["designs"]:
             streams = {**read["streams"], "lengths": tuple(read["streams"]["lengths"])}
+            early = streams.pop("early", "none")
+            margin = None if early == "none" else float(early)
             lanes = None if read["lanes"] == "all" else int(read["lanes"])
             rest = {name: read[name] for name in ("score", "worst_score", "is_optimal")}
-            designs.append(Design(**streams, lanes=lanes, **read["cost"], **rest))
+            designs.append(Design(**streams, margin=margin, lanes=lanes, **read["cost"], **rest))
         return designs
 
     @property
@@ -162,12 +167,13 @@ class Exploration:
         return {layer: {"length": length} for layer, length in zip(self.layers, design.lengths)}
 
     def __str__(self) -> str:
-        lines = [f"{'generator':16}  {'bits':>14}  {'lanes':>5}  {'score':>8}  {'energy nJ':>9}  {'area':>8}  {'latency':>7}"]
+        lines = [f"{'generator':16}  {'bits':>14}  {'margin':>6}  {'lanes':>5}  {'score':>8}  {'energy nJ':>9}  {'area':>8}  {'latency':>7}"]
         for design in self.optimal:
             lengths = design.lengths[:1] if len(set(design.lengths)) == 1 else design.lengths
             bits, lanes = "/".join(map(str, lengths)), "all" if design.lanes is None else design.lanes
+            margin = "none" if design.margin is None else f"{design.margin:g}"
             lines.append(
-                f"{design.generator:16}  {bits:>14}  {lanes:>5}  {design.score:>8.4f}  {design.energy:>9.2f}  {design.area:>8.0f}  {design.latency:>7}"
+                f"{design.generator:16}  {bits:>14}  {margin:>6}  {lanes:>5}  {design.score:>8.4f}  {design.energy:>9.2f}  {design.area:>8.0f}  {design.latency:>7}"
             )
         return "\n".join(lines)
 
@@ -247,6 +253,7 @@ def explore(
     lengths: Sequence[SupportsIndex] = (8, 16, 32, 64, 128, 256),
     sharings: Sequence[Sharing] = ("all",),
     widths: Sequence[Width] = ("auto",),
+    early_margins: Sequence[float | None] = (None,),
     lanes: Sequence[SupportsIndex | None] = (None, 8, 1),
     loss: float = 5.0,
     budget: SupportsIndex = 200,
@@ -269,6 +276,8 @@ def explore(
         "classes" if y has classes, "targets" if it has targets.
     generators, lengths, sharings, widths
         The streams to combine. Lengths of single layers are halved down to the least of the lengths.
+    early_margins
+        The decision margins at which the last layer stops early, in standard deviations of the counting noise; None for all cycles.
     lanes
         The numbers of neurons that a layer computes at a time; None for all.
     loss
@@ -308,6 +317,7 @@ def explore(
             [integer(length, "length") for length in lengths],
             list(sharings),
             [str(width) for width in widths],
+            ["none" if margin is None else repr(float(margin)) for margin in early_margins],
             ["all" if lane is None else str(integer(lane, "lanes")) for lane in lanes],
             loss,
             integer(budget, "budget"),

@@ -27,6 +27,16 @@ def test_designs_have_the_scores_of_evaluations() -> None:
     assert found.optimal and set(found.optimal) < set(found.designs)
 
 
+def test_designs_that_stop_early_have_the_classes_of_their_circuit() -> None:
+    found = al.explore(generators=["sobol"], lengths=[64], lanes=[None], early_margins=[None, 2])
+    full, early = sorted(found.designs, key=lambda design: design.margin or 0)
+    assert (full.margin, early.margin) == (None, 2.0) and early.energy < full.energy and "none" in str(found)
+    x, y = al.load_digits()
+    circuit = al.Network.digits().circuit(64, "sobol", output="class", early_margin=2)
+    assert np.mean(circuit.trace(x)["early"]["classes"] == y) == early.score
+    assert al.Exploration.from_json(found.to_json()).designs == found.designs
+
+
 def test_checkpoint_resumes(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "designs.json"
 
@@ -60,6 +70,8 @@ def test_variants_and_errors() -> None:
         al.explore([])
     with pytest.raises(ValueError, match="lanes"):
         al.explore(lanes=[0])
+    with pytest.raises(ValueError, match="margin"):
+        al.explore(early_margins=[0.0])
     with pytest.raises(ValueError, match="nonsense"):
         al.explore(generators=["nonsense"])
     with pytest.raises(TypeError, match=r"not an aleatron\.Network"):

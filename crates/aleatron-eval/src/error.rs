@@ -91,6 +91,12 @@ pub enum Error {
         "an exploration has one fault rate and one entry of fault sites; join sites by +, or explore each on its own"
     )]
     SeveralFaults,
+    /// An exploration with early termination that circuits with early termination do not support.
+    #[error("early termination cannot be explored with {0}; leave out the margins")]
+    EarlyTermination(&'static str),
+    /// The circuit of a network cannot be described or traced.
+    #[error(transparent)]
+    Hardware(aleatron_hardware::Error),
     /// A language model or its tokenizer is at fault.
     #[cfg(feature = "transformer")]
     #[error(transparent)]
@@ -215,6 +221,16 @@ impl From<aleatron_engine::Error> for Error {
         match error {
             aleatron_engine::Error::Core(error) => Self::Core(error),
             error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<aleatron_hardware::Error> for Error {
+    fn from(error: aleatron_hardware::Error) -> Self {
+        match error {
+            aleatron_hardware::Error::Core(error) => Self::Core(error),
+            aleatron_hardware::Error::Engine(error) => error.into(),
+            error => Self::Hardware(error),
         }
     }
 }

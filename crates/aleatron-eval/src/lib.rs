@@ -74,8 +74,8 @@ pub use cost::{CircuitCost, CostFigures, RowCost, add_cost, add_costs};
 pub use early::{CertainStop, EarlyStop};
 pub use error::{Error, Result};
 pub use explore::{
-    Design, DesignCost, DesignSpace, DesignTrial, Exploration, Lanes, Missing, PendingTrial, Rung,
-    StreamDesign, explore, pending_trials, run_trial,
+    Design, DesignCost, DesignSpace, DesignTrial, EarlyTermination, Exploration, Lanes, Missing,
+    PendingTrial, Rung, StreamDesign, explore, pending_trials, run_trial,
 };
 pub use faults::FaultPoint;
 pub use figures::{

@@ -41,6 +41,24 @@ pub struct EarlyTrace {
     pub values: Vec<i64>,
 }
 
+impl EarlyTrace {
+    /// Returns the mean number of stream cycles of a sample in the last layer.
+    #[must_use]
+    pub fn mean_cycles(&self) -> f64 {
+        mean(&self.cycles)
+    }
+
+    /// Returns the mean number of reads of the scores of a sample.
+    #[must_use]
+    pub fn mean_reads(&self) -> f64 {
+        mean(&self.reads)
+    }
+}
+
+fn mean(values: &[usize]) -> f64 {
+    values.iter().sum::<usize>() as f64 / values.len().max(1) as f64
+}
+
 /// The integers of one stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StageTrace {

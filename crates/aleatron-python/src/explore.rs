@@ -4,7 +4,9 @@ use crate::error::exception;
 use crate::evaluation::{Labels, dataset, network_of, with_progress};
 use crate::plan::EvaluationPlan;
 use aleatron::data::Dataset;
-use aleatron::eval::{self, DesignSpace, Error, Exploration, Lanes, PendingTrial, Plan, report};
+use aleatron::eval::{
+    self, DesignSpace, EarlyTermination, Error, Exploration, Lanes, PendingTrial, Plan, report,
+};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
 use aleatron::network::Network;
 use pyo3::exceptions::PyValueError;
@@ -42,6 +44,7 @@ impl Explorer {
         lengths: Vec<usize>,
         sharings: Vec<String>,
         widths: Vec<String>,
+        early: Vec<String>,
         lanes: Vec<String>,
         loss: f64,
         budget: usize,
@@ -55,6 +58,7 @@ impl Explorer {
             lengths,
             sharings: parsed::<Sharing>(&sharings)?,
             widths: parsed::<WidthChoice>(&widths)?,
+            early: parsed::<EarlyTermination>(&early)?,
             lanes: parsed::<Lanes>(&lanes)?,
             loss,
             budget,

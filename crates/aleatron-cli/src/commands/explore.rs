@@ -10,8 +10,8 @@ use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
 use aleatron::data::{Dataset, LabelKind};
 use aleatron::eval::{
-    CheckpointFile, Design, DesignSpace, Error as EvalError, Exploration, Lanes, Plan, Provenance,
-    plural, report,
+    CheckpointFile, Design, DesignSpace, EarlyTermination, Error as EvalError, Exploration, Lanes,
+    Plan, Provenance, plural, report,
 };
 use aleatron::fault::{FaultKind, FaultRate, FaultSites};
 use aleatron::generator::{GeneratorName, Sharing, WidthChoice};
@@ -26,13 +26,14 @@ const CSV_NAME: &str = "explore.csv";
 
 /// Options of this command that `aleatron rtl` does not have or takes from the design, and those of
 /// them without a value.
-const OWN_OPTIONS: [&str; 18] = [
+const OWN_OPTIONS: [&str; 19] = [
     "--variant",
     "--task",
     "--generators",
     "--lengths",
     "--sharings",
     "--widths",
+    "--early-margins",
     "--lanes",
     "--seeds",
     "--loss",
@@ -87,6 +88,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "BITS,...", value_parser = read_name::<WidthChoice>,
         default_values_t = DesignSpace::default().widths, help_heading = "Designs")]
     widths: Vec<WidthChoice>,
+    /// Early termination in the last layer: none, or the lead of the best score, in standard
+    /// deviations of the counting noise, at which it stops.
+    #[arg(long, value_delimiter = ',', value_name = "M,...", value_parser = read_name::<EarlyTermination>,
+        default_values_t = DesignSpace::default().early, help_heading = "Designs")]
+    early_margins: Vec<EarlyTermination>,
     /// Neurons that a layer computes at a time: all, or a number.
     #[arg(long, value_delimiter = ',', value_name = "N,...", default_values_t = DesignSpace::default().lanes, help_heading = "Designs")]
     lanes: Vec<Lanes>,
@@ -256,6 +262,7 @@ impl Arguments {
             lengths: self.lengths.clone(),
             sharings: self.sharings.clone(),
             widths: self.widths.clone(),
+            early: self.early_margins.clone(),
             lanes: self.lanes.clone(),
             loss: self.loss,
             budget: self.budget,
@@ -344,6 +351,7 @@ fn text(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
             "bits",
             "sharing",
             "width",
+            "margin",
             "lanes",
             "score",
             "energy nJ",
@@ -360,6 +368,7 @@ fn text(found: &Exploration, command: impl Fn(&Design) -> String) -> String {
             streams.bits(),
             streams.sharing.to_string(),
             streams.width.to_string(),
+            streams.early.to_string(),
             design.lanes.to_string(),
             score(design.score),
             format!("{:.2}", design.cost.energy),

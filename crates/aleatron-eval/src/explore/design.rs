@@ -2,6 +2,7 @@
 
 use crate::serial;
 use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
+use aleatron_hardware::Margin;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +47,54 @@ impl FromStr for Lanes {
     }
 }
 
+/// Whether the last layer of a circuit stops before its streams end. As text: `none` or a decision
+/// margin in standard deviations of the counting noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EarlyTermination {
+    /// All cycles run.
+    #[default]
+    Disabled,
+    /// The last layer stops as soon as the best score leads by this margin.
+    Margin(Margin),
+}
+
+impl EarlyTermination {
+    /// Returns the margin for `aleatron_hardware::Options`.
+    pub(super) fn margin(self) -> Option<Margin> {
+        match self {
+            Self::Disabled => None,
+            Self::Margin(margin) => Some(margin),
+        }
+    }
+
+    pub(super) fn is_disabled(&self) -> bool {
+        *self == Self::Disabled
+    }
+}
+
+impl fmt::Display for EarlyTermination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("none"),
+            Self::Margin(margin) => margin.fmt(f),
+        }
+    }
+}
+
+impl FromStr for EarlyTermination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => Ok(Self::Disabled),
+            number => number
+                .parse()
+                .map(Self::Margin)
+                .map_err(|error| format!("a margin is \"none\" or a number: {error}")),
+        }
+    }
+}
+
 /// The streams of a design: everything that its score depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +112,9 @@ pub struct StreamDesign {
     pub width: WidthChoice,
     /// The stream length of each layer that runs as streams.
     pub lengths: Vec<usize>,
+    /// Early termination in the last layer.
+    #[serde(with = "serial::text", default, skip_serializing_if = "EarlyTermination::is_disabled")]
+    pub early: EarlyTermination,
 }
 
 impl StreamDesign {
@@ -152,6 +204,9 @@ impl Design {
         for (layer, &length) in layers.iter().zip(lengths).filter(|(_, length)| **length != longest)
         {
             options.extend(["--layer".to_owned(), format!("{layer}:length={length}")]);
+        }
+        if let EarlyTermination::Margin(margin) = self.streams.early {
+            options.extend(["--class".to_owned(), "--early-margin".to_owned(), margin.to_string()]);
         }
         options.extend(self.lane_options());
         options

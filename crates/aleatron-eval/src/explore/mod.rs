@@ -1,8 +1,8 @@
 //! Exploring designs: which streams and circuits are worth building.
 //!
 //! A design is a network with a generator (or integers of some bits, as a binary circuit has them),
-//! a stream length for each layer, a sharing and a width of sequences, and a number of neurons that
-//! its circuit computes at a time. Its score is that of the circuit, which computes in integers
+//! a stream length for each layer, a sharing and a width of sequences, early termination or none,
+//! and a number of neurons that its circuit computes at a time. Its score is that of the circuit, which computes in integers
 //! between layers; its latency, area and energy are those of the cost model of `aleatron-hardware`.
 //! A design is *optimal* if no other one is at least as good in all four and better in one of them:
 //! these designs are the Pareto set.
@@ -18,7 +18,7 @@ mod design;
 mod pareto;
 mod search;
 
-pub use design::{Design, DesignCost, Lanes, Missing, StreamDesign};
+pub use design::{Design, DesignCost, EarlyTermination, Lanes, Missing, StreamDesign};
 
 use super::faults::FaultPoint;
 use super::find::Measure;
@@ -42,6 +42,8 @@ pub struct DesignSpace {
     pub sharings: Vec<Sharing>,
     /// The widths of sequences.
     pub widths: Vec<WidthChoice>,
+    /// Early termination in the last layer of circuits of streams.
+    pub early: Vec<EarlyTermination>,
     /// The neurons that a circuit computes at a time.
     pub lanes: Vec<Lanes>,
     /// The loss against floating point up to which designs are refined and shown, in hundredths of
@@ -53,7 +55,7 @@ pub struct DesignSpace {
 
 impl Default for DesignSpace {
     /// Sobol and LFSR streams of lengths from 8 to 256 with one sequence for all, integers of 8 and
-    /// 4 bits, all neurons or 8 or 1 of them at a time, 200 trials.
+    /// 4 bits, no early termination, all neurons or 8 or 1 of them at a time, 200 trials.
     fn default() -> Self {
         Self {
             generators: ["sobol", "lfsr", "int8", "int4"]
@@ -63,6 +65,7 @@ impl Default for DesignSpace {
             lengths: (3..=8).map(|k| 1 << k).collect(),
             sharings: vec![Sharing::OneForAll],
             widths: vec![WidthChoice::Auto],
+            early: vec![EarlyTermination::Disabled],
             lanes: vec![Lanes::All, Lanes::Limited(8), Lanes::Limited(1)],
             loss: 5.0,
             budget: 200,
@@ -193,14 +196,15 @@ impl Exploration {
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
-            "network,generator,sharing,width,lanes,score,worst score,cycles,latency,area,energy nJ,optimal",
+            "network,generator,sharing,width,margin,lanes,score,worst score,cycles,latency,area,energy nJ,optimal",
         );
         for layer in &self.layers {
             text.push_str(&format!(",{} bits", layer.replace([',', '\n', '"'], ";")));
         }
         text.push('\n');
         for design in &self.designs {
-            let StreamDesign { network, generator, sharing, width, lengths } = &design.streams;
+            let StreamDesign { network, generator, sharing, width, lengths, early } =
+                &design.streams;
             let name = self
                 .networks
                 .get(*network)
@@ -210,7 +214,7 @@ impl Exploration {
             let (lanes, score, worst, optimal) =
                 (design.lanes, design.score, design.worst_score, design.is_optimal);
             text.push_str(&format!(
-                "{name},{generator},{sharing},{width},{lanes},{score},{worst},{cycles},{latency},{area},{energy},{optimal}"
+                "{name},{generator},{sharing},{width},{early},{lanes},{score},{worst},{cycles},{latency},{area},{energy},{optimal}"
             ));
             lengths.iter().for_each(|length| text.push_str(&format!(",{length}")));
             text.push('\n');
@@ -280,7 +284,7 @@ pub fn run_trial(
 ///
 /// # Errors
 /// As [`super::evaluate`]; [`Error::Nothing`] for an empty list or no budget, [`Error::Loss`],
-/// [`Error::SeveralFaults`], [`Error::Variant`] for networks whose layers have other names than
+/// [`Error::SeveralFaults`], [`Error::EarlyTermination`], [`Error::Variant`] for networks whose layers have other names than
 /// those of the first, [`Error::Checkpoint`] if `known` is of another exploration, and
 /// [`Error::UnfinishedExploration`], with the trials that are done, if a later trial fails.
 pub fn explore(

@@ -29,7 +29,7 @@ pub(super) fn mark(designs: &mut [Design]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::design::{Lanes, StreamDesign};
+    use super::super::design::{EarlyTermination, Lanes, StreamDesign};
     use super::*;
     use aleatron_core::generator::{GeneratorName, Sharing, WidthChoice};
 
@@ -40,6 +40,7 @@ mod tests {
             sharing: Sharing::OneForAll,
             width: WidthChoice::Auto,
             lengths: vec![8],
+            early: EarlyTermination::Disabled,
         };
         let cost = DesignCost { cycles: latency, latency, area, energy };
         Design { streams, lanes: Lanes::All, score, worst_score: score, cost, is_optimal: false }

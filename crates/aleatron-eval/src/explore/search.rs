@@ -1,6 +1,6 @@
 //! The search: screening, full trials, refinement.
 
-use super::design::{Design, DesignCost, Missing, StreamDesign};
+use super::design::{Design, DesignCost, EarlyTermination, Lanes, Missing, StreamDesign};
 use super::{DesignSpace, DesignTrial, Exploration, PendingTrial, Rung, pareto};
 use crate::faults::FaultPoint;
 use crate::find::Measure;
@@ -15,12 +15,18 @@ use aleatron_core::generator::{Sharing, WidthChoice};
 use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
 use aleatron_hardware::cost::Technology;
-use aleatron_hardware::{Circuit, Options};
+use aleatron_hardware::{Circuit, Options, Output};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Samples whose streams give the activity that energy depends on.
 const TRACED: usize = 2;
+
+/// The same if designs stop early: the cycles of samples differ.
+const TRACED_EARLY: usize = 64;
+
+/// The samples whose circuit with early termination is traced at a time.
+const CHUNK: usize = 256;
 
 /// The least number of samples to screen designs on. Data of up to twice as many are not worth
 /// screening.
@@ -45,8 +51,8 @@ pub(super) struct Search<'a> {
     layers: Vec<String>,
 }
 
-/// Costs of streams by the index of their lanes, or the reason why they have no circuit.
-type Costs = HashMap<StreamDesign, Result<Vec<DesignCost>, String>>;
+/// Costs of streams for each of the lanes, or the reason why they have no circuit.
+type Costs = HashMap<StreamDesign, Result<Vec<(Lanes, DesignCost)>, String>>;
 
 impl<'a> Search<'a> {
     /// Checks everything that can be known before the first trial.
@@ -66,6 +72,7 @@ impl<'a> Search<'a> {
                 "lanes",
                 space.lanes.is_empty() || space.lanes.iter().any(|lanes| lanes.limit() == Some(0)),
             ),
+            ("margins", space.early.is_empty()),
             ("seeds", plan.seeds == 0),
             ("trials", space.budget == 0),
         ] {
@@ -90,6 +97,16 @@ impl<'a> Search<'a> {
             [faults] => faults,
             _ => return Err(Error::SeveralFaults),
         };
+        if space.early.iter().any(|early| !early.is_disabled()) {
+            if data.label_kind() == LabelKind::Numbers {
+                return Err(Error::EarlyTermination("a regression, whose scores must be complete"));
+            }
+            if faults.is_some() {
+                return Err(Error::EarlyTermination(
+                    "faults: its bounds are those of streams without flips",
+                ));
+            }
+        }
         let subjects = networks.iter().map(|network| Subject::new(Arc::new(network.clone())));
         let subjects = subjects.collect::<Result<Vec<_>>>()?;
         let names = |subject: &Subject| -> Vec<String> {
@@ -212,7 +229,12 @@ impl<'a> Search<'a> {
         let faults = self.plan.faults_of(self.faults)?;
         for seed in self.plan.seeds_of(&streams.generator, self.faults) {
             let config = StreamConfig { faults: faults.clone(), ..self.config(streams, seed) };
-            scores.push(subject.score(data, &config, cancel)?);
+            scores.push(match streams.early {
+                EarlyTermination::Disabled => subject.score(data, &config, cancel)?,
+                EarlyTermination::Margin(_) => {
+                    early_accuracy(subject.network(), &config, streams.early, data, cancel)?
+                }
+            });
         }
         Ok(DesignTrial { streams: streams.clone(), rung, scores })
     }
@@ -272,17 +294,26 @@ impl<'a> Search<'a> {
             for &generator in &integers {
                 let lengths = self.plan.lengths_of(&generator).repeat(self.layers.len());
                 let (sharing, width) = (Sharing::OneForAll, WidthChoice::Auto);
-                all.push(StreamDesign { network, generator, sharing, width, lengths });
+                let early = EarlyTermination::Disabled;
+                all.push(StreamDesign { network, generator, sharing, width, lengths, early });
             }
             for &length in &lengths {
                 for &generator in &generators {
                     for &sharing in &self.space.sharings {
                         for &width in &self.space.widths {
-                            let lengths = vec![length; self.layers.len()];
-                            let streams =
-                                StreamDesign { network, generator, sharing, width, lengths };
-                            if !all.contains(&streams) {
-                                all.push(streams);
+                            for &early in &self.space.early {
+                                let lengths = vec![length; self.layers.len()];
+                                let streams = StreamDesign {
+                                    network,
+                                    generator,
+                                    sharing,
+                                    width,
+                                    lengths,
+                                    early,
+                                };
+                                if !all.contains(&streams) {
+                                    all.push(streams);
+                                }
                             }
                         }
                     }
@@ -322,7 +353,7 @@ impl<'a> Search<'a> {
         &self,
         streams: &StreamDesign,
         known: &'c mut Costs,
-    ) -> &'c Result<Vec<DesignCost>, String> {
+    ) -> &'c Result<Vec<(Lanes, DesignCost)>, String> {
         known.entry(streams.clone()).or_insert_with(|| {
             let generator = streams.generator;
             match self.plan.fault_points_of(&generator).is_empty() {
@@ -332,21 +363,35 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn compute_costs(&self, streams: &StreamDesign) -> aleatron_hardware::Result<Vec<DesignCost>> {
+    fn compute_costs(
+        &self,
+        streams: &StreamDesign,
+    ) -> aleatron_hardware::Result<Vec<(Lanes, DesignCost)>> {
         let config = self.config(streams, 0);
         let Some(subject) = self.subjects.get(streams.network) else { return Ok(Vec::new()) };
-        let circuit = Circuit::new(subject.network(), &config, &Options::default())?;
+        let base = options(streams.early);
+        let circuit = Circuit::new(subject.network(), &config, &base)?;
+        // The same samples for all designs: the first of them counts with its whole latency.
+        let is_early = self.space.early.iter().any(|early| !early.is_disabled());
+        let traced = if is_early { TRACED_EARLY } else { TRACED };
         // Samples that cannot be read or encoded fail in the trial itself.
-        let samples = self.data.samples(0..TRACED.min(self.data.len())).ok();
+        let samples = self.data.samples(0..traced.min(self.data.len())).ok();
         let trace = samples.and_then(|samples| circuit.trace(&samples).ok());
-        let cost = |lanes: &super::Lanes| {
-            let options = Options { lanes: lanes.limit(), ..Options::default() };
+        let mut costs = Vec::new();
+        for &lanes in &self.space.lanes {
+            let options = Options { lanes: lanes.limit(), ..base };
+            // Early termination needs all neurons of the last layer at a time.
+            if !streams.early.is_disabled()
+                && Circuit::new(subject.network(), &config, &options).is_err()
+            {
+                continue;
+            }
             let cost = circuit.cost(&options, Technology::Generic, trace.as_ref())?;
             let (cycles, latency, area, energy) =
                 (cost.cycles, cost.latency, cost.area, cost.energy);
-            Ok(DesignCost { cycles, latency, area, energy })
-        };
-        self.space.lanes.iter().map(cost).collect()
+            costs.push((lanes, DesignCost { cycles, latency, area, energy }));
+        }
+        Ok(costs)
     }
 
     /// Returns the designs of all full trials by energy, the optimal ones marked.
@@ -361,7 +406,7 @@ impl<'a> Search<'a> {
             cancel.check()?;
             let Ok(costs) = self.costs(&trial.streams, costs) else { continue };
             let worst_score = trial.scores.iter().copied().fold(f64::INFINITY, f64::min);
-            for (&lanes, &cost) in self.space.lanes.iter().zip(costs) {
+            for &(lanes, cost) in costs {
                 // Limits beyond the neurons of every layer are the same circuit as no limit.
                 let is_same = |other: &Design| other.streams == trial.streams && other.cost == cost;
                 if designs.iter().any(is_same) {
@@ -382,6 +427,51 @@ impl<'a> Search<'a> {
         pareto::mark(&mut designs);
         Ok(designs)
     }
+}
+
+/// Streams after their screening.
+struct Screened {
+    streams: StreamDesign,
+    score: f64,
+    costs: Vec<(Lanes, DesignCost)>,
+}
+
+impl Screened {
+    /// Returns whether the circuit costs no more than another one for each of its lanes.
+    fn costs_no_more_than(&self, other: &Self) -> bool {
+        other.costs.iter().all(|(lanes, other)| {
+            let own = self.costs.iter().find(|(own, _)| own == lanes);
+            own.is_some_and(|(_, own)| pareto::is_no_higher(own, other))
+        })
+    }
+}
+
+/// Returns the options of circuits with early termination or without it.
+fn options(early: EarlyTermination) -> Options {
+    let output = if early.is_disabled() { Output::Scores } else { Output::Class };
+    Options { output, early_termination: early.margin(), ..Options::default() }
+}
+
+/// Returns the accuracy of a circuit whose last layer stops early.
+fn early_accuracy(
+    network: &Network,
+    config: &StreamConfig,
+    early: EarlyTermination,
+    data: &Dataset,
+    cancel: Cancel<'_>,
+) -> Result<f64> {
+    let circuit = Circuit::new(network, config, &options(early))?;
+    let missing = aleatron_core::Error::Internal { place: "eval::explore::early_accuracy" };
+    let mut right = 0;
+    for first in (0..data.len()).step_by(CHUNK) {
+        cancel.check()?;
+        let range = first..(first + CHUNK).min(data.len());
+        let found = circuit.trace(&data.samples(range.clone())?)?.early;
+        let classes = found.ok_or(missing.clone())?.classes;
+        let labels = data.labels().get(range).ok_or(missing.clone())?;
+        right += classes.iter().zip(labels).filter(|(class, label)| class == label).count();
+    }
+    Ok(right as f64 / data.len().max(1) as f64)
 }
 
 /// What a search does with trials that it has no result of.
@@ -433,7 +523,7 @@ impl Trials<'_, '_> {
         candidates: &[StreamDesign],
         costs: &mut Costs,
     ) -> Result<Option<Vec<StreamDesign>>> {
-        let mut screened: Vec<(StreamDesign, f64, Vec<DesignCost>)> = Vec::new();
+        let mut screened: Vec<Screened> = Vec::new();
         for streams in candidates {
             self.cancel.check()?;
             let Ok(cost) = self.search.costs(streams, costs) else { continue };
@@ -445,31 +535,24 @@ impl Trials<'_, '_> {
                     None => return Ok(None),
                 },
             };
-            screened.push((streams.clone(), score, cost));
+            screened.push(Screened { streams: streams.clone(), score, costs: cost });
         }
         if self.is_pending() {
             return Ok(None);
         }
         let Some(samples) = &self.search.screening else {
-            return Ok(Some(screened.into_iter().map(|(streams, ..)| streams).collect()));
+            return Ok(Some(screened.into_iter().map(|own| own.streams).collect()));
         };
         // The variance of a share of right classes.
         let variance = |score: f64| score * (1.0 - score) / samples.len() as f64;
-        let is_beaten = |own: &(StreamDesign, f64, Vec<DesignCost>)| {
+        let is_beaten = |own: &Screened| {
             screened.iter().any(|other| {
-                let slack = CONFIDENCE * (variance(own.1) + variance(other.1)).sqrt();
-                let mut pairs = other.2.iter().zip(&own.2);
-                other.1 - own.1 > slack
-                    && pairs.all(|(other, own)| pareto::is_no_higher(other, own))
+                let slack = CONFIDENCE * (variance(own.score) + variance(other.score)).sqrt();
+                other.score - own.score > slack && other.costs_no_more_than(own)
             })
         };
-        Ok(Some(
-            screened
-                .iter()
-                .filter(|own| !is_beaten(own))
-                .map(|(streams, ..)| streams.clone())
-                .collect(),
-        ))
+        let survivors = screened.iter().filter(|own| !is_beaten(own));
+        Ok(Some(survivors.map(|own| own.streams.clone()).collect()))
     }
 
     /// Returns the mean score of streams over all seeds; `None` if the budget is spent.

@@ -6,7 +6,7 @@ use super::table::{Kind, Table};
 use super::{escape, page};
 use crate::find::Measure;
 use crate::text::{plural, short, si};
-use crate::{Design, Exploration};
+use crate::{Design, EarlyTermination, Exploration};
 
 /// The colours of the style.
 const COLOURS: usize = 8;
@@ -163,11 +163,15 @@ fn score_chart(found: &Exploration, shown: &[&Design], respect: &Respect) -> Str
 fn describe(measure: Measure, design: &Design, number: Option<usize>) -> String {
     let number = number.map_or_else(String::new, |k| format!("{}: ", k + 1));
     format!(
-        "{number}{}{}, lanes {}: {}, {} nJ, {} gate equivalents, {} cycles",
+        "{number}{}{}{}, lanes {}: {}, {} nJ, {} gate equivalents, {} cycles",
         design.streams.generator,
         match design.streams.generator.integer_bits() {
             Some(_) => String::new(),
             None => format!(", {} bits", design.streams.bits()),
+        },
+        match design.streams.early {
+            EarlyTermination::Disabled => String::new(),
+            early => format!(", margin {early}"),
         },
         design.lanes,
         measure.show(design.score),
@@ -185,6 +189,7 @@ fn table(found: &Exploration, shown: &[&Design], command: impl Fn(&Design) -> St
         (Kind::Number, "bits"),
         (Kind::Text, "sharing"),
         (Kind::Number, "width"),
+        (Kind::Number, "margin"),
         (Kind::Number, "lanes"),
         (Kind::Number, "score"),
         (Kind::Number, "worst seed"),
@@ -205,6 +210,7 @@ fn table(found: &Exploration, shown: &[&Design], command: impl Fn(&Design) -> St
                 streams.bits(),
                 streams.sharing.to_string(),
                 streams.width.to_string(),
+                streams.early.to_string(),
                 design.lanes.to_string(),
                 found.measure.show(design.score),
                 found.measure.show(design.worst_score),

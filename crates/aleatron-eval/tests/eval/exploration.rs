@@ -3,11 +3,12 @@
 use aleatron_core::Cancel;
 use aleatron_core::arithmetic::Arithmetic;
 use aleatron_data::Dataset;
-use aleatron_engine::network::{Network, NetworkBuilder};
+use aleatron_engine::network::{Network, NetworkBuilder, StreamConfig};
 use aleatron_eval::{
-    Design, DesignSpace, Error, Exploration, Lanes, Plan, Rung, evaluate, explore, pending_trials,
-    report, run_trial,
+    Design, DesignSpace, EarlyTermination, Error, Exploration, Lanes, Plan, Rung, evaluate,
+    explore, pending_trials, report, run_trial,
 };
+use aleatron_hardware::{Circuit, Margin, Options, Output};
 use std::cell::{Cell, RefCell};
 
 fn space(lengths: &[usize], generators: &[&str]) -> DesignSpace {
@@ -263,7 +264,57 @@ fn page_and_table_have_every_optimal_design() {
     assert!(page.contains("--length 16 --generator sobol"));
     assert_eq!(found.to_csv().lines().count(), found.designs.len() + 1);
     let columns = |line: &str| line.split(',').count();
-    assert!(found.to_csv().lines().all(|line| columns(line) == 14));
+    assert!(found.to_csv().lines().all(|line| columns(line) == 15));
+}
+
+/// Circuits that stop early have the classes of their trace, and less energy for them.
+#[test]
+fn early_termination_is_explored_with_the_classes_of_the_circuit() {
+    let network = Network::digits_noise_aware().unwrap();
+    let data = Dataset::digits_test();
+    let margins: Vec<EarlyTermination> =
+        ["none", "0.001", "3"].iter().map(|text| text.parse().unwrap()).collect();
+    let space = DesignSpace {
+        early: margins.clone(),
+        lanes: vec![Lanes::All, Lanes::Limited(4)],
+        ..space(&[64], &["sobol", "int8"])
+    };
+    let space = DesignSpace { budget: 4, ..space };
+    let found = run(&space, None);
+    let of = |early: EarlyTermination| -> Vec<&Design> {
+        let is_own = |design: &&Design| {
+            design.streams.early == early && design.streams.generator.integer_bits().is_none()
+        };
+        found.designs.iter().filter(is_own).collect()
+    };
+    let (full, hasty, careful) = (of(margins[0]), of(margins[1]), of(margins[2]));
+    // All neurons of the last layer are read at a time, and integers have no early scores.
+    assert_eq!([full.len(), hasty.len(), careful.len()], [2, 1, 1]);
+    let full = full.iter().find(|design| design.lanes == Lanes::All).unwrap();
+    for (design, margin) in [(hasty[0], 0.001), (careful[0], 3.0)] {
+        let config = StreamConfig::new(64)
+            .generator("sobol".parse().unwrap())
+            .arithmetic(Arithmetic::Integer);
+        let options = Options {
+            output: Output::Class,
+            early_termination: Some(Margin::new(margin).unwrap()),
+            ..Options::default()
+        };
+        let circuit = Circuit::new(&network, &config, &options).unwrap();
+        let trace = circuit.trace(&data.samples(0..data.len()).unwrap()).unwrap();
+        let classes = trace.early.unwrap().classes;
+        let right = classes.iter().zip(data.labels()).filter(|(a, b)| a == b).count();
+        assert_eq!(design.score, right as f64 / data.len() as f64);
+        assert!(design.cost.energy < full.cost.energy && design.cost.area > full.cost.area);
+        assert!(design.cost.latency > full.cost.latency);
+        let options = design.rtl_options(&found.layers).join(" ");
+        assert!(options.ends_with(&format!("--class --early-margin {margin}")), "{options}");
+    }
+    assert!(hasty[0].cost.energy < careful[0].cost.energy);
+    assert_eq!(Exploration::from_json(&found.to_json().unwrap()).unwrap(), found);
+    let faulty = Plan { faults: vec!["0.01".parse().unwrap()], ..plan() };
+    let error = explore(&[network], &data, &faulty, &space, None, Cancel::NEVER, |_| ());
+    assert!(matches!(error, Err(Error::EarlyTermination(_))));
 }
 
 #[test]

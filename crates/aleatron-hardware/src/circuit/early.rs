@@ -13,6 +13,8 @@ use aleatron_core::Polarity;
 use aleatron_core::arithmetic::Accumulator;
 use aleatron_core::program::StepKind;
 use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
 
 /// The cycles before the first check. Later ones follow each time the cycles have doubled.
 pub(crate) const FIRST_CHECK: usize = 8;
@@ -23,7 +25,8 @@ pub(crate) const FIRST_CHECK: usize = 8;
 /// ```
 /// use aleatron_hardware::Margin;
 /// assert_eq!(Margin::new(2.5)?.deviations(), 2.5);
-/// assert!(Margin::new(0.0).is_err() && Margin::new(f64::NAN).is_err());
+/// assert_eq!("2.5".parse(), Ok(Margin::new(2.5)?));
+/// assert!(Margin::new(0.0).is_err() && "NaN".parse::<Margin>().is_err());
 /// # Ok::<(), aleatron_hardware::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +51,22 @@ impl Margin {
     #[must_use]
     pub fn deviations(self) -> f64 {
         f64::from(self.thousandths) / 1000.0
+    }
+}
+
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.deviations().fmt(f)
+    }
+}
+
+impl FromStr for Margin {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let number = text.trim().parse();
+        let number = number.map_err(|_| format!("\"{text}\" is not a number of deviations"))?;
+        Self::new(number).map_err(|error| error.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::circuit::{
 use crate::verilog::{
     Counter, CounterSize, LayerText, cycles, latency_bound, scale_bits, width_of,
 };
-use crate::{Options, Output, Pipeline, Trace};
+use crate::{EarlyTrace, Options, Output, Pipeline, Trace};
 use aleatron_core::Polarity;
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,6 +22,42 @@ pub struct Structure {
     energy: [f64; EnergyTerm::ALL.len()],
     /// The cycles of a sample.
     pub(super) cycles: f64,
+}
+
+/// The duration of the streams of a layer.
+#[derive(Debug, Clone, Copy)]
+struct Duration {
+    /// The mean number of stream cycles of a run.
+    cycles: f64,
+    /// The share of all cycles.
+    share: f64,
+    /// The mean number of times that all scores are read.
+    reads: f64,
+}
+
+impl Duration {
+    /// Returns the duration of a layer, with early termination that of the samples of a trace.
+    fn new(layer: &LayerCircuit, early: Option<&EarlyTrace>) -> Self {
+        let length = layer.length as f64;
+        match early {
+            Some(early) if !layer.checks.is_empty() => {
+                let cycles = early.mean_cycles();
+                Self { cycles, share: cycles / length, reads: early.mean_reads() }
+            }
+            _ => Self { cycles: length, share: 1.0, reads: 1.0 },
+        }
+    }
+}
+
+/// The use of a layer by a sample.
+struct Usage {
+    runs: f64,
+    /// Cycles of streams in all runs.
+    steps: f64,
+    /// The share of a complete run that each run takes.
+    share: f64,
+    /// Words that enter.
+    pushes: f64,
 }
 
 impl Structure {
@@ -50,7 +86,9 @@ impl Structure {
                 }
                 Operation::Layer(layer) => {
                     let activity = Activity::new(circuit, k, layer, options, trace);
-                    structure.layer(layer, [input, &stage.output], options, &activity);
+                    let early = trace.and_then(|trace| trace.early.as_ref());
+                    let duration = Duration::new(layer, early);
+                    structure.layer(layer, [input, &stage.output], options, &activity, duration);
                 }
                 operation => {
                     let levels = structure.area(AreaTerm::LevelBit);
@@ -126,23 +164,27 @@ impl Structure {
         [input, output]: [&Link; 2],
         options: &Options,
         activity: &Activity,
+        duration: Duration,
     ) {
         let rows = layer.rows.len();
         let lanes = options.lanes.unwrap_or(rows).clamp(1, rows.max(1));
         let groups = rows.div_ceil(lanes);
         let (n, taps) = (layer.fan_in(), layer.taps.len());
         let runs = (layer.window.positions * groups) as f64;
-        let steps = runs * layer.length as f64;
-        let word = layer.word_bits();
-        let pushes = self.window(&layer.window, word, activity.word);
+        let pushes = self.window(&layer.window, layer.word_bits(), activity.word);
+        let usage = Usage { runs, steps: runs * duration.cycles, share: duration.share, pushes };
         let products = (lanes * n) as f64;
-        self.sequences(layer, runs);
+        self.sequences(layer, &usage);
         let comparator = taps as f64 * f64::from(layer.comparator);
         self.add(AreaTerm::ComparatorBit, comparator);
-        self.use_energy(EnergyTerm::CompareStep, comparator * steps * activity.input_sequence);
+        self.use_energy(
+            EnergyTerm::CompareStep,
+            comparator * usage.steps * activity.input_sequence,
+        );
         self.use_energy(EnergyTerm::CompareShift, comparator * pushes * activity.word);
-        self.weights(layer, lanes, groups, options.pipeline, runs, activity);
-        self.lanes(layer, lanes, options.pipeline, [runs, pushes], &activity.lane);
+        self.weights(layer, [lanes, groups], options.pipeline, &usage, activity);
+        let reads = (layer.window.positions * rows) as f64 * duration.reads;
+        self.lanes(layer, lanes, options.pipeline, &usage, reads, &activity.lane);
         let product = match layer.polarity {
             Polarity::Unipolar => AreaTerm::UnipolarProduct,
             Polarity::Bipolar => AreaTerm::BipolarProduct,
@@ -207,15 +249,16 @@ impl Structure {
         layer: &LayerCircuit,
         lanes: usize,
         pipeline: Pipeline,
-        [runs, pushes]: [f64; 2],
+        &Usage { runs, steps, share, pushes }: &Usage,
+        reads: f64,
         activity: &LaneActivity,
     ) {
         let (all, taps) = (lanes as f64, layer.taps.len() as f64);
         let products = (lanes * layer.fan_in()) as f64;
-        let steps = runs * layer.length as f64;
         // One cycle of a run sets the start values.
         let run_cycles = steps + runs;
-        let reads = (layer.window.positions * layer.rows.len()) as f64;
+        // The activity is that of complete runs.
+        let runs = runs * share;
         let gate = match (layer.polarity, layer.has_signs()) {
             (Polarity::Bipolar, _) => EnergyTerm::XnorToggle,
             (Polarity::Signed, true) => EnergyTerm::SignedToggle,
@@ -269,8 +312,7 @@ impl Structure {
         }
     }
 
-    fn sequences(&mut self, layer: &LayerCircuit, runs: f64) {
-        let steps = runs * layer.length as f64;
+    fn sequences(&mut self, layer: &LayerCircuit, &Usage { runs, steps, .. }: &Usage) {
         for sequence in layer.input_sequences.iter().chain(&layer.weight_sequences) {
             let width = f64::from(sequence.width);
             match &sequence.form {
@@ -300,13 +342,11 @@ impl Structure {
     fn weights(
         &mut self,
         layer: &LayerCircuit,
-        lanes: usize,
-        groups: usize,
+        [lanes, groups]: [usize; 2],
         pipeline: Pipeline,
-        runs: f64,
+        &Usage { runs, steps, share, .. }: &Usage,
         activity: &Activity,
     ) {
-        let steps = runs * layer.length as f64;
         let mut of_sequence: BTreeMap<u32, HashSet<u64>> = BTreeMap::new();
         for row in &layer.rows {
             for (&sequence, &threshold) in row.sequences.iter().zip(&row.thresholds) {
@@ -319,12 +359,12 @@ impl Structure {
         self.add(AreaTerm::ConstantGate, gates as f64);
         let bits = of_sequence.values().map(HashSet::len).sum::<usize>() as f64;
         self.use_energy(EnergyTerm::WeightStep, gates as f64 * steps * activity.weight_sequence);
-        self.use_energy(EnergyTerm::WeightToggle, bits * runs * activity.lane.weight);
+        self.use_energy(EnergyTerm::WeightToggle, bits * runs * share * activity.lane.weight);
         if groups > 1 {
             let selected = (lanes * layer.fan_in()) as f64;
             self.add(AreaTerm::WeightSelector, selected);
             self.add(AreaTerm::SelectedWeight, selected * (groups - 1) as f64);
-            let changes = selected * runs * activity.lane.weight;
+            let changes = selected * runs * share * activity.lane.weight;
             self.use_energy(EnergyTerm::SelectedWeight, changes);
             self.use_energy(EnergyTerm::UnselectedWeight, changes * (groups - 1) as f64);
         }

@@ -5,7 +5,7 @@ use aleatron_core::Polarity;
 use aleatron_engine::network::{Activation, Network, NetworkBuilder, StreamConfig};
 use aleatron_hardware::cost::Technology;
 use aleatron_hardware::synthesis::{Boundaries, Synthesized};
-use aleatron_hardware::{Circuit, Error, Options};
+use aleatron_hardware::{Circuit, Error, InputInterval, Margin, Options, Output};
 use std::path::Path;
 
 /// Returns a dense network whose weights and biases all differ.
@@ -68,6 +68,30 @@ fn cost_model_agrees_with_synthesis() {
             "{name}: model {model} nJ, netlist {measured} nJ"
         );
     }
+}
+
+/// Streams that stop early use less energy, in the model as in the netlist.
+#[test]
+fn cost_model_has_the_cycles_of_early_termination() {
+    let (network, config) = (network(&[10, 6, 4], Polarity::Signed), config(128, "lfsr"));
+    let energies = |name: &str, early_termination: Option<Margin>| {
+        let options = Options {
+            output: Output::Class,
+            inputs: InputInterval::NonNegative,
+            early_termination,
+            ..Options::default()
+        };
+        let [model, measured] = compare(name, &network, &config, &options);
+        assert!(
+            (model / measured - 1.0).abs() < 0.14,
+            "{name}: model {model} nJ, netlist {measured} nJ"
+        );
+        [model, measured]
+    };
+    let full = energies("cost-full", None);
+    let early = energies("cost-early", Some(Margin::new(0.25).unwrap()));
+    let saved = [0, 1].map(|k| 1.0 - early[k] / full[k]);
+    assert!(saved[1] > 0.05 && (saved[0] - saved[1]).abs() < 0.05, "{saved:?}");
 }
 
 #[test]
