@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::generation::GenerationConfig;
 use crate::tokenizer::Tokenizer;
 
@@ -82,6 +82,24 @@ impl ModelSource {
             Self::Embedded => {
                 Tokenizer::parse(TOKENIZER.as_bytes(), Path::new("bytes/tokenizer.json")).map(Some)
             }
+        }
+    }
+
+    /// Reads a file that describes the model, such as `config.json`; `None` if it does not exist.
+    pub(crate) fn description(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Folder(folder) => {
+                let path = folder.join(name);
+                if !path.is_file() {
+                    return Ok(None);
+                }
+                std::fs::read(&path).map(Some).map_err(|source| Error::File { path, source })
+            }
+            Self::Embedded => Ok(match name {
+                "config.json" => Some(CONFIG.into()),
+                "tokenizer.json" => Some(TOKENIZER.into()),
+                _ => None,
+            }),
         }
     }
 

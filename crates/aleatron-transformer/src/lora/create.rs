@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
 use super::{Adapter, LowRank, Projection, check_rank, tensor_names};
 use crate::config::{Architecture, Config};
 use crate::error::{Error, Result};
 use crate::weights::random::RandomTensors;
+use crate::weights::save::{self, NamedTensor};
 use crate::weights::{Slot, TensorSource, module_name, projections};
 
 /// The dependence of a correction's factor on alpha and the rank.
@@ -200,39 +200,20 @@ impl Adapter {
     /// # Errors
     /// [`Error::File`] if a file cannot be written.
     pub fn save(&self, folder: &Path, config: &Config) -> Result<()> {
-        let failed = |path: &Path, source| Error::File { path: path.to_owned(), source };
-        std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-        let mut bytes = Vec::new();
+        let mut tensors = Vec::new();
         for (&(layer, projection), part) in &self.parts {
             let [rows, columns] = projection.shape(config);
             let [name_a, name_b] = tensor_names(&module_name(config, layer, projection));
-            let little =
-                |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-            bytes.push((name_a, vec![part.rank, columns], little(&part.a)));
-            bytes.push((name_b, vec![rows, part.rank], little(&part.b)));
+            let tensor =
+                |name, shape, values: &[f32]| NamedTensor { name, shape, values: values.to_vec() };
+            tensors.push(tensor(name_a, vec![part.rank, columns], &part.a));
+            tensors.push(tensor(name_b, vec![rows, part.rank], &part.b));
         }
-        let path = folder.join("adapter_model.safetensors");
-        let mut views = Vec::with_capacity(bytes.len());
-        for (name, shape, data) in &bytes {
-            let view = TensorView::new(Dtype::F32, shape.clone(), data);
-            views.push((name, view.map_err(|error| Error::format(&path, error))?));
-        }
-        let data = safetensors::serialize(
-            views,
-            Some([("format".to_owned(), "pt".to_owned())].into_iter().collect()),
-        )
-        .map_err(|error| Error::format(&path, error))?;
         let mut text = serde_json::to_string_pretty(&self.description)
             .map_err(|error| Error::format(&folder.join("adapter_config.json"), error))?;
         text.push('\n');
-        for (name, content) in
-            [("adapter_model.safetensors", &data[..]), ("adapter_config.json", text.as_bytes())]
-        {
-            // The file is written completely before it is renamed.
-            let (path, partial) = (folder.join(name), folder.join(format!("{name}.partial")));
-            std::fs::write(&partial, content).map_err(|source| failed(&partial, source))?;
-            std::fs::rename(&partial, &path).map_err(|source| failed(&path, source))?;
-        }
-        Ok(())
+        let name = "adapter_model.safetensors";
+        let data = save::encode(&folder.join(name), &tensors)?;
+        save::write_all(folder, &[(name, data), ("adapter_config.json", text.into_bytes())])
     }
 }

@@ -1,5 +1,5 @@
 //! The weights of a model: their sources ([`files`], [`random`]), and the matrices of a pass that
-//! are built from tensors of files ([`Layer`], [`Ends`]).
+//! are built from tensors of files ([`Layer`], [`Ends`]); [`save`] writes models.
 //!
 //! A pass has four matrices per layer. Queries, keys and values are the rows of one matrix. If the
 //! feed-forward part is gated, its gates and values alternate as rows of one matrix, so that a gate
@@ -8,6 +8,7 @@
 pub mod files;
 mod matrix;
 pub mod random;
+pub mod save;
 
 use aleatron_core::{Quantity, memory};
 
@@ -223,6 +224,22 @@ fn names(config: &Config) -> Names {
     }
 }
 
+/// Returns the names of the norms of a layer in Hugging Face's files: that before attention, and
+/// that before the feed-forward part.
+#[must_use]
+pub fn norm_names(config: &Config, layer: usize) -> [String; 2] {
+    let names = names(config);
+    [names.attention_norm, names.feed_forward_norm]
+        .map(|part| format!("{}.{layer}.{part}", names.layers))
+}
+
+/// Returns the names of the embedding, the last norm and the head in Hugging Face's files.
+#[must_use]
+pub fn end_names(config: &Config) -> [&'static str; 3] {
+    let names = names(config);
+    [names.embedding, names.final_norm, HEAD]
+}
+
 /// The name of the head's matrix.
 pub(crate) const HEAD: &str = "lm_head.weight";
 
@@ -241,8 +258,7 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         }
     };
     for layer in 0..config.layers {
-        norm(&mut all, format!("{}.{layer}.{}", names.layers, names.attention_norm));
-        norm(&mut all, format!("{}.{layer}.{}", names.layers, names.feed_forward_norm));
+        norm_names(config, layer).into_iter().for_each(|name| norm(&mut all, name));
         for slot in Slot::ALL {
             for &projection in projections(config, slot) {
                 let (module, rows) =
@@ -357,9 +373,8 @@ impl Loader<'_> {
     /// # Errors
     /// An error with the fault of a tensor.
     pub fn norms(&self, layer: usize) -> Result<[NormWeights; 2]> {
-        let names = names(self.config);
-        let norm = |part: &str| self.norm(&format!("{}.{layer}.{part}", names.layers));
-        Ok([norm(names.attention_norm)?, norm(names.feed_forward_norm)?])
+        let [first, second] = norm_names(self.config, layer);
+        Ok([self.norm(&first)?, self.norm(&second)?])
     }
 
     /// Reads a projection of a layer in 32-bit floats, for any precision of matrices.
