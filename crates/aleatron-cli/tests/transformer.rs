@@ -263,6 +263,36 @@ fn finetune_writes_an_adapter_that_generate_reads() {
     assert_eq!(repeated["steps"], found["steps"]);
 }
 
+/// All weights become another model, which every command reads, as long as it is another folder.
+#[test]
+fn finetune_of_weights_writes_a_model_that_generate_reads() {
+    let folder = Folder::new("finetune-weights");
+    let (out, text) = (folder.join("model"), folder.join("text.txt"));
+    std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
+    let train = |model: &str, out: &str| {
+        let arguments = ["finetune", model, "--train", "weights", "--data", &text, "--out", out];
+        let more = ["--length", "16", "--steps", "30", "--learning-rate", "0.003", "--json"];
+        [&arguments[..], &more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run =
+        |arguments: &[String]| json(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let found = run(&train(TEXT_MODEL, &out));
+    let loss = |found: &Value, step: usize| found["steps"][step]["loss"].as_f64().unwrap();
+    assert!(loss(&found, 29) < 0.5 * loss(&found, 0));
+    assert_eq!((found["trained_model"].as_str(), found.get("adapter")), (Some(&*out), None));
+    let generate = |model: &str| {
+        let arguments = ["generate", model, "the cat", "--max-tokens", "8", "--temperature", "0"];
+        json(&[&arguments[..], &["--device", "cpu", "--json"]].concat())["tokens"].clone()
+    };
+    assert_ne!(generate(&out), generate(TEXT_MODEL));
+    // The next training goes on from it, into another folder only.
+    let second = folder.join("second");
+    assert!(loss(&run(&train(&out, &second)), 0) < 0.5 * loss(&found, 0));
+    let same = train(&out, &out);
+    let refused = aleatron(&same.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(common::fault(&refused).contains("folder of the model itself"));
+}
+
 #[test]
 fn finetune_rejects_invalid_usage_and_other_families() {
     let folder = Folder::new("finetune-usage");
@@ -270,7 +300,9 @@ fn finetune_rejects_invalid_usage_and_other_families() {
         (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));
     std::fs::write(&text, "the cat sat on the mat").unwrap();
     std::fs::write(&lines, "{\"tokens\": [5, 6, 7]}").unwrap();
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 11] = [
+        &["--train", "weights", "--rank", "4"],
+        &["--train", "weights", "--targets", "all"],
         &["--learning-rate", "0"],
         &["--rank", "5000"],
         &["--dropout", "1"],

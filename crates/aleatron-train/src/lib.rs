@@ -7,8 +7,8 @@
 //! - [`module`]: layers to build models from, with the parameter names of torch;
 //! - [`loss`], [`optimizer`], [`schedule`]: losses, SGD and Adam, learning rates;
 //! - [`batches`]: shuffled batches of a data set, with augmentation;
-//! - `lora`, behind the cargo feature `transformer`: fine-tuning of language models by low-rank
-//!   adapters;
+//! - `language`, behind the cargo feature `transformer`: fine-tuning of language models, of all
+//!   weights or by low-rank adapters;
 //! - checkpoints: files from which training resumes with the same bits
 //!   ([`TrainOptions::checkpoint`]).
 //!
@@ -31,9 +31,9 @@ pub mod batches;
 mod checkpoint;
 mod error;
 mod forward;
-mod lengths;
 #[cfg(feature = "transformer")]
-pub mod lora;
+pub mod language;
+mod lengths;
 pub mod loss;
 pub mod module;
 pub mod optimizer;

@@ -1,5 +1,5 @@
-//! `aleatron finetune`: trains a LoRA adapter of a transformer in floating point or through
-//! streams, and shows its loss.
+//! `aleatron finetune`: trains a LoRA adapter or all weights of a transformer in floating point or
+//! through streams, and shows its loss.
 
 use super::eval::progress_bar;
 use super::finetune_streams::StreamOptions;
@@ -10,11 +10,13 @@ use crate::{Verdict, interrupt, output};
 use aleatron::eval::Source;
 use aleatron::eval::report::{finetuning, with_provenance};
 use aleatron::tensor::Device;
-use aleatron::train::lora::{
-    Activations, Corpus, FinetuneOptions, LoraModel, Reader, SequenceOrder, Step, finetune_with,
+use aleatron::train::language::{
+    Activations, Corpus, FinetuneOptions, LanguageModel, Reader, SequenceOrder, Step, Trained,
+    finetune_with,
 };
 use aleatron::train::{AdamOptions, Error, Schedule};
 use aleatron::transformer::lora::targets;
+use aleatron::transformer::weights::save::check_destination;
 use aleatron::transformer::{Adapter, AdapterOptions, AlphaScaling, Config, ModelSource};
 use aleatron::{Cancel, CoreError};
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use std::time::Instant;
     aleatron finetune MODEL_DIR --data text.txt --out adapter\n  \
     aleatron finetune MODEL_DIR --data chats.jsonl --out adapter --rank 16 \\\n      --alpha 32 --targets all --steps 500 --report report\n  \
     aleatron finetune bytes --data text.txt --out adapter --targets all \\\n      --stream-length 64 --generator sobol\n  \
+    aleatron finetune bytes --train weights --data text.txt --out model\n  \
     aleatron generate MODEL_DIR \"Once upon a time\" --lora adapter")]
 pub(crate) struct Arguments {
     /// A folder with config.json, .safetensors files and tokenizer.json, or bytes, a small model
@@ -34,28 +37,37 @@ pub(crate) struct Arguments {
     /// "completion"} or {"tokens", "labels"}.
     #[arg(long, value_name = "FILE", help_heading = "Samples")]
     data: PathBuf,
-    /// Write the adapter into this folder, in PEFT's files.
+    /// Write the adapter into this folder, in PEFT's files, or the model.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
+    /// What to train: an adapter beside the weights, which stay as they are, or all weights.
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value = "adapter",
+        ignore_case = true,
+        help_heading = "Training"
+    )]
+    train: TrainedPart,
     /// Start from this adapter instead of a new one.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["rank", "alpha", "rank_stabilized", "dropout", "targets"], help_heading = "Adapter")]
     adapter: Option<PathBuf>,
-    /// The rank of the corrections.
-    #[arg(long, value_name = "R", value_parser = read_positive, default_value_t = 8, help_heading = "Adapter")]
-    rank: usize,
-    /// Corrections are multiplied by alpha / rank.
-    #[arg(long, value_name = "ALPHA", default_value_t = 16.0, help_heading = "Adapter")]
-    alpha: f64,
+    /// The rank of the corrections; 8 if not given.
+    #[arg(long, value_name = "R", value_parser = read_positive, help_heading = "Adapter")]
+    rank: Option<usize>,
+    /// Corrections are multiplied by alpha / rank; 16 if not given.
+    #[arg(long, value_name = "ALPHA", help_heading = "Adapter")]
+    alpha: Option<f64>,
     /// Multiply corrections by alpha / sqrt(rank) instead.
     #[arg(long, help_heading = "Adapter")]
     rank_stabilized: bool,
-    /// The share of the inputs of corrections that is dropped at random.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Adapter")]
-    dropout: f64,
+    /// The share of the inputs of corrections that is dropped at random; 0 if not given.
+    #[arg(long, value_name = "SHARE", help_heading = "Adapter")]
+    dropout: Option<f64>,
     /// The projections with corrections: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj,
-    /// down_proj, or all.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_values_t = ["q_proj".to_owned(), "v_proj".to_owned()], help_heading = "Adapter")]
-    targets: Vec<String>,
+    /// down_proj, or all; q_proj,v_proj if not given.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Adapter")]
+    targets: Option<Vec<String>>,
     /// Updates.
     #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, help_heading = "Training")]
     steps: usize,
@@ -122,6 +134,12 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TrainedPart {
+    Adapter,
+    Weights,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ScheduleName {
     Linear,
     Cosine,
@@ -138,7 +156,10 @@ enum OrderName {
 #[derive(serde::Serialize)]
 struct Report<'a> {
     model: String,
-    adapter: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trained_model: Option<String>,
     device: String,
     sequences: usize,
     truncated: usize,
@@ -151,9 +172,9 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     arguments.check()?;
     let source = ModelSource::named(&arguments.model);
     let config = source.config()?;
-    LoraModel::check(&config)?;
+    LanguageModel::check(&config)?;
     arguments.streams.check(&config)?;
-    let adapter = arguments.adapter(&config)?;
+    let trained = arguments.trained(&config, &source)?;
     let corpus = arguments.corpus(&config, &source)?;
     let device = Device::named(&arguments.device).map_err(Failure::usage)?;
     if corpus.truncated > 0 {
@@ -165,19 +186,21 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
         ));
     }
     interrupt::watch();
-    let model = LoraModel::from_pretrained(&source, &config, adapter, &device).map_err(failure)?;
+    let model =
+        LanguageModel::from_pretrained(&source, &config, trained, &device).map_err(failure)?;
     let model = arguments.streams.install(model, &source, &corpus)?;
     let start = Instant::now();
     let steps = arguments.train(&model, &corpus)?;
     let seconds = start.elapsed().as_secs_f64();
-    model.adapter()?.save(&arguments.out, &config)?;
+    model.save(&arguments.out, &source)?;
     if let Some(folder) = &arguments.report {
         arguments.write_page(folder, &steps, invocation)?;
     }
     if arguments.json {
         output::json(&Report {
             model: arguments.model.display().to_string(),
-            adapter: arguments.out.display().to_string(),
+            adapter: (arguments.train == TrainedPart::Adapter).then(|| arguments.out_name()),
+            trained_model: (arguments.train == TrainedPart::Weights).then(|| arguments.out_name()),
             device: device.to_string(),
             sequences: corpus.sequences.len(),
             truncated: corpus.truncated,
@@ -195,6 +218,7 @@ impl Arguments {
     /// Refuses options out of range and destinations that cannot be written, before anything is
     /// read.
     fn check(&self) -> Result<(), Failure> {
+        self.check_part()?;
         let is_positive = |x: f64| x > 0.0 && x.is_finite();
         if !is_positive(self.learning_rate) {
             let rate = self.learning_rate;
@@ -225,6 +249,41 @@ impl Arguments {
         Ok(())
     }
 
+    /// Refuses options of adapters where all weights are trained.
+    fn check_part(&self) -> Result<(), Failure> {
+        if self.train == TrainedPart::Adapter {
+            return Ok(());
+        }
+        let given = [
+            ("--adapter", self.adapter.is_some()),
+            ("--rank", self.rank.is_some()),
+            ("--alpha", self.alpha.is_some()),
+            ("--rank-stabilized", self.rank_stabilized),
+            ("--dropout", self.dropout.is_some()),
+            ("--targets", self.targets.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                Err(Failure::Usage(format!("{option} cannot be combined with --train weights")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn out_name(&self) -> String {
+        self.out.display().to_string()
+    }
+
+    fn trained(&self, config: &Config, source: &ModelSource) -> Result<Trained, Failure> {
+        match self.train {
+            TrainedPart::Adapter => self.adapter(config).map(Trained::Adapter),
+            TrainedPart::Weights => {
+                check_destination(&self.out, source)?;
+                Ok(Trained::Weights)
+            }
+        }
+    }
+
     fn adapter(&self, config: &Config) -> Result<Adapter, Failure> {
         if let Some(folder) = &self.adapter {
             return Ok(Adapter::read(folder, config)?);
@@ -234,12 +293,14 @@ impl Arguments {
         } else {
             AlphaScaling::Standard
         };
+        let names = ["q_proj".to_owned(), "v_proj".to_owned()];
+        let names = self.targets.as_deref().unwrap_or(&names);
         let options = AdapterOptions {
-            rank: self.rank,
-            alpha: self.alpha,
+            rank: self.rank.unwrap_or(8),
+            alpha: self.alpha.unwrap_or(16.0),
             scaling,
-            dropout: self.dropout,
-            targets: targets(config, &self.targets).map_err(Failure::usage)?,
+            dropout: self.dropout.unwrap_or(0.0),
+            targets: targets(config, names).map_err(Failure::usage)?,
             base_model: self.model.display().to_string(),
         };
         Adapter::create(config, &options, self.seed).map_err(Failure::usage)
@@ -283,7 +344,7 @@ impl Arguments {
         }
     }
 
-    fn train(&self, model: &LoraModel, corpus: &Corpus) -> Result<Vec<Step>, Failure> {
+    fn train(&self, model: &LanguageModel, corpus: &Corpus) -> Result<Vec<Step>, Failure> {
         let bar = progress_bar();
         bar.set_length(self.steps as u64);
         let cancel = Cancel::when(&interrupt::is_pressed);
@@ -305,7 +366,7 @@ impl Arguments {
 
     fn print(
         &self,
-        model: &LoraModel,
+        model: &LanguageModel,
         corpus: &Corpus,
         steps: &[Step],
         seconds: f64,
@@ -330,7 +391,11 @@ impl Arguments {
         let targets: usize = steps.iter().map(|step| step.targets).sum();
         let speed = targets as f64 / seconds.max(1e-9);
         output::line(format!("\n{seconds:.1} s, {speed:.0} predicted tokens/s"))?;
-        output::line(format!("Adapter: {}", self.out.display()))?;
+        let what = match self.train {
+            TrainedPart::Adapter => "Adapter",
+            TrainedPart::Weights => "Model",
+        };
+        output::line(format!("{what}: {}", self.out.display()))?;
         if let Some(folder) = &self.report {
             output::line(format!("Report: {}", folder.join(PAGE_NAME).display()))?;
         }
@@ -345,7 +410,11 @@ impl Arguments {
     ) -> Result<(), Failure> {
         let losses: Vec<f64> = steps.iter().map(|step| step.loss).collect();
         let note = format!(
-            "Adapter {} of {}, trained on {}{}: {} steps of {} sequences.",
+            "{} {} of {}, trained on {}{}: {} steps of {} sequences.",
+            match self.train {
+                TrainedPart::Adapter => "Adapter",
+                TrainedPart::Weights => "Weights",
+            },
             self.out.display(),
             self.model.display(),
             self.data.display(),
@@ -353,7 +422,11 @@ impl Arguments {
             steps.len(),
             self.batch * self.accumulation
         );
-        let page = finetuning("Fine-tuning by LoRA", &[note], &losses);
+        let title = match self.train {
+            TrainedPart::Adapter => "Fine-tuning by LoRA",
+            TrainedPart::Weights => "Fine-tuning of all weights",
+        };
+        let page = finetuning(title, &[note], &losses);
         let mut run = super::provenance::of_command(invocation)?;
         run.device = Some(self.device.clone());
         run.sources.extend(match ModelSource::named(&self.model) {
@@ -369,7 +442,7 @@ impl Arguments {
 const PAGE_NAME: &str = "finetuning.html";
 
 /// Returns the number of elements of all parameters.
-fn trainable(model: &LoraModel) -> usize {
+fn trainable(model: &LanguageModel) -> usize {
     model.parameters().iter().map(|parameter| parameter.tensor().len()).sum()
 }
 

@@ -7,7 +7,7 @@ use crate::interrupt;
 use aleatron::eval::language::{DEFAULT_SHARE, InputScales, check_config, with_width};
 use aleatron::generator::{GeneratorName, WidthChoice};
 use aleatron::network::StreamConfig;
-use aleatron::train::lora::{Corpus, LoraModel, LoraStreams};
+use aleatron::train::language::{Corpus, LanguageModel, LanguageStreams};
 use aleatron::transformer::{Config, ModelSource};
 use aleatron::{Cancel, Device};
 
@@ -57,10 +57,10 @@ impl StreamOptions {
     /// sequences.
     pub(crate) fn install(
         &self,
-        model: LoraModel,
+        model: LanguageModel,
         source: &ModelSource,
         corpus: &Corpus,
-    ) -> Result<LoraModel, Failure> {
+    ) -> Result<LanguageModel, Failure> {
         let Some(streams) = self.config()? else { return Ok(model) };
         let tokens = corpus.sequences.iter().flat_map(|sequence| sequence.tokens().iter().copied());
         let tokens: Vec<u32> = tokens.take(CALIBRATION_LIMIT).collect();
@@ -68,7 +68,7 @@ impl StreamOptions {
         let context = base.config().max_positions;
         let cancel = Cancel::when(&interrupt::is_pressed);
         let scales = InputScales::measure(base.pass(), &tokens, context, self.percentile, cancel)?;
-        Ok(model.with_streams(LoraStreams { streams, input_scales: scales.scales })?)
+        Ok(model.with_streams(LanguageStreams { streams, input_scales: scales.scales })?)
     }
 
     /// Returns a few words for the output.

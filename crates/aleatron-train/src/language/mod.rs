@@ -1,15 +1,16 @@
-//! Fine-tuning of language models by low-rank adapters (LoRA, Hu and others, [2021](https://arxiv.org/abs/2106.09685)).
+//! Fine-tuning of language models: of all weights, or by low-rank adapters (LoRA, Hu and others,
+//! [2021](https://arxiv.org/abs/2106.09685)).
 //!
-//! [`LoraModel`] is a model of the Llama family with frozen weights and the forward pass of
-//! `aleatron-transformer` out of tensor operations with gradients. [`finetune`] trains the
-//! corrections of its adapter, in floating point or through streams ([`LoraStreams`]); [`data`]
+//! [`LanguageModel`] is a model of the Llama family with the forward pass of `aleatron-transformer`
+//! out of tensor operations with gradients. [`finetune`] trains its weights, or the corrections of
+//! an adapter beside frozen weights, in floating point or through streams ([`LanguageStreams`]); [`data`]
 //! reads texts.
 //!
 //! ```no_run
 //! use std::path::Path;
 //!
 //! use aleatron_tensor::Device;
-//! use aleatron_train::lora::{FinetuneOptions, LoraModel, Reader, finetune};
+//! use aleatron_train::language::{FinetuneOptions, LanguageModel, Reader, Trained, finetune};
 //! use aleatron_transformer::{Adapter, AdapterOptions, ModelSource};
 //!
 //! let source = ModelSource::named(Path::new("model"));
@@ -17,10 +18,11 @@
 //! let reader = Reader { config: &config, tokenizer: tokenizer.as_ref(), length: 256 };
 //! let corpus = reader.read(Path::new("text.txt"))?;
 //! let adapter = Adapter::create(&config, &AdapterOptions { alpha: 16.0, ..AdapterOptions::default() }, 0)?;
-//! let model = LoraModel::from_pretrained(&source, &config, adapter, &Device::Cpu)?;
+//! let trained = Trained::Adapter(adapter);
+//! let model = LanguageModel::from_pretrained(&source, &config, trained, &Device::Cpu)?;
 //! let steps = finetune(&model, &corpus.sequences, &FinetuneOptions { steps: 50, ..FinetuneOptions::default() })?;
 //! println!("loss {:.3} in the first step, {:.3} in the last", steps[0].loss, steps[49].loss);
-//! model.adapter()?.save(Path::new("adapter"), &config)?;
+//! model.save(Path::new("adapter"), &source)?;
 //! # Ok::<(), aleatron_train::Error>(())
 //! ```
 
@@ -29,8 +31,8 @@ mod model;
 mod streams;
 
 pub use data::{Corpus, Reader, Sequence};
-pub use model::{Activations, LoraModel};
-pub use streams::LoraStreams;
+pub use model::{Activations, LanguageModel, Trained};
+pub use streams::LanguageStreams;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -118,14 +120,14 @@ pub struct Step {
     pub targets: usize,
 }
 
-/// Trains the adapter of a model on sequences, and returns the steps.
+/// Trains the adapter or the weights of a model on sequences, and returns the steps.
 ///
 /// # Errors
 /// [`Error::Option`] for options outside their range and for tokens that the model does not have,
 /// [`Error::StepNotFinite`] if training diverges, [`Error::File`] for a checkpoint that cannot be
 /// read or written, or belongs to another training.
 pub fn finetune(
-    model: &LoraModel,
+    model: &LanguageModel,
     data: &[Sequence],
     options: &FinetuneOptions,
 ) -> Result<Vec<Step>> {
@@ -138,7 +140,7 @@ pub fn finetune(
 /// # Errors
 /// As [`finetune`], and [`aleatron_core::Error::Cancelled`].
 pub fn finetune_with(
-    model: &LoraModel,
+    model: &LanguageModel,
     data: &[Sequence],
     options: &FinetuneOptions,
     cancel: Cancel<'_>,
@@ -164,7 +166,7 @@ pub fn finetune_with(
 }
 
 impl FinetuneOptions {
-    fn check(&self, model: &LoraModel, data: &[Sequence]) -> Result<()> {
+    fn check(&self, model: &LanguageModel, data: &[Sequence]) -> Result<()> {
         for (option, value) in
             [("steps", self.steps), ("batch", self.batch), ("accumulation", self.accumulation)]
         {
@@ -214,7 +216,7 @@ struct Record {
 
 /// State of one in-flight fine-tuning.
 struct Run<'a> {
-    model: &'a LoraModel,
+    model: &'a LanguageModel,
     data: &'a [Sequence],
     options: &'a FinetuneOptions,
     optimizer: Adam,
@@ -227,12 +229,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(
-        model: &'a LoraModel,
+        model: &'a LanguageModel,
         data: &'a [Sequence],
         options: &'a FinetuneOptions,
     ) -> Result<Self> {
-        let adapter = model.adapter()?;
-        let dropout = adapter.dropout();
+        let dropout = model.dropout();
         if !(0.0..1.0).contains(&dropout) {
             return Err(Error::option(
                 "lora_dropout",
@@ -358,11 +359,15 @@ fn ordered(n: usize, options: &FinetuneOptions, pass: usize) -> Vec<usize> {
 }
 
 /// Returns a hash of everything that decides the result, except for the file of the checkpoint.
-fn fingerprint(model: &LoraModel, data: &[Sequence], options: &FinetuneOptions) -> Result<String> {
+fn fingerprint(
+    model: &LanguageModel,
+    data: &[Sequence],
+    options: &FinetuneOptions,
+) -> Result<String> {
     let mut digest = Digest::default();
     let settings = FinetuneOptions { checkpoint: None, ..options.clone() };
     let (config, streams) = (model.config(), model.streams());
-    let text = format!("{settings:?} {config:?} {} {streams:?}", model.adapter()?.dropout());
+    let text = format!("{settings:?} {config:?} {} {streams:?}", model.dropout());
     digest.answer(text.bytes().map(u64::from).collect::<Vec<_>>());
     model.digest(&mut digest)?;
     for sequence in data {

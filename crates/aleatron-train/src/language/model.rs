@@ -1,22 +1,28 @@
-//! The differentiable forward pass: a frozen model of the Llama family out of tensor operations,
-//! with trainable low-rank corrections.
+//! The differentiable forward pass: a model of the Llama family out of tensor operations, with
+//! trainable low-rank corrections or trainable weights.
 
-use std::collections::BTreeMap;
+mod layer;
+mod value;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use aleatron_core::conformance::Digest;
 use aleatron_core::{Quantity, memory};
-use aleatron_tensor::{AttentionOptions, Causality, DType, Device, Tensor, autograd};
+use aleatron_tensor::{DType, Device, Tensor, autograd};
 use aleatron_transformer::config::{Activation, Architecture, NormKind};
 use aleatron_transformer::lora::Projection;
 use aleatron_transformer::weights::files::TensorFiles;
-use aleatron_transformer::weights::{Loader, Matrix, MatrixData, Slot, module_name, projections};
+use aleatron_transformer::weights::save::{self, NamedTensor};
+use aleatron_transformer::weights::{Loader, Matrix, MatrixData, end_names};
 use aleatron_transformer::{Adapter, Config, LinearId, ModelSource, Precision};
 
 use super::data::{IGNORED, Sequence};
-use super::streams::{LoraStreams, StreamPass};
-use crate::batches::seed_of;
+use super::streams::{LanguageStreams, StreamPass};
 use crate::{Error, Parameter, Result};
+
+use layer::{Layer, Pass};
+use value::{Parameters, Value, Weights};
 
 type TensorResult<T> = aleatron_tensor::Result<T>;
 
@@ -37,19 +43,32 @@ pub(super) enum Dropout {
     Enabled { share: f64, seed: u64 },
 }
 
-/// A model with frozen weights and a trainable adapter.
+/// The part of a model that is trained.
+#[derive(Debug, Clone)]
+pub enum Trained {
+    /// The corrections of an adapter; the weights are frozen.
+    Adapter(Adapter),
+    /// All weights: embedding, matrices, biases, norms and head.
+    Weights,
+}
+
+/// A model with frozen weights and a trainable adapter, or with trainable weights.
 #[derive(Debug)]
-pub struct LoraModel {
+pub struct LanguageModel {
     config: Config,
     device: Device,
-    embedding: Tensor,
-    /// From the residual stream to logits: `[hidden, vocabulary]`.
-    head: Tensor,
-    norm: Tensor,
+    embedding: Value,
+    /// A row for each token; the embedding if there is none.
+    head: Option<Value>,
+    norm: Value,
+    /// The parameters outside of the layers.
+    ends: Parameters,
     layers: Vec<Arc<Layer>>,
-    adapter: Adapter,
-    corrections: Vec<Trainable>,
-    streams: Option<Arc<LoraStreams>>,
+    /// The parameters of each layer.
+    parameters: Vec<Parameters>,
+    trained: Trained,
+    corrections: Vec<Corrected>,
+    streams: Option<Arc<LanguageStreams>>,
 }
 
 /// Options of a forward pass.
@@ -67,62 +86,16 @@ impl PassOptions {
         Self { dropout: Dropout::Disabled, activations: Activations::Retained, seed: 0 };
 }
 
-/// The parameters of a correction.
+/// A projection with a correction.
 #[derive(Debug)]
-struct Trainable {
+struct Corrected {
     layer: usize,
     projection: Projection,
-    /// `a` and `b`.
-    parameters: [Parameter; 2],
-}
-
-/// The frozen weights of a layer.
-#[derive(Debug)]
-struct Layer {
-    norms: [Tensor; 2],
-    maps: BTreeMap<Projection, Map>,
-    has_window: bool,
-    /// The index of the layer.
-    index: usize,
-}
-
-/// A frozen linear map, and the index of its correction.
-#[derive(Debug)]
-struct Map {
-    /// `[inputs, outputs]`.
-    weight: Tensor,
-    bias: Option<Tensor>,
-    correction: Option<Correction>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Correction {
-    /// The index of `a` among the tensors of the layer; `b` follows it.
+    /// The index of `a` among the parameters of the layer; `b` follows it.
     first: usize,
-    scale: f64,
-    /// Distinguishes the dropout of this correction from others.
-    index: u64,
 }
 
-/// The shared values of the layers of one pass.
-#[derive(Debug)]
-struct Pass {
-    batch: usize,
-    length: usize,
-    heads: usize,
-    kv_heads: usize,
-    head_dim: usize,
-    epsilon: f32,
-    /// `[length, head_dim / 2]`.
-    cosines: Tensor,
-    sines: Tensor,
-    /// The keys inside of the sliding window of each query, unless the window covers all.
-    window: Option<Tensor>,
-    dropout: Dropout,
-    streams: Option<StreamPass>,
-}
-
-impl LoraModel {
+impl LanguageModel {
     /// Checks that a model is of a family with a differentiable pass, before its weights are read.
     ///
     /// # Errors
@@ -135,7 +108,7 @@ impl LoraModel {
         if is_llama { Ok(()) } else { Err(family_fault(config)) }
     }
 
-    /// Loads a model from a folder, or the embedded one, and adds an adapter.
+    /// Loads a model from a folder, or the embedded one.
     ///
     /// # Errors
     /// [`Error::Family`] for a family without a differentiable pass, [`Error::Transformer`] with
@@ -143,20 +116,20 @@ impl LoraModel {
     pub fn from_pretrained(
         source: &ModelSource,
         config: &Config,
-        adapter: Adapter,
+        trained: Trained,
         device: &Device,
     ) -> Result<Self> {
         Self::check(config)?;
         let files = TensorFiles::open_model(source, config)?;
         let loader = Loader { config, source: &files, precision: Precision::F32, merged: None };
-        Self::new(&loader, adapter, device)
+        Self::new(&loader, trained, device)
     }
 
-    /// Loads a model and adds an adapter.
+    /// Loads a model.
     ///
     /// # Errors
     /// As [`Self::from_pretrained`].
-    pub fn new(loader: &Loader<'_>, adapter: Adapter, device: &Device) -> Result<Self> {
+    pub fn new(loader: &Loader<'_>, trained: Trained, device: &Device) -> Result<Self> {
         let config = loader.config;
         config.check()?;
         Self::check(config)?;
@@ -165,44 +138,39 @@ impl LoraModel {
         memory::check(4 * weights, Quantity::Weights)?;
         let loader = Loader { precision: Precision::F32, ..*loader };
         let vector = |values: &[f32]| Tensor::from_slice(values, &[values.len()], device);
-        let ends = loader.ends()?;
-        let embedding = matrix(&ends.embedding, device)?;
-        let head = match &ends.head {
-            Some(head) => matrix(head, device)?.t()?,
-            None => embedding.t()?,
+        let (weights, adapter) = match &trained {
+            Trained::Adapter(adapter) => (Weights::Frozen, Some(adapter)),
+            Trained::Weights => (Weights::Trained, None),
         };
-        let norm = vector(&ends.norm.weight)?;
-        drop(ends);
-        let mut corrections = Vec::new();
-        let mut layers = Vec::with_capacity(config.layers);
-        for index in 0..config.layers {
-            let [first, second] = loader.norms(index)?;
-            let mut maps = BTreeMap::new();
-            let mut n_tensors = 0;
-            for &projection in Slot::ALL.iter().flat_map(|&slot| projections(config, slot)) {
-                let [rows, columns] = projection.shape(config);
-                let own = loader.projection(index, projection)?;
-                let bias = own.bias.as_deref().map(vector).transpose()?;
-                let weight = Tensor::from_vec(own.weight, &[rows, columns], device)?.t()?;
-                let correction = match adapter.part(index, projection) {
-                    None => None,
-                    Some(part) => {
-                        let a = Tensor::from_slice(&part.a, &[part.rank, columns], device)?;
-                        let b = Tensor::from_slice(&part.b, &[rows, part.rank], device)?;
-                        let parameters = [Parameter::new(&a)?, Parameter::new(&b)?];
-                        let (first, number) = (n_tensors, corrections.len() as u64);
-                        corrections.push(Trainable { layer: index, projection, parameters });
-                        n_tensors += 2;
-                        Some(Correction { first, scale: part.scale.into(), index: number })
-                    }
-                };
-                maps.insert(projection, Map { weight, bias, correction });
+        let [embedding_name, norm_name, head_name] = end_names(config);
+        let (read, mut ends) = (loader.ends()?, Parameters::default());
+        let embedding = matrix(&read.embedding, device)?;
+        let embedding = ends.weight(weights, embedding_name.to_owned(), embedding)?;
+        let head = match &read.head {
+            Some(head) => {
+                let head = matrix(head, device)?;
+                Some(ends.weight(weights, head_name.to_owned(), head)?)
             }
-            let norms = [vector(&first.weight)?, vector(&second.weight)?];
-            let has_window = config.window(index).is_some();
-            layers.push(Arc::new(Layer { norms, maps, has_window, index }));
+            None => None,
+        };
+        let norm =
+            ends.weight(weights, format!("{norm_name}.weight"), vector(&read.norm.weight)?)?;
+        drop(read);
+        let (mut layers, mut parameters) = (Vec::new(), Vec::new());
+        let mut corrections = Vec::new();
+        for index in 0..config.layers {
+            let mut own = Parameters::default();
+            let layer = Layer::new(&loader, index, weights, &mut own, device)?;
+            let layer = match adapter {
+                Some(adapter) => {
+                    layer.corrected(config, adapter, &mut own, &mut corrections, device)?
+                }
+                None => layer,
+            };
+            layers.push(Arc::new(layer));
+            parameters.push(own);
         }
-        if corrections.is_empty() {
+        if adapter.is_some() && corrections.is_empty() {
             return Err(Error::option(
                 "number of corrections",
                 0,
@@ -216,8 +184,10 @@ impl LoraModel {
             embedding,
             head,
             norm,
+            ends,
             layers,
-            adapter,
+            parameters,
+            trained,
             corrections,
             streams: None,
         })
@@ -230,7 +200,7 @@ impl LoraModel {
     /// # Errors
     /// [`Error::Option`] for integer arithmetic, and for input scales that are not positive or not
     /// one for each linear product.
-    pub fn with_streams(mut self, streams: LoraStreams) -> Result<Self> {
+    pub fn with_streams(mut self, streams: LanguageStreams) -> Result<Self> {
         streams.check(&self.config)?;
         self.streams = Some(Arc::new(streams));
         Ok(self)
@@ -238,7 +208,7 @@ impl LoraModel {
 
     /// Returns the streams of the forward pass; `None` in floating point.
     #[must_use]
-    pub fn streams(&self) -> Option<&LoraStreams> {
+    pub fn streams(&self) -> Option<&LanguageStreams> {
         self.streams.as_deref()
     }
 
@@ -248,34 +218,62 @@ impl LoraModel {
         &self.config
     }
 
-    /// Returns the parameters: `a` and `b` of each correction.
+    /// Returns the parameters: `a` and `b` of each correction, or all weights.
     #[must_use]
     pub fn parameters(&self) -> Vec<Parameter> {
-        self.corrections.iter().flat_map(|own| own.parameters.iter().cloned()).collect()
+        self.named_parameters().into_iter().map(|(_, parameter)| parameter).collect()
     }
 
-    /// Returns the parameters with the names of PEFT, without the prefix of its files.
+    /// Returns the parameters with the names of Hugging Face's files; those of corrections have the
+    /// names of PEFT, without the prefix of its files.
     #[must_use]
     pub fn named_parameters(&self) -> Vec<(String, Parameter)> {
-        let named = |own: &Trainable| {
-            let module = module_name(&self.config, own.layer, own.projection);
-            let [a, b] = own.parameters.clone();
-            [(format!("{module}.lora_A.weight"), a), (format!("{module}.lora_B.weight"), b)]
-        };
-        self.corrections.iter().flat_map(named).collect()
+        let owners = std::iter::once(&self.ends).chain(&self.parameters);
+        owners.flat_map(Parameters::named).cloned().collect()
     }
 
-    /// Returns the adapter as it is now.
+    /// Returns the adapter as it is now; `None` if all weights are trained.
     ///
     /// # Errors
     /// [`Error::Tensor`] if a device fails.
-    pub fn adapter(&self) -> Result<Adapter> {
-        let mut adapter = self.adapter.clone();
-        for Trainable { layer, projection, parameters: [a, b] } in &self.corrections {
-            let [a, b] = [a, b].map(|parameter| parameter.tensor().detach().to_vec::<f32>());
-            adapter.set(&self.config, *layer, *projection, a?, b?)?;
+    pub fn adapter(&self) -> Result<Option<Adapter>> {
+        let Trained::Adapter(adapter) = &self.trained else { return Ok(None) };
+        let mut adapter = adapter.clone();
+        for &Corrected { layer, projection, first } in &self.corrections {
+            let values = |index: usize| {
+                let own = self.parameters.get(layer).and_then(|own| own.get(index));
+                let own = own.ok_or_else(|| Error::internal("language/model.rs, adapter"))?;
+                Ok::<_, Error>(own.tensor().detach().to_vec::<f32>()?)
+            };
+            let (a, b) = (values(first)?, values(first + 1)?);
+            adapter.set(&self.config, layer, projection, a, b)?;
         }
-        Ok(adapter)
+        Ok(Some(adapter))
+    }
+
+    /// Writes the adapter in PEFT's files, or the model with its weights as they are now and the
+    /// configuration and the tokenizer of `source`.
+    ///
+    /// # Errors
+    /// [`Error::Transformer`] if a file cannot be written, or if the folder is that of the source.
+    pub fn save(&self, folder: &Path, source: &ModelSource) -> Result<()> {
+        if let Some(adapter) = self.adapter()? {
+            return Ok(adapter.save(folder, &self.config)?);
+        }
+        let named = self.named_parameters().into_iter().map(|(name, parameter)| {
+            let tensor = parameter.tensor().detach();
+            let (shape, values) = (tensor.shape().to_vec(), tensor.to_vec::<f32>()?);
+            Ok(NamedTensor { name, shape, values })
+        });
+        Ok(save::save(folder, source, &named.collect::<Result<Vec<_>>>()?)?)
+    }
+
+    /// Returns the share of the inputs of corrections that training drops.
+    pub(super) fn dropout(&self) -> f64 {
+        match &self.trained {
+            Trained::Adapter(adapter) => adapter.dropout(),
+            Trained::Weights => 0.0,
+        }
     }
 
     /// Adds all weights, the frozen ones and the trainable ones, to a digest.
@@ -283,15 +281,18 @@ impl LoraModel {
         let trainable: Vec<Tensor> =
             self.parameters().iter().map(|own| own.tensor().detach()).collect();
         let maps = self.layers.iter().flat_map(|layer| layer.maps.values());
-        let frozen = maps.flat_map(|map| std::iter::once(&map.weight).chain(&map.bias));
+        let maps = maps.flat_map(|map| std::iter::once(&map.weight).chain(&map.bias));
         let norms = self.layers.iter().flat_map(|layer| &layer.norms);
-        let ends = [&self.embedding, &self.head, &self.norm];
-        for tensor in trainable.iter().chain(frozen).chain(norms).chain(ends) {
+        let ends = [&self.embedding, &self.norm].into_iter().chain(&self.head);
+        let frozen = maps.chain(norms).chain(ends).filter_map(Value::frozen);
+        for tensor in trainable.iter().chain(frozen) {
             digest.answer(tensor.to_vec::<f32>()?.into_iter().map(|x| u64::from(x.to_bits())));
         }
         // The factors are not among the weights.
-        let scales = self.adapter.parts().map(|(_, _, part)| u64::from(part.scale.to_bits()));
-        digest.answer(scales.collect::<Vec<_>>());
+        if let Trained::Adapter(adapter) = &self.trained {
+            let scales = adapter.parts().map(|(_, _, part)| u64::from(part.scale.to_bits()));
+            digest.answer(scales.collect::<Vec<_>>());
+        }
         Ok(())
     }
 
@@ -346,7 +347,7 @@ impl LoraModel {
             // The streams of a row depend on its index.
             Some(_) => self.head_of(&x, options.seed)?.index_select(0, &rows)?,
             // Logits of other rows have no part in the loss.
-            None => x.index_select(0, &rows)?.matmul(&self.head)?,
+            None => x.index_select(0, &rows)?.matmul(&self.head_matrix()?)?,
         };
         let log = logits.log_softmax(&[-1])?;
         let chosen = log.gather(-1, &Tensor::from_vec(labels, &[n, 1], &self.device)?)?;
@@ -366,11 +367,10 @@ impl LoraModel {
             }
         }
         let tokens = Tensor::from_vec(tokens, &[batch * length], &self.device)?;
-        let mut x = self.embedding.index_select(0, &tokens)?;
-        for (number, layer) in self.layers.iter().enumerate() {
-            let own = self.corrections.iter().filter(|own| own.layer == number);
-            let tensors: Vec<Tensor> =
-                own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
+        let ends = self.ends.tensors();
+        let mut x = self.embedding.of(&ends)?.index_select(0, &tokens)?;
+        for (layer, own) in self.layers.iter().zip(&self.parameters) {
+            let tensors = own.tensors();
             x = match options.activations {
                 Activations::Retained => layer.forward(&x, &tensors, &pass)?,
                 Activations::Recomputed => {
@@ -383,18 +383,25 @@ impl LoraModel {
                 }
             };
         }
-        Ok(x.rms_norm(&[-1], Some(&self.norm), self.config.norm_epsilon)?)
+        Ok(x.rms_norm(&[-1], Some(self.norm.of(&ends)?), self.config.norm_epsilon)?)
+    }
+
+    /// Returns the matrix from the residual stream to logits, `[hidden, vocabulary]`.
+    fn head_matrix(&self) -> Result<Tensor> {
+        let ends = self.ends.tensors();
+        Ok(self.head.as_ref().unwrap_or(&self.embedding).of(&ends)?.t()?)
     }
 
     /// Computes logits from the normed outputs of the last layer, one row for each position.
     fn head_of(&self, x: &Tensor, seed: u64) -> Result<Tensor> {
-        let Some(streams) = self.stream_pass(seed) else { return Ok(x.matmul(&self.head)?) };
+        let head = self.head_matrix()?;
+        let Some(streams) = self.stream_pass(seed) else { return Ok(x.matmul(&head)?) };
         let linear = LinearId::Head;
-        let output = streams.clip(linear, x)?.matmul(&self.head)?;
-        let weights = self.head.t()?.contiguous()?.to_vec::<f32>()?;
+        let output = streams.clip(linear, x)?.matmul(&head)?;
+        let weights = head.detach().t()?.contiguous()?.to_vec::<f32>()?;
         let rows = (0..self.config.vocabulary).collect();
         let replaced = streams.replace(linear, x, &weights, vec![(output, rows)])?;
-        replaced.into_iter().next().ok_or_else(|| Error::internal("lora/model.rs, head_of"))
+        replaced.into_iter().next().ok_or_else(|| Error::internal("language/model.rs, head_of"))
     }
 
     fn stream_pass(&self, seed: u64) -> Option<StreamPass> {
@@ -437,155 +444,6 @@ impl LoraModel {
     }
 }
 
-impl Layer {
-    /// Computes the output of the layer from rows `[batch * length, hidden]` and the tensors of its
-    /// corrections.
-    fn forward(&self, x: &Tensor, tensors: &[Tensor], pass: &Pass) -> TensorResult<Tensor> {
-        use Projection::{Down, Gate, Key, Output, Query, Up, Value};
-        let [attention_norm, feed_forward_norm] = &self.norms;
-        let normed = x.rms_norm(&[-1], Some(attention_norm), pass.epsilon)?;
-        let [q, k, v] = self.product(Slot::Qkv, [Query, Key, Value], &normed, tensors, pass)?;
-        let q = pass.rotate(&pass.heads_of(&q, pass.heads / pass.kv_heads)?)?;
-        let k = pass.rotate(&pass.heads_of(&k, 1)?)?;
-        let v = pass.heads_of(&v, 1)?;
-        let mask = pass.window.as_ref().filter(|_| self.has_window);
-        let options = AttentionOptions { mask, causality: Causality::FromFirst, scale: None };
-        let heads = q.attention(&k, &v, &options)?.permute(&[0, 3, 1, 2, 4])?;
-        let heads = heads.reshape(&[pass.batch * pass.length, pass.heads * pass.head_dim])?;
-        let [output] = self.product(Slot::Output, [Output], &heads, tensors, pass)?;
-        let x = x.add(&output)?;
-        let normed = x.rms_norm(&[-1], Some(feed_forward_norm), pass.epsilon)?;
-        let [gate, up] = self.product(Slot::Up, [Gate, Up], &normed, tensors, pass)?;
-        let inner = gate.silu()?.mul(&up)?;
-        let [down] = self.product(Slot::Down, [Down], &inner, tensors, pass)?;
-        x.add(&down)
-    }
-
-    /// Computes the projections of one matrix of the model.
-    fn product<const N: usize>(
-        &self,
-        slot: Slot,
-        projections: [Projection; N],
-        x: &Tensor,
-        tensors: &[Tensor],
-        pass: &Pass,
-    ) -> TensorResult<[Tensor; N]> {
-        let map = |projection: &Projection| {
-            self.maps.get(projection).ok_or_else(|| internal("layer without a projection"))
-        };
-        let Some(streams) = &pass.streams else {
-            let outputs = projections.iter().map(|own| map(own)?.forward(x, tensors, pass.dropout));
-            return whole(outputs.collect::<TensorResult<_>>()?);
-        };
-        let failed = stream_fault;
-        let linear = LinearId::Layer { layer: self.index, slot };
-        let [n_outputs, n_inputs] = linear.shape(&streams.config);
-        let clipped = streams.clip(linear, x).map_err(failed)?;
-        let mut weights = vec![0.0; n_outputs * n_inputs];
-        let mut outputs = Vec::with_capacity(N);
-        for (index, projection) in projections.iter().enumerate() {
-            let own = map(projection)?;
-            let rows = rows_of(&streams.config, slot, *projection, index);
-            let values = own.effective(tensors)?.to_vec::<f32>()?;
-            for (row, values) in rows.iter().zip(values.chunks_exact(n_inputs)) {
-                weights[row * n_inputs..][..n_inputs].copy_from_slice(values);
-            }
-            outputs.push((own.product(&clipped, tensors, pass.dropout)?, rows));
-        }
-        let mut outputs = streams.replace(linear, x, &weights, outputs).map_err(failed)?;
-        for (output, projection) in outputs.iter_mut().zip(&projections) {
-            if let Some(bias) = &map(projection)?.bias {
-                *output = output.add(bias)?;
-            }
-        }
-        whole(outputs)
-    }
-}
-
-impl Map {
-    fn forward(&self, x: &Tensor, tensors: &[Tensor], dropout: Dropout) -> TensorResult<Tensor> {
-        let y = self.product(x, tensors, dropout)?;
-        match &self.bias {
-            Some(bias) => y.add(bias),
-            None => Ok(y),
-        }
-    }
-
-    /// Returns the weights with the correction, a row for each output.
-    fn effective(&self, tensors: &[Tensor]) -> TensorResult<Tensor> {
-        let weight = self.weight.t()?;
-        let Some(Correction { first, scale, .. }) = self.correction else {
-            return weight.contiguous();
-        };
-        let Some([a, b]) = tensors.get(first..first + 2) else {
-            return Err(internal("correction without tensors"));
-        };
-        weight.add(&b.detach().matmul(&a.detach())?.mul(scale)?)?.contiguous()
-    }
-
-    /// Computes the product without the bias.
-    fn product(&self, x: &Tensor, tensors: &[Tensor], dropout: Dropout) -> TensorResult<Tensor> {
-        let y = x.matmul(&self.weight)?;
-        let Some(Correction { first, scale, index }) = self.correction else { return Ok(y) };
-        let Some([a, b]) = tensors.get(first..first + 2) else {
-            return Err(internal("correction without tensors"));
-        };
-        let x = match dropout {
-            Dropout::Enabled { share, seed } if share > 0.0 => {
-                // The mask is a function of the step and the correction: recomputed layers get the
-                // same.
-                let draws =
-                    Tensor::rand_seeded(x.shape(), seed_of(seed, index), DType::F32, &x.device())?;
-                x.mul(&draws.ge(share)?.cast(DType::F32)?.mul(1.0 / (1.0 - share))?)?
-            }
-            _ => x.clone(),
-        };
-        y.add(&x.matmul(&a.t()?)?.matmul(&b.t()?)?.mul(scale)?)
-    }
-}
-
-impl Pass {
-    /// Returns rows as `[batch, kv_heads, group, length, head_dim]`, where `group` heads share a
-    /// head of keys and values.
-    fn heads_of(&self, x: &Tensor, group: usize) -> TensorResult<Tensor> {
-        x.reshape(&[self.batch, self.length, self.kv_heads, group, self.head_dim])?
-            .permute(&[0, 2, 3, 1, 4])
-    }
-
-    /// Rotates the pairs (i, i + half) of each head by the angles of its position.
-    fn rotate(&self, x: &Tensor) -> TensorResult<Tensor> {
-        let half = self.head_dim / 2;
-        let (low, high) = (x.slice(-1, 0..half)?, x.slice(-1, half..self.head_dim)?);
-        let turned_low = low.mul(&self.cosines)?.sub(&high.mul(&self.sines)?)?;
-        let turned_high = high.mul(&self.cosines)?.add(&low.mul(&self.sines)?)?;
-        Tensor::concat(&[&turned_low, &turned_high], -1)
-    }
-}
-
-/// Returns the rows of a projection in a matrix of the model; `index` is that of the projection
-/// among those of the matrix.
-fn rows_of(config: &Config, slot: Slot, projection: Projection, index: usize) -> Vec<usize> {
-    let n = projection.shape(config)[0];
-    match slot {
-        // Gates and values alternate.
-        Slot::Up => (0..n).map(|row| 2 * row + index).collect(),
-        Slot::Qkv => {
-            let start = match projection {
-                Projection::Key => config.query_width(),
-                Projection::Value => config.query_width() + config.kv_width(),
-                _ => 0,
-            };
-            (start..start + n).collect()
-        }
-        Slot::Output | Slot::Down => (0..n).collect(),
-    }
-}
-
-/// Returns outputs as an array.
-fn whole<const N: usize>(outputs: Vec<Tensor>) -> TensorResult<[Tensor; N]> {
-    outputs.try_into().map_err(|_| internal("product without outputs"))
-}
-
 fn longest(sequences: &[&Sequence]) -> usize {
     sequences.iter().map(|sequence| sequence.tokens().len()).max().unwrap_or(0)
 }
@@ -599,7 +457,7 @@ fn index(value: usize) -> Result<i32> {
 /// Returns a matrix as a tensor without its padding.
 fn matrix(matrix: &Matrix, device: &Device) -> Result<Tensor> {
     let MatrixData::F32(data) = matrix.data() else {
-        return Err(Error::internal("lora/model.rs, matrix"));
+        return Err(Error::internal("language/model.rs, matrix"));
     };
     let (rows, columns, stride) = (matrix.rows(), matrix.columns(), matrix.stride());
     let padded = Tensor::from_slice(data, &[rows, stride], device)?;
@@ -608,11 +466,6 @@ fn matrix(matrix: &Matrix, device: &Device) -> Result<Tensor> {
 
 fn family_fault(config: &Config) -> Error {
     Error::Family { family: format!("{:?}", config.architecture) }
-}
-
-/// Returns an error of streams as one of tensors, which layers that are computed again need.
-fn stream_fault(error: Error) -> aleatron_tensor::Error {
-    aleatron_tensor::Error::custom("streams of a linear product", error)
 }
 
 fn internal(place: &'static str) -> aleatron_tensor::Error {

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The streams that a model is fine-tuned through.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LoraStreams {
+pub struct LanguageStreams {
     /// The length, the generator and the other settings of all products; generators with a seed
     /// get a new one in each step.
     pub streams: StreamConfig,
@@ -23,7 +23,7 @@ pub struct LoraStreams {
     pub input_scales: Vec<f64>,
 }
 
-impl LoraStreams {
+impl LanguageStreams {
     /// Checks the settings for a model.
     pub(super) fn check(&self, config: &Config) -> Result<()> {
         if self.streams.arithmetic != Arithmetic::Float {
@@ -50,7 +50,7 @@ impl LoraStreams {
 /// The streams of one forward pass.
 #[derive(Debug)]
 pub(super) struct StreamPass {
-    pub(super) settings: Arc<LoraStreams>,
+    pub(super) settings: Arc<LanguageStreams>,
     pub(super) config: Arc<Config>,
     pub(super) seed: u64,
 }
@@ -103,6 +103,6 @@ impl StreamPass {
 
     fn scale(&self, linear: LinearId) -> Result<f64> {
         let scale = self.settings.input_scales.get(linear.index(&self.config)).copied();
-        scale.ok_or_else(|| Error::internal("lora/streams.rs, scale"))
+        scale.ok_or_else(|| Error::internal("language/streams.rs, scale"))
     }
 }

@@ -1,4 +1,4 @@
-//! Fine-tuning by adapters, against the engine and a model in f64.
+//! Fine-tuning of language models, against the engine and a model in f64.
 //!
 //! `reference.rs` of the transformer's tests runs a model in f64 and bounds how far the logits of a
 //! pass in f32 may be from it. Products of tensors may add their terms in any order, so the bound
@@ -13,15 +13,17 @@ mod rounding;
 
 mod files;
 mod streams;
+mod weights;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aleatron_core::Cancel;
 use aleatron_tensor::Device;
-use aleatron_train::lora::data::IGNORED;
-use aleatron_train::lora::{
-    Activations, FinetuneOptions, LoraModel, Sequence, SequenceOrder, finetune, finetune_with,
+use aleatron_train::language::data::IGNORED;
+use aleatron_train::language::{
+    Activations, FinetuneOptions, LanguageModel, Sequence, SequenceOrder, Trained, finetune,
+    finetune_with,
 };
 use aleatron_train::{AdamOptions, Schedule};
 use aleatron_transformer::config::SlidingWindow;
@@ -68,8 +70,9 @@ impl Model {
         Loader { config, source, precision: Precision::F32, merged: None }
     }
 
-    fn lora(&self, adapter: &Adapter) -> LoraModel {
-        LoraModel::new(&self.loader(), adapter.clone(), &Device::Cpu).unwrap()
+    fn lora(&self, adapter: &Adapter) -> LanguageModel {
+        let trained = Trained::Adapter(adapter.clone());
+        LanguageModel::new(&self.loader(), trained, &Device::Cpu).unwrap()
     }
 
     fn tokens(&self, n: usize) -> Vec<u32> {
@@ -313,7 +316,7 @@ fn trained_adapter_gives_the_engine_the_logits_of_training() {
     let data = sequences(&model);
     let lora = model.lora(&adapter(&model.config, 0.0));
     let steps = finetune(&lora, &data, &FinetuneOptions { steps: 30, ..options() }).unwrap();
-    let mean = |steps: &[aleatron_train::lora::Step]| {
+    let mean = |steps: &[aleatron_train::language::Step]| {
         steps.iter().map(|step| step.loss).sum::<f64>() / 5.0
     };
     assert!(mean(&steps[25..]) < mean(&steps[..5]) - 1.0, "{steps:?}");
@@ -323,7 +326,7 @@ fn trained_adapter_gives_the_engine_the_logits_of_training() {
     );
 
     let path = folder("trained");
-    lora.adapter().unwrap().save(&path, &model.config).unwrap();
+    lora.adapter().unwrap().unwrap().save(&path, &model.config).unwrap();
     let read = Adapter::read(&path, &model.config).unwrap();
     std::fs::remove_dir_all(&path).unwrap();
     let tokens = data[0].tokens();
@@ -382,7 +385,7 @@ fn clipping_bounds_the_update_and_reports_the_norm() {
     assert!((limited / norm - 0.5).abs() < 0.06, "{limited} {norm}");
 }
 
-fn values(lora: &LoraModel) -> Vec<Vec<f32>> {
+fn values(lora: &LanguageModel) -> Vec<Vec<f32>> {
     lora.parameters().iter().map(|own| own.tensor().detach().to_vec::<f32>().unwrap()).collect()
 }
 
@@ -524,9 +527,13 @@ fn options_out_of_range_and_other_families_are_errors() {
 
     let gpt2 = Model::golden("gpt2");
     let adapter = adapter(&gpt2.config, 0.0);
-    let error = LoraModel::new(&gpt2.loader(), adapter, &Device::Cpu).unwrap_err().to_string();
+    let error = LanguageModel::new(&gpt2.loader(), Trained::Adapter(adapter), &Device::Cpu)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("Gpt2") && error.contains("Qwen2"), "{error}");
     let empty =
-        LoraModel::new(&model.loader(), Adapter::default(), &Device::Cpu).unwrap_err().to_string();
+        LanguageModel::new(&model.loader(), Trained::Adapter(Adapter::default()), &Device::Cpu)
+            .unwrap_err()
+            .to_string();
     assert!(empty.contains("at least one"), "{empty}");
 }

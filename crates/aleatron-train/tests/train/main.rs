@@ -2,9 +2,9 @@
 //! models.
 #![allow(clippy::unwrap_used)]
 
-mod lengths;
 #[cfg(feature = "transformer")]
-mod lora;
+mod language;
+mod lengths;
 mod losses;
 mod modules;
 mod networks;

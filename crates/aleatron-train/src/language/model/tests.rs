@@ -4,19 +4,21 @@ use super::*;
 use aleatron_core::{Cancel, LayerIndex, SampleSeed};
 use aleatron_engine::StreamProduct;
 use aleatron_engine::network::StreamConfig;
-use aleatron_transformer::lora::targets;
+use aleatron_transformer::lora::{Projection, targets};
+use aleatron_transformer::weights::Slot;
 use aleatron_transformer::{AdapterOptions, CpuForwardPass, ForwardPass};
 
 /// Scales at which about one in ten of the inputs below saturates.
 const SCALE: f64 = 0.9;
 
-fn model() -> LoraModel {
+fn model() -> LanguageModel {
     let source = ModelSource::Embedded;
     let config = source.config().unwrap();
     let targets = targets(&config, &["all"]).unwrap();
     let options = AdapterOptions { rank: 2, targets, ..AdapterOptions::default() };
     let adapter = Adapter::create(&config, &options, 1).unwrap();
-    LoraModel::from_pretrained(&source, &config, adapter, &Device::Cpu).unwrap()
+    LanguageModel::from_pretrained(&source, &config, Trained::Adapter(adapter), &Device::Cpu)
+        .unwrap()
 }
 
 fn inputs(rows: usize, columns: usize) -> Tensor {
@@ -24,9 +26,9 @@ fn inputs(rows: usize, columns: usize) -> Tensor {
     Tensor::from_vec(values, &[rows, columns], &Device::Cpu).unwrap()
 }
 
-fn streams(config: &Config, generator: &str) -> LoraStreams {
+fn streams(config: &Config, generator: &str) -> LanguageStreams {
     let streams = StreamConfig::new(48).generator(generator.parse().unwrap());
-    LoraStreams { streams, input_scales: vec![SCALE; LinearId::all(config).len()] }
+    LanguageStreams { streams, input_scales: vec![SCALE; LinearId::all(config).len()] }
 }
 
 /// Outputs of all products are the counts of the matrices that the engine runs, and their gradients
@@ -63,9 +65,7 @@ fn products_through_streams_are_those_of_the_engine() {
         let options = PassOptions { seed: 7, ..PassOptions::PLAIN };
         let pass = model.pass(1, 3, options).unwrap();
         let layer = &model.layers[1];
-        let own = model.corrections.iter().filter(|own| own.layer == 1);
-        let tensors: Vec<Tensor> =
-            own.flat_map(|own| own.parameters.iter().map(Parameter::tensor)).collect();
+        let tensors = model.parameters[1].tensors();
         let slots = {
             let of = |slot: Slot| inputs(3, slot.shape(&model.config)[1]);
             let h = model.config.hidden;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use aleatron_train::lora::data::{IGNORED, Reader};
+use aleatron_train::language::data::{IGNORED, Reader};
 use aleatron_transformer::{Config, Tokenizer};
 
 use super::{folder, golden};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use aleatron_engine::network::StreamConfig;
 use aleatron_tensor::Device;
 use aleatron_train::AdamOptions;
-use aleatron_train::lora::{
-    Activations, FinetuneOptions, LoraModel, LoraStreams, Sequence, finetune,
+use aleatron_train::language::{
+    Activations, FinetuneOptions, LanguageModel, LanguageStreams, Sequence, Trained, finetune,
 };
 use aleatron_transformer::lora::targets;
 use aleatron_transformer::{
@@ -50,18 +50,18 @@ fn scales(sequences: &[Sequence]) -> Vec<f64> {
     largest.0.lock().unwrap().clone()
 }
 
-fn adapter(dropout: f64) -> Adapter {
+fn adapter(dropout: f64) -> Trained {
     let config = ModelSource::Embedded.config().unwrap();
     let targets = targets(&config, &["all"]).unwrap();
     let options =
         AdapterOptions { rank: 4, alpha: 8.0, dropout, targets, ..AdapterOptions::default() };
-    Adapter::create(&config, &options, 1).unwrap()
+    Trained::Adapter(Adapter::create(&config, &options, 1).unwrap())
 }
 
-fn model(streams: Option<LoraStreams>, adapter: Adapter) -> LoraModel {
+fn model(streams: Option<LanguageStreams>, trained: Trained) -> LanguageModel {
     let source = ModelSource::Embedded;
     let config = source.config().unwrap();
-    let model = LoraModel::from_pretrained(&source, &config, adapter, &Device::Cpu).unwrap();
+    let model = LanguageModel::from_pretrained(&source, &config, trained, &Device::Cpu).unwrap();
     match streams {
         Some(streams) => model.with_streams(streams).unwrap(),
         None => model,
@@ -77,7 +77,7 @@ fn training_through_streams_reduces_their_loss() {
     let sequences = sequences();
     let all: Vec<&Sequence> = sequences.iter().collect();
     let input_scales = scales(&sequences);
-    let loss = |model: &LoraModel| model.loss(&all).unwrap().item::<f32>().unwrap();
+    let loss = |model: &LanguageModel| model.loss(&all).unwrap().item::<f32>().unwrap();
     let adam = AdamOptions { rate: 3e-3, ..AdamOptions::default() };
     let options = FinetuneOptions { steps: 24, batch: 8, adam, ..FinetuneOptions::default() };
     let float = model(None, adapter(0.0));
@@ -85,13 +85,16 @@ fn training_through_streams_reduces_their_loss() {
     finetune(&float, &sequences, &options).unwrap();
     for generator in ["sobol", "bernoulli"] {
         let streams = StreamConfig::new(32).generator(generator.parse().unwrap());
-        let streams = LoraStreams { streams, input_scales: input_scales.clone() };
+        let streams = LanguageStreams { streams, input_scales: input_scales.clone() };
         let new = || model(Some(streams.clone()), adapter(0.0));
         let trained = new();
         let before = loss(&trained);
         let steps = finetune(&trained, &sequences, &options).unwrap();
         let after = loss(&trained);
-        let in_float = loss(&model(Some(streams.clone()), float.adapter().unwrap()));
+        let in_float = loss(&model(
+            Some(streams.clone()),
+            Trained::Adapter(float.adapter().unwrap().unwrap()),
+        ));
         let text =
             format!("{generator}: {before} to {after}, in floating point {float_loss}, {in_float}");
         assert!(
@@ -110,4 +113,32 @@ fn training_through_streams_reduces_their_loss() {
         let error = finetune(&dropping, &sequences, &options).unwrap_err().to_string();
         assert!(error.contains("lora_dropout is 0.5"), "{error}");
     }
+}
+
+/// All weights train through streams as corrections do.
+#[test]
+fn training_of_weights_through_streams_reduces_their_loss() {
+    let sequences = sequences();
+    let all: Vec<&Sequence> = sequences.iter().collect();
+    let streams = StreamConfig::new(32).generator("sobol".parse().unwrap());
+    let streams = LanguageStreams { streams, input_scales: scales(&sequences) };
+    let adam = AdamOptions { rate: 5e-4, ..AdamOptions::default() };
+    let options = FinetuneOptions { steps: 12, batch: 8, adam, ..FinetuneOptions::default() };
+    let loss = |model: &LanguageModel| model.loss(&all).unwrap().item::<f32>().unwrap();
+    let new = || model(Some(streams.clone()), Trained::Weights);
+    let (trained, float) = (new(), loss(&model(None, Trained::Weights)));
+    // The counts are those of a model whose corrections are zero.
+    let before = loss(&trained);
+    assert_eq!(before, loss(&model(Some(streams.clone()), adapter(0.0))));
+    let steps = finetune(&trained, &sequences, &options).unwrap();
+    let after = loss(&trained);
+    assert!(
+        before > float + 0.2 && before - after > 0.25 * (before - float),
+        "{before} to {after}, in floating point {float}"
+    );
+    let few = FinetuneOptions { steps: 2, activations: Activations::Recomputed, ..options.clone() };
+    let again = finetune(&new(), &sequences, &few).unwrap();
+    let retained = FinetuneOptions { activations: Activations::Retained, ..few };
+    assert_eq!(finetune(&new(), &sequences, &retained).unwrap(), again);
+    assert_eq!(again[0].loss, steps[0].loss);
 }
