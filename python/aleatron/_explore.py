@@ -259,6 +259,9 @@ def explore(
     budget: SupportsIndex = 200,
     seeds: SupportsIndex = 3,
     clip: bool = False,
+    faults: float | None = None,
+    fault_site: str | None = None,
+    fault_kind: str | None = None,
     device: DeviceNames = "auto",
     checkpoint: str | os.PathLike[str] | None = None,
     executor: concurrent.futures.Executor | None = None,
@@ -286,6 +289,8 @@ def explore(
         The most trials.
     seeds, clip, device
         As for `evaluate`.
+    faults, fault_site, fault_kind
+        A fault rate to measure scores with, and its sites ("streams" if not given) and kind as for `evaluate`. Costs are those without faults.
     checkpoint
         A file to resume from if it exists, in which trials are saved during the search.
     executor
@@ -310,7 +315,7 @@ def explore(
         network = _core.Network.digits()
     networks = [network] if isinstance(network, _core.Network) else list(network)
     arguments = _Arguments(
-        (seeds, "auto", "all", None, "integer", clip, device),
+        (seeds, "auto", "all", None, "integer", clip, device, None, None, None, (faults, fault_site, fault_kind, None)),
         (networks, x, y, labels, name),
         (
             list(generators),
