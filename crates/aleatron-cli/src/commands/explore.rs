@@ -144,6 +144,14 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
             "--loss: {loss} is not a number of percentage points from 0 to 100"
         )));
     }
+    let is_early =
+        arguments.early_margins.iter().any(|early| *early != EarlyTermination::default());
+    if is_early && arguments.faults.is_some() {
+        return Err(Failure::Usage(
+            "--early-margins cannot be combined with --faults: margins are bounds for streams without flips"
+                .to_owned(),
+        ));
+    }
     let folder = arguments.report.as_deref();
     let (networks, data, plan, calibration) = arguments.read()?;
     let _lock = folder.map(|folder| open_folder(folder, LOCK_NAME)).transpose()?;

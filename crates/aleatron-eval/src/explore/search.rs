@@ -377,13 +377,14 @@ impl<'a> Search<'a> {
         // Samples that cannot be read or encoded fail in the trial itself.
         let samples = self.data.samples(0..traced.min(self.data.len())).ok();
         let trace = samples.and_then(|samples| circuit.trace(&samples).ok());
-        let mut costs = Vec::new();
+        let (mut costs, mut refused) = (Vec::new(), None);
         for &lanes in &self.space.lanes {
             let options = Options { lanes: lanes.limit(), ..base };
             // Early termination needs all neurons of the last layer at a time.
             if !streams.early.is_disabled()
-                && Circuit::new(subject.network(), &config, &options).is_err()
+                && let Err(error) = Circuit::new(subject.network(), &config, &options)
             {
+                refused = Some(error);
                 continue;
             }
             let cost = circuit.cost(&options, Technology::Generic, trace.as_ref())?;
@@ -391,7 +392,10 @@ impl<'a> Search<'a> {
                 (cost.cycles, cost.latency, cost.area, cost.energy);
             costs.push((lanes, DesignCost { cycles, latency, area, energy }));
         }
-        Ok(costs)
+        match refused {
+            Some(error) if costs.is_empty() => Err(error),
+            _ => Ok(costs),
+        }
     }
 
     /// Returns the designs of all full trials by energy, the optimal ones marked.

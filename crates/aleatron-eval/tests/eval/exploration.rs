@@ -312,6 +312,11 @@ fn early_termination_is_explored_with_the_classes_of_the_circuit() {
     }
     assert!(hasty[0].cost.energy < careful[0].cost.energy);
     assert_eq!(Exploration::from_json(&found.to_json().unwrap()).unwrap(), found);
+    // Lanes that the last layer cannot have are a reason if no others are left.
+    let few = DesignSpace { lanes: vec![Lanes::Limited(4)], early: margins[1..].to_vec(), ..space };
+    let none = run(&few, None);
+    assert!(none.missing.iter().any(|missing| missing.reason.contains("lanes")), "{none:?}");
+    let space = DesignSpace { lanes: vec![Lanes::All], ..few };
     let faulty = Plan { faults: vec!["0.01".parse().unwrap()], ..plan() };
     let error = explore(&[network], &data, &faulty, &space, None, Cancel::NEVER, |_| ());
     assert!(matches!(error, Err(Error::EarlyTermination(_))));
