@@ -83,28 +83,29 @@ __version__: str
 
 @final
 class _CudaMemory:
-    """Memory of a CUDA device that holds 64-bit elements; `CudaArray` makes an array of it."""
+    """Memory of a CUDA device with 64-bit elements; `CudaArray` wraps it as an array."""
 
     def __new__(cls, place: int, len: int, dtype: str) -> Self: ...
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """The address of the memory."""
     def read(self) -> npt.NDArray[np.uint64]:
         """A copy on the host, as uint64."""
 
 @disjoint_base
 class StreamLayer:
-    """What all layers of stochastic neurons have in common; make a `DenseLayer`, a `SparseLayer` or a `ConvLayer`.
+    """The base class of all layers of stochastic neurons; create a `DenseLayer`, a `SparseLayer` or a
+    `ConvLayer`.
 
-    A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two streams, counting
-    ones adds the products: each output is a noisy dot product. The same seeds give the same bits on every machine and
-    device, with any number of threads.
+    A weight or an input is a stream of `length` bits whose share of ones is its value. AND
+    multiplies two streams, counting ones adds the products: each output is a noisy dot product. The
+    same seeds give the same bits on every machine and device, with any number of threads.
 
     Examples
     --------
     >>> import aleatron as al
-    >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]), al.StreamLayer)
-    True
+    >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]),
+    al.StreamLayer) True
     """
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
@@ -134,7 +135,8 @@ class StreamLayer:
     @overload
     def counts(self, x: OnCuda, seed: SupportsIndex = 44257, *, out: _Out) -> _Out: ...
     def forward_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode` makes them.
+        """Computes outputs from packed streams, (n_inputs, words) or (N, n_inputs, words), as `encode`
+        makes them.
 
         Encode once to use the same inputs with several layers.
 
@@ -149,7 +151,8 @@ class StreamLayer:
     def counts_encoded(self, streams: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         """Counts ones from packed streams; see `forward_encoded` and `counts`."""
     def device_for(self, n_samples: SupportsIndex = 1) -> str:
-        """Where a batch of `n_samples` runs, such as "cpu" or "gpu:0", or "auto" where the first such call has yet to measure it.
+        """Returns the device of a batch of `n_samples`, such as "cpu" or "gpu:0", or "auto" if the
+        first such call has yet to measure it.
 
         Examples
         --------
@@ -184,18 +187,19 @@ class StreamLayer:
         """How many sequences streams share: "all", "input" or "stream"."""
     @property
     def device(self) -> str:
-        """The device asked for."""
+        """The requested device."""
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how the layer runs, such as a device that "auto" could not use."""
+        """Notes on the execution of the layer, such as a device that "auto" could not use."""
 
 @final
 class DenseLayer(StreamLayer):
     """A dense layer of stochastic neurons: every neuron sees every input.
 
-    A weight or an input is a stream of `length` bits whose share of ones is its value. AND multiplies two
-    streams, counting ones adds the products: each output is a noisy dot product whose error falls with the square root
-    of `length`. The same seeds give the same bits on every machine and device, with any number of threads.
+    A weight or an input is a stream of `length` bits whose share of ones is its value. AND
+    multiplies two streams, counting ones adds the products: each output is a noisy dot product
+    whose error falls with the square root of `length`. The same seeds give the same bits on every
+    machine and device, with any number of threads.
 
     Parameters
     ----------
@@ -204,13 +208,16 @@ class DenseLayer(StreamLayer):
     length
         Bits per stream, at least 1; need not be a multiple of 64.
     seed
-        Decides the random weights (uniform over the polarity's interval) and the bits of the weight streams.
+        Decides the random weights (uniform over the polarity's interval) and the bits of the weight
+        streams.
     polarity
         "unipolar" for values in [0, 1], "bipolar" for values in [-1, 1].
     device
-        "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise RuntimeError where there is none; a list of such names, which work as one; or "auto"
-        for wherever a batch of the size is faster, which its first call measures. The environment variable ALEATRON_DEVICE
-        decides for "auto" where it is set, and ALEATRON_GPU or SC_GPU_ADAPTER names the GPU.
+        "cpu"; "gpu" or "gpu:1", "cuda" or "cuda:1" (NVIDIA cards through CUDA), which raise
+        RuntimeError where there is none; a list of such names, which work as one; or "auto" for
+        wherever a batch of the size is faster, which its first call measures. The environment
+        variable ALEATRON_DEVICE decides for "auto" where it is set, and ALEATRON_GPU or
+        SC_GPU_ADAPTER names the GPU.
     generator, width, sharing
         Where the bits come from, as for `Network.forward_streams`.
 
@@ -259,10 +266,8 @@ class DenseLayer(StreamLayer):
     ) -> Self:
         """A layer with given weights of shape (n_neurons, n_inputs).
 
-        Raises
-        ------
-        ValueError
-            Where the weights are not a matrix, or one is NaN or outside the polarity's interval.
+        Raises ------ ValueError If the weights are not a matrix, or one is NaN or outside the
+        polarity's interval.
 
         Examples
         --------
@@ -270,8 +275,8 @@ class DenseLayer(StreamLayer):
         >>> layer = al.DenseLayer.from_weights([[0.5, -1.0]], length=4096, polarity="bipolar")
         >>> bool(abs(layer([-0.5, 0.25])[0] - (0.5 * -0.5 + -1.0 * 0.25)) < 0.1)
         True
-        >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], length=256, polarity="bipolar", generator="sobol")
-        >>> exact([-0.5, 0.25])
+        >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], length=256, polarity="bipolar",
+        generator="sobol") >>> exact([-0.5, 0.25])
         array([-0.5])
         >>> al.DenseLayer.from_weights([[0.5, 1.5]])
         Traceback (most recent call last):
@@ -283,14 +288,16 @@ class DenseLayer(StreamLayer):
         n_neurons: int, first: int, weights: npt.ArrayLike | tuple[int, int], length: SupportsIndex, seed: SupportsIndex,
         polarity: Polarity, device: DeviceNames, generator: str, width: Width, sharing: Sharing
     ) -> DenseLayer:
-        """Some neurons of a layer of `n_neurons`, from `first` on: `weights` are theirs, or random ones where `weights` is (n, n_inputs)
-        instead. Copies by pickle are not made: they would be layers of their own, with other bits.
+        """Creates some neurons of a layer of `n_neurons`, from `first` on: `weights` are their
+        weights, or (n, n_inputs) for random ones. Pickling is not supported: a copy would be a
+        separate layer with other bits.
         """
     @property
     def weights(self) -> npt.NDArray[np.float64]:
         """The weights, a read-only array of shape (n_neurons, n_inputs).
 
-        Assign a whole matrix to replace them; calls in flight in other threads finish with the old ones.
+        Assign a whole matrix to replace them; calls in flight in other threads finish with the old
+        ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
@@ -300,7 +307,8 @@ class DenseLayer(StreamLayer):
 
 @final
 class SparseLayer(StreamLayer):
-    """A sparse layer of stochastic neurons: a neuron sees the inputs it is connected to, and costs no more than that.
+    """A sparse layer of stochastic neurons: a neuron sees the inputs it is connected to, and costs no
+    more than that.
 
     A connection has the weight and the bits that the `DenseLayer` of the same seed has there.
 
@@ -347,7 +355,8 @@ class SparseLayer(StreamLayer):
         width: Width = "auto",
         sharing: Sharing = "all",
     ) -> Self:
-        """A layer with given weights and mask, both of shape (n_neurons, n_inputs); weights outside the mask have no effect.
+        """A layer with given weights and mask, both of shape (n_neurons, n_inputs); weights outside
+        the mask have no effect.
 
         Examples
         --------
@@ -358,15 +367,17 @@ class SparseLayer(StreamLayer):
         """
     @property
     def weights(self) -> npt.NDArray[np.float64]:
-        """The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no connection.
+        """The weights, a read-only array of shape (n_neurons, n_inputs), 0 where there is no
+        connection.
 
-        Assign a whole matrix to replace them; calls in flight in other threads finish with the old ones.
+        Assign a whole matrix to replace them; calls in flight in other threads finish with the old
+        ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Who sees whom, read-only booleans of shape (n_neurons, n_inputs)."""
+        """The connections, read-only booleans of shape (n_neurons, n_inputs)."""
     @property
     def n_connections(self) -> int:
         """The number of connections."""
@@ -378,8 +389,9 @@ class SparseLayer(StreamLayer):
 class ConvLayer(StreamLayer):
     """A convolution of stochastic neurons over images or sequences.
 
-    A pixel has one stream in a sample, used at every position and channel, and a weight one in the layer, as hardware shares them. Taps
-    in the padding are left out. A sample is of shape (channels, rows, columns) or (channels, places), and outputs have the same axes.
+    A pixel has one stream in a sample, used at every position and channel, and a weight one in the
+    layer, as hardware shares them. Taps in the padding are skipped. A sample is of shape (channels,
+    rows, columns) or (channels, places), and outputs have the same axes.
 
     Parameters
     ----------
@@ -392,9 +404,11 @@ class ConvLayer(StreamLayer):
     length, seed, polarity, device, generator, width, sharing
         As for `DenseLayer`.
     stride, dilation
-        Steps from one position to the next, and from one tap to the next: one number for all axes, or one each.
+        Steps from one position to the next, and from one tap to the next: one number for all axes,
+        or one each.
     padding
-        What lies before the first and after the last place: a number, one for each axis, or a pair (before, after) for each.
+        What lies before the first and after the last place: a number, one for each axis, or a pair
+        (before, after) for each.
     groups
         Groups of channels that do not see each other.
 
@@ -445,7 +459,8 @@ class ConvLayer(StreamLayer):
         width: Width = "auto",
         sharing: Sharing = "all",
     ) -> Self:
-        """A layer with given kernels of shape (n_channels, channels of a group, rows, columns) or (n_channels, channels of a group, places).
+        """A layer with given kernels of shape (n_channels, channels of a group, rows, columns) or
+        (n_channels, channels of a group, places).
 
         Raises
         ------
@@ -455,15 +470,17 @@ class ConvLayer(StreamLayer):
         Examples
         --------
         >>> import aleatron as al
-        >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], input_shape=(1, 4), length=64, polarity="signed")
-        >>> edges([[0.0, 1.0, 1.0, 0.0]])
+        >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], input_shape=(1, 4), length=64,
+        polarity="signed") >>> edges([[0.0, 1.0, 1.0, 0.0]])
         array([[ 1.,  0., -1.]])
         """
     @property
     def weights(self) -> npt.NDArray[np.float64]:
-        """The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns), without rows for sequences.
+        """The kernels, a read-only array of shape (n_channels, channels of a group, rows, columns),
+        without rows for sequences.
 
-        Assign a whole array to replace them; calls in flight in other threads finish with the old ones.
+        Assign a whole array to replace them; calls in flight in other threads finish with the old
+        ones.
         """
     @weights.setter
     def weights(self, value: npt.ArrayLike) -> None: ...
@@ -472,7 +489,7 @@ class ConvLayer(StreamLayer):
         """The shape of a sample."""
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The shape of what comes of a sample."""
+        """The shape of the output of a sample."""
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: object) -> Self: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
@@ -481,12 +498,14 @@ class ConvLayer(StreamLayer):
 class FixedPointLif:
     """One fixed-point neuron with its state.
 
-    While its refractory counter runs, a step counts down, holds the potential at rest and stays silent. Else
+    While its refractory counter runs, a step counts down, holds the potential at rest and stays
+    silent. Else
 
-        v' = wrap(v + wrap((v_rest - v) * leak_k >> fraction) + wrap(current * gain_k >> fraction) + noise)
+        v' = wrap(v + wrap((v_rest - v) * leak_k >> fraction) + wrap(current * gain_k >> fraction) +
+    noise)
 
-    in two's complement of `data_width` bits; at or above `v_threshold` the neuron spikes, its potential becomes
-    `v_reset` and its counter `refractory_period`.
+    in two's complement of `data_width` bits; at or above `v_threshold` the neuron spikes, its
+    potential becomes `v_reset` and its counter `refractory_period`.
 
     Examples
     --------
@@ -535,13 +554,16 @@ class FixedPointLif:
 class Network:
     r"""A neural network, in floating point and as streams.
 
-    A network is a graph of operations, read from an ONNX file, imported from torch or scikit-learn, or built of instances of
-    `aleatron.Layer`. Its layers are its products with constant weights, dense layers and convolutions. Calling the network computes its
-    scores in floating point with 32 bits. `forward_streams` computes them as a circuit would: every layer encodes its inputs as streams,
-    counts, and turns the counts back into numbers, on which all other operations work; the next layer's inputs saturate. A network with
-    one score tells two classes apart: 1 if the score is positive.
+    A network is a graph of operations, read from an ONNX file, imported from torch or scikit-learn,
+    or built of instances of `aleatron.Layer`. Its layers are its products with constant weights,
+    dense layers and convolutions. Calling the network computes its scores in floating point with 32
+    bits. `forward_streams` computes them as a circuit would: every layer encodes its inputs as
+    streams, counts, and turns the counts back into numbers, on which all other operations work; the
+    next layer's inputs saturate. A network with one score tells two classes apart: 1 if the score
+    is positive.
 
-    Samples are flat or have the shape of the network's input: x has shape (N, n_features) or (N, \*input_shape), or is one sample.
+    Samples are flat or have the shape of the network's input: x has shape (N, n_features) or (N,
+    \*input_shape), or is one sample.
 
     Parameters
     ----------
@@ -550,7 +572,8 @@ class Network:
     name
         A name for reports.
     offset, scale
-        Features become inputs as `(feature - offset) / scale`: one number for all features, or one for each.
+        Features become inputs as `(feature - offset) / scale`: one number for all features, or one
+        for each.
 
     Examples
     --------
@@ -570,8 +593,8 @@ class Network:
     ) -> Self: ...
     @staticmethod
     def digits(kind: Literal["noise-aware", "plain", "cnn"] = "noise-aware") -> Network:
-        """Returns one of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise of counting, "plain", or "cnn", a
-        convolutional network.
+        """Returns one of the embedded networks for 8 x 8 digits: "noise-aware", trained with the noise
+        of counting, "plain", or "cnn", a convolutional network.
         """
     @staticmethod
     def from_state_dict(
@@ -581,17 +604,19 @@ class Network:
         offset: float = 0.0,
         scale: float = 1.0,
     ) -> Network:
-        """Creates a network of dense layers from a torch-style state dict, or from a module that has one.
+        """Creates a network of dense layers from a torch-style state dict, or from a module that has
+        one.
 
-        Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a layer, in the order given;
-        `hidden` is applied between layers. Call `calibrated` with training samples to set the scales of inputs.
+        Each PREFIX.weight of shape (neurons, inputs), with its PREFIX.bias if there is one, is a
+        layer, in the order given; `hidden` is applied between layers. Call `calibrated` with
+        training samples to set the scales of inputs.
 
         Examples
         --------
         >>> import aleatron as al, numpy as np
         >>> rng = np.random.default_rng(0)
-        >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight": rng.normal(size=(3, 8))}
-        >>> al.Network.from_state_dict(state)
+        >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight":
+        rng.normal(size=(3, 8))} >>> al.Network.from_state_dict(state)
         Network("network", input 4, 3 outputs, 2 of 2 layers as streams)
         """
     @staticmethod
@@ -599,7 +624,7 @@ class Network:
         """Creates a network from a fitted estimator of scikit-learn.
 
         The estimator is an MLPClassifier, an MLPRegressor, a LogisticRegression, or a pipeline of scalers that ends in one of
-        them. The network gives what stands before the estimator's softmax or logistic function, or, of a regressor, its
+        them. The network computes the input of the estimator's softmax or logistic function, or, for a regressor, its
         predictions. A classifier of two classes has one score. Classes are indices into the estimator's `classes_`. The layers
         are named "hidden" ("hidden1" and so on if there are several) and "output".
 
@@ -651,8 +676,9 @@ class Network:
     ) -> Network:
         """Reads an ONNX network from a path or from the bytes of a file.
 
-        Every product with constant weights is a layer that can run as streams, signed ones unless `polarity` or the file says otherwise;
-        everything else is computed in binary. Call `calibrated` with training samples to set the scales of inputs.
+        Every product with constant weights is a layer that can run as streams, signed ones unless
+        `polarity` or the file says otherwise; everything else is computed in binary. Call
+        `calibrated` with training samples to set the scales of inputs.
 
         Parameters
         ----------
@@ -661,9 +687,11 @@ class Network:
         name
             A name for reports; that of the file or the graph if not given.
         binary
-            Names of layers that run in binary, as the first and the last often do. `layer_names` has all names.
+            Names of layers that run in binary, as the first and the last often do. `layer_names`
+            has all names.
         polarity
-            "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has written, otherwise "signed".
+            "signed", "bipolar" or "unipolar" streams. If not given, the polarity that `to_onnx` has
+            written, otherwise "signed".
         inputs, sizes, output
             As for `load`.
 
@@ -672,13 +700,14 @@ class Network:
         OSError
             If the file cannot be read.
         ValueError
-            If the bytes are not an ONNX file, or if operators are unknown; the message lists all of them.
+            If the bytes are not an ONNX file, or if operators are unknown; the message lists all of
+            them.
 
         Examples
         --------
         >>> import aleatron as al
-        >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits", binary="conv1")
-        >>> network
+        >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits",
+        binary="conv1") >>> network
         Network("digits", input 1x8x8, 10 outputs, 2 of 3 layers as streams)
         >>> x, y = al.load_digits()
         >>> network.score(x, y) == al.Network.digits("cnn").score(x, y)
@@ -701,7 +730,7 @@ class Network:
         taken, and compared, in 32 bits. The exporter follows the branches that `example` takes: torch's TracerWarning names the lines whose
         branches depend on values.
 
-        The network's outputs on `example` must be the module's own, within what rounding to 32 bits explains: a bound is derived from the
+        The network's outputs on `example` must equal those of the module within the rounding of 32 bits: a bound is derived from the
         magnitudes of weights and values. Where the network has operators without such a bound (layer normalisation, attention), one
         thousandth of the largest output is allowed.
 
@@ -732,8 +761,9 @@ class Network:
     def to_onnx(self, path: None = None) -> bytes:
         """Writes the network as an ONNX file, or returns its bytes if no path is given.
 
-        The graph is written as it is after simplification: batch normalisations are part of the products before them. How layers run,
-        their polarities and their scales are in the metadata; `from_onnx` reads them, and other programs ignore them.
+        The graph is written as it is after simplification: batch normalisations are part of the
+        products before them. How layers run, their polarities and their scales are in the
+        metadata; `from_onnx` reads them, and other programs ignore them.
 
         Examples
         --------
@@ -752,14 +782,16 @@ class Network:
         sizes: Mapping[str, SupportsIndex] | None = None,
         output: str | None = None,
     ) -> Network:
-        """Reads an ONNX file, such as one that `save` has written. The network has the name of the file.
+        """Reads an ONNX file, such as one that `save` has written. The network has the name of the
+        file.
 
         Parameters
         ----------
         path
             The path of the file.
         inputs
-            Constants for inputs that are the same for all samples, by name: an array, or a number for all elements.
+            Constants for inputs that are the same for all samples, by name: an array, or a number
+            for all elements.
         sizes
             Numbers for symbolic sizes, by name, or by "INPUT.AXIS" for sizes without a name.
         output
@@ -774,10 +806,13 @@ class Network:
         True
         """
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the network as an ONNX file that `load` reads. How layers run is in the metadata of the file, which other programs ignore."""
+        """Writes the network as an ONNX file that `load` reads. How layers run is in the metadata of
+        the file, which other programs ignore.
+        """
     def __call__(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
     def predict(self, x: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Returns the class of each sample in floating point: that of the best score, or, of a single score, whether it is positive.
+        """Returns the class of each sample in floating point: that of the best score, or, of a single
+        score, whether it is positive.
 
         Examples
         --------
@@ -817,10 +852,11 @@ class Network:
         output
             What leaves the circuit: "scores", or "class" for the index of the greatest score.
         non_negative
-            Whether features never become negative inputs, which saves area in layers of signed streams.
+            Whether features never become negative inputs, which saves area in layers of signed
+            streams.
         early_margin
-            The lead of the best score, in standard deviations of the counting noise, at which the last layer stops before its streams end;
-            None for all cycles. It needs output="class".
+            The lead of the best score, in standard deviations of the counting noise, at which the
+            last layer stops before its streams end; None for all cycles. It needs output="class".
 
         Examples
         --------
@@ -842,25 +878,30 @@ class Network:
         clip: bool = False,
         device: DeviceNames = "auto",
     ) -> StreamNetwork:
-        """Prepares the network to run as streams, bit for bit what a circuit with these generators would compute.
+        """Prepares the network to run as streams, bit for bit what a circuit with these generators
+        would compute.
 
         Parameters
         ----------
         length
             Bits per stream.
         generator
-            "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for weights as in "sobol:1+lfsr:77" or
-            "bernoulli+sobol:2", or a list of one for each layer that runs as streams.
+            "bernoulli", "sobol", "lfsr", "halton", "vdc", "ramp", one for inputs and one for
+            weights as in "sobol:1+lfsr:77" or "bernoulli+sobol:2", or a list of one for each layer
+            that runs as streams.
         seed
             The seed of generators that have one.
         width, sharing
-            Bits of shared sequences, or "auto" to fit them to the length if a generator needs its whole period; and how many
-            there are: "all" for one pair, "input" for a pair per input, "stream" for one per stream.
+            Bits of shared sequences, or "auto" to fit them to the length if a generator needs its
+            whole period; and how many there are: "all" for one pair, "input" for a pair per input,
+            "stream" for one per stream.
         layers
-            Settings of single layers, by name: a dict of any of length, generator, width and sharing for each.
+            Settings of single layers, by name: a dict of any of length, generator, width and
+            sharing for each.
         arithmetic
-            How numbers are represented between layers: "float", or "integer" as in a circuit. ValueError lists the operations between two
-            layers that integer arithmetic does not support.
+            How numbers are represented between layers: "float", or "integer" as in a circuit.
+            ValueError lists the operations between two layers that integer arithmetic does not
+            support.
         clip
             Whether features that a layer cannot encode saturate; otherwise they are errors.
         device
@@ -893,7 +934,8 @@ class Network:
     ) -> npt.NDArray[np.float64]:
         """Computes scores as streams, bit for bit what a circuit with these generators would.
 
-        The first call encodes the weights, and the next ones with the same settings reuse them. See `streams` for the other parameters.
+        The first call encodes the weights, and the next ones with the same settings reuse them. See
+        `streams` for the other parameters.
 
         Parameters
         ----------
@@ -905,19 +947,22 @@ class Network:
     def calibrated(
         self, x: npt.ArrayLike, *, percentile: float = 1.0, weights: Literal["row", "tensor"] = "row"
     ) -> Network:
-        """Returns the network with scales found on `x`, which must be training samples, not test samples.
+        """Returns the network with scales found on `x`, which must be training samples, not test
+        samples.
 
-        Warns of layers whose inputs still saturate or use a small part of the interval of their streams.
+        Warns of layers whose inputs still saturate or use a small part of the interval of their
+        streams.
 
         Parameters
         ----------
         x
             Features, a batch or one sample.
         percentile
-            The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the others saturate, and the rest have
-            finer steps. 1 for the largest input.
+            The fraction of a layer's inputs, in (0, 1], that its scale covers, such as 0.999: the
+            others saturate, and the rest have finer steps. 1 for the largest input.
         weights
-            What weights are divided by: the largest of each "row" (neuron or output channel), or of the whole "tensor".
+            What weights are divided by: the largest of each "row" (neuron or output channel), or of
+            the whole "tensor".
 
         Examples
         --------
@@ -938,18 +983,21 @@ class Network:
     def with_polarity(self, polarity: Polarity) -> Network:
         """Returns the network with "signed", "bipolar" or "unipolar" streams in every layer."""
     def inspect(self, length: SupportsIndex = 256) -> str:
-        """Returns a table of the graph's nodes, as `aleatron inspect` prints it: operators, shapes, parameters, which nodes run as streams, and
-        their products of bits at a length.
+        """Returns a table of the graph's nodes, as `aleatron inspect` prints it: operators, shapes,
+        parameters, which nodes run as streams, and their products of bits at a length.
 
         Examples
         --------
         >>> import aleatron as al
         >>> print(al.Network.digits().inspect(64).splitlines()[-1])
-        4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the largest value has 256 bytes
+        4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the
+        largest value has 256 bytes
         """
     @property
     def layers(self) -> list[NetworkLayer]:
-        """The layers, each an `aleatron.NetworkLayer`, in the order in which they run. Their arrays are read-only."""
+        """The layers, each an `aleatron.NetworkLayer`, in the order in which they run. Their arrays
+        are read-only.
+        """
     @property
     def layer_names(self) -> list[str]:
         """The names of the layers, in the order in which they run."""
@@ -970,13 +1018,16 @@ class Network:
         """The number of classes: one per score, or two if there is one score."""
     @property
     def feature_interval(self) -> tuple[float, float] | None:
-        """The least and the greatest feature that the layers can encode; None if features do not reach a layer one by one."""
+        """The least and the greatest feature that the layers can encode; None if features do not reach
+        a layer one by one.
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]: ...
 
 @final
 class Circuit:
-    """The circuit of a network in integers; `Network.circuit` creates it. It computes what the engine computes, count by count.
+    """The circuit of a network in integers; `Network.circuit` creates it. It computes what the engine
+    computes, count by count.
 
     Examples
     --------
@@ -999,7 +1050,9 @@ class Circuit:
     def cycles(self) -> int:
         """The cycles from one sample to the next: those of the slowest stage."""
     def to_json(self) -> str:
-        """Returns the description as JSON: thresholds, signs, sequences, widths, biases, multipliers, shifts and bounds, all in integers."""
+        """Returns the description as JSON: thresholds, signs, sequences, widths, biases, multipliers,
+        shifts and bounds, all in integers.
+        """
     def to_dict(self) -> dict[str, Any]:
         """Returns the description as a dict, as in `to_json`."""
     def trace(self, x: npt.ArrayLike) -> CircuitTrace:
@@ -1013,10 +1066,12 @@ class Circuit:
         Returns
         -------
         dict
-            "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage: its name, its operation, its outputs
-            ("values": accumulators of a layer, thresholds behind a requantizer, scores), and for layers the counts ("counts"). Words of
-            signed inputs have the sign above the threshold. With early termination, "early" has the stream cycles of each sample in the
-            last layer ("cycles") and its class ("classes"); the stages are those of all cycles.
+            "inputs" has the thresholds that enter the circuit. "stages" has a dict for each stage:
+            its name, its operation, its outputs ("values": accumulators of a layer, thresholds
+            behind a requantizer, scores), and for layers the counts ("counts"). Words of signed
+            inputs have the sign above the threshold. With early termination, "early" has the stream
+            cycles of each sample in the last layer ("cycles") and its class ("classes"); the stages
+            are those of all cycles.
 
         Examples
         --------
@@ -1029,14 +1084,16 @@ class Circuit:
         True
         """
     def write(self, folder: str | PathLike[str], x: npt.ArrayLike | None = None) -> list[str]:
-        """Writes the Verilog of the circuit, its README, Makefile and description below a folder, and the test benches if samples are given.
+        """Writes the Verilog of the circuit, its README, Makefile and description below a folder, and
+        the test benches if samples are given.
 
         Parameters
         ----------
         folder
             The folder, which is created if it is missing.
         x
-            Features whose integers the test bench compares, a batch or one sample; None for no test bench.
+            Features whose integers the test bench compares, a batch or one sample; None for no test
+            bench.
 
         Returns
         -------
@@ -1051,15 +1108,17 @@ class Circuit:
         Parameters
         ----------
         x
-            Features, a batch or one sample, that the energy is for; None for inputs that take all values alike.
+            Features, a batch or one sample, that the energy is for; None for inputs that take all
+            values alike.
         technology
             "generic" or "sky130".
 
         Returns
         -------
         dict
-            "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate equivalents, "energy" of a sample in
-            nanojoules, and both by part in "area_parts" and "energy_parts".
+            "cycles" from one sample to the next, "latency" of a sample in cycles, "area" in gate
+            equivalents, "energy" of a sample in nanojoules, and both by part in "area_parts" and
+            "energy_parts".
 
         Examples
         --------
@@ -1071,9 +1130,11 @@ class Circuit:
 
 @final
 class StreamNetwork:
-    """A network prepared to run as streams; `Network.streams` creates it. Its weights are encoded once.
+    """A network prepared to run as streams; `Network.streams` creates it. Its weights are encoded
+    once.
 
-    The first call warns of layers whose inputs saturate or use a small part of the interval of their streams.
+    The first call warns of layers whose inputs saturate or use a small part of the interval of
+    their streams.
 
     Examples
     --------
@@ -1092,8 +1153,9 @@ class StreamNetwork:
     def score(self, x: npt.ArrayLike, y: npt.ArrayLike, first_sample: SupportsIndex = 0) -> float:
         """Returns the fraction of samples whose class is `y`."""
     def layer_outputs(self, x: npt.ArrayLike, first_sample: SupportsIndex = 0) -> list[LayerOutput]:
-        """Returns, for each layer that runs as streams, a dict of its name, its counts (uint64) and its outputs (float64), of shape
-        (n_neurons,) or (N, n_neurons). The outputs of a layer are those of the activation behind it.
+        """Returns, for each layer that runs as streams, a dict of its name, its counts (uint64) and
+        its outputs (float64), of shape (n_neurons,) or (N, n_neurons). The outputs of a layer
+        are those of the activation behind it.
 
         Examples
         --------
@@ -1111,19 +1173,20 @@ class StreamNetwork:
         """The known problems of the generators."""
     @property
     def integers(self) -> list[LayerIntegers]:
-        """The integer arithmetic around each layer that runs as streams, for `arithmetic="integer"`: the widths of comparators and
-        accumulators, the fraction bits of the latter, biases, the value that 1 stands for in each row ("units"), and the multipliers and
-        right shifts before the comparators, one for each unit of the inputs. These are empty if the inputs are features. The list is
-        empty for "float".
+        """The integer arithmetic around each layer that runs as streams, for `arithmetic="integer"`:
+        the widths of comparators and accumulators, the fraction bits of the latter, biases, the
+        value that 1 stands for in each row ("units"), and the multipliers and right shifts
+        before the comparators, one for each unit of the inputs. These are empty if the inputs are
+        features. The list is empty for "float".
 
         Examples
         --------
         >>> import aleatron as al
         >>> hidden, last = al.Network.digits().streams(64, arithmetic="integer").integers
         >>> sorted(hidden)
-        ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths', 'multipliers', 'name', 'shifts', 'units']
-        >>> hidden["multipliers"].size, last["multipliers"].size
-        (0, 1)
+        ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths',
+        'multipliers', 'name', 'shifts', 'units'] >>> hidden["multipliers"].size,
+        last["multipliers"].size (0, 1)
         """
 
 @final
@@ -1138,17 +1201,21 @@ class _Explorer:
     def explore(
         self, known: str | None, file: PathLike[str] | None, progress: _Progress
     ) -> tuple[str, BaseException | None]:
-        """Explores designs. `progress` is called with (trials done, the most of them, "designs", longest length, 0) and ends the search by raising;
-        `known` is the result of an earlier exploration, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+        """Explores designs. `progress` is called with (trials done, the most of them, "designs",
+        longest length, 0) and ends the search by raising; `known` is the result of an earlier
+        exploration, `file` the path to save the trials in. Returns the result as JSON, and the
+        exception.
         """
     def advance(self, known: str | None, trials: Sequence[str]) -> tuple[str, list[str]]:
-        """Adds trials to an exploration, and returns it and the next trials that workers can run, all as JSON."""
+        """Adds trials to an exploration, and returns it and the next trials that workers can run, all
+        as JSON.
+        """
     def run(self, trial: str) -> str:
         """Runs one trial, and returns it with its scores, as JSON."""
 
 @final
 class _FileLock:
-    """A lock that keeps other processes, and other calls, off a checkpoint until it is released."""
+    """A lock that excludes other processes, and other calls, from a checkpoint until it is released."""
 
     def __new__(cls, path: str | PathLike[str]) -> Self: ...
     def after_fork(self) -> None:
@@ -1158,7 +1225,9 @@ class _FileLock:
 
 @final
 class _NetworkBuilder:
-    """A network under construction: each node takes the output of the one before it. Samples have the given shape."""
+    """A network under construction: each node takes the output of the one before it. Samples have the
+    given shape.
+    """
 
     def __new__(cls, name: str, shape: list[int]) -> Self: ...
     def linear(self, name: str, weight: npt.ArrayLike, bias: npt.ArrayLike | None) -> None:
@@ -1173,7 +1242,9 @@ class _NetworkBuilder:
         dilation: list[int],
         groups: int,
     ) -> None:
-        """Kernels of shape (outputs, channels of a group, sizes); padding is all beginnings, then all ends."""
+        """Kernels of shape (outputs, channels of a group, sizes); padding is all beginnings, then all
+        ends.
+        """
     def batch_norm(
         self,
         name: str,
@@ -1203,11 +1274,11 @@ class _NetworkBuilder:
     ) -> None:
         """The mean of each window, with or without the padding."""
     def global_average_pool(self, name: str, axes: int) -> None:
-        """The mean of each channel, over so many axes."""
+        """Adds the mean of each channel, over this many axes."""
     def global_max_pool(self, name: str, axes: int) -> None:
-        """The largest of each channel, over so many axes."""
+        """Adds the maximum of each channel, over this many axes."""
     def flatten(self, name: str) -> None:
-        """All axes but that of samples as one."""
+        """Joins all axes except that of samples."""
     def softmax(self, name: str, axis: int) -> None:
         """Shares that add up to 1 along an axis."""
     def log_softmax(self, name: str, axis: int) -> None:
@@ -1220,7 +1291,8 @@ class _NetworkBuilder:
 
 @disjoint_base
 class _Evaluation:
-    """The result of an evaluation: accuracy or errors against length and generator. Print it for a table.
+    """The result of an evaluation: accuracy or errors against length and generator. Print it for a
+    table.
 
     Examples
     --------
@@ -1239,19 +1311,23 @@ class _Evaluation:
     def to_json(self) -> str:
         """Returns everything as JSON."""
     def to_csv(self) -> str:
-        """Returns one line of comma-separated values for each generator, length and seed, under a heading."""
+        """Returns one line of comma-separated values for each generator, length and seed, under a
+        heading.
+        """
     def to_html(self) -> str:
-        """Returns a page with curves, tables and error maps that needs nothing else to be shown."""
+        """Returns a self-contained page with curves, tables and error maps."""
     def shortest_within(self, generator: str, points: float = 1.0) -> int | None:
-        """Returns the shortest length from which on a generator stays within `points` percentage points of floating point, or
-        None where even the longest does not.
+        """Returns the shortest length from which on a generator stays within `points` percentage
+        points of floating point, or None if even the longest does not.
         """
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each generator and length, summed up over seeds: generator, length, layers, samples_per_second,
-        bit_macs_per_second; for classes accuracy (with its interval), accuracies (of each seed), agreement, early, certain, confusion;
+        """One dictionary for each generator and length, summed up over seeds: generator, length,
+        layers, samples_per_second, bit_macs_per_second; for classes accuracy (with its
+        interval), accuracies (of each seed), agreement, early, certain, confusion;
         cost (cycles, area and energy of the circuit, or the reason why there is none);
-        for targets to_targets and to_float (each with mean_absolute, root_mean_square and r_squared, which have a mean and its interval).
+        for targets to_targets and to_float (each with mean_absolute, root_mean_square and
+        r_squared, which have a mean and its interval).
         """
     @property
     def cells(self) -> list[dict[str, Any]]:
@@ -1261,7 +1337,9 @@ class _Evaluation:
         """The accuracy in floating point; AttributeError for a regression."""
     @property
     def float_errors(self) -> dict[str, float] | None:
-        """The errors of floating point against the targets: mean_absolute, root_mean_square and r_squared; None for a classification."""
+        """The errors of floating point against the targets: mean_absolute, root_mean_square and
+        r_squared; None for a classification.
+        """
     @property
     def complete(self) -> bool:
         """Whether all of the plan was run."""
@@ -1303,16 +1381,16 @@ class _Job:
     ) -> Self: ...
     @staticmethod
     def from_bytes(bytes: bytes, on: str | None) -> _Job:
-        """Reads what `to_bytes` wrote; where a device is given, tasks run there."""
+        """Reads the output of `to_bytes`; if a device is given, tasks run there."""
     def to_bytes(self) -> bytes:
         """The network, the data and the plan, for workers."""
     @property
     def device(self) -> str:
-        """Where its tasks are to run."""
+        """The device of its tasks."""
     def schedule(self) -> str:
         """The line of text that files of finished tasks begin with."""
     def tasks(self, n: int) -> list[tuple[int, int, int]]:
-        """What is not done, as about `n` tasks of the same cost, or more."""
+        """Returns the unfinished work as about `n` tasks of the same cost, or more."""
     def label(self, of: tuple[int, int, int]) -> tuple[str, int, int]:
         """The generator, length and seed of a task."""
     def run(self, of: tuple[int, int, int]) -> str:
@@ -1320,7 +1398,9 @@ class _Job:
     def add(self, line: str) -> None:
         """Adds the result of a task."""
     def add_file(self, text: str) -> str:
-        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation."""
+        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it
+        is of another evaluation.
+        """
     def finish(self) -> str:
         """Returns the evaluation as JSON, with all cells that are finished."""
 
@@ -1335,12 +1415,12 @@ class _LanguageJob:
     ) -> Self: ...
     @staticmethod
     def from_bytes(bytes: bytes, on: str | None) -> _LanguageJob:
-        """Reads what `to_bytes` wrote, and loads the model; if a device is given, tasks run there."""
+        """Reads the output of `to_bytes`, and loads the model; if a device is given, tasks run there."""
     def to_bytes(self) -> bytes:
         """Returns the path of the model, the tokens and the plan, for workers."""
     @property
     def device(self) -> str:
-        """Where its tasks are to run."""
+        """The device of its tasks."""
     def schedule(self) -> str:
         """Returns the line of text that files of finished tasks begin with."""
     def tasks(self, n: int) -> list[tuple[int, int, int]]:
@@ -1352,7 +1432,9 @@ class _LanguageJob:
     def add(self, line: str) -> None:
         """Adds the result of a task."""
     def add_file(self, text: str) -> str:
-        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it is of another evaluation."""
+        """Adds the results in a file of finished tasks, and returns its whole lines; ValueError if it
+        is of another evaluation.
+        """
     def finish(self) -> str:
         """Returns the evaluation as JSON, with all runs that are finished."""
 
@@ -1362,20 +1444,24 @@ class _EvalProgram:
 
     @staticmethod
     def parse(arguments: Sequence[str]) -> _EvalProgram | int:
-        """Reads the arguments, which start with the program's name; returns the exit code instead where there is nothing to run."""
+        """Reads the arguments, which start with the program's name; returns the exit code instead if
+        there is nothing to run.
+        """
     @property
     def job(self) -> _Job: ...
     @property
     def tasks_file(self) -> Path | None:
-        """The file to keep finished tasks in, if any."""
+        """The file of finished tasks, if any."""
     @property
     def resumed(self) -> bool:
         """Whether finished tasks in that file are reused."""
     def finish(self, found: str, failure: str | None, seconds: float) -> int:
-        """Writes and prints what was found, and what has failed, and returns the exit code."""
+        """Writes and prints results and failures, and returns the exit code."""
 
 def _rounding_bound(model: bytes, x: npt.ArrayLike) -> npt.NDArray[np.float64] | None:
-    """Returns how far two programs that compute an ONNX network in 32-bit floats may differ on `x`, for each score; None if no bound is known."""
+    """Returns how far two programs that compute an ONNX network in 32-bit floats may differ on `x`,
+    for each score; None if no bound is known.
+    """
 def encode(
     p: npt.ArrayLike,
     length: SupportsIndex,
@@ -1388,9 +1474,9 @@ def encode(
 ) -> npt.NDArray[np.uint64]:
     r"""Encodes probabilities as packed streams of random bits.
 
-    Stream bit k is bit k % 64 of word k // 64; bits past `length` are zero. A vector's element i is drawn as input i of
-    sample 0, a matrix's row r as sample r, so the streams are those a layer draws for the same seed. Use different seeds
-    for streams that must be independent of each other.
+    Stream bit k is bit k % 64 of word k // 64; bits past `length` are zero. A vector's element i is
+    drawn as input i of sample 0, a matrix's row r as sample r, so the streams are those a layer
+    draws for the same seed. Use different seeds for streams that must be independent of each other.
 
     Parameters
     ----------
@@ -1403,7 +1489,8 @@ def encode(
     polarity
         "unipolar" or "bipolar".
     generator, width, sharing
-        Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs, element i of a row being input i.
+        Where the bits come from, as for `Network.forward_streams`: those of a layer's inputs,
+        element i of a row being input i.
 
     Returns
     -------
@@ -1426,8 +1513,8 @@ def encode(
 def pack(bits: npt.ArrayLike) -> npt.NDArray[np.uint64]:
     """Packs bits along the last axis into uint64 words, least significant bit first.
 
-    Any value but zero is a one. The result equals `numpy.packbits(bits, axis=-1, bitorder="little")` viewed as
-    little-endian uint64, the last word filled up with zeros.
+    Any nonzero value is a one. The result equals `numpy.packbits(bits, axis=-1, bitorder="little")`
+    viewed as little-endian uint64, the last word filled up with zeros.
 
     Examples
     --------
@@ -1438,7 +1525,8 @@ def pack(bits: npt.ArrayLike) -> npt.NDArray[np.uint64]:
     (2, 2)
     """
 def unpack(words: npt.ArrayLike, length: SupportsIndex) -> npt.NDArray[np.uint8]:
-    """Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and ones.
+    """Unpacks the first `length` bits of each stream of words along the last axis, to uint8 zeros and
+    ones.
 
     Examples
     --------
@@ -1462,12 +1550,14 @@ def lif_run(
 ) -> _Spikes:
     """Runs one fixed-point neuron from rest under a constant current.
 
-    Potentials are integers of `data_width` bits, `fraction` of them after the point; see `FixedPointLif` for the step.
+    Potentials are integers of `data_width` bits, `fraction` of them after the point; see
+    `FixedPointLif` for the step.
 
     Returns
     -------
     spikes, voltages
-        uint8 and int16 of shape (n_steps,): 1 where the neuron spiked, and the potential after each step.
+        uint8 and int16 of shape (n_steps,): 1 where the neuron spiked, and the potential after each
+        step.
 
     Examples
     --------
@@ -1532,19 +1622,21 @@ def lif_run_varying(
     ([0, 0, 1, 0, 0], [100, 92, 0, 0, 0])
     """
 def simd_tier() -> str:
-    """The name of the SIMD tier in use: the best of this machine, or the one the environment variable ALEATRON_TIER names.
+    """The name of the SIMD tier in use: the best of this machine, or the one the environment variable
+    ALEATRON_TIER names.
 
     Examples
     --------
     >>> import aleatron as al
-    >>> al.simd_tier() in {"avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon", "portable"}
-    True
+    >>> al.simd_tier() in {"avx512-vpopcntdq", "avx512bw", "avx512f", "avx2", "popcnt", "neon",
+    "portable"} True
     """
 def set_num_threads(n: SupportsIndex) -> None:
-    """Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on small machines.
+    """Sets the number of threads; 0 means one per core. There can be eight for each core, and 64 on
+    small machines.
 
-    May be called at any time, from any thread: calls in flight finish on the threads they have. Results do not depend on
-    it.
+    May be called at any time, from any thread: calls in flight finish on the threads they have.
+    Results do not depend on it.
 
     Examples
     --------
@@ -1557,11 +1649,11 @@ def set_num_threads(n: SupportsIndex) -> None:
 def get_num_threads() -> int:
     """The number of threads in use, the calling one included."""
 def set_draw_memory(n_bytes: SupportsIndex) -> None:
-    """Sets how many bytes of random draws are kept at most; 0 keeps none, and 64 MiB is what it begins with.
+    """Sets the size of the cache of random draws in bytes; 0 disables it. The initial size is 64 MiB.
 
-    A call with a seed that an earlier call of the same shape had draws the same random numbers again. From the second such
-    call on they are kept, in 1.5 bytes for each stream bit of the inputs, and encoding takes a third of the time. Results
-    do not depend on it.
+    A call with a seed that an earlier call of the same shape had draws the same random numbers
+    again. From the second such call on they are cached, in 1.5 bytes for each stream bit of the
+    inputs, and encoding takes a third of the time. Results do not depend on it.
 
     Examples
     --------
@@ -1572,41 +1664,48 @@ def set_draw_memory(n_bytes: SupportsIndex) -> None:
     >>> al.set_draw_memory(64 * 2**20)
     """
 def get_draw_memory() -> int:
-    """The bytes of random draws kept at most."""
+    """Returns the size of the cache of random draws in bytes."""
 def _count_ones(words: npt.ArrayLike, per_stream: bool) -> int | npt.NDArray[np.uint64]:
-    """The ones of all words, or of each stream along the last axis."""
+    """Counts the ones of all words, or of each stream along the last axis."""
 def _gpus() -> list[list[str]]:
-    """Device, name, kind, interface and driver of each GPU that layers can use, the one of `device="gpu"` first."""
+    """Device, name, kind, interface and driver of each GPU that layers can use, the one of
+    `device="gpu"` first.
+    """
 def _digits(part: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """The features and classes of the embedded digits."""
 def _correlation(
     a: npt.ArrayLike, b: npt.ArrayLike, length: SupportsIndex, measure: str
 ) -> npt.NDArray[np.float64]:
-    """SCC or ZCE of pairs of streams along the last axis; both arrays have one shape."""
+    """Computes the SCC or ZCE of pairs of streams along the last axis; both arrays have one shape."""
 def _evaluate(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan, checkpoint: _Evaluation | None, file: PathLike[str] | None,
     progress: _Progress
 ) -> tuple[str, BaseException | None]:
-    """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress` is called with (done, total, generator,
-    length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
+    """Runs a plan. `checkpoint` is the state to resume from, `file` the path to save it in. `progress`
+    is called with (done, total, generator, length, seed) and ends the run by raising. Returns the
+    evaluation as JSON, and the exception.
     """
 def _read_exploration(text: str) -> tuple[str, str, str]:
-    """Checks that text is an exploration, and returns it, its table of comma-separated values, and its page."""
+    """Checks that text is an exploration, and returns it, its table of comma-separated values, and its
+    page.
+    """
 def _evaluate_language_model(
     model: str | PathLike[str], text: str | PathLike[str] | None, plan: _Plan, context: int | None, calibration_tokens: int | None,
     max_tokens: int | None, quantile: float, sensitivity: bool, precision: str, lora: str | PathLike[str] | None,
     margins: Sequence[float], progress: _Progress
 ) -> tuple[str, BaseException | None]:
-    """Evaluates a language model on the text of a file, or the one in the package on its own text. `progress` is called with (done, total,
-    generator, length, seed) and ends the run by raising. Returns the evaluation as JSON, and the exception.
+    """Evaluates a language model on the text of a file, or the embedded one on its own text.
+    `progress` is called with (done, total, generator, length, seed) and ends the run by raising.
+    Returns the evaluation as JSON, and the exception.
     """
 def _find(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
     loss: float, generator: str, longest: int, shortest: int, budget: int, known: str | None,
     file: PathLike[str] | None, progress: _Progress
 ) -> tuple[str, BaseException | None]:
-    """Searches. `progress` is called with (trials done, the most of them, generator, longest length, 0) and ends the search by raising;
-    `known` is the result of an earlier search, `file` the path to save the trials in. Returns the result as JSON, and the exception.
+    """Searches. `progress` is called with (trials done, the most of them, generator, longest length,
+    0) and ends the search by raising; `known` is the result of an earlier search, `file` the path
+    to save the trials in. Returns the result as JSON, and the exception.
     """
 def _train(
     network: Network, x: npt.ArrayLike, y: npt.ArrayLike, labels: str, name: str, plan: _Plan,
@@ -1617,22 +1716,25 @@ def _train(
     Network, tuple[float, float | None] | None,
     list[tuple[float, float, tuple[float, float | None] | None]], int, tuple[str, str] | None
 ]:
-    """Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps, "epoch", epoch, 0) and ends the training by
-    raising. With `search`, the permitted loss and the budget of a search for the shortest streams of each layer, it is called with (trials done,
-    the most of them, generator, longest length, 0).
+    """Trains. `plan` has the lengths and generators; `progress` is called with (steps done, all steps,
+    "epoch", epoch, 0) and ends the training by raising. With `search`, the permitted loss and the
+    budget of a search for the shortest streams of each layer, it is called with (trials done, the
+    most of them, generator, longest length, 0).
     """
 def _read_found(text: str) -> str:
-    """Checks that text is what a search found, and returns it."""
+    """Checks that text is the result of a search, and returns it."""
 def _after_fork() -> None:
-    """A forked child lacks its parent's threads and cannot use its drivers: it starts its own when it needs them."""
+    """A forked child lacks its parent's threads and cannot use its drivers: it starts its
+    own when it needs them.
+    """
 def _at_exit() -> None:
     """Records that the interpreter is about to end; Python's `atexit` calls it.
 
     It returns when every thread that was allowed to attach has done so, because Python ends next.
     """
 def _run_program(arguments: Sequence[str], host: dict[str, str]) -> int:
-    """Runs the `aleatron` program; `arguments` start with its name, `host` holds the versions it runs with. Returns the
-    exit code.
+    """Runs the `aleatron` program; `arguments` start with its name, `host` holds the versions it runs
+    with. Returns the exit code.
     """
 
 @final
@@ -1689,18 +1791,18 @@ class Tensor:
     def is_recording() -> bool:
         """Whether operations on tracked tensors are recorded in this thread."""
     def unary(self, name: str) -> Tensor:
-        """An operation of one argument."""
+        """Applies an operation of one argument."""
     @staticmethod
     def binary(name: str, left: Tensor | bool | int | float, right: Tensor | bool | int | float) -> Tensor:
-        """An operation of two arguments, of which one may be a number."""
+        """Applies an operation of two arguments, of which one may be a number."""
     def where(self, left: Tensor | bool | int | float, right: Tensor | bool | int | float) -> Tensor:
-        """One or the other, as this says."""
+        """Selects elements by a condition."""
     def cast(self, dtype: str) -> Tensor:
         """The elements as another type."""
     def slice(self, axis: int, start: int, end: int, step: int) -> Tensor:
         """A part of an axis."""
     def select(self, axis: int, index: int) -> Tensor:
-        """One place of an axis."""
+        """Returns the elements at one index of an axis."""
     def flip(self, axis: int) -> Tensor:
         """An axis in reverse order."""
     def permute(self, order: list[int]) -> Tensor:
@@ -1712,37 +1814,37 @@ class Tensor:
     def broadcast_to(self, shape: list[int]) -> Tensor:
         """Axes of size 1 repeated."""
     def squeeze(self, axis: int) -> Tensor:
-        """Without an axis of size 1."""
+        """Removes an axis of size 1."""
     def unsqueeze(self, axis: int) -> Tensor:
-        """With a new axis of size 1."""
+        """Inserts an axis of size 1."""
     @staticmethod
     def manual_seed(seed: int) -> None:
         """Restarts the generator that random tensors without a seed draw from."""
     @staticmethod
     def rand(shape: list[int], seed: int | None, device: str) -> Tensor:
-        """Random numbers in [0, 1), other ones on each call without a seed."""
+        """Draws random numbers in [0, 1), different ones on each call without a seed."""
     @staticmethod
     def randn(shape: list[int], seed: int | None, device: str) -> Tensor:
-        """Random numbers of the normal distribution, other ones on each call without a seed."""
+        """Draws normally distributed random numbers, different ones on each call without a seed."""
     def reduce(self, name: str, axes: list[int], keep: bool) -> Tensor:
-        """Many elements as one, over some axes; no axis for all of them."""
+        """Reduces some axes; all if none is given."""
     def cumulative(self, name: str, axis: int) -> Tensor:
         """Sums or products of all elements up to each."""
     @staticmethod
     def concat(tensors: list[Tensor], axis: int) -> Tensor:
-        """Tensors one after the other."""
+        """Concatenates tensors."""
     def pad(self, widths: list[tuple[int, int]], value: bool | int | float) -> Tensor:
         """A number before and after each axis."""
     def index_select(self, axis: int, indices: Tensor) -> Tensor:
-        """The elements at some places of an axis."""
+        """Selects elements at some indices of an axis."""
     def gather(self, axis: int, indices: Tensor) -> Tensor:
-        """The elements at places of their own along an axis."""
+        """Gathers elements by indices along an axis."""
     def sort(self, axis: int, descending: bool) -> Tensor:
         """The elements along an axis in order."""
     def argsort(self, axis: int, descending: bool) -> Tensor:
-        """The places of the elements along an axis in order."""
+        """Returns the indices that sort an axis."""
     def topk(self, k: int, axis: int) -> tuple[Tensor, Tensor]:
-        """The largest elements along an axis, and their places."""
+        """Returns the largest elements along an axis, and their indices."""
     def matmul(self, other: Tensor) -> Tensor:
         """The product of matrices."""
     def softmax(self, axis: int) -> Tensor:
@@ -1758,13 +1860,14 @@ class Tensor:
     def pool(self, name: str, kernel: list[int], stride: list[int], padding: list[tuple[int, int]]) -> Tensor:
         """The largest element or the average of windows of images."""
     def attention(self, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
-        """Values weighed by what queries and keys have in common."""
+        """Computes scaled dot-product attention."""
 
 @final
 class Transformer:
     """A decoder-only transformer from a folder of Hugging Face files, on a GPU or on the CPU.
 
-    Llama-like, Qwen2-like and GPT-2-like models are known. Weights are kept as f32, f16 or int8 with a scale per row.
+    Llama-like, Qwen2-like and GPT-2-like models are supported. Weights are stored as f32, f16 or
+    int8 with a scale per row.
 
     Examples
     --------
@@ -1785,7 +1888,8 @@ class Transformer:
         precision: Literal["f32", "f16", "int8"] = "f16",
         merge: str | PathLike[str] | None = None,
     ) -> Transformer:
-        """Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the model in the package.
+        """Loads a folder with config.json, .safetensors files and, for text, tokenizer.json, or the
+        model in the package.
 
         Parameters
         ----------
@@ -1814,8 +1918,8 @@ class Transformer:
     ) -> _Generation:
         """Continues a list of tokens: returns an iterator over the new ones.
 
-        Options of sampling that are None are those of the model's generation_config.json, as in Hugging Face
-        transformers; without the file, the choice is greedy.
+        Options of sampling that are None are those of the model's generation_config.json, as in
+        Hugging Face transformers; without the file, the choice is greedy.
 
         Parameters
         ----------
@@ -1830,7 +1934,8 @@ class Transformer:
         top_p
             Keeps the most probable tokens whose probabilities add up to this.
         repetition_penalty
-            Divides positive logits of tokens that the text contains already and multiplies negative ones; 1 for none.
+            Divides positive logits of tokens that the text contains already and multiplies negative
+            ones; 1 for none.
         seed
             The seed of random choices; None for a new one in each call.
         lora
@@ -1855,23 +1960,25 @@ class Transformer:
         """Returns the text of tokens."""
     @property
     def generation_config(self) -> dict[str, Any]:
-        """The defaults of `generate`: those of generation_config.json, or those of Hugging Face transformers."""
+        """The defaults of `generate`: those of generation_config.json, or those of Hugging Face
+        transformers.
+        """
     @property
     def device(self) -> str:
-        """Where it runs."""
+        """The device."""
     @property
     def precision(self) -> str:
-        """How its weights are kept."""
+        """The precision of the weights."""
     @property
     def vocabulary(self) -> int:
-        """The number of tokens there are."""
+        """The size of the vocabulary."""
     @property
     def max_positions(self) -> int:
-        """The most positions of a text."""
+        """The largest number of positions of a text."""
 
 @final
 class _Generation:
-    """Tokens as they are made; an iterator."""
+    """An iterator over generated tokens."""
 
     def __iter__(self) -> _Generation: ...
     def __next__(self) -> int: ...

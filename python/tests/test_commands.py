@@ -42,6 +42,7 @@ LONG = [
 MISSING = {
     "lenet5/lenet5.onnx": "lenet5/lenet5.onnx",
     "--lora adapter": "adapter",
+    "eval short --text": "short",
     "--device cuda": "CUDA",
     "--device gpu:1": "gpu:1",
     "--device gpu:0,gpu:1": "gpu:1",

@@ -84,6 +84,23 @@ def test_everything_public_has_a_docstring() -> None:
     assert [name for name, text in docstrings() if not text.strip()] == []
 
 
+SECTION = re.compile(r"^(Parameters|Attributes|Raises)\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def test_descriptions_in_sections_are_indented_below_their_names() -> None:
+    sections = [(name, section, body.strip("\n")) for name, text in docstrings() for section, body in SECTION.findall(inspect.cleandoc(text))]
+    assert sum(section == "Parameters" for _, section, _ in sections) > 50
+    wrong = []
+    for name, section, body in sections:
+        lines = body.splitlines()
+        heads = [(line, [*lines, ""][index + 1]) for index, line in enumerate(lines) if line and not line[0].isspace()]
+        # An item is a line of names; what follows it is indented.
+        wrong += [(name, section, head) for head, below in heads if not below.startswith("    ")]
+    assert wrong == []
+    # Lines below headings are lines of their own.
+    assert [name for name, text in docstrings() if re.search(r"\S +-{4}", text)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages(page: pathlib.Path) -> None:
     # Fences end the output of an example.

@@ -33,6 +33,20 @@ def test_training_with_targets_lowers_the_loss() -> None:
     assert trained.history[-1].loss < trained.history[0].loss / 4
 
 
+def test_gradients_on_a_gpu_have_equal_losses() -> None:
+    plain, train = al.Network.digits("plain"), al.load_digits("train")
+
+    def loss(device: str) -> float:
+        found = al.train(plain, *train, through="float", epochs=1, gradient_device=device)
+        return float(found.history[0].loss)
+
+    cpu, gpu = loss("cpu"), loss("gpu:llvmpipe")
+    # A few hundred steps in float32, in another order of additions.
+    assert abs(cpu - gpu) < 1e-5 * cpu
+    with pytest.raises(ValueError, match="tpu"):
+        loss("tpu")
+
+
 def test_progress_and_checkpoint(tmp_path) -> None:
     calls: list[tuple[int, int]] = []
     x, y = al.load_digits("train")

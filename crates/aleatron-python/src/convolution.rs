@@ -241,8 +241,8 @@ impl ConvLayer {
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], input_shape=(1, 4), length=64,
-    /// polarity="signed") >>> edges([[0.0, 1.0, 1.0, 0.0]])
+    /// >>> edges = al.ConvLayer.from_weights([[[-1.0, 1.0]]], (1, 4), length=64, polarity="signed")
+    /// >>> edges([[0.0, 1.0, 1.0, 0.0]])
     /// array([[ 1.,  0., -1.]])
     #[classmethod]
     #[pyo3(

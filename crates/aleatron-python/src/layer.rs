@@ -28,8 +28,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Examples
 /// --------
 /// >>> import aleatron as al
-/// >>> isinstance(al.DenseLayer(3, 2), al.StreamLayer) and isinstance(al.SparseLayer([[True]]),
-/// al.StreamLayer) True
+/// >>> layers = [al.DenseLayer(3, 2), al.SparseLayer([[True]])]
+/// >>> [isinstance(layer, al.StreamLayer) for layer in layers]
+/// [True, True]
 #[pyclass(module = "aleatron", frozen, subclass)]
 pub(crate) struct StreamLayer {
     pub(crate) settings: Settings,
@@ -420,8 +421,10 @@ impl DenseLayer {
 
     /// A layer with given weights of shape (n_neurons, n_inputs).
     ///
-    /// Raises ------ ValueError If the weights are not a matrix, or one is NaN or outside the
-    /// polarity's interval.
+    /// Raises
+    /// ------
+    /// ValueError
+    ///     If the weights are not a matrix, or one is NaN or outside the polarity's interval.
     ///
     /// Examples
     /// --------
@@ -429,8 +432,9 @@ impl DenseLayer {
     /// >>> layer = al.DenseLayer.from_weights([[0.5, -1.0]], length=4096, polarity="bipolar")
     /// >>> bool(abs(layer([-0.5, 0.25])[0] - (0.5 * -0.5 + -1.0 * 0.25)) < 0.1)
     /// True
-    /// >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], length=256, polarity="bipolar",
-    /// generator="sobol") >>> exact([-0.5, 0.25])
+    /// >>> sobol = {"length": 256, "polarity": "bipolar", "generator": "sobol"}
+    /// >>> exact = al.DenseLayer.from_weights([[0.5, -1.0]], **sobol)
+    /// >>> exact([-0.5, 0.25])
     /// array([-0.5])
     /// >>> al.DenseLayer.from_weights([[0.5, 1.5]])
     /// Traceback (most recent call last):

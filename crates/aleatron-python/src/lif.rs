@@ -174,8 +174,9 @@ pub(crate) fn lif_run_varying<'py>(
 /// While its refractory counter runs, a step counts down, holds the potential at rest and stays
 /// silent. Else
 ///
-///     v' = wrap(v + wrap((v_rest - v) * leak_k >> fraction) + wrap(current * gain_k >> fraction) +
-/// noise)
+///     leak = wrap((v_rest - v) * leak_k >> fraction)
+///     gain = wrap(current * gain_k >> fraction)
+///     v' = wrap(v + leak + gain + noise)
 ///
 /// in two's complement of `data_width` bits; at or above `v_threshold` the neuron spikes, its
 /// potential becomes `v_reset` and its counter `refractory_period`.

@@ -112,8 +112,9 @@ impl Network {
     /// --------
     /// >>> import aleatron as al, numpy as np
     /// >>> rng = np.random.default_rng(0)
-    /// >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8), "2.weight":
-    /// rng.normal(size=(3, 8))} >>> al.Network.from_state_dict(state)
+    /// >>> state = {"0.weight": rng.normal(size=(8, 4)), "0.bias": np.zeros(8)}
+    /// >>> state["2.weight"] = rng.normal(size=(3, 8))
+    /// >>> al.Network.from_state_dict(state)
     /// Network("network", input 4, 3 outputs, 2 of 2 layers as streams)
     #[staticmethod]
     #[pyo3(signature = (state, hidden=None, name="network", offset=0.0, scale=1.0),
@@ -222,8 +223,9 @@ impl Network {
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> network = al.Network.from_onnx(al.Network.digits("cnn").to_onnx(), "digits",
-    /// binary="conv1") >>> network
+    /// >>> model = al.Network.digits("cnn").to_onnx()
+    /// >>> network = al.Network.from_onnx(model, "digits", binary="conv1")
+    /// >>> network
     /// Network("digits", input 1x8x8, 10 outputs, 2 of 3 layers as streams)
     /// >>> x, y = al.load_digits()
     /// >>> network.score(x, y) == al.Network.digits("cnn").score(x, y)
@@ -575,9 +577,10 @@ impl Network {
     /// Examples
     /// --------
     /// >>> import aleatron as al
-    /// >>> print(al.Network.digits().inspect(64).splitlines()[-1])
-    /// 4736 products a sample, 303104 bit-MACs at 64 bits; 37888 bytes of weight streams; the
-    /// largest value has 256 bytes
+    /// >>> print(*al.Network.digits().inspect(64).splitlines()[-1].split("; "), sep="\n")
+    /// 4736 products a sample, 303104 bit-MACs at 64 bits
+    /// 37888 bytes of weight streams
+    /// the largest value has 256 bytes
     #[pyo3(signature = (length=256))]
     fn inspect(
         &self,

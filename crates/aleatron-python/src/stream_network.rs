@@ -171,10 +171,12 @@ impl StreamNetwork {
     /// --------
     /// >>> import aleatron as al
     /// >>> hidden, last = al.Network.digits().streams(64, arithmetic="integer").integers
-    /// >>> sorted(hidden)
-    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths',
-    /// 'multipliers', 'name', 'shifts', 'units'] >>> hidden["multipliers"].size,
-    /// last["multipliers"].size (0, 1)
+    /// >>> sorted(hidden)[:5]
+    /// ['accumulator_width', 'bias', 'comparator_width', 'fraction_bits', 'multiplier_widths']
+    /// >>> sorted(hidden)[5:]
+    /// ['multipliers', 'name', 'shifts', 'units']
+    /// >>> hidden["multipliers"].size, last["multipliers"].size
+    /// (0, 1)
     #[getter]
     fn integers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let layers = compute(py, &[], || Ok(self.0.streams.integer_layers()?))?;

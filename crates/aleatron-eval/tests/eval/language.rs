@@ -18,19 +18,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 const CONTEXT: usize = 100;
-const TOKENS: [u32; 11] = [1, 5, 17, 130, 4, 4, 99, 56, 23, 42, 7];
+pub(crate) const TOKENS: [u32; 11] = [1, 5, 17, 130, 4, 4, 99, 56, 23, 42, 7];
 const TEXT: &str = "the cat and the hat: 5 € for the naïve, and then the cat sat on the mat with a hat and the other cat";
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../aleatron-transformer/tests/golden").join(name)
 }
 
-fn load(name: &str) -> Transformer {
+pub(crate) fn load(name: &str) -> Transformer {
     let options = LoadOptions { device: DeviceChoice::Cpu, precision: Precision::F32, merge: None };
     Transformer::from_pretrained(&folder(name), &options).unwrap()
 }
 
-fn scales(model: &mut Transformer, share: f64) -> InputScales {
+pub(crate) fn scales(model: &mut Transformer, share: f64) -> InputScales {
     InputScales::measure(model.pass(), &TOKENS, CONTEXT, share, Cancel::NEVER).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn products(
     Arc::new(StreamProducts::new(pass, scales, streams, CONTEXT, selection, Cancel::NEVER).unwrap())
 }
 
-fn streams(generator: &str, length: usize) -> StreamConfig {
+pub(crate) fn streams(generator: &str, length: usize) -> StreamConfig {
     StreamConfig::new(length).generator(generator.parse().unwrap()).seed(7)
 }
 
@@ -63,11 +63,11 @@ fn logits(model: &mut Transformer, tokens: &[u32], number: u64, chunk: usize) ->
 
 /// One product of a pass.
 #[derive(Debug, Clone, PartialEq)]
-struct Recorded {
-    linear: LinearId,
-    inputs: Vec<f32>,
+pub(crate) struct Recorded {
+    pub(crate) linear: LinearId,
+    pub(crate) inputs: Vec<f32>,
     positions: Vec<TokenPosition>,
-    outputs: Vec<f32>,
+    pub(crate) outputs: Vec<f32>,
 }
 
 /// Passes products on, and records them.
@@ -95,7 +95,7 @@ impl LinearProducts for Recorder {
 }
 
 /// Returns the products of a pass over [`TOKENS`] as sequence 3.
-fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> {
+pub(crate) fn record(model: &mut Transformer, inner: Arc<StreamProducts>) -> Vec<Recorded> {
     let recorder = Arc::new(Recorder { inner, seen: Mutex::new(Vec::new()) });
     model.pass().set_linear_products(Some(Arc::clone(&recorder) as _)).unwrap();
     logits(model, &TOKENS, 3, TOKENS.len());

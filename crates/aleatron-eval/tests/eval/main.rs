@@ -17,6 +17,8 @@ mod language;
 #[cfg(feature = "transformer")]
 mod language_noise;
 #[cfg(feature = "transformer")]
+mod language_onnx;
+#[cfg(feature = "transformer")]
 mod language_tasks;
 mod locks;
 mod losses;
