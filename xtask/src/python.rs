@@ -25,6 +25,8 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let system = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     crate::system::install_python_environments(&system)?;
     crate::system::install_accelerator_tools()?;
+    // Commands of the documentation simulate circuits.
+    crate::system::install_hardware_tools()?;
     // The tests name this adapter and fail without it.
     crate::system::install_software_vulkan()?;
 
