@@ -58,9 +58,10 @@ def time(theme: Theme, data: Any) -> str:
 
 
 def share_data() -> Any:
-    """Returns the cases that were measured beside a ceiling: name, ceiling and share."""
+    """Returns the cases of one thread that were measured beside a ceiling: name, ceiling and share."""
     rows = [row for bench in ["bitstream_bench", "full_bench"] for row in measured(bench)]
-    return [(row["case"], row["ceiling"], row["share"]) for row in rows if "share" in row]
+    rows = [row for row in rows if "share" in row and "2 threads" not in row["case"] and "seed used before" not in row["case"]]
+    return [(re.sub(r", 1 thread(\(s\))?", "", row["case"]), row["ceiling"], row["share"]) for row in rows]
 
 
 def share(theme: Theme, data: Any) -> str:
@@ -68,7 +69,7 @@ def share(theme: Theme, data: Any) -> str:
     step, left, right, top = 30, 330.0, 700.0, 66.0
     bottom = top + step * len(data)
     picture = Picture(780, int(bottom) + 24, theme, "Speed as a share of what the machine can do")
-    picture.text(16, 30, "speed as a share of a loop that does only this work, measured in the same run")
+    picture.text(16, 30, "speed on one thread as a share of a loop that does only this work, measured in the same run")
     for percent in range(0, 101, 25):
         x = left + percent / 100 * (right - left)
         picture.line([(x, top - 8), (x, bottom)], stroke=theme.text if percent == 100 else theme.grid, width=1)
@@ -80,6 +81,10 @@ def share(theme: Theme, data: Any) -> str:
         width = min(fraction, 1.1) * (right - left)
         picture.text(left - 10, y + 16, case, anchor="end", size=13)
         picture.shape(f'<rect x="{left:g}" y="{y + 2:g}" width="{width:.1f}" height="{step - 10}" rx="3" fill="{colour}"/>')
+        # Narrow bars have no room for text.
+        if fraction < 0.5:
+            picture.text(left + width + 6, y + 16, f"{fraction:.2f} of {ceiling}", fill=theme.muted, size=12)
+            continue
         picture.text(left + 8, y + 16, ceiling, fill=theme.background, size=12)
-        picture.text(left + width + 6, y + 16, f"{fraction:.2f}", fill=theme.muted, size=13)
+        picture.text(left + width - 8, y + 16, f"{fraction:.2f}", anchor="end", fill=theme.background, size=12)
     return picture.finish()
