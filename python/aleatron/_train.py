@@ -217,10 +217,10 @@ def train(
     >>> before, after = (n.streams(8, "sobol").score(x, y) for n in (plain, trained.network))
     >>> bool(after > before)
     True
-    >>> short = al.train(plain, find=2.0, lengths=[4, 32], epochs=2)
+    >>> short = al.train(plain, find=1.0, lengths=[4, 64])
     >>> short.found.bit_macs < short.without_training.bit_macs
     True
-    >>> streams = short.network.streams(32, "sobol", layers=short.found.settings)
+    >>> streams = short.network.streams(64, "sobol", layers=short.found.settings)
     """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
