@@ -40,11 +40,12 @@ fn exported(
         let value =
             Value { name: format!("{name} in"), dtype: Some(DType::F32), shape: Some(shape) };
         let x = graph.add_input(value);
-        let halves = match nodes {
-            Nodes::Whole => vec![0..m],
-            Nodes::Halves => vec![0..m / 2, m / 2..m],
+        let step = match nodes {
+            Nodes::Whole => m,
+            Nodes::Halves => m.div_ceil(2),
         };
-        for rows in halves {
+        for start in (0..m).step_by(step) {
+            let rows = start..m.min(start + step);
             let part = format!("{name} from {}", rows.start);
             let columns = weights.slice(0, rows).unwrap().transpose(0, 1).unwrap();
             let w = graph.add_constant(format!("{part} weights"), columns.contiguous().unwrap());
