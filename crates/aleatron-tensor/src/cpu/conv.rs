@@ -4,6 +4,7 @@
 use super::gemm::{Beta, ColumnsMut, Matrix, split_columns};
 use super::parallel::for_each_item;
 use super::scratch::with_scratch;
+use super::simd::copy_runs;
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -74,7 +75,7 @@ fn convolve(
             out.row_mut(row).fill(0.0);
         }
         for k in 0..depth {
-            image.patch_row(geometry, k, positions.clone(), &mut patch);
+            image.patch_rows(geometry, k, positions.clone(), &mut patch);
             for row in 0..rows {
                 let position = weight.offset as isize
                     + row as isize * weight.row_step
@@ -87,9 +88,7 @@ fn convolve(
         }
     } else {
         with_scratch(depth * columns, |patches| {
-            for (k, row) in patches.chunks_mut(columns).enumerate() {
-                image.patch_row(geometry, k, positions.clone(), row);
-            }
+            image.patch_rows(geometry, 0, positions, patches);
             let right =
                 Matrix { data: patches, offset: 0, row_step: columns as isize, column_step: 1 };
             out.gemm(depth, weight, right, Beta::Overwrite)
@@ -99,24 +98,6 @@ fn convolve(
         out.row_mut(row).iter_mut().for_each(|out| *out += bias);
     }
     Ok(())
-}
-
-/// Copies a run. Short ones are copied by vectors, the last of which may overlap the one before it:
-/// a call of `memcpy` takes longer.
-#[inline(always)]
-fn copy(from: &[f32], to: &mut [f32]) {
-    let len = from.len();
-    let to = &mut to[..len];
-    if !(8..=64).contains(&len) {
-        to.copy_from_slice(from);
-        return;
-    }
-    let mut start = 0;
-    while start + 8 <= len {
-        to[start..start + 8].copy_from_slice(&from[start..start + 8]);
-        start += 8;
-    }
-    to[len - 8..].copy_from_slice(&from[len - 8..]);
 }
 
 /// The channels of an image in one group.
@@ -144,8 +125,22 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// Copies the elements under each element of the kernel from `first` on at some positions of the
+    /// result, a row of `out` for each.
+    pub(super) fn patch_rows(
+        &self,
+        geometry: &Geometry,
+        first: usize,
+        positions: std::ops::Range<usize>,
+        out: &mut [f32],
+    ) {
+        for (k, row) in (first..).zip(out.chunks_mut(positions.len().max(1))) {
+            self.patch_row(geometry, k, positions.clone(), row);
+        }
+    }
+
     /// Copies the elements under element `k` of the kernel at some positions of the result.
-    pub(super) fn patch_row(
+    fn patch_row(
         &self,
         geometry: &Geometry,
         k: usize,
@@ -156,6 +151,10 @@ impl<'a> Image<'a> {
             *geometry;
         let (channel, ky, kx) =
             (k / (kernel[0] * kernel[1]), k / kernel[1] % kernel[0], k % kernel[1]);
+        if stride[1] == 1 && spread == [1, 1] && self.steps[2] == 1 {
+            self.copy_lines(geometry, [channel, ky, kx], positions.start, out);
+            return;
+        }
         let (mut position, mut done) = (positions.start, 0);
         let (mut next_row, mut next_first) = (position / width, position % width);
         while position < positions.end {
@@ -176,29 +175,6 @@ impl<'a> Image<'a> {
                 + (if spread[0] > 1 { y as usize / spread[0] } else { y as usize }) as isize
                     * self.steps[1];
             let x0 = first as isize * stride[1] as isize + (kx * dilation[1]) as isize - before[1];
-            if stride[1] == 1 && spread[1] == 1 {
-                // A run of the line, with zeros at its ends.
-                let zeros = (-x0).clamp(0, len as isize) as usize;
-                let inside = (extent[1] as isize - x0).clamp(zeros as isize, len as isize) as usize;
-                if zeros > 0 {
-                    out[..zeros].fill(0.0);
-                }
-                if inside < len {
-                    out[inside..].fill(0.0);
-                }
-                let start = line + (x0 + zeros as isize) * self.steps[2];
-                if self.steps[2] == 1 {
-                    if inside > zeros {
-                        let start = start as usize;
-                        copy(&self.data[start..start + inside - zeros], &mut out[zeros..inside]);
-                    }
-                } else {
-                    for (i, out) in out[zeros..inside].iter_mut().enumerate() {
-                        *out = self.data[(start + i as isize * self.steps[2]) as usize];
-                    }
-                }
-                continue;
-            }
             for (i, out) in out.iter_mut().enumerate() {
                 let x = x0 + (i * stride[1]) as isize;
                 let is_inside =
@@ -209,6 +185,49 @@ impl<'a> Image<'a> {
                     0.0
                 };
             }
+        }
+    }
+
+    /// Copies the elements under one element of the kernel, from a position of the result on, line
+    /// by line: the kernel moves by one, and the elements of a line are adjacent.
+    fn copy_lines(
+        &self,
+        geometry: &Geometry,
+        [channel, ky, kx]: [usize; 3],
+        position: usize,
+        mut out: &mut [f32],
+    ) {
+        let Geometry { stride, dilation, before, extent, out: [_, width], .. } = *geometry;
+        let x0 = (kx * dilation[1]) as isize - before[1];
+        // The columns of the result whose elements lie inside the image.
+        let left = (-x0).clamp(0, width as isize) as usize;
+        let right = (extent[1] as isize - x0).clamp(left as isize, width as isize) as usize;
+        let base = self.offset + channel as isize * self.steps[0] + x0;
+        let (mut row, mut first) = (position / width, position % width);
+        while !out.is_empty() {
+            let y = (row * stride[0] + ky * dilation[0]) as isize - before[0];
+            let is_inside = y >= 0 && (y as usize) < extent[0] && left < right;
+            let step = stride[0] as isize * self.steps[1];
+            if first == 0 && out.len() >= width && is_inside && step >= (right - left) as isize {
+                let rows = (out.len() / width).min((extent[0] - y as usize).div_ceil(stride[0]));
+                let (lines, rest) = out.split_at_mut(rows * width);
+                let start = (base + y * self.steps[1] + left as isize) as usize;
+                let columns = left..right;
+                copy_runs(&self.data[start..], step as usize, lines, width, columns);
+                (row, out) = (row + rows, rest);
+                continue;
+            }
+            // The first and the last line may be parts.
+            let len = (width - first).min(out.len());
+            let (line, rest) = out.split_at_mut(len);
+            let [from, to] = [left, right].map(|column| column.clamp(first, first + len));
+            line.fill(0.0);
+            if is_inside && from < to {
+                let start = (base + y * self.steps[1] + from as isize) as usize;
+                let run = &self.data[start..start + to - from];
+                line[from - first..to - first].copy_from_slice(run);
+            }
+            (row, first, out) = (row + 1, 0, rest);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::conv::{Image, PATCH_NANOSECONDS};
 use super::gemm::{Beta, ColumnsMut, Matrix, gemm, split_columns};
 use super::parallel::{for_each_chunk, for_each_item};
 use super::scratch::with_scratch;
+use super::simd::add_runs;
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -106,20 +107,26 @@ fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) 
     if first >= last {
         return;
     }
-    for (out_y, row) in row.chunks(width).enumerate() {
-        let y = out_y as isize * stride[0] as isize + (ky * dilation[0]) as isize - before[0];
-        if y < 0 || y as usize >= extent[0] {
-            continue;
-        }
-        let line = (channel * extent[0] + y as usize) * extent[1];
-        let start = (line as isize + x0 + first as isize * step) as usize;
-        if step == 1 {
-            let line = &mut image[start..start + last - first];
-            line.iter_mut().zip(&row[first..last]).for_each(|(sum, &x)| *sum += x);
-        } else {
-            let line = image[start..].iter_mut().step_by(stride[1]);
-            line.zip(&row[first..last]).for_each(|(sum, &x)| *sum += x);
-        }
+    // The rows of the result whose position lies inside the image.
+    let y0 = (ky * dilation[0]) as isize - before[0];
+    let first_row = if y0 < 0 { ((-y0) as usize).div_ceil(stride[0]) } else { 0 };
+    let below = extent[0] as isize - y0;
+    let last_row = if below <= 0 { 0 } else { (below as usize).div_ceil(stride[0]) };
+    let last_row = last_row.min(row.len() / width);
+    if first_row >= last_row {
+        return;
+    }
+    let y = (y0 + (first_row * stride[0]) as isize) as usize;
+    let start = (channel * extent[0] + y) * extent[1];
+    let start = (start as isize + x0 + first as isize * step) as usize;
+    let (lines, image) = (&row[first_row * width..last_row * width], &mut image[start..]);
+    if step == 1 {
+        add_runs(lines, width, first..last, image, stride[0] * extent[1]);
+        return;
+    }
+    for (line, image) in lines.chunks(width).zip(image.chunks_mut(stride[0] * extent[1])) {
+        let image = image.iter_mut().step_by(stride[1]);
+        image.zip(&line[first..last]).for_each(|(sum, &x)| *sum += x);
     }
 }
 
@@ -192,9 +199,7 @@ fn add_products(
 ) -> Result<()> {
     let (first, count) = (out.first_column(), positions.len());
     let patches = &mut patches[..out.columns() * count];
-    for (k, row) in patches.chunks_mut(count).enumerate() {
-        image.patch_row(geometry, first + k, positions.clone(), row);
-    }
+    image.patch_rows(geometry, first, positions, patches);
     if out.rows() <= FEW_CHANNELS && count >= LONG_ROWS {
         out.add_dots(count, &left.data[left.offset..], left.row_step as usize, patches, beta);
         return Ok(());

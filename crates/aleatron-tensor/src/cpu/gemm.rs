@@ -126,6 +126,9 @@ unsafe fn call(sizes: [usize; 3], left: Matrix<'_>, right: Matrix<'_>, out: Out)
     unsafe { blocks::multiply(Kernel::current(), sizes, left, right, out) }
 }
 
+/// The number of columns whose dot products are added together.
+const DOT_COLUMNS: usize = 4;
+
 /// Exclusive access to some columns of a row-major matrix.
 #[derive(Debug)]
 pub(crate) struct ColumnsMut<'a> {
@@ -197,12 +200,16 @@ impl ColumnsMut<'_> {
         right: &[f32],
         beta: Beta,
     ) {
-        for row in 0..self.rows {
-            let out = self.row_mut(row);
-            if beta == Beta::Overwrite {
-                out.fill(0.0);
+        if beta == Beta::Overwrite {
+            (0..self.rows).for_each(|row| self.row_mut(row).fill(0.0));
+        }
+        // Some right rows at a time, which stay in the first-level cache for all left rows.
+        for (first, right) in (0..).step_by(DOT_COLUMNS).zip(right.chunks(DOT_COLUMNS * k.max(1))) {
+            for row in 0..self.rows {
+                let out = self.row_mut(row);
+                let last = out.len().min(first + DOT_COLUMNS);
+                add_dots(k, &left[row * left_step..][..k], right, &mut out[first..last]);
             }
-            add_dots(k, &left[row * left_step..][..k], right, out);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Pooling on the CPU, row by row.
 
 use super::parallel::for_each_chunk;
-use super::simd::{largest_of_four, take_larger};
+use super::simd::{largest_of_four, mean_of_four, take_larger};
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -46,31 +46,40 @@ impl Windows {
     }
 }
 
+/// Elements of the result that a thread takes at a time, about.
+const CHUNK: usize = 1 << 12;
+
 /// Pools 32-bit floats.
 pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } =
         *windows;
     let (data, steps) = (image.storage.slice::<f32>()?, image.layout.strides());
     let across: Vec<Reach> = (0..columns).map(|column| windows.reach(1, column)).collect();
+    let all_down: Vec<Reach> = (0..rows).map(|row| windows.reach(0, row)).collect();
     let nanoseconds = 2.0 + kernel[0] as f64 * kernel[1] as f64;
+    let (has_whole_rows, are_pairs) = (windows.has_whole_rows(), windows.are_pairs());
     filled(DType::F32, images * channels * rows * columns, |buffer| {
-        for_each_chunk(buffer.slice_mut::<f32>()?, columns, nanoseconds, |start, out| {
-            let row = start / columns;
-            let (plane, row) = (row / rows, row % rows);
-            let down = windows.reach(0, row);
+        let chunk = (CHUNK / columns).max(1) * columns;
+        let pool_row = |index: usize, out: &mut [f32]| {
+            let (plane, row) = (index / rows, index % rows);
+            let down = &all_down[row];
             let base = image.layout.offset() as isize
                 + (plane / channels) as isize * steps[0]
                 + (plane % channels) as isize * steps[1];
-            if steps[3] == 1 && windows.has_whole_rows() && windows.pool == Pool::Max {
-                // Every window of the row lies inside the image along it.
-                let line_at = |row: usize| {
-                    let start = (base + row as isize * steps[2]) as usize;
-                    &data[start..start + windows.shape[3]]
-                };
-                if windows.are_pairs() && down.count == 2 {
-                    largest_of_four([line_at(down.first), line_at(down.first + 1)], out);
-                    return Ok(());
+            // Every window of the row lies inside the image along it.
+            let line_at = |row: usize| {
+                let start = (base + row as isize * steps[2]) as usize;
+                &data[start..start + windows.shape[3]]
+            };
+            if steps[3] == 1 && has_whole_rows && are_pairs && down.count == 2 {
+                let lines = [line_at(down.first), line_at(down.first + 1)];
+                match windows.pool {
+                    Pool::Max => largest_of_four(lines, out),
+                    Pool::Average(_) => mean_of_four(lines, out),
                 }
+                return;
+            }
+            if steps[3] == 1 && has_whole_rows && windows.pool == Pool::Max {
                 out.fill(f32::NEG_INFINITY);
                 for i in 0..down.count {
                     let line = line_at(down.first + i * dilation[0]);
@@ -78,7 +87,7 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
                         take_larger(out, &line[j * dilation[1]..], windows.stride[1])
                     });
                 }
-                return Ok(());
+                return;
             }
             for (out, across) in out.iter_mut().zip(&across) {
                 let elements = (0..down.count).flat_map(|i| {
@@ -97,6 +106,11 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
                         elements.fold(0.0, |sum, x| sum + x) / count as f32
                     }
                 };
+            }
+        };
+        for_each_chunk(buffer.slice_mut::<f32>()?, chunk, nanoseconds, |start, out| {
+            for (k, out) in out.chunks_mut(columns).enumerate() {
+                pool_row(start / columns + k, out);
             }
             Ok(())
         })

@@ -2,12 +2,15 @@
 
 use super::parallel::for_each_chunk;
 use super::pool::Reach;
-use super::simd::{spread_to_largest_of_four, take_larger_index};
+use super::simd::{spread_quarters, spread_to_largest_of_four, take_larger_index};
 use super::{CpuView, filled};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
+
+/// Elements of the result that a thread takes at a time, about.
+const CHUNK: usize = 1 << 14;
 
 /// Computes the gradient of the image from that of the result; both are contiguous. Max pooling
 /// needs the image.
@@ -26,24 +29,28 @@ pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Re
     let down: Vec<Reach> = (0..out_rows).map(|row| windows.reach(0, row)).collect();
     let across: Vec<Reach> = (0..out_columns).map(|column| windows.reach(1, column)).collect();
     let (plane, out_plane) = (rows * columns, out_rows * out_columns);
+    let planes = (CHUNK / plane).max(1);
     let visits = out_plane as f64 * (2.0 + kernel[0] as f64 * kernel[1] as f64);
     filled(DType::F32, images * channels * plane, |buffer| {
         for_each_chunk(
             buffer.slice_mut::<f32>()?,
-            plane,
+            planes * plane,
             1.0 + visits / plane as f64,
             |start, out| {
                 out.fill(0.0);
-                let index = start / plane;
-                let g = &g_data[index * out_plane..][..out_plane];
-                match (windows.pool, image) {
-                    (Pool::Max, Some(image)) => {
-                        max(windows, &down, &across, g, &image[start..start + plane], out)
+                for (index, out) in (start / plane..).zip(out.chunks_mut(plane)) {
+                    let g = &g_data[index * out_plane..][..out_plane];
+                    match (windows.pool, image) {
+                        (Pool::Max, Some(image)) => {
+                            max(windows, &down, &across, g, &image[index * plane..][..plane], out);
+                        }
+                        (Pool::Average(padding), _) => {
+                            average(windows, padding, &down, &across, g, out);
+                        }
+                        (Pool::Max, None) => {
+                            return Err(Error::internal("cpu::pool_gradient, image"));
+                        }
                     }
-                    (Pool::Average(padding), _) => {
-                        average(windows, padding, &down, &across, g, out)
-                    }
-                    (Pool::Max, None) => return Err(Error::internal("cpu::pool_gradient, image")),
                 }
                 Ok(())
             },
@@ -136,7 +143,13 @@ fn average(
     out: &mut [f32],
 ) {
     let columns = windows.shape[3];
+    let are_whole_pairs = windows.are_pairs() && windows.has_whole_rows();
     for (down, g) in down.iter().zip(g.chunks(across.len())) {
+        if are_whole_pairs && down.count == 2 {
+            let lines = &mut out[down.first * columns..][..2 * columns];
+            lines.chunks_mut(columns).for_each(|line| spread_quarters(g, line));
+            continue;
+        }
         for (across, &g) in across.iter().zip(g) {
             let count = match padding {
                 Padding::Ignored => down.count * across.count,

@@ -142,6 +142,29 @@ for_each_width!(
 );
 
 for_each_width!(
+    /// Returns the means of windows of 2 x 2 elements without overlap, over two lines of an image.
+    mean_of_four, <>, (lines: [&[f32]; 2], out: &mut [f32]), {
+        let [above, below] = lines.map(|line| line.chunks_exact(2));
+        for ((out, a), b) in out.iter_mut().zip(above).zip(below) {
+            *out = (0.0 + a[0] + a[1] + b[0] + b[1]) / 4.0;
+        }
+    }
+);
+
+for_each_width!(
+    /// Writes a quarter of the gradient of each window of 2 x 2 elements to its elements, of which
+    /// two are in this line.
+    spread_quarters, <>, (g: &[f32], line: &mut [f32]), {
+        for (out, &g) in line.chunks_exact_mut(2).zip(g) {
+            // Like a sum that begins with zero.
+            let part = 0.0 + g / 4.0;
+            out[0] = part;
+            out[1] = part;
+        }
+    }
+);
+
+for_each_width!(
     /// Replaces each maximum by every `step`th element of a line that is larger.
     take_larger, <>, (most: &mut [f32], line: &[f32], step: usize), {
         for (most, &x) in most.iter_mut().zip(line.iter().step_by(step)) {
@@ -262,6 +285,88 @@ for_each_width!(
     fold_into, <T: Copy, F: Map2<T, T>>, (into: &mut [T], x: &[T], f: F), {
         for (into, &x) in into.iter_mut().zip(x) {
             *into = f(*into, x);
+        }
+    }
+);
+
+for_each_width!(
+    /// Copies runs of elements, `step` apart, into some columns of lines of `width` elements, and
+    /// sets the other columns to zero.
+    copy_runs, <>, (
+        from: &[f32], step: usize, lines: &mut [f32], width: usize, columns: std::ops::Range<usize>
+    ), {
+        // The number of vectors of a run is known to the compiler.
+        match columns.len() {
+            8 => copy_runs_of::<1>(from, step, lines, width, columns),
+            9..=16 => copy_runs_of::<2>(from, step, lines, width, columns),
+            17..=24 => copy_runs_of::<3>(from, step, lines, width, columns),
+            25..=32 => copy_runs_of::<4>(from, step, lines, width, columns),
+            _ => {
+                for (run, line) in from.chunks(step).zip(lines.chunks_exact_mut(width)) {
+                    line[..columns.start].fill(0.0);
+                    line[columns.end..].fill(0.0);
+                    line[columns.clone()].copy_from_slice(&run[..columns.len()]);
+                }
+            }
+        }
+    }
+);
+
+/// The elements of a vector that short runs are copied by.
+const RUN: usize = 8;
+
+/// Copies runs of more than `N - 1` and at most `N` vectors: the last vector may overlap the one
+/// before it. A call of `memcpy` takes longer.
+#[inline(always)]
+fn copy_runs_of<const N: usize>(
+    from: &[f32],
+    step: usize,
+    lines: &mut [f32],
+    width: usize,
+    columns: std::ops::Range<usize>,
+) {
+    let len = columns.len();
+    assert!(RUN * (N - 1) < len && len <= RUN * N && columns.end <= width && len <= step);
+    let has_zeros = len < width;
+    for (run, line) in from.chunks(step).zip(lines.chunks_exact_mut(width)) {
+        if has_zeros {
+            // Vectors of zeros, which the run overwrites in part, unless there are many.
+            if columns.start <= RUN && width - columns.end <= RUN {
+                line[..RUN].copy_from_slice(&[0.0; RUN]);
+                line[width - RUN..].copy_from_slice(&[0.0; RUN]);
+            } else {
+                line[..columns.start].fill(0.0);
+                line[columns.end..].fill(0.0);
+            }
+        }
+        let (run, line) = (&run[..len], &mut line[columns.clone()]);
+        for k in 0..N - 1 {
+            line[RUN * k..RUN * (k + 1)].copy_from_slice(&run[RUN * k..RUN * (k + 1)]);
+        }
+        line[len - RUN..].copy_from_slice(&run[len - RUN..]);
+    }
+}
+
+for_each_width!(
+    /// Adds some columns of lines of `width` elements to runs of elements, `step` apart.
+    add_runs, <>, (
+        lines: &[f32], width: usize, columns: std::ops::Range<usize>, into: &mut [f32], step: usize
+    ), {
+        for (line, run) in lines.chunks_exact(width).zip(into.chunks_mut(step)) {
+            let line = &line[columns.clone()];
+            let run = &mut run[..line.len()];
+            // Vectors, then pairs: most runs are short.
+            let (to, to_rest) = run.as_chunks_mut::<RUN>();
+            let (from, from_rest) = line.as_chunks::<RUN>();
+            for (to, from) in to.iter_mut().zip(from) {
+                to.iter_mut().zip(from).for_each(|(sum, &x)| *sum += x);
+            }
+            let (to, to_rest) = to_rest.as_chunks_mut::<2>();
+            let (from, from_rest) = from_rest.as_chunks::<2>();
+            for (to, from) in to.iter_mut().zip(from) {
+                to.iter_mut().zip(from).for_each(|(sum, &x)| *sum += x);
+            }
+            to_rest.iter_mut().zip(from_rest).for_each(|(sum, &x)| *sum += x);
         }
     }
 );

@@ -138,8 +138,11 @@ pub(crate) struct HostBuffer {
 /// The size of the cache in bytes.
 const CACHE_BYTES: usize = 512 << 20;
 
+/// The number of buffers in the cache, which are searched one by one.
+const CACHE_BUFFERS: usize = 256;
+
 /// Smaller buffers are left to the allocator, which is fast for them.
-const CACHED_FROM: usize = 1 << 20;
+const CACHED_FROM: usize = 1 << 16;
 
 static CACHE: Mutex<Vec<AlignedBuffer<u8>>> = Mutex::new(Vec::new());
 
@@ -203,7 +206,9 @@ impl Drop for HostBuffer {
         let mut freed = Vec::new();
         let mut kept: usize = cache.iter().map(|buffer| buffer.len()).sum();
         // The oldest buffers are evicted first.
-        while kept + buffer.len() > CACHE_BYTES && !cache.is_empty() {
+        while (kept + buffer.len() > CACHE_BYTES || cache.len() >= CACHE_BUFFERS)
+            && !cache.is_empty()
+        {
             let oldest = cache.remove(0);
             kept -= oldest.len();
             freed.push(oldest);
