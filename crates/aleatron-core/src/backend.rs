@@ -51,6 +51,49 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ) -> Result<Option<Box<dyn PreparedProgram>>> {
         Ok(None)
     }
+
+    /// Prepares a layer whose weights are given as streams, which are counted as they are, bit by
+    /// bit. Returns `None` if the backend counts only streams that it encodes.
+    ///
+    /// # Errors
+    /// As for [`Self::prepare`] and [`WeightStreams::check`].
+    fn prepare_streams(
+        &self,
+        _: &LayerSpec,
+        _: WeightStreams<'_>,
+    ) -> Result<Option<Box<dyn PreparedLayer>>> {
+        Ok(None)
+    }
+}
+
+/// The weights of a layer as streams.
+#[derive(Debug, Clone, Copy)]
+pub struct WeightStreams<'a> {
+    /// Packed streams, one per weight in their order; for a signed layer, those of the magnitudes.
+    pub words: &'a [u64],
+    /// Whether each stream of a signed layer is that of a negative weight; empty for other layers.
+    pub negative: &'a [bool],
+}
+
+impl WeightStreams<'_> {
+    /// Checks the streams of a layer's weights.
+    ///
+    /// # Errors
+    /// Returns [`Error::Mismatch`] for a wrong number of words or signs, [`Error::DirtyTail`] for a
+    /// stream with ones beyond its length.
+    pub fn check(&self, spec: &LayerSpec) -> Result<()> {
+        check_signs(spec, spec.n_weights(), self.negative)?;
+        check_words(self.words, spec.n_weights(), spec.length())
+    }
+}
+
+/// Checks that each of `n_streams` of a signed layer has a sign, and those of other layers none.
+fn check_signs(spec: &LayerSpec, n_streams: usize, negative: &[bool]) -> Result<()> {
+    let expected = if spec.polarity() == Polarity::Signed { n_streams } else { 0 };
+    match negative.len() {
+        actual if actual == expected => Ok(()),
+        actual => Err(Error::Mismatch { what: Quantity::Signs, expected, actual }),
+    }
 }
 
 /// Options for the preparation of a layer. They never change a count.
@@ -264,14 +307,11 @@ impl<'a> Batch<'a> {
             }
             Inputs::Streams(words) | Inputs::SignedStreams { words, .. } => {
                 let n_streams = n_samples * spec.n_inputs();
-                let expected = if spec.polarity() == Polarity::Signed { n_streams } else { 0 };
-                let actual = match self.inputs {
-                    Inputs::SignedStreams { negative, .. } => negative.len(),
-                    _ => 0,
+                let negative = match self.inputs {
+                    Inputs::SignedStreams { negative, .. } => negative,
+                    _ => &[],
                 };
-                if expected != actual {
-                    return Err(Error::Mismatch { what: Quantity::Signs, expected, actual });
-                }
+                check_signs(spec, n_streams, negative)?;
                 check_words(words, n_streams, spec.length())?;
                 return Ok(n_samples);
             }

@@ -8,7 +8,9 @@ use crate::program::ProgramLayers;
 use crate::signed::{SignTable, Terms};
 use crate::sparse::ConnectionWeights;
 use crate::{Cpu, CpuProgram, TabledWeights, WordBuffer};
-use aleatron_core::backend::{Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{
+    Batch, CountMethod, Inputs, PrepareOptions, PreparedLayer, WeightStreams,
+};
 use aleatron_core::program::{PreparedProgram, Program, ProgramLayer};
 use aleatron_core::threshold::{extend_thresholds, is_negative, thresholds};
 use aleatron_core::{
@@ -77,6 +79,18 @@ impl Backend for CpuBackend {
         let layers = ProgramLayers::Cpu(program.prepare_layers(prepare)?);
         Ok(Some(Box::new(CpuProgram::of(Arc::clone(program), layers, self.clone())?)))
     }
+
+    fn prepare_streams(
+        &self,
+        spec: &LayerSpec,
+        weights: WeightStreams<'_>,
+    ) -> Result<Option<Box<dyn PreparedLayer>>> {
+        weights.check(spec)?;
+        let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
+        streams.copy_from_slice(weights.words);
+        let weights = of_streams(&self.cpu()?, spec, streams, weights.negative.to_vec())?;
+        Ok(Some(Box::new(CpuLayer { backend: self.clone(), spec: spec.clone(), weights })))
+    }
 }
 
 impl CpuBackend {
@@ -95,11 +109,6 @@ impl CpuBackend {
                 let thresholds = spec.weight_thresholds(weights)?;
                 Prepared::Tables(TabledWeights::new(shape, pairing, &thresholds)?)
             }
-            (Topology::Dense { .. }, ..) => dense(&cpu, spec, weights, options.cancel)?,
-            (Topology::Sparse(_), ..) => {
-                let streams = encoded(&cpu, spec, weights, options.cancel)?;
-                Prepared::Sparse { streams, negative: negative(spec, weights) }
-            }
             (Topology::Conv(shape), CountMethod::Tables, Encoding::Sequences(pairing))
                 if TabledConv::suits(shape) =>
             {
@@ -109,30 +118,42 @@ impl CpuBackend {
                     *shape, length, polarity, pairing, thresholds,
                 )?)
             }
-            (Topology::Conv(shape), ..) => {
+            _ => {
                 let streams = encoded(&cpu, spec, weights, options.cancel)?;
-                let (length, polarity, negative) =
-                    (spec.length(), spec.polarity(), negative(spec, weights));
-                Prepared::Conv(ConvWeights::new(&cpu, *shape, length, polarity, streams, negative)?)
+                of_streams(&cpu, spec, streams, negative(spec, weights))?
             }
-            _ => return Err(Error::unsupported(self.name(), "layers of this kind")),
         };
         Ok(CpuLayer { backend: self.clone(), spec: spec.clone(), weights })
     }
 }
 
-/// Encodes the streams of a dense layer, with the correction that counting them requires.
-fn dense(cpu: &Cpu, spec: &LayerSpec, weights: &Weights, cancel: Cancel<'_>) -> Result<Prepared> {
-    let mut streams = encoded(cpu, spec, weights, cancel)?;
-    let correction = match spec.polarity() {
-        Polarity::Unipolar => DenseCorrection::Nothing,
-        Polarity::Bipolar => DenseCorrection::Ones(cpu.row_ones(&streams, spec.sample_words())),
-        Polarity::Signed => {
-            let (n, length, negative) = (spec.n_inputs(), spec.length(), negative(spec, weights));
-            DenseCorrection::Signs(SignTable::new(cpu, &mut streams, n, length, &negative)?)
+/// Prepares the packed weight streams of a layer, with the signs of a signed one.
+fn of_streams(
+    cpu: &Cpu,
+    spec: &LayerSpec,
+    mut streams: WordBuffer,
+    negative: Vec<bool>,
+) -> Result<Prepared> {
+    let (n, length, polarity) = (spec.n_inputs(), spec.length(), spec.polarity());
+    match spec.topology() {
+        Topology::Dense { .. } => {
+            let correction = match polarity {
+                Polarity::Unipolar => DenseCorrection::Nothing,
+                Polarity::Bipolar => {
+                    DenseCorrection::Ones(cpu.row_ones(&streams, spec.sample_words()))
+                }
+                Polarity::Signed => {
+                    DenseCorrection::Signs(SignTable::new(cpu, &mut streams, n, length, &negative)?)
+                }
+            };
+            Ok(Prepared::Dense { streams, correction })
         }
-    };
-    Ok(Prepared::Dense { streams, correction })
+        Topology::Sparse(_) => Ok(Prepared::Sparse { streams, negative }),
+        Topology::Conv(shape) => {
+            Ok(Prepared::Conv(ConvWeights::new(cpu, *shape, length, polarity, streams, negative)?))
+        }
+        _ => Err(Error::unsupported("cpu", "layers of this kind")),
+    }
 }
 
 /// Returns the signs of the weights of a signed layer; empty for other layers.

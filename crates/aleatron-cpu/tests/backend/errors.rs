@@ -1,12 +1,13 @@
 //! Invalid calls of the CPU backend are errors with the quantity, the index and the value. No call
 //! panics or allocates memory that it cannot get.
 
+use aleatron_core::backend::WeightStreams;
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{
-    Connections, DenseShape, Error as CoreError, Length, Polarity, Quantity, StreamAddress,
-    Threshold,
+    Backend, Connections, DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity,
+    Quantity, StreamAddress, Threshold,
 };
-use aleatron_cpu::{Cpu, Pool, Tier, get_num_threads, set_num_threads};
+use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 
 fn length(bits: usize) -> Length {
     Length::new(bits).unwrap()
@@ -90,6 +91,25 @@ fn layer_counts_with_wrong_sizes_are_errors() {
         assert_eq!(counts(4, 3), Err(mismatch(Quantity::Words, 3, 4)));
         assert_eq!(counts(3, 4), Err(ragged));
         assert_eq!(counts(3, 0), Ok(vec![]));
+    }
+}
+
+#[test]
+fn layers_of_wrong_weight_streams_are_errors() {
+    let encoding = Encoding::Bernoulli { seed: 1 };
+    for polarity in Polarity::ALL {
+        let spec = LayerSpec::dense(3, 2, length(65), polarity, encoding).unwrap();
+        let prepare = |words: &[u64], negative: &[bool]| {
+            let weights = WeightStreams { words, negative };
+            CpuBackend::CURRENT.prepare_streams(&spec, weights).map(|layer| layer.is_some())
+        };
+        let signs = if polarity == Polarity::Signed { 6 } else { 0 };
+        assert_eq!(prepare(&[0; 12], &[true; 6][..signs]), Ok(true));
+        assert_eq!(prepare(&[0; 11], &[true; 6][..signs]), Err(mismatch(Quantity::Words, 12, 11)));
+        assert_eq!(prepare(&[0; 12], &[true; 5]), Err(mismatch(Quantity::Signs, signs, 5)));
+        let dirty = CoreError::DirtyTail { stream: 2, length: 65 };
+        let words = [0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0];
+        assert_eq!(prepare(&words, &[false; 6][..signs]), Err(dirty));
     }
 }
 

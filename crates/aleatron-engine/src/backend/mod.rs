@@ -18,7 +18,7 @@ mod pool_program;
 
 pub use aleatron_core::backend::{
     Backend, Batch, CountMethod, DeviceArray, DeviceArrayMut, DeviceBatch, DeviceElement,
-    DeviceStream, InputOrder, Inputs, PrepareOptions, PreparedLayer,
+    DeviceStream, InputOrder, Inputs, PrepareOptions, PreparedLayer, WeightStreams,
 };
 pub use aleatron_core::program::KernelTime;
 pub use auto::AutoBackend;

@@ -3,7 +3,7 @@
 
 use crate::support::features;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
-use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions};
+use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions, PreparedLayer};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
 use aleatron_core::fault::{
@@ -20,8 +20,33 @@ use aleatron_engine::stream::{Detail, Measured};
 use proptest::prelude::*;
 use std::sync::Arc;
 
+/// The CPU as a backend that takes no weight streams, like accelerators: permanent flips are
+/// differences of counts.
+#[derive(Debug)]
+struct WithoutStreams;
+
+impl Backend for WithoutStreams {
+    fn name(&self) -> String {
+        CpuBackend::CURRENT.name()
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
+        CpuBackend::CURRENT.prepare(spec, weights, options)
+    }
+}
+
 /// Counts a case on a backend with faults, in batches of `chunk` samples.
-fn counts(backend: CpuBackend, faults: &Faults, case: &LayerCase, chunk: usize) -> Vec<u64> {
+fn counts(
+    backend: impl Backend + 'static,
+    faults: &Faults,
+    case: &LayerCase,
+    chunk: usize,
+) -> Vec<u64> {
     let options = PrepareOptions { method: case.method, ..PrepareOptions::default() };
     let backend = FaultBackend::wrap(Arc::new(backend), faults);
     let layer = backend.prepare(&case.spec, &case.weight_values().unwrap(), &options).unwrap();
@@ -40,6 +65,8 @@ fn check(faults: &Faults, case: &LayerCase) {
     for chunk in [case.n_samples(), 1] {
         let found = counts(CpuBackend::CURRENT, faults, case, chunk);
         assert_eq!(found, expected, "{faults} in chunks of {chunk}: {case:?}");
+        let found = counts(WithoutStreams, faults, case, chunk);
+        assert_eq!(found, expected, "{faults} by differences in chunks of {chunk}: {case:?}");
     }
 }
 

@@ -5,9 +5,10 @@ mod layer;
 mod program;
 
 use super::placement::{self, Measurement};
-use super::{Backend, Device, DeviceInfo, PrepareOptions, PreparedLayer};
+use super::{Backend, Device, DeviceInfo, PrepareOptions, PreparedLayer, WeightStreams};
 use aleatron_core::program::{PreparedProgram, Program};
 use aleatron_core::{Error, LayerSpec, Result, Weights};
+use aleatron_cpu::CpuBackend;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -52,6 +53,15 @@ impl Backend for AutoBackend {
         options: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedProgram>>> {
         Ok(Some(Box::new(program::AutoProgram::new(program, options)?)))
+    }
+
+    // Accelerators encode the weights that they count.
+    fn prepare_streams(
+        &self,
+        spec: &LayerSpec,
+        weights: WeightStreams<'_>,
+    ) -> Result<Option<Box<dyn PreparedLayer>>> {
+        CpuBackend::CURRENT.prepare_streams(spec, weights)
     }
 }
 

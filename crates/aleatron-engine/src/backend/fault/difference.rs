@@ -101,33 +101,30 @@ struct Workspace {
 }
 
 impl ProductFaults {
-    /// Prepares the faults of a layer whose weight streams have the permanent flips `permanent`.
+    /// Prepares the faults of a layer whose weight streams have the permanent flips `permanent`, as
+    /// far as they are not in `weights`; `None` if nothing flips.
     pub(super) fn new(
         spec: &LayerSpec,
         faults: &Faults,
         weights: Vec<u64>,
         negative: Vec<bool>,
         permanent: Option<&[u64]>,
-    ) -> Self {
+    ) -> Option<Self> {
         let drawers = |site| faults.at(site, spec.index()).map(MaskDrawer::new);
         let is_per_sample = |drawer: &MaskDrawer| drawer.mask().fault().is_per_sample();
-        Self {
-            spec: spec.clone(),
-            weights,
-            negative,
-            permanent: permanent.map(|masks| Permanent::new(masks, spec.length().words())),
-            of_weights: drawers(FaultSite::Weights).filter(is_per_sample).collect(),
-            of_products: drawers(FaultSite::Products).collect(),
+        let of_weights: Vec<_> = drawers(FaultSite::Weights).filter(is_per_sample).collect();
+        let of_products: Vec<_> = drawers(FaultSite::Products).collect();
+        if permanent.is_none() && of_weights.is_empty() && of_products.is_empty() {
+            return None;
         }
+        let permanent = permanent.map(|masks| Permanent::new(masks, spec.length().words()));
+        Some(Self { spec: spec.clone(), weights, negative, permanent, of_weights, of_products })
     }
 
     /// Adds the differences of some samples to their counts, on several threads.
     pub(super) fn add(&self, cpu: &Cpu, samples: Samples<'_>, counts: &mut [u64]) -> Result<()> {
         let spec = &self.spec;
         let (m, words) = (spec.n_neurons(), spec.sample_words());
-        if self.permanent.is_none() && self.of_weights.is_empty() && self.of_products.is_empty() {
-            return Ok(());
-        }
         let one = Cpu::new(cpu.tier(), Arc::new(Pool::new(1)?));
         let n_samples = samples.words.len() / words;
         let row_words =

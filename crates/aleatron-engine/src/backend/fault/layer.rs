@@ -3,7 +3,7 @@
 use super::difference::{ProductFaults, Samples};
 use super::mask::{WeightGrid, field, flip, has_stuck, stuck_at};
 use super::{generator, stick};
-use crate::backend::{Batch, Inputs, PreparedLayer};
+use crate::backend::{Backend, Batch, Inputs, PrepareOptions, PreparedLayer, WeightStreams};
 use aleatron_core::fault::{
     FaultSite, Faults, Operand, StoredOperand, counter_width, positive_zero,
 };
@@ -45,13 +45,14 @@ struct Streams<'a> {
 }
 
 impl FaultLayer {
-    /// Creates a layer; the backend below and `weights` have the faults of memory and generators of
-    /// weights already.
+    /// Creates a layer on a backend; `weights` have the faults of memory and stuck generators
+    /// already.
     pub(super) fn new(
         cpu: &Cpu,
-        inner: Box<dyn PreparedLayer>,
+        backend: &dyn Backend,
         spec: &LayerSpec,
         weights: &Weights,
+        options: &PrepareOptions<'_>,
         faults: &Faults,
     ) -> Result<Self> {
         let stuck = match has_stuck(faults) {
@@ -72,31 +73,40 @@ impl FaultLayer {
             counter_width(spec)?;
         }
         let has_generators = faults.has(FaultSite::Generators);
-        let products = match faults.has(FaultSite::Weights)
-            || faults.has(FaultSite::Products)
-            || has_generators
-        {
-            true => {
-                let masks = faults.at(FaultSite::Weights, spec.index());
-                let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
-                let grid = WeightGrid { spec };
-                let mut permanent = grid.masks(cpu, permanent, spec.length(), Operand::Inputs)?;
-                let thresholds = spec.weight_thresholds(weights)?;
-                let negative = negative(spec, &thresholds);
-                let weights = cpu.weight_streams(spec, weights)?.into_words();
-                if has_generators {
-                    // The flips are the differences to the streams of generators without faults.
-                    let mut flips = weights.clone();
-                    generator::replace_weights(cpu, spec, faults, &thresholds, &mut flips)?;
-                    flip(&mut flips, &weights);
-                    match &mut permanent {
-                        Some(permanent) => flip(permanent, &flips),
-                        None => permanent = Some(flips),
-                    }
+        let (mut inner, mut products) = (None, None);
+        if faults.has(FaultSite::Weights) || faults.has(FaultSite::Products) || has_generators {
+            let masks = faults.at(FaultSite::Weights, spec.index());
+            let permanent = masks.filter(|mask| !mask.fault().is_per_sample());
+            let grid = WeightGrid { spec };
+            let mut permanent = grid.masks(cpu, permanent, spec.length(), Operand::Inputs)?;
+            let thresholds = spec.weight_thresholds(weights)?;
+            let negative = negative(spec, &thresholds);
+            let mut words = cpu.weight_streams(spec, weights)?.into_words();
+            if has_generators {
+                // The flips are the differences to the streams of generators without faults.
+                let mut flips = words.clone();
+                generator::replace_weights(cpu, spec, faults, &thresholds, &mut flips)?;
+                flip(&mut flips, &words);
+                match &mut permanent {
+                    Some(permanent) => flip(permanent, &flips),
+                    None => permanent = Some(flips),
                 }
-                Some(ProductFaults::new(spec, faults, weights, negative, permanent.as_deref()))
             }
-            false => None,
+            if let Some(flips) = &permanent {
+                flip(&mut words, flips);
+                inner = backend
+                    .prepare_streams(spec, WeightStreams { words: &words, negative: &negative })?;
+                match inner {
+                    Some(_) => permanent = None,
+                    // The flips become differences of counts.
+                    None => flip(&mut words, flips),
+                }
+            }
+            products = ProductFaults::new(spec, faults, words, negative, permanent.as_deref());
+        }
+        let inner = match inner {
+            Some(inner) => inner,
+            None => backend.prepare(spec, weights, options)?,
         };
         let sites = [FaultSite::Activations, FaultSite::Inputs, FaultSite::Counters];
         let drawers = sites.into_iter().flat_map(|site| faults.at(site, spec.index()));
@@ -219,7 +229,9 @@ impl FaultLayer {
 
     /// Returns whether streams are created on the host.
     fn has_streams(&self) -> bool {
-        self.faults.has(FaultSite::Inputs) || self.products.is_some()
+        self.faults.has(FaultSite::Inputs)
+            || self.faults.has(FaultSite::Generators)
+            || self.products.is_some()
     }
 
     /// Returns the samples of a batch that the backend below gets at a time.

@@ -3,8 +3,10 @@
 //! A [`FaultBackend`] changes the inputs and the results of the backend below it, so that faults
 //! are the same on every processor by construction. Faulty memory and stuck generators become other
 //! thresholds. Faulty input streams are encoded and flipped on the host, and the backend counts
-//! them as they are. Faulty weight streams and products are differences of counts, computed from
-//! the flipped bits alone, which the host adds. Faults of counters flip bits of the counts.
+//! them as they are; so are weight streams whose flips are permanent, where the backend takes
+//! streams. Other faults of weight streams and those of products are differences of counts,
+//! computed from the flipped bits alone, which the host adds. Faults of counters flip bits of the
+//! counts.
 
 mod difference;
 mod generator;
@@ -99,8 +101,8 @@ impl Backend for FaultBackend {
                 return Err(Error::unsupported(self.name(), "count tables of streams with faults"));
             }
         };
-        let inner = self.inner.prepare(spec, &weights, &PrepareOptions { method, ..*options })?;
-        Ok(Box::new(FaultLayer::new(&cpu, inner, spec, &weights, &faults)?))
+        let options = PrepareOptions { method, ..*options };
+        Ok(Box::new(FaultLayer::new(&cpu, &*self.inner, spec, &weights, &options, &faults)?))
     }
 
     fn prepare_program(
