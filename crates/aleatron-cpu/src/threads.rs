@@ -123,7 +123,7 @@ impl Pool {
             Some(workers) if helpers > 0 && self.has_workers() && self.pays(workers, cost) => {
                 let queue = Mutex::new(items);
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                workers.run(helpers, || std::iter::from_fn(next).for_each(&task));
+                workers.run(helpers, &|| std::iter::from_fn(next).for_each(&task));
                 workers.spin();
             }
             _ => items.for_each(task),
@@ -221,8 +221,9 @@ impl Workers {
         Ok(Self { pool, spin_wait: Arc::new(spin_wait) })
     }
 
-    /// Runs `work` on the calling thread and on `helpers` others, until all are done.
-    fn run(&self, helpers: usize, work: impl Fn() + Sync) {
+    /// Runs `work` on the calling thread and on `helpers` others, until all are done. It is called
+    /// once per thread, so that compiling this function for each kind of work would not pay.
+    fn run(&self, helpers: usize, work: &(dyn Fn() + Sync)) {
         let busy = AtomicUsize::new(helpers);
         self.pool.in_place_scope(|scope| {
             for _ in 0..helpers {

@@ -295,11 +295,19 @@ impl GpuContext {
     /// Calls a function that creates or submits, and returns the error that it caused on this
     /// thread, independently of other threads.
     pub(crate) fn scoped<T>(&self, run: impl FnOnce(&wgpu::Device) -> T) -> Result<T> {
+        let scopes = self.open_scopes()?;
+        let result = run(&self.device);
+        self.close_scopes(scopes).map(|()| result)
+    }
+
+    fn open_scopes(&self) -> Result<[wgpu::ErrorScopeGuard; 3]> {
         use wgpu::ErrorFilter::{Internal, OutOfMemory, Validation};
         self.check()?;
-        let scopes =
-            [OutOfMemory, Internal, Validation].map(|filter| self.device.push_error_scope(filter));
-        let result = run(&self.device);
+        Ok([OutOfMemory, Internal, Validation].map(|filter| self.device.push_error_scope(filter)))
+    }
+
+    /// Returns the error that was caused since the scopes were opened.
+    fn close_scopes(&self, scopes: [wgpu::ErrorScopeGuard; 3]) -> Result<()> {
         let mut errors =
             scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
         let first = errors.next();
@@ -307,7 +315,7 @@ impl GpuContext {
         errors.for_each(drop);
         match first {
             Some(error) => Err(Error::of(error)),
-            None => self.check().map(|()| result),
+            None => self.check(),
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::{BufferView, RawBuffer};
+use crate::capability::Capabilities;
 use crate::context::{Checks, GpuContext, lock};
 use crate::error::{Error, Limit, Owner, Result};
 use crate::kernel::{Access, BoundsChecks, ConstantValue, Constants, Kernel};
@@ -34,11 +35,61 @@ struct Compiled {
     pipelines: Vec<(OwnedConstants, Arc<Pipeline>)>,
 }
 
-impl Compiled {
-    fn is_of<K: Kernel>(&self, kernel: &K) -> bool {
-        self.kernel.downcast_ref::<K>().is_some_and(|own| own == kernel)
+/// A kernel of any type. Compiling the functions below for each type would not pay.
+trait AnyKernel {
+    /// Returns the hash of the type and the value.
+    fn hash(&self) -> u64;
+
+    /// Returns whether a cached kernel is this one.
+    fn is(&self, cached: &dyn Any) -> bool;
+
+    /// Returns a copy for the cache.
+    fn to_cached(&self) -> Box<dyn Any + Send>;
+
+    fn name(&self) -> Cow<'static, str>;
+    fn source(&self, capabilities: Capabilities) -> Cow<'static, str>;
+    fn bindings(&self) -> Cow<'static, [Access]>;
+    fn immediate_bytes(&self) -> usize;
+    fn checks(&self) -> BoundsChecks;
+}
+
+impl<K: Kernel> AnyKernel for K {
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (TypeId::of::<K>(), self).hash(&mut hasher);
+        hasher.finish()
     }
 
+    fn is(&self, cached: &dyn Any) -> bool {
+        cached.downcast_ref::<K>().is_some_and(|cached| cached == self)
+    }
+
+    fn to_cached(&self) -> Box<dyn Any + Send> {
+        Box::new(self.clone())
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        Kernel::name(self)
+    }
+
+    fn source(&self, capabilities: Capabilities) -> Cow<'static, str> {
+        Kernel::source(self, capabilities)
+    }
+
+    fn bindings(&self) -> Cow<'static, [Access]> {
+        Kernel::bindings(self)
+    }
+
+    fn immediate_bytes(&self) -> usize {
+        Kernel::immediate_bytes(self)
+    }
+
+    fn checks(&self) -> BoundsChecks {
+        Kernel::checks(self)
+    }
+}
+
+impl Compiled {
     fn pipeline(&self, constants: Constants<'_>) -> Option<Arc<Pipeline>> {
         let same = |cached: &[(String, ConstantValue)]| {
             cached.iter().map(|(name, value)| (name.as_str(), *value)).eq(constants.iter().copied())
@@ -58,14 +109,8 @@ pub(crate) struct Pipelines {
 }
 
 impl Pipelines {
-    fn hash<K: Kernel>(kernel: &K) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (TypeId::of::<K>(), kernel).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    fn get<K: Kernel>(&mut self, hash: u64, kernel: &K) -> Option<&mut Compiled> {
-        self.compiled.get_mut(&hash)?.iter_mut().find(|compiled| compiled.is_of(kernel))
+    fn get(&mut self, hash: u64, kernel: &dyn AnyKernel) -> Option<&mut Compiled> {
+        self.compiled.get_mut(&hash)?.iter_mut().find(|compiled| kernel.is(&*compiled.kernel))
     }
 }
 
@@ -115,8 +160,16 @@ impl GpuContext {
         kernel: &K,
         constants: Constants<'_>,
     ) -> Result<Arc<Pipeline>> {
+        self.pipeline_of(kernel, constants)
+    }
+
+    fn pipeline_of(
+        &self,
+        kernel: &dyn AnyKernel,
+        constants: Constants<'_>,
+    ) -> Result<Arc<Pipeline>> {
         self.check()?;
-        let hash = Pipelines::hash(kernel);
+        let hash = kernel.hash();
         let checks = match self.checks() {
             Checks::AsDeclared => kernel.checks(),
             Checks::Always => BoundsChecks::Enabled,
@@ -136,7 +189,7 @@ impl GpuContext {
                 }
                 let module =
                     self.scoped(|device| trusted::shader_module(device, &name, source, checks))?;
-                let kernel = Box::new(kernel.clone());
+                let kernel = kernel.to_cached();
                 let compiled = Compiled { kernel, module: module.clone(), pipelines: Vec::new() };
                 pipelines.compiled.entry(hash).or_default().push(compiled);
                 module
@@ -152,9 +205,9 @@ impl GpuContext {
         Ok(pipeline)
     }
 
-    fn compile<K: Kernel>(
+    fn compile(
         &self,
-        kernel: &K,
+        kernel: &dyn AnyKernel,
         module: &wgpu::ShaderModule,
         checks: BoundsChecks,
         constants: Constants<'_>,

@@ -152,10 +152,19 @@ pub(crate) fn attach(
     output: &Tensor,
     pullback: impl FnOnce(&Tensor) -> Result<Gradients> + Send + 'static,
 ) -> Tensor {
+    attach_boxed(op, inputs, output, Box::new(pullback))
+}
+
+fn attach_boxed(
+    op: &'static str,
+    inputs: &[&Tensor],
+    output: &Tensor,
+    pullback: Pullback,
+) -> Tensor {
     let edge = |input: &&Tensor| {
         let node = Arc::clone(input.node()?);
         Some(Edge { node, shape: input.shape().to_vec(), dtype: input.dtype() })
     };
-    let record = Record { edges: inputs.iter().map(edge).collect(), pullback: Box::new(pullback) };
+    let record = Record { edges: inputs.iter().map(edge).collect(), pullback };
     output.detach().with_node(Node::new(Kind::Operation { op, record: Mutex::new(Some(record)) }))
 }

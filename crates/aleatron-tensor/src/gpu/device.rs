@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use aleatron_device::{
     AdapterChoice, AdapterInfo, BufferView, ContextOptions, GpuBuffer, GpuContext, PendingRead,
-    Recorder, Submission, grid,
+    Pipeline, Recorder, Submission, grid,
 };
 use bytemuck::Pod;
 
@@ -334,12 +334,25 @@ impl GpuDevice {
             return Err(Error::internal("gpu::device::launch_grid, number of parameters"));
         }
         let pipeline = context.pipeline(&Described(description), &[])?;
+        self.dispatch(&pipeline, views, params, location, grid)
+    }
+
+    /// Records a pipeline over a grid of workgroups and returns the number of the recording.
+    fn dispatch(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        views: &[BufferView<'_>],
+        params: &[u32],
+        location: ParamsIn,
+        grid: [u32; 3],
+    ) -> Result<u64> {
+        let context = &self.queue.context;
         let table;
         let (bound, params): (_, &[u8]) = match location {
-            ParamsIn::Immediate => (context.bind(&pipeline, views)?, bytemuck::cast_slice(params)),
+            ParamsIn::Immediate => (context.bind(pipeline, views)?, bytemuck::cast_slice(params)),
             ParamsIn::Buffer => {
                 table = self.table(params)?;
-                (context.bind(&pipeline, &[views, &[table.view()]].concat())?, &[])
+                (context.bind(pipeline, &[views, &[table.view()]].concat())?, &[])
             }
         };
         let bytes = views.iter().map(BufferView::bytes).sum();

@@ -46,6 +46,24 @@ pub(crate) trait Describe: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     }
 }
 
+/// Declares the helper functions of a kernel, its bindings and its parameters.
+fn declare(
+    operands: &[(String, Operand)],
+    own: Vec<Helper>,
+    integers: &[DType],
+    params: ParamsShape,
+    text: &mut String,
+) {
+    let of_operands = operands.iter().flat_map(|(_, operand)| operand.helpers().iter().copied());
+    *text += &helpers(&of_operands.chain(own).collect::<Vec<_>>(), integers);
+    let mut binding = 0;
+    for (name, operand) in operands {
+        operand.declare(name, binding, text);
+        binding += operand.windows;
+    }
+    params.declare(binding, text);
+}
+
 /// The kernel of a description, as the device compiles it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Described<D>(pub(crate) D);
@@ -57,15 +75,8 @@ impl<D: Describe> Kernel for Described<D> {
 
     fn source(&self, capabilities: Capabilities) -> Cow<'static, str> {
         let mut text = String::from(self.0.enable());
-        let operands = self.0.operands();
-        let own = operands.iter().flat_map(|(_, operand)| operand.helpers().iter().copied());
-        text += &helpers(own.chain(self.0.helpers()), &self.0.integers());
-        let mut binding = 0;
-        for (name, operand) in &operands {
-            operand.declare(name, binding, &mut text);
-            binding += operand.windows;
-        }
-        self.0.params().declare(binding, &mut text);
+        let (operands, helpers) = (self.0.operands(), self.0.helpers());
+        declare(&operands, helpers, &self.0.integers(), self.0.params(), &mut text);
         text += &self.0.body(capabilities);
         text.into()
     }

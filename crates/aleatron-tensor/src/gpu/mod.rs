@@ -57,7 +57,7 @@ pub(crate) use transfer::{GpuRead, upload};
 /// Returns the functions of helper files in WGSL, with their dependencies.
 #[cfg(feature = "raw")]
 pub(crate) fn helper_source(helpers: &[crate::math::Helper]) -> String {
-    wgsl::helpers(helpers.iter().copied(), &[])
+    wgsl::helpers(helpers, &[])
 }
 
 #[cfg(feature = "raw")]

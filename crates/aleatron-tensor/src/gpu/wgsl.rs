@@ -269,7 +269,7 @@ impl ParamsShape {
 }
 
 /// Returns the functions of helper files and their dependencies, each once, dependencies first.
-pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DType]) -> String {
+pub(crate) fn helpers(wanted: &[Helper], integers: &[DType]) -> String {
     fn add(helper: Helper, order: &mut Vec<Helper>) {
         if !order.contains(&helper) {
             helper.needs().iter().for_each(|&needed| add(needed, order));
@@ -277,7 +277,7 @@ pub(crate) fn helpers(wanted: impl IntoIterator<Item = Helper>, integers: &[DTyp
         }
     }
     let mut order = Vec::new();
-    wanted.into_iter().for_each(|helper| add(helper, &mut order));
+    wanted.iter().for_each(|&helper| add(helper, &mut order));
     let mut text = String::new();
     for helper in order {
         if helper == Helper::Integer {

@@ -162,7 +162,7 @@ fn elementwise(
     operands: &[Operand<'_>],
     dtypes: &[DType],
     shape: &[usize],
-    build: impl Fn(Builder<'_>) -> BuiltExpr,
+    build: &dyn Fn(Builder<'_>) -> BuiltExpr,
 ) -> Result<Tensor> {
     // The size is checked before anything is computed.
     let len = Layout::contiguous(shape)?.len();
@@ -252,7 +252,7 @@ pub(crate) fn evaluate_formula(
         operands,
         &dtypes,
         &shape,
-        |builder| build!(builder, args => formula.build(args).cast(dtype)),
+        &|builder| build!(builder, args => formula.build(args).cast(dtype)),
     )
 }
 
@@ -285,7 +285,7 @@ impl Tensor {
             &[self.into()],
             &[self.dtype()],
             self.shape(),
-            |builder| build!(builder, args => args[0].clone().unary(op, result)),
+            &|builder| build!(builder, args => args[0].clone().unary(op, result)),
         )
     }
 
@@ -321,7 +321,7 @@ impl Tensor {
             &[left, right],
             &[dtype, dtype],
             &shape,
-            |builder| build!(builder, args => args[0].clone().binary(op, &args[1], result)),
+            &|builder| build!(builder, args => args[0].clone().binary(op, &args[1], result)),
         )
     }
 
@@ -358,7 +358,7 @@ impl Tensor {
             &[self.into(), left, right],
             &[DType::Bool, dtype, dtype],
             &shape,
-            |builder| build!(builder, args => args[0].clone().select(&args[1], &args[2])),
+            &|builder| build!(builder, args => args[0].clone().select(&args[1], &args[2])),
         )
     }
 
@@ -383,7 +383,7 @@ impl Tensor {
             &[self.into()],
             &[self.dtype()],
             self.shape(),
-            |builder| build!(builder, args => args[0].clone().cast(dtype)),
+            &|builder| build!(builder, args => args[0].clone().cast(dtype)),
         )
     }
 
