@@ -33,6 +33,8 @@ pub mod correlation;
 pub mod dense;
 pub mod error;
 pub mod fault;
+#[doc(hidden)]
+pub mod file;
 pub mod gates;
 pub mod generator;
 pub mod golden;

@@ -13,13 +13,13 @@ pub mod backend;
 mod compile;
 mod concurrent;
 mod error;
-#[doc(hidden)]
-pub mod file;
 mod layer;
 pub mod network;
 mod product;
 pub mod stream;
 
+#[doc(hidden)]
+pub use aleatron_core::file;
 pub use backend::Device;
 pub use error::{Error, RefusedNode, Result};
 pub use layer::{DEFAULT_WEIGHT_SEED, LayerBuilder, StreamLayer, encode_inputs};

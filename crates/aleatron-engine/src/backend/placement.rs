@@ -119,7 +119,7 @@ impl Cache {
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        crate::file::replace(file, &serde_json::to_vec_pretty(&self.known)?)
+        aleatron_core::file::replace(file, &serde_json::to_vec_pretty(&self.known)?)
     }
 }
 

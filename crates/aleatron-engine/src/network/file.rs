@@ -120,7 +120,8 @@ impl Network {
     /// As for [`Self::to_onnx`], and [`Error::File`] if it cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        crate::file::replace(path, &self.to_onnx()?).map_err(|error| Error::file(path, error))
+        aleatron_core::file::replace(path, &self.to_onnx()?)
+            .map_err(|error| Error::file(path, error))
     }
 }
 
