@@ -214,6 +214,6 @@ impl Adapter {
         text.push('\n');
         let name = "adapter_model.safetensors";
         let data = save::encode(&folder.join(name), &tensors)?;
-        save::write_all(folder, &[(name, data), ("adapter_config.json", text.into_bytes())])
+        save::write_all(folder, &[("adapter_config.json", text.into_bytes()), (name, data)])
     }
 }

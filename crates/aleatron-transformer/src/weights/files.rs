@@ -94,7 +94,7 @@ impl TensorFiles {
         let (mut files, mut index) = (Vec::new(), BTreeMap::new());
         for path in paths {
             let failed = |source| Error::File { path: path.clone(), source };
-            let file = File::open(path).map_err(failed)?;
+            let file = aleatron_core::file::open(path).map_err(failed)?;
             let file = TensorFile::new(Contents::Mapped(map(&file).map_err(failed)?), path)?;
             for name in file.metadata.tensors().into_keys() {
                 if index.insert(name.clone(), files.len()).is_some() {
@@ -112,6 +112,14 @@ impl TensorFiles {
             TensorFile::new(Contents::Embedded(bytes), Path::new("bytes/model.safetensors"))?;
         let index = file.metadata.tensors().into_keys().map(|name| (name, 0)).collect();
         Ok(Self { files: vec![file], index })
+    }
+
+    /// Returns whether the metadata of all files have an entry.
+    pub(crate) fn has_entry(&self, key: &str, value: &str) -> bool {
+        self.files.iter().all(|file| {
+            let entries = file.metadata.metadata().as_ref();
+            entries.and_then(|entries| entries.get(key)).is_some_and(|found| found == value)
+        })
     }
 
     /// Returns the names of all tensors.

@@ -1,23 +1,42 @@
 //! Writing models as Hugging Face files.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
+use aleatron_core::file;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::error::{Error, Result};
 use crate::source::ModelSource;
+use crate::weights::files::TensorFiles;
 
 /// The files besides the weights that a model with other weights shares.
-pub(crate) const DESCRIPTIONS: [&str; 5] = [
-    "config.json",
+pub(crate) const DESCRIPTIONS: [&str; 10] = [
+    CONFIG,
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
 ];
+
+/// The file of the configuration.
+const CONFIG: &str = "config.json";
 
 /// The file of the weights.
 const WEIGHTS: &str = "model.safetensors";
+
+/// The ends of names of files of weights, in the formats of other programs as well.
+const WEIGHT_ENDS: [&str; 8] =
+    [".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5", ".msgpack", ".index.json"];
+
+/// The entry of the metadata of files that this crate writes.
+const MARK: (&str, &str) = ("producer", "aleatron");
 
 /// A tensor of 32-bit floats to write.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +49,9 @@ pub struct NamedTensor {
     pub values: Vec<f32>,
 }
 
-/// Checks that a model can be written into a folder without touching other weights: the folder is
-/// not that of the source, and has no weights in other files.
+/// Checks that a model can be written into a folder without touching another one: the folder is not
+/// that of the source, and has no weights and descriptions of a model, except for those that
+/// [`save`] has written.
 ///
 /// # Errors
 /// [`Error::Format`] with the file and the remedy.
@@ -44,12 +64,18 @@ pub fn check_destination(folder: &Path, source: &ModelSource) -> Result<()> {
         return refuse(folder, "it is the folder of the model itself; choose another one");
     }
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let is_weights = Path::new(&name).extension().is_some_and(|end| end == "safetensors")
-            || name == "model.safetensors.index.json";
-        if is_weights && name != WEIGHTS {
+    let names: BTreeSet<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let is_own = TensorFiles::open(&[folder.join(WEIGHTS)])
+        .is_ok_and(|files| files.has_entry(MARK.0, MARK.1));
+    for name in &names {
+        let is_weights = WEIGHT_ENDS.iter().any(|end| name.ends_with(end));
+        if is_weights && !(is_own && name == WEIGHTS) {
             let reason = "it has weights of another model or an adapter; choose another folder";
+            return refuse(&folder.join(name), reason);
+        }
+        if !is_own && DESCRIPTIONS.contains(&name.as_str()) {
+            let reason = "it describes another model; choose another folder";
             return refuse(&folder.join(name), reason);
         }
     }
@@ -57,19 +83,31 @@ pub fn check_destination(folder: &Path, source: &ModelSource) -> Result<()> {
 }
 
 /// Writes a model with the configuration and the tokenizer of a source and other weights into a
-/// folder, which is created if it does not exist.
+/// folder, which is created if it does not exist. A model that was written before is replaced.
 ///
 /// # Errors
 /// As [`check_destination`], and [`Error::File`] if a file cannot be read or written.
 pub fn save(folder: &Path, source: &ModelSource, tensors: &[NamedTensor]) -> Result<()> {
     check_destination(folder, source)?;
-    let mut files = vec![(WEIGHTS, encode(&folder.join(WEIGHTS), tensors)?)];
+    let (mut files, mut missing) = (Vec::new(), Vec::new());
     for name in DESCRIPTIONS {
-        if let Some(content) = source.description(name)? {
-            files.push((name, content));
+        match source.description(name)? {
+            Some(content) => files.push((name, content)),
+            None => missing.push(folder.join(name)),
         }
     }
-    write_all(folder, &files)
+    files.push((WEIGHTS, encode(&folder.join(WEIGHTS), tensors)?));
+    write_all(folder, &files)?;
+    // Descriptions of an earlier model do not describe this one.
+    for path in missing {
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                return Err(Error::File { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Returns the bytes of a `.safetensors` file.
@@ -84,19 +122,19 @@ pub(crate) fn encode(path: &Path, tensors: &[NamedTensor]) -> Result<Vec<u8>> {
         views.push((&tensor.name, view.map_err(|error| Error::format(path, error))?));
     }
     // Other readers expect the format.
-    let metadata = [("format".to_owned(), "pt".to_owned())].into_iter().collect();
-    safetensors::serialize(views, Some(metadata)).map_err(|error| Error::format(path, error))
+    let metadata = [("format", "pt"), MARK];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    safetensors::serialize(views, Some(metadata.into_iter().collect()))
+        .map_err(|error| Error::format(path, error))
 }
 
-/// Writes files into a folder, which is created if it does not exist. Each is written completely
-/// before it takes its name.
+/// Writes files into a folder, which is created if it does not exist. They take their names in the
+/// order of the list once all are complete: weights belong to its end.
 pub(crate) fn write_all(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
     let failed = |path: &Path, source| Error::File { path: path.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-    for (name, content) in files {
-        let (path, partial) = (folder.join(name), folder.join(format!("{name}.partial")));
-        std::fs::write(&partial, content).map_err(|source| failed(&partial, source))?;
-        std::fs::rename(&partial, &path).map_err(|source| failed(&path, source))?;
-    }
-    Ok(())
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let contents = files.iter().map(|(_, content)| content.as_slice());
+    let all: Vec<(&Path, &[u8])> = paths.iter().map(PathBuf::as_path).zip(contents).collect();
+    file::replace_all(&all).map_err(|(path, source)| failed(path, source))
 }
