@@ -58,15 +58,33 @@ impl ModelSource {
         name.unwrap_or_else(|| folder.display().to_string())
     }
 
-    /// Reads the configuration.
+    /// Reads the configuration. Its end tokens are those of generation.
     ///
     /// # Errors
-    /// As [`Config::read`].
+    /// As [`Config::read`] and [`GenerationConfig::read`].
     pub fn config(&self) -> Result<Config> {
-        match self {
-            Self::Folder(folder) => Config::read(&folder.join("config.json")),
-            Self::Embedded => Config::parse(CONFIG, Path::new("bytes/config.json")),
-        }
+        Ok(self.configs()?.0)
+    }
+
+    /// Reads the configuration and the defaults of generation, whose end tokens replace those of
+    /// the configuration.
+    pub(crate) fn configs(&self) -> Result<(Config, GenerationConfig)> {
+        let (mut config, path) = match self {
+            Self::Folder(folder) => {
+                (Config::read(&folder.join("config.json"))?, folder.join("generation_config.json"))
+            }
+            Self::Embedded => {
+                let config = Config::parse(CONFIG, Path::new("bytes/config.json"))?;
+                let generation = GenerationConfig::of_config(&config);
+                return Ok((config, generation));
+            }
+        };
+        let generation = match path.exists() {
+            true => GenerationConfig::read(&path)?,
+            false => GenerationConfig::of_config(&config),
+        };
+        config.end_tokens.clone_from(&generation.end_tokens);
+        Ok((config, generation))
     }
 
     /// Reads the tokenizer; `None` if the folder has no tokenizer.
@@ -100,20 +118,6 @@ impl ModelSource {
                 "tokenizer.json" => Some(TOKENIZER.into()),
                 _ => None,
             }),
-        }
-    }
-
-    /// Reads the defaults of generation, which depend on the configuration if there is no file of
-    /// them.
-    pub(crate) fn generation(&self, config: &Config) -> Result<GenerationConfig> {
-        let path = match self {
-            Self::Folder(folder) => folder.join("generation_config.json"),
-            Self::Embedded => return Ok(GenerationConfig::of_config(config)),
-        };
-        if path.exists() {
-            GenerationConfig::read(&path)
-        } else {
-            Ok(GenerationConfig::of_config(config))
         }
     }
 }

@@ -151,9 +151,7 @@ impl Transformer {
     /// # Errors
     /// As [`Self::from_pretrained`].
     pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Self> {
-        let mut config = source.config()?;
-        let generation = source.generation(&config)?;
-        config.end_tokens.clone_from(&generation.end_tokens);
+        let (config, generation) = source.configs()?;
         let files = TensorFiles::open_model(source, &config)?;
         let merged =
             options.merge.as_deref().map(|adapter| Adapter::read(adapter, &config)).transpose()?;

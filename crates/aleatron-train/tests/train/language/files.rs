@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use aleatron_train::language::data::{IGNORED, Reader};
-use aleatron_transformer::{Config, Tokenizer};
+use aleatron_transformer::{Config, ModelSource, Tokenizer};
 
 use super::{folder, golden};
 
@@ -62,6 +62,28 @@ fn lines_become_sequences_with_labels() {
     let lines = "{\"tokens\": [5, 6, 7, 8, 9]}\n{\"tokens\": [5, 6, 7, 8]}";
     let corpus = short.read(&write(&folder, "long.jsonl", lines)).unwrap();
     assert_eq!((corpus.sequences[0].tokens(), corpus.truncated), (&[5, 6, 7, 8][..], 1));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The first token of `generation_config.json` that ends texts ends those of the training.
+#[test]
+fn texts_end_with_the_end_token_of_generation() {
+    let folder = folder("end-token");
+    let model = folder.join("model");
+    std::fs::create_dir_all(&model).unwrap();
+    for name in ["config.json", "tokenizer.json"] {
+        std::fs::copy(golden("qwen2").join(name), model.join(name)).unwrap();
+    }
+    let path = write(&folder, "data.jsonl", "{\"text\": \"the cat\"}");
+    let last = || {
+        let source = ModelSource::Folder(model.clone());
+        let (config, tokenizer) = (source.config().unwrap(), source.tokenizer().unwrap());
+        let reader = Reader { config: &config, tokenizer: tokenizer.as_ref(), length: 64 };
+        *reader.read(&path).unwrap().sequences[0].tokens().last().unwrap()
+    };
+    assert_eq!(last(), 2);
+    write(&model, "generation_config.json", "{\"eos_token_id\": [7, 2]}");
+    assert_eq!(last(), 7);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
