@@ -61,6 +61,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         &self,
         _: &LayerSpec,
         _: WeightStreams<'_>,
+        _: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedLayer>>> {
         Ok(None)
     }

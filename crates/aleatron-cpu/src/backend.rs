@@ -84,10 +84,12 @@ impl Backend for CpuBackend {
         &self,
         spec: &LayerSpec,
         weights: WeightStreams<'_>,
+        options: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedLayer>>> {
         weights.check(spec)?;
         let mut streams = WordBuffer::zeroed(spec.weight_words(), Quantity::Weights)?;
         streams.copy_from_slice(weights.words);
+        options.cancel.check()?;
         let weights = of_streams(&self.cpu()?, spec, streams, weights.negative.to_vec())?;
         Ok(Some(Box::new(CpuLayer { backend: self.clone(), spec: spec.clone(), weights })))
     }
@@ -185,10 +187,15 @@ impl Cpu {
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if they do not fit, [`Error::TooLarge`] if a generator has too few
-    /// sequences.
-    pub fn weight_streams(&self, spec: &LayerSpec, weights: &Weights) -> Result<StreamMatrix> {
+    /// sequences, [`Error::Cancelled`] if `cancel` requests it.
+    pub fn weight_streams(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        cancel: Cancel<'_>,
+    ) -> Result<StreamMatrix> {
         let mut streams = StreamMatrix::zeros(spec.n_weights(), spec.length())?;
-        self.encode_weights(spec, weights, Cancel::NEVER, streams.words_mut())?;
+        self.encode_weights(spec, weights, cancel, streams.words_mut())?;
         Ok(streams)
     }
 

@@ -56,7 +56,7 @@ pub use aleatron_core::memory::available as available_memory;
 pub use backend::CpuBackend;
 pub use draws::{get_draw_memory, set_draw_memory};
 pub use error::Error;
-pub use mask::{MaskDrawer, MaskGrid, set_run, split_hit};
+pub use mask::{MaskDrawer, MaskGrid, run_words, set_run, split_hit};
 pub use memory::{AlignedBuffer, WordBuffer};
 pub use program::CpuProgram;
 pub use table::TabledWeights;

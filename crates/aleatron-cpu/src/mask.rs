@@ -257,14 +257,28 @@ pub fn split_hit(hit: u64, length: Length) -> (usize, usize) {
     }
 }
 
+/// Returns the words with `cycles` bits of a stream from bit `first` on, or fewer at its end: the
+/// index of each word and its bits.
+#[inline]
+pub fn run_words(
+    first: usize,
+    cycles: usize,
+    length: Length,
+) -> impl Iterator<Item = (usize, u64)> {
+    let (mut k, end) = (first, first.saturating_add(cycles).min(length.bits()));
+    std::iter::from_fn(move || {
+        (k < end).then(|| {
+            let n = (64 - k % 64).min(end - k);
+            let word = (k / 64, (u64::MAX >> (64 - n)) << (k % 64));
+            k += n;
+            word
+        })
+    })
+}
+
 /// Sets `cycles` bits of a stream from bit `first` on, or fewer at its end.
 pub fn set_run(stream: &mut [u64], first: usize, cycles: usize, length: Length) {
-    let (mut k, end) = (first, first.saturating_add(cycles).min(length.bits()));
-    while k < end {
-        let n = (64 - k % 64).min(end - k);
-        stream[k / 64] |= (u64::MAX >> (64 - n)) << (k % 64);
-        k += n;
-    }
+    run_words(first, cycles, length).for_each(|(index, bits)| stream[index] |= bits);
 }
 
 /// Extends every one of a stream to a run of `cycles` ones.

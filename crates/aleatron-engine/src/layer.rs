@@ -335,7 +335,7 @@ impl StreamLayer {
     /// # Errors
     /// Returns [`CoreError::Memory`] if they do not fit.
     pub fn weight_streams(&self) -> Result<StreamMatrix> {
-        Ok(crate::backend::host()?.weight_streams(&self.spec, &self.weights)?)
+        Ok(crate::backend::host()?.weight_streams(&self.spec, &self.weights, Cancel::NEVER)?)
     }
 
     /// Returns the layer on its backend, prepared again on a newly opened device if the last one

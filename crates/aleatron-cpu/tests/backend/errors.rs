@@ -1,7 +1,7 @@
 //! Invalid calls of the CPU backend are errors with the quantity, the index and the value. No call
 //! panics or allocates memory that it cannot get.
 
-use aleatron_core::backend::WeightStreams;
+use aleatron_core::backend::{PrepareOptions, WeightStreams};
 use aleatron_core::lif::{LifDrive, LifParams, LifTrace};
 use aleatron_core::{
     Backend, Connections, DenseShape, Encoding, Error as CoreError, LayerSpec, Length, Polarity,
@@ -101,7 +101,9 @@ fn layers_of_wrong_weight_streams_are_errors() {
         let spec = LayerSpec::dense(3, 2, length(65), polarity, encoding).unwrap();
         let prepare = |words: &[u64], negative: &[bool]| {
             let weights = WeightStreams { words, negative };
-            CpuBackend::CURRENT.prepare_streams(&spec, weights).map(|layer| layer.is_some())
+            let options = PrepareOptions::default();
+            let layer = CpuBackend::CURRENT.prepare_streams(&spec, weights, &options);
+            layer.map(|layer| layer.is_some())
         };
         let signs = if polarity == Polarity::Signed { 6 } else { 0 };
         assert_eq!(prepare(&[0; 12], &[true; 6][..signs]), Ok(true));

@@ -3,7 +3,9 @@
 
 use crate::support::features;
 use aleatron_core::arithmetic::{Activation, Arithmetic};
-use aleatron_core::backend::{Backend, Batch, CountMethod, PrepareOptions, PreparedLayer};
+use aleatron_core::backend::{
+    Backend, Batch, CountMethod, PrepareOptions, PreparedLayer, WeightStreams,
+};
 use aleatron_core::conformance::LayerCase;
 use aleatron_core::conformance::strategies::{Sizes, layer};
 use aleatron_core::fault::{
@@ -11,7 +13,8 @@ use aleatron_core::fault::{
 };
 use aleatron_core::generator::IntegerBits;
 use aleatron_core::{
-    Cancel, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights, golden, reference,
+    Cancel, Connections, Convolution, Encoding, LayerSpec, Length, Polarity, SampleSeed, Weights,
+    golden, reference,
 };
 use aleatron_cpu::{Cpu, CpuBackend, Pool, Tier, get_num_threads, set_num_threads};
 use aleatron_engine::backend::FaultBackend;
@@ -19,6 +22,7 @@ use aleatron_engine::network::{Network, NetworkBuilder, StreamConfig};
 use aleatron_engine::stream::{Detail, Measured};
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The CPU as a backend that takes no weight streams, like accelerators: permanent flips are
 /// differences of counts.
@@ -199,11 +203,8 @@ fn few_permanent_flips_match_reference() {
     for polarity in Polarity::ALL {
         let spec =
             LayerSpec::dense(6, 3, length, polarity, Encoding::Bernoulli { seed: 4 }).unwrap();
-        let sign =
-            |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
-        let thresholds =
-            |n: u64| (0..n).map(|k| (k * 700_000_001) % (1 << 32) | sign(k)).collect::<Vec<u64>>();
-        let (weights, inputs, method) = (thresholds(18), thresholds(12), CountMethod::Best);
+        let [weights, inputs] = [18, 12].map(|n| thresholds(n, polarity));
+        let method = CountMethod::Best;
         let case = LayerCase { spec, weights, inputs, seed: SampleSeed::new(5), method };
         for seed in 0..6 {
             let faults =
@@ -214,6 +215,91 @@ fn few_permanent_flips_match_reference() {
         }
     }
     assert!(seen > 9, "{seen} of 18 differ");
+}
+
+/// Returns thresholds of all sizes, every third one negative if the layer is signed.
+fn thresholds(n: usize, polarity: Polarity) -> Vec<u64> {
+    let sign =
+        |k: u64| if polarity == Polarity::Signed && k.is_multiple_of(3) { 1 << 63 } else { 0 };
+    (0..n as u64).map(|k| (k * 700_000_001) % (1 << 32) | sign(k)).collect()
+}
+
+/// Masks are drawn for several rows at a time, of weights and of products, and these layers have
+/// more of them.
+#[test]
+fn layers_of_several_chunks_of_rows_match_reference() {
+    let (length, encoding) = (Length::new(8150).unwrap(), Encoding::Bernoulli { seed: 4 });
+    let image = Convolution::conv2d([2, 5, 5], 3, [2, 2]);
+    let connections = Connections::from_rows((0..14).map(|j| [j % 3, 5 + j]), 20).unwrap();
+    let dense = LayerSpec::dense(20, 14, length, Polarity::Signed, encoding);
+    let sparse = LayerSpec::sparse(connections, length, Polarity::Bipolar, encoding);
+    let conv = LayerSpec::conv(image, length, Polarity::Signed, encoding);
+    for (spec, samples) in [(dense, 1), (sparse, 2), (conv, 1)] {
+        let spec = spec.unwrap();
+        let weights = thresholds(spec.n_weights(), spec.polarity());
+        let inputs = thresholds(spec.n_inputs() * samples, spec.polarity());
+        let (seed, method) = (SampleSeed::new(5).starting_at(2), CountMethod::Best);
+        let case = LayerCase { spec, weights, inputs, seed, method };
+        for faults in [
+            &["weights:1e-3"][..],
+            &["weights:1e-3", "products:1e-3", "weights:permanent:1e-3"],
+            &["products:0.1"],
+        ] {
+            let faults = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+            check(&Faults::new(9, faults).unwrap(), &case);
+        }
+    }
+}
+
+/// A backend that counts the layers whose weights it got as streams.
+#[derive(Debug, Default)]
+struct Recorder(AtomicUsize);
+
+impl Backend for Recorder {
+    fn name(&self) -> String {
+        CpuBackend::CURRENT.name()
+    }
+
+    fn prepare(
+        &self,
+        spec: &LayerSpec,
+        weights: &Weights,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Box<dyn PreparedLayer>> {
+        CpuBackend::CURRENT.prepare(spec, weights, options)
+    }
+
+    fn prepare_streams(
+        &self,
+        spec: &LayerSpec,
+        weights: WeightStreams<'_>,
+        options: &PrepareOptions<'_>,
+    ) -> aleatron_core::Result<Option<Box<dyn PreparedLayer>>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        CpuBackend::CURRENT.prepare_streams(spec, weights, options)
+    }
+}
+
+#[test]
+fn weights_are_given_as_streams_only_if_a_bit_of_them_flips() {
+    let length = Length::new(64).unwrap();
+    let spec = LayerSpec::dense(4, 2, length, Polarity::Unipolar, Encoding::Bernoulli { seed: 1 })
+        .unwrap();
+    let weights = Weights::new(&spec, vec![0.5; 8]).unwrap();
+    for (fault, expected) in
+        [("weights:permanent:1e-9", 0), ("weights:permanent:0.1", 1), ("weights:0.1", 0)]
+    {
+        let backend = Arc::new(Recorder::default());
+        let faults = Faults::new(1, vec![fault.parse().unwrap()]).unwrap();
+        let faulty = FaultBackend::wrap(Arc::clone(&backend) as Arc<dyn Backend>, &faults);
+        faulty.prepare(&spec, &weights, &PrepareOptions::default()).unwrap();
+        assert_eq!(backend.0.load(Ordering::Relaxed), expected, "{fault}");
+        let cancelled = || true;
+        let options =
+            PrepareOptions { cancel: Cancel::when(&cancelled), ..PrepareOptions::default() };
+        let error = faulty.prepare(&spec, &weights, &options).unwrap_err();
+        assert_eq!(error, aleatron_core::Error::Cancelled, "{fault}");
+    }
 }
 
 /// Streams of so many bits that the samples of a batch are encoded in two chunks.

@@ -55,13 +55,14 @@ impl Backend for AutoBackend {
         Ok(Some(Box::new(program::AutoProgram::new(program, options)?)))
     }
 
-    // Accelerators encode the weights that they count.
+    // Accelerators encode the weights that they count, and streams of inputs stay on the CPU.
     fn prepare_streams(
         &self,
         spec: &LayerSpec,
         weights: WeightStreams<'_>,
+        options: &PrepareOptions<'_>,
     ) -> Result<Option<Box<dyn PreparedLayer>>> {
-        CpuBackend::CURRENT.prepare_streams(spec, weights)
+        CpuBackend::CURRENT.prepare_streams(spec, weights, options)
     }
 }
 

@@ -53,14 +53,15 @@ struct Permanent {
 }
 
 impl Permanent {
-    fn new(masks: &[u64], words: usize) -> Self {
+    fn new(masks: &[u64], words: usize) -> Result<Self> {
         let n = masks.iter().filter(|&&mask| mask != 0).count();
-        let (mut offsets, mut entries) = (vec![0], Vec::with_capacity(n));
+        let mut entries = memory::with_capacity(n as u128, Quantity::Streams)?;
+        let mut offsets = vec![0];
         for stream in masks.chunks_exact(words) {
             entries.extend(stream.iter().copied().enumerate().filter(|(_, mask)| *mask != 0));
             offsets.push(entries.len());
         }
-        Self { offsets, entries }
+        Ok(Self { offsets, entries })
     }
 }
 
@@ -103,22 +104,27 @@ struct Workspace {
 impl ProductFaults {
     /// Prepares the faults of a layer whose weight streams have the permanent flips `permanent`, as
     /// far as they are not in `weights`; `None` if nothing flips.
+    ///
+    /// # Errors
+    /// Returns [`Error::Memory`] if the flips do not fit.
     pub(super) fn new(
         spec: &LayerSpec,
         faults: &Faults,
         weights: Vec<u64>,
         negative: Vec<bool>,
         permanent: Option<&[u64]>,
-    ) -> Option<Self> {
+    ) -> Result<Option<Self>> {
         let drawers = |site| faults.at(site, spec.index()).map(MaskDrawer::new);
         let is_per_sample = |drawer: &MaskDrawer| drawer.mask().fault().is_per_sample();
         let of_weights: Vec<_> = drawers(FaultSite::Weights).filter(is_per_sample).collect();
         let of_products: Vec<_> = drawers(FaultSite::Products).collect();
         if permanent.is_none() && of_weights.is_empty() && of_products.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let permanent = permanent.map(|masks| Permanent::new(masks, spec.length().words()));
-        Some(Self { spec: spec.clone(), weights, negative, permanent, of_weights, of_products })
+        let words = spec.length().words();
+        let permanent = permanent.map(|masks| Permanent::new(masks, words)).transpose()?;
+        let spec = spec.clone();
+        Ok(Some(Self { spec, weights, negative, permanent, of_weights, of_products }))
     }
 
     /// Adds the differences of some samples to their counts, on several threads.
@@ -127,9 +133,7 @@ impl ProductFaults {
         let (m, words) = (spec.n_neurons(), spec.sample_words());
         let one = Cpu::new(cpu.tier(), Arc::new(Pool::new(1)?));
         let n_samples = samples.words.len() / words;
-        let row_words =
-            spec.n_weights().div_ceil(spec.n_rows()).saturating_mul(spec.length().words());
-        let rows = (WEIGHT_WORDS / row_words.max(1)).clamp(1, spec.n_rows());
+        let rows = self.rows_within(WEIGHT_WORDS).min(spec.n_rows());
         // Each thread takes several items, of samples if there are few rows.
         let chunks = spec.n_rows().div_ceil(rows);
         let groups =
@@ -187,12 +191,20 @@ impl ProductFaults {
             let (own, after) = rest.split_at(n * n_samples);
             rest = after;
             for (own, counts) in own.chunks_exact(n.max(1)).zip(counts.chunks_exact_mut(m)) {
+               
                 for (count, &difference) in counts[first * positions..].iter_mut().zip(own) {
                     *count = count.wrapping_add_signed(difference);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of rows whose masks have at most so many words, at least one. Masks are
+    /// drawn for all units, those of sparse layers for inputs without a connection as well.
+    fn rows_within(&self, words: usize) -> usize {
+        let row_words = self.n_units().saturating_mul(self.spec.length().words());
+        (words / row_words.max(1)).max(1)
     }
 
     /// Returns the words of the masks of the longest row.
@@ -221,7 +233,7 @@ impl ProductFaults {
     ) -> Result<()> {
         let positions = self.spec.neurons_per_row();
         let number = (self.first_row() + first) * positions;
-        let at_once = (MASK_WORDS / self.most_row_words()?.max(1)).max(1);
+        let at_once = self.rows_within(MASK_WORDS);
         let row_of =
             |drawer| self.draw(cpu, drawer, sample, first + self.first_row(), [first, rows]);
         let mut of_weights: Vec<_> = self.of_weights.iter().map(row_of).collect::<Result<_>>()?;
@@ -555,5 +567,28 @@ impl ProductFaults {
             Topology::Sparse(connections) => connections.offsets()[row],
             _ => row * (self.spec.n_weights() / self.spec.n_rows()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use aleatron_core::{Connections, Encoding, Length};
+
+    /// Masks of sparse layers are drawn for all inputs, however few connections there are.
+    #[test]
+    fn rows_of_sparse_layers_are_limited_by_their_inputs() {
+        let (inputs, neurons, bits) = (100_000, 4096, 64);
+        let rows = (0..neurons).map(|j| (j..j + 10).collect::<Vec<_>>());
+        let connections = Connections::from_rows(rows, inputs).unwrap();
+        let (length, encoding) = (Length::new(bits).unwrap(), Encoding::Bernoulli { seed: 1 });
+        let spec = LayerSpec::sparse(connections, length, Polarity::Unipolar, encoding).unwrap();
+        let faults = Faults::new(1, vec!["weights:1e-2".parse().unwrap()]).unwrap();
+        let weights = vec![0; spec.n_weights()];
+        let faults =
+            ProductFaults::new(&spec, &faults, weights, Vec::new(), None).unwrap().unwrap();
+        assert_eq!(faults.rows_within(WEIGHT_WORDS), 1);
+        assert_eq!(faults.rows_within(10 * inputs), 10);
     }
 }

@@ -81,7 +81,7 @@ impl FaultLayer {
             let mut permanent = grid.masks(cpu, permanent, spec.length(), Operand::Inputs)?;
             let thresholds = spec.weight_thresholds(weights)?;
             let negative = negative(spec, &thresholds);
-            let mut words = cpu.weight_streams(spec, weights)?.into_words();
+            let mut words = cpu.weight_streams(spec, weights, options.cancel)?.into_words();
             if has_generators {
                 // The flips are the differences to the streams of generators without faults.
                 let mut flips = words.clone();
@@ -92,17 +92,19 @@ impl FaultLayer {
                     None => permanent = Some(flips),
                 }
             }
+            options.cancel.check()?;
+            permanent = permanent.filter(|flips| flips.iter().any(|&word| word != 0));
             if let Some(flips) = &permanent {
                 flip(&mut words, flips);
-                inner = backend
-                    .prepare_streams(spec, WeightStreams { words: &words, negative: &negative })?;
+                let streams = WeightStreams { words: &words, negative: &negative };
+                inner = backend.prepare_streams(spec, streams, options)?;
                 match inner {
                     Some(_) => permanent = None,
                     // The flips become differences of counts.
                     None => flip(&mut words, flips),
                 }
             }
-            products = ProductFaults::new(spec, faults, words, negative, permanent.as_deref());
+            products = ProductFaults::new(spec, faults, words, negative, permanent.as_deref())?;
         }
         let inner = match inner {
             Some(inner) => inner,

@@ -2,6 +2,7 @@
 
 use super::mask::field;
 use aleatron_core::{Length, Quantity, Result, memory};
+use aleatron_cpu::run_words;
 
 /// Masks of the weights of a row or of a neuron's products, most words 0.
 pub(super) struct RowMasks {
@@ -55,11 +56,6 @@ impl RowMasks {
     /// Sets `cycles` bits of a stream that begins with word `start`, from bit `first` on, or fewer at
     /// its end.
     pub(super) fn set_run(&mut self, start: usize, first: usize, cycles: usize, length: Length) {
-        let (mut k, end) = (first, first.saturating_add(cycles).min(length.bits()));
-        while k < end {
-            let n = (64 - k % 64).min(end - k);
-            self.set(start + k / 64, (u64::MAX >> (64 - n)) << (k % 64));
-            k += n;
-        }
+        run_words(first, cycles, length).for_each(|(index, bits)| self.set(start + index, bits));
     }
 }
