@@ -207,7 +207,8 @@ impl<'a> Image<'a> {
         while !out.is_empty() {
             let y = (row * stride[0] + ky * dilation[0]) as isize - before[0];
             let is_inside = y >= 0 && (y as usize) < extent[0] && left < right;
-            let step = stride[0] as isize * self.steps[1];
+            // A longer stride belongs to a single row.
+            let step = stride[0].min(extent[0]) as isize * self.steps[1];
             if first == 0 && out.len() >= width && is_inside && step >= (right - left) as isize {
                 let rows = (out.len() / width).min((extent[0] - y as usize).div_ceil(stride[0]));
                 let (lines, rest) = out.split_at_mut(rows * width);

@@ -120,11 +120,13 @@ fn add_patch_row(geometry: &Geometry, k: usize, row: &[f32], image: &mut [f32]) 
     let start = (channel * extent[0] + y) * extent[1];
     let start = (start as isize + x0 + first as isize * step) as usize;
     let (lines, image) = (&row[first_row * width..last_row * width], &mut image[start..]);
+    // A longer stride belongs to a single row.
+    let pitch = stride[0].min(extent[0]) * extent[1];
     if step == 1 {
-        add_runs(lines, width, first..last, image, stride[0] * extent[1]);
+        add_runs(lines, width, first..last, image, pitch);
         return;
     }
-    for (line, image) in lines.chunks(width).zip(image.chunks_mut(stride[0] * extent[1])) {
+    for (line, image) in lines.chunks(width).zip(image.chunks_mut(pitch)) {
         let image = image.iter_mut().step_by(stride[1]);
         image.zip(&line[first..last]).for_each(|(sum, &x)| *sum += x);
     }

@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::ops::pool::{Padding, Pool, Windows};
 use crate::storage::CpuStorage;
+use aleatron_core::{Quantity, memory};
 
 /// The positions of the image in a window of an axis: the first, the number, and the number
 /// including padding.
@@ -26,6 +27,13 @@ impl Windows {
     pub(super) fn has_whole_rows(&self) -> bool {
         let last = (self.out[1] - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1];
         self.padding[1][0] == 0 && last < self.shape[3]
+    }
+
+    /// Returns the positions of the image in each of the first `n` windows along an axis.
+    pub(super) fn reaches(&self, axis: usize, n: usize) -> Result<Vec<Reach>> {
+        let mut all = memory::with_capacity(n as u128, Quantity::Words)?;
+        all.extend((0..n).map(|position| self.reach(axis, position)));
+        Ok(all)
     }
 
     /// Returns the positions of the image in a window along an axis.
@@ -54,11 +62,13 @@ pub(crate) fn run(windows: &Windows, image: &CpuView) -> Result<CpuStorage> {
     let Windows { shape: [images, channels, ..], out: [rows, columns], kernel, dilation, .. } =
         *windows;
     let (data, steps) = (image.storage.slice::<f32>()?, image.layout.strides());
-    let across: Vec<Reach> = (0..columns).map(|column| windows.reach(1, column)).collect();
-    let all_down: Vec<Reach> = (0..rows).map(|row| windows.reach(0, row)).collect();
+    let planes = images * channels;
+    // Axes of empty images may have any size.
+    let (rows, columns) = if planes == 0 { (0, 0) } else { (rows, columns) };
+    let (all_down, across) = (windows.reaches(0, rows)?, windows.reaches(1, columns)?);
     let nanoseconds = 2.0 + kernel[0] as f64 * kernel[1] as f64;
     let (has_whole_rows, are_pairs) = (windows.has_whole_rows(), windows.are_pairs());
-    filled(DType::F32, images * channels * rows * columns, |buffer| {
+    filled(DType::F32, planes * rows * columns, |buffer| {
         let chunk = (CHUNK / columns).max(1) * columns;
         let pool_row = |index: usize, out: &mut [f32]| {
             let (plane, row) = (index / rows, index % rows);

@@ -26,8 +26,7 @@ pub(crate) fn run(windows: &Windows, g: &CpuView, image: Option<&CpuView>) -> Re
         Some(view) => Some(&view.storage.slice::<f32>()?[view.layout.offset()..]),
         None => None,
     };
-    let down: Vec<Reach> = (0..out_rows).map(|row| windows.reach(0, row)).collect();
-    let across: Vec<Reach> = (0..out_columns).map(|column| windows.reach(1, column)).collect();
+    let (down, across) = (windows.reaches(0, out_rows)?, windows.reaches(1, out_columns)?);
     let (plane, out_plane) = (rows * columns, out_rows * out_columns);
     let planes = (CHUNK / plane).max(1);
     let visits = out_plane as f64 * (2.0 + kernel[0] as f64 * kernel[1] as f64);

@@ -89,6 +89,10 @@ fn convolutions() -> Vec<([usize; 4], [usize; 4], ConvOptions<2>)> {
         ([1, 1, 2, 2], [1, 1, 3, 3], ConvOptions { padding: [[3, 3]; 2], ..plain }),
         // Few channels and many positions, whose products are summed differently.
         ([2, 1, 18, 19], [2, 1, 3, 2], plain),
+        ([1, 2, 7, 6], [3, 2, 3, 3], ConvOptions { stride: [2, 1], padding: [[1, 1]; 2], ..plain }),
+        // Steps that are longer than the image.
+        ([1, 2, 3, 6], [2, 2, 1, 2], ConvOptions { stride: [1 << 62, 1], ..plain }),
+        ([1, 2, 3, 6], [2, 2, 1, 2], ConvOptions { stride: [1 << 63, 2], ..plain }),
     ]
 }
 

@@ -166,6 +166,15 @@ fn larger_shapes_and_groups_match_reference() {
                 ConvOptions { dilation: [1, 3], ..ConvOptions::default() },
             ),
             ([1, 130, 7, 7], [140, 130, 1, 1], ConvOptions::default()),
+            // Lines of several vectors, wide padding, more positions than a block, rows skipped.
+            ([1, 1, 28, 28], [6, 1, 5, 5], padded(2)),
+            (
+                [1, 1, 9, 12],
+                [4, 1, 1, 3],
+                ConvOptions { padding: [[0, 0], [12, 12]], ..ConvOptions::default() },
+            ),
+            ([1, 2, 60, 61], [4, 2, 3, 3], padded(1)),
+            ([1, 2, 20, 20], [4, 2, 3, 3], ConvOptions { stride: [2, 1], ..padded(0) }),
         ] {
             Case::new(&mut draw, x_shape, w_shape, options).check_on(&device);
         }
@@ -366,6 +375,13 @@ fn empty_convolutions_are_empty_and_invalid_ones_are_errors() {
         let integers = x.cast(DType::I32).unwrap();
         assert!(matches!(refused(integers.conv2d(&integers, None, &plain)), Error::DType { .. }));
         // One step that is longer than the image, and one distance that is never taken.
+        let wide = of(&[1, 4, 2, 28]);
+        for stride in [[1 << 62, 1], [1 << 63, 2]] {
+            let long = ConvOptions { stride, ..plain };
+            let got = wide.conv2d(&of(&[1, 4, 1, 1]), None, &long).unwrap();
+            assert_eq!(got.shape(), [1, 1, 1, 28 / stride[1]]);
+            assert_eq!(got.to_vec::<f32>().unwrap(), vec![4.0; 28 / stride[1]]);
+        }
         let long = ConvOptions { stride: [1 << 40, 1 << 40], dilation: [1 << 40, 1], ..plain };
         let got = x.conv2d(&of(&[1, 4, 1, 2]), None, &long).unwrap();
         assert_eq!((got.shape(), got.to_vec::<f32>().unwrap()), (&[1, 1, 1, 1][..], vec![8.0]));

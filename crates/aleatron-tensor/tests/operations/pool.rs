@@ -1,7 +1,7 @@
 //! Pooling against plain loops, on every device.
 
 use crate::common::{Draw, U, all_devices, assert_within, devices, views};
-use aleatron_tensor::{DType, Error, Padding, PoolOptions, Rounding, Tensor};
+use aleatron_tensor::{DType, Device, Error, Padding, PoolOptions, Rounding, Tensor};
 use half::f16;
 
 /// Returns the contents of each window: its elements, and the number of its positions in the image
@@ -166,6 +166,36 @@ fn global_pooling_leaves_one_element_of_each_channel() {
         // More elements than iterations of a loop on some drivers.
         let large = Tensor::ones(&[1, 1, 300, 301], DType::F32, &device).unwrap();
         assert_eq!(large.global_avg_pool().unwrap().to_vec::<f32>().unwrap(), [1.0]);
+    }
+}
+
+/// Windows of two by two are pooled in vectors if the columns of an image are adjacent.
+#[test]
+fn pairs_of_rows_have_the_bits_of_single_elements() {
+    let special = [-0.0, 0.0, 1.5, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, f32::INFINITY, f32::NAN];
+    let mut draw = Draw::new(9);
+    let count = 2 * 4 * 38;
+    let values: Vec<f32> = (0..count)
+        .map(|k| if k % 3 == 0 { special[k / 3 % special.len()] } else { draw.float(-1.0, 1.0) })
+        .collect();
+    let x = Tensor::from_slice(&values, &[1, 2, 4, 38], &Device::Cpu).unwrap();
+    let turned = x.transpose(2, 3).unwrap().contiguous().unwrap().transpose(2, 3).unwrap();
+    let options = PoolOptions::new([2, 2]);
+    let bits = |pooled: aleatron_tensor::Result<Tensor>| -> Vec<Option<u32>> {
+        let values = pooled.unwrap().to_vec::<f32>().unwrap();
+        values.iter().map(|x| (!x.is_nan()).then_some(x.to_bits())).collect()
+    };
+    assert_eq!(bits(x.max_pool2d(&options)), bits(turned.max_pool2d(&options)));
+    let average = |x: &Tensor| bits(x.avg_pool2d(&options, Padding::Ignored));
+    assert_eq!(average(&x), average(&turned));
+}
+
+#[test]
+fn empty_images_of_any_size_are_pooled() {
+    let size = 2_000_000_000;
+    for shape in [[0, 1, size, 1], [1, 0, 1, size]] {
+        let x = Tensor::zeros(&shape, DType::F32, &Device::Cpu).unwrap();
+        assert_eq!(x.max_pool2d(&PoolOptions::new([1, 1])).unwrap().shape(), shape);
     }
 }
 
