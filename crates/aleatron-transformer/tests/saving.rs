@@ -7,7 +7,8 @@ use aleatron_transformer::ModelSource;
 use aleatron_transformer::weights::files::TensorFiles;
 use aleatron_transformer::weights::save::{NamedTensor, check_destination, save};
 use aleatron_transformer::weights::{TensorSource, tensors};
-use common::{Copy, folder};
+use common::{Copy, edit, folder};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,4 +155,33 @@ fn a_model_that_cannot_be_written_leaves_the_one_before() {
     assert_eq!(fs::read(out.0.join("model.safetensors")).unwrap(), before);
     let entries = fs::read_dir(&out.0).unwrap();
     assert_eq!(entries.count(), 2, "no temporary file is left");
+}
+
+/// Weights are written in 32 bits, whatever type those of the source have.
+#[test]
+fn the_configuration_names_the_type_of_the_weights() {
+    for (given, expected) in [
+        (json!({"dtype": "bfloat16"}), json!({"dtype": "float32"})),
+        (json!({"torch_dtype": "float16"}), json!({"torch_dtype": "float32"})),
+        (json!({}), json!({"dtype": "float32"})),
+    ] {
+        let model = Copy::of("qwen2", "saving-type");
+        model.config(|config| {
+            let options = config.as_object_mut().unwrap();
+            options.remove("dtype");
+            options.extend(given.as_object().unwrap().clone());
+        });
+        let (out, source) = (Out::new("saving-type"), ModelSource::Folder(model.0.clone()));
+        write(&source, &out.0);
+        let read = |folder: &Path| -> Value {
+            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap()
+        };
+        // Everything else stays.
+        edit(&model.0.join("config.json"), |config| {
+            config.as_object_mut().unwrap().extend(expected.as_object().unwrap().clone());
+        });
+        assert_eq!(read(&out.0), read(&model.0));
+        let saved = ModelSource::Folder(out.0.clone());
+        assert_eq!(saved.config().unwrap(), source.config().unwrap());
+    }
 }

@@ -8,6 +8,7 @@ use aleatron_core::file;
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::error::{Error, Result};
+use crate::options::parse_object;
 use crate::source::ModelSource;
 use crate::weights::files::TensorFiles;
 
@@ -92,6 +93,9 @@ pub fn save(folder: &Path, source: &ModelSource, tensors: &[NamedTensor]) -> Res
     let (mut files, mut missing) = (Vec::new(), Vec::new());
     for name in DESCRIPTIONS {
         match source.description(name)? {
+            Some(content) if name == CONFIG => {
+                files.push((name, with_saved_type(&content, &folder.join(name))?));
+            }
             Some(content) => files.push((name, content)),
             None => missing.push(folder.join(name)),
         }
@@ -108,6 +112,26 @@ pub fn save(folder: &Path, source: &ModelSource, tensors: &[NamedTensor]) -> Res
         }
     }
     Ok(())
+}
+
+/// Returns a configuration that names the type of the written weights: other programs load them in
+/// the type that it names.
+fn with_saved_type(config: &[u8], path: &Path) -> Result<Vec<u8>> {
+    let text = std::str::from_utf8(config).map_err(|error| Error::format(path, error))?;
+    let mut options = parse_object(text, path)?;
+    // The first name is that of newer files.
+    let known = ["dtype", "torch_dtype"].into_iter().filter(|&name| options.contains_key(name));
+    let mut names: Vec<&str> = known.collect();
+    if names.is_empty() {
+        names.push("dtype");
+    }
+    for name in names {
+        options.insert(name.to_owned(), "float32".into());
+    }
+    let mut text =
+        serde_json::to_string_pretty(&options).map_err(|error| Error::format(path, error))?;
+    text.push('\n');
+    Ok(text.into_bytes())
 }
 
 /// Returns the bytes of a `.safetensors` file.
