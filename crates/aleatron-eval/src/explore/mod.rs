@@ -238,7 +238,7 @@ pub fn pending_trials(
     known: Option<Exploration>,
     cancel: Cancel<'_>,
 ) -> Result<(Exploration, Vec<PendingTrial>)> {
-    let search = search::Search::new(networks, data, plan, space)?;
+    let search = search::Search::new(networks, data, plan, space, known.as_ref())?;
     let mut found = search.start(known, cancel)?;
     let pending = search.pending(&mut found, cancel)?;
     Ok((found, pending))
@@ -256,7 +256,7 @@ pub fn run_trial(
     trial: &PendingTrial,
     cancel: Cancel<'_>,
 ) -> Result<DesignTrial> {
-    let search = search::Search::new(networks, data, plan, space)?;
+    let search = search::Search::new(networks, data, plan, space, None)?;
     search.trial(&trial.streams, trial.rung, cancel)
 }
 
@@ -296,7 +296,7 @@ pub fn explore(
     cancel: Cancel<'_>,
     mut progress: impl FnMut(&Exploration),
 ) -> Result<Exploration> {
-    let search = search::Search::new(networks, data, plan, space)?;
+    let search = search::Search::new(networks, data, plan, space, known.as_ref())?;
     let mut found = search.start(known, cancel)?;
     let ended = search.run(&mut found, cancel, &mut progress);
     search.rank(&mut found)?;

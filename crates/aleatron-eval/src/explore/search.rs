@@ -44,6 +44,9 @@ pub(super) struct Search<'a> {
     data: &'a Dataset,
     /// The samples of the screening; none if all samples are few.
     screening: Option<Dataset>,
+    /// The samples of the activity that energy depends on, the same for all designs: the first of
+    /// them counts with its whole latency. None if they cannot be read, which trials report.
+    traced: Option<Dataset>,
     plan: Plan,
     /// The faults that scores are measured with.
     faults: Option<FaultPoint>,
@@ -51,16 +54,25 @@ pub(super) struct Search<'a> {
     layers: Vec<String>,
 }
 
+/// Returns some samples, evenly spread: files are often sorted by class.
+fn spread(data: &Dataset, count: usize) -> Result<Dataset> {
+    let count = count.min(data.len());
+    let indices: Vec<usize> = (0..count).map(|k| k * data.len() / count).collect();
+    Ok(data.subset(data.name(), &indices)?)
+}
+
 /// Costs of streams for each of the lanes, or the reason why they have no circuit.
 type Costs = HashMap<StreamDesign, Result<Vec<(Lanes, DesignCost)>, String>>;
 
 impl<'a> Search<'a> {
-    /// Checks everything that can be known before the first trial.
+    /// Checks everything that can be known before the first trial. `known` is an earlier
+    /// exploration whose trials belong to the result.
     pub(super) fn new(
         networks: &[Network],
         data: &'a Dataset,
         plan: &Plan,
         space: &'a DesignSpace,
+        known: Option<&Exploration>,
     ) -> Result<Self> {
         for (what, is_empty) in [
             ("networks", networks.is_empty()),
@@ -97,7 +109,11 @@ impl<'a> Search<'a> {
             [faults] => faults,
             _ => return Err(Error::SeveralFaults),
         };
-        if space.early.iter().any(|early| !early.is_disabled()) {
+        let has_margins = space.early.iter().any(|early| !early.is_disabled());
+        if has_margins {
+            if space.generators.iter().all(|generator| generator.integer_bits().is_some()) {
+                return Err(Error::EarlyTermination("integers, which have no early scores"));
+            }
             if data.label_kind() == LabelKind::Numbers {
                 return Err(Error::EarlyTermination("a regression, whose scores must be complete"));
             }
@@ -124,15 +140,15 @@ impl<'a> Search<'a> {
         }
         let screening = match (data.label_kind(), data.len()) {
             (LabelKind::Classes, n) if n > 2 * SCREENED => {
-                let chosen = (n / SCREENING_SHARE).max(SCREENED);
-                // Evenly spread: files are often sorted by class.
-                let indices: Vec<usize> = (0..chosen).map(|k| k * n / chosen).collect();
-                Some(data.subset(data.name(), &indices)?)
+                Some(spread(data, (n / SCREENING_SHARE).max(SCREENED))?)
             }
             // The error of R² on a share of the samples is unknown.
             _ => None,
         };
-        Ok(Self { subjects, data, screening, plan, faults, space, layers })
+        let is_early = |trial: &DesignTrial| !trial.streams.early.is_disabled();
+        let is_early = has_margins || known.is_some_and(|known| known.trials.iter().any(is_early));
+        let traced = spread(data, if is_early { TRACED_EARLY } else { TRACED }).ok();
+        Ok(Self { subjects, data, screening, traced, plan, faults, space, layers })
     }
 
     /// Returns the state before the first trial, or with the trials of an earlier exploration.
@@ -371,12 +387,8 @@ impl<'a> Search<'a> {
         let Some(subject) = self.subjects.get(streams.network) else { return Ok(Vec::new()) };
         let base = options(streams.early);
         let circuit = Circuit::new(subject.network(), &config, &base)?;
-        // The same samples for all designs: the first of them counts with its whole latency.
-        let is_early = self.space.early.iter().any(|early| !early.is_disabled());
-        let traced = if is_early { TRACED_EARLY } else { TRACED };
-        // Samples that cannot be read or encoded fail in the trial itself.
-        let samples = self.data.samples(0..traced.min(self.data.len())).ok();
-        let trace = samples.and_then(|samples| circuit.trace(&samples).ok());
+        // Samples that cannot be encoded fail in the trial itself.
+        let trace = self.traced.as_ref().and_then(|samples| circuit.trace(samples.features()).ok());
         let (mut costs, mut refused) = (Vec::new(), None);
         for &lanes in &self.space.lanes {
             let options = Options { lanes: lanes.limit(), ..base };

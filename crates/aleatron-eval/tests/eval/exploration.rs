@@ -8,6 +8,7 @@ use aleatron_eval::{
     Design, DesignSpace, EarlyTermination, Error, Exploration, Lanes, Plan, Rung, evaluate,
     explore, pending_trials, report, run_trial,
 };
+use aleatron_hardware::cost::Technology;
 use aleatron_hardware::{Circuit, Margin, Options, Output};
 use std::cell::{Cell, RefCell};
 
@@ -311,6 +312,30 @@ fn early_termination_is_explored_with_the_classes_of_the_circuit() {
         assert!(options.ends_with(&format!("--class --early-margin {margin}")), "{options}");
     }
     assert!(hasty[0].cost.energy < careful[0].cost.energy);
+    // Resuming without margins leaves the costs of the designs that have one.
+    let resumed =
+        run(&DesignSpace { early: margins[..1].to_vec(), ..space.clone() }, Some(found.clone()));
+    assert_eq!(resumed.designs, found.designs);
+    // Files are often sorted by class: the cycles are those of evenly spread samples.
+    let mut indices: Vec<usize> = (0..data.len()).collect();
+    indices.sort_by_key(|&k| data.labels()[k]);
+    let sorted = data.subset("sorted", &indices).unwrap();
+    let found_sorted =
+        explore(&[network.clone()], &sorted, &plan(), &space, None, Cancel::NEVER, |_| ()).unwrap();
+    let design = found_sorted.designs.iter().find(|design| design.streams.early == margins[2]);
+    let spread: Vec<usize> = (0..64).map(|k| k * data.len() / 64).collect();
+    let spread = sorted.subset("spread", &spread).unwrap();
+    let config = StreamConfig::new(64).generator("sobol".parse().unwrap());
+    let config = config.arithmetic(Arithmetic::Integer);
+    let options = Options {
+        output: Output::Class,
+        early_termination: Some(Margin::new(3.0).unwrap()),
+        ..Options::default()
+    };
+    let circuit = Circuit::new(&network, &config, &options).unwrap();
+    let trace = circuit.trace(spread.features()).unwrap();
+    let cost = circuit.cost(&options, Technology::Generic, Some(&trace)).unwrap();
+    assert_eq!(design.unwrap().cost.energy, cost.energy);
     assert_eq!(Exploration::from_json(&found.to_json().unwrap()).unwrap(), found);
     // Lanes that the last layer cannot have are a reason if no others are left.
     let few = DesignSpace { lanes: vec![Lanes::Limited(4)], early: margins[1..].to_vec(), ..space };
@@ -318,7 +343,11 @@ fn early_termination_is_explored_with_the_classes_of_the_circuit() {
     assert!(none.missing.iter().any(|missing| missing.reason.contains("lanes")), "{none:?}");
     let space = DesignSpace { lanes: vec![Lanes::All], ..few };
     let faulty = Plan { faults: vec!["0.01".parse().unwrap()], ..plan() };
-    let error = explore(&[network], &data, &faulty, &space, None, Cancel::NEVER, |_| ());
+    let networks = [network];
+    let error = explore(&networks, &data, &faulty, &space, None, Cancel::NEVER, |_| ());
+    assert!(matches!(error, Err(Error::EarlyTermination(_))));
+    let integers = DesignSpace { generators: vec!["int8".parse().unwrap()], ..space };
+    let error = explore(&networks, &data, &plan(), &integers, None, Cancel::NEVER, |_| ());
     assert!(matches!(error, Err(Error::EarlyTermination(_))));
 }
 

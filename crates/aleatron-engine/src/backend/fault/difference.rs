@@ -191,7 +191,6 @@ impl ProductFaults {
             let (own, after) = rest.split_at(n * n_samples);
             rest = after;
             for (own, counts) in own.chunks_exact(n.max(1)).zip(counts.chunks_exact_mut(m)) {
-               
                 for (count, &difference) in counts[first * positions..].iter_mut().zip(own) {
                     *count = count.wrapping_add_signed(difference);
                 }
