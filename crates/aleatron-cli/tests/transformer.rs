@@ -293,6 +293,28 @@ fn finetune_of_weights_writes_a_model_that_generate_reads() {
     assert!(common::fault(&refused).contains("folder of the model itself"));
 }
 
+/// A checkpoint is no part of the result, and is refused in its folder before the training.
+#[test]
+fn finetune_with_a_checkpoint_in_the_folder_of_the_result_is_refused() {
+    let folder = Folder::new("finetune-checkpoint");
+    let text = folder.join("text.txt");
+    std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
+    for part in ["weights", "adapter"] {
+        let out = folder.join(part);
+        let run = |checkpoint: &str| {
+            let arguments = ["finetune", TEXT_MODEL, "--train", part, "--data", &text];
+            let more =
+                ["--out", &out, "--checkpoint", checkpoint, "--length", "16", "--steps", "2"];
+            aleatron(&[&arguments[..], &more].concat())
+        };
+        let refused = run(&format!("{out}/../{part}/state.safetensors"));
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(common::fault(&refused).contains("is in the folder of --out"));
+        assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
+        common::good(run(&folder.join(&format!("{part}.safetensors"))));
+    }
+}
+
 #[test]
 fn finetune_rejects_invalid_usage_and_other_families() {
     let folder = Folder::new("finetune-usage");

@@ -244,7 +244,17 @@ impl Arguments {
         }
         if let Some(path) = &self.checkpoint {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            try_writing(folder.unwrap_or(Path::new(".")))?;
+            let folder = folder.unwrap_or(Path::new("."));
+            try_writing(folder)?;
+            // Weights beside those of the result would prevent that it is saved.
+            if let (Ok(folder), Ok(out)) = (folder.canonicalize(), self.out.canonicalize())
+                && folder == out
+            {
+                return Err(Failure::Usage(format!(
+                    "--checkpoint: {} is in the folder of --out; choose a file in another folder",
+                    path.display()
+                )));
+            }
         }
         Ok(())
     }
