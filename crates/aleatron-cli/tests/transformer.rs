@@ -322,29 +322,44 @@ fn finetune_rejects_invalid_usage_and_other_families() {
         (folder.join("adapter"), folder.join("text.txt"), folder.join("data.jsonl"));
     std::fs::write(&text, "the cat sat on the mat").unwrap();
     std::fs::write(&lines, "{\"tokens\": [5, 6, 7]}").unwrap();
-    let cases: [&[&str]; 11] = [
-        &["--train", "weights", "--rank", "4"],
-        &["--train", "weights", "--targets", "all"],
-        &["--learning-rate", "0"],
-        &["--rank", "5000"],
-        &["--dropout", "1"],
-        &["--targets", "c_attn"],
-        &["--length", "1"],
-        &["--steps", "5", "--warmup", "5"],
-        &["--clip-norm", "-1"],
-        &["--device", "abacus"],
-        &["--adapter", ADAPTER, "--rank", "4"],
+    let cases: [(&[&str], &str); 21] = [
+        (&["--train", "weights", "--rank", "4"], "--rank cannot be combined"),
+        (&["--train", "weights", "--targets", "all"], "--targets cannot be combined"),
+        (&["--learning-rate", "0"], "--learning-rate: 0 is not a positive number"),
+        (&["--learning-rate", "-1"], "--learning-rate: -1 is not a positive number"),
+        (&["--rank", "5000"], "5000 is not from 1 to 4096"),
+        (&["--rank", "-1"], "'--rank <R>'"),
+        (&["--alpha", "-inf"], "alpha"),
+        (&["--dropout", "1"], "dropout"),
+        (&["--dropout", "-0.5"], "dropout"),
+        (&["--dropout", "0.5", "--stream-length", "64"], "lora_dropout is 0.5"),
+        (&["--targets", "c_attn"], "c_attn"),
+        (&["--length", "1"], "length of sequences is 1"),
+        (&["--steps", "-5"], "'--steps <N>'"),
+        (&["--steps", "5", "--warmup", "5"], "--warmup: 5 is not less than the 5 steps"),
+        (&["--clip-norm", "-1"], "limit of the gradient norm is -1"),
+        (&["--clip-norm", "0"], "limit of the gradient norm is 0"),
+        (&["--weight-decay", "-1"], "weight decay is -1"),
+        (&["--weight-decay", "nan"], "weight decay is NaN"),
+        (&["--seed", "-1"], "'--seed <SEED>'"),
+        (&["--device", "abacus"], "abacus"),
+        (&["--adapter", ADAPTER, "--rank", "4"], "'--rank <R>'"),
     ];
-    for case in cases {
-        let refused =
-            aleatron(&[&["finetune", TEXT_MODEL, "--data", &text, "--out", &out], case].concat());
-        assert_eq!(
-            refused.status.code(),
-            Some(2),
-            "{case:?}: {}",
-            String::from_utf8_lossy(&refused.stderr)
-        );
+    // A model without weights: options are checked before they are read.
+    let model = folder.join("model");
+    std::fs::create_dir(&model).unwrap();
+    for name in ["config.json", "tokenizer.json"] {
+        std::fs::copy(Path::new(TEXT_MODEL).join(name), Path::new(&model).join(name)).unwrap();
     }
+    for (case, expected) in cases {
+        let refused =
+            aleatron(&[&["finetune", &model, "--data", &text, "--out", &out], case].concat());
+        let error = common::fault(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{case:?}: {error}");
+        assert!(error.contains(expected), "{case:?}: {error}");
+    }
+    let unread = aleatron(&["finetune", &model, "--data", &text, "--out", &out]);
+    assert!(common::fault(&unread).contains("no .safetensors file"));
     let gpt2 = concat!(env!("CARGO_MANIFEST_DIR"), "/../aleatron-transformer/tests/golden/gpt2");
     let other = aleatron(&["finetune", gpt2, "--data", &lines, "--out", &out, "--targets", "all"]);
     assert_eq!(other.status.code(), Some(1));

@@ -53,38 +53,50 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["rank", "alpha", "rank_stabilized", "dropout", "targets"], help_heading = "Adapter")]
     adapter: Option<PathBuf>,
     /// The rank of the corrections; 8 if not given.
-    #[arg(long, value_name = "R", value_parser = read_positive, help_heading = "Adapter")]
+    #[arg(long, value_name = "R", value_parser = read_positive, allow_hyphen_values = true, help_heading = "Adapter")]
     rank: Option<usize>,
     /// Corrections are multiplied by alpha / rank; 16 if not given.
-    #[arg(long, value_name = "ALPHA", help_heading = "Adapter")]
+    #[arg(long, value_name = "ALPHA", allow_hyphen_values = true, help_heading = "Adapter")]
     alpha: Option<f64>,
     /// Multiply corrections by alpha / sqrt(rank) instead.
     #[arg(long, help_heading = "Adapter")]
     rank_stabilized: bool,
     /// The share of the inputs of corrections that is dropped at random; 0 if not given.
-    #[arg(long, value_name = "SHARE", help_heading = "Adapter")]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Adapter")]
     dropout: Option<f64>,
     /// The projections with corrections: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj,
     /// down_proj, or all; q_proj,v_proj if not given.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", help_heading = "Adapter")]
     targets: Option<Vec<String>>,
     /// Updates.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, help_heading = "Training")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 100, allow_hyphen_values = true, help_heading = "Training")]
     steps: usize,
     /// Sequences whose gradients are computed at once.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 4, help_heading = "Training")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 4, allow_hyphen_values = true, help_heading = "Training")]
     batch: usize,
     /// Batches whose gradients are added up for one update.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1, help_heading = "Training")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 1, allow_hyphen_values = true, help_heading = "Training")]
     accumulation: usize,
     /// The most tokens of a sequence.
-    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 256, help_heading = "Training")]
+    #[arg(long, value_name = "N", value_parser = read_positive, default_value_t = 256, allow_hyphen_values = true, help_heading = "Training")]
     length: usize,
     /// The learning rate of AdamW.
-    #[arg(long, value_name = "RATE", default_value_t = 2e-4, help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value_t = 2e-4,
+        allow_hyphen_values = true,
+        help_heading = "Training"
+    )]
     learning_rate: f64,
     /// The weight decay of AdamW.
-    #[arg(long, value_name = "DECAY", default_value_t = 0.01, help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "DECAY",
+        default_value_t = 0.01,
+        allow_hyphen_values = true,
+        help_heading = "Training"
+    )]
     weight_decay: f64,
     /// How the learning rate changes: linear or cosine to 0, or constant.
     #[arg(
@@ -96,10 +108,16 @@ pub(crate) struct Arguments {
     )]
     schedule: ScheduleName,
     /// Steps in which the learning rate rises.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_hyphen_values = true,
+        help_heading = "Training"
+    )]
     warmup: usize,
     /// The largest norm of the gradients of a step.
-    #[arg(long, value_name = "NORM", help_heading = "Training")]
+    #[arg(long, value_name = "NORM", allow_hyphen_values = true, help_heading = "Training")]
     clip_norm: Option<f64>,
     /// The order of the sequences: shuffled or sequential.
     #[arg(
@@ -115,7 +133,13 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Training")]
     recompute: bool,
     /// Decides the new adapter, the order of sequences and the dropout.
-    #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "SEED",
+        default_value_t = 0,
+        allow_hyphen_values = true,
+        help_heading = "Training"
+    )]
     seed: u64,
     /// Where to compute: cpu, gpu or gpu:1.
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Execution")]
@@ -175,6 +199,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     LanguageModel::check(&config)?;
     arguments.streams.check(&config)?;
     let trained = arguments.trained(&config, &source)?;
+    trained.check(arguments.streams.products()).map_err(failure)?;
     let corpus = arguments.corpus(&config, &source)?;
     let device = Device::named(&arguments.device).map_err(Failure::usage)?;
     if corpus.truncated > 0 {
@@ -238,6 +263,7 @@ impl Arguments {
                 "--warmup: {warmup} is not less than the {steps} steps"
             )));
         }
+        self.options().check().map_err(failure)?;
         for folder in self.report.iter().chain([&self.out]) {
             std::fs::create_dir_all(folder).map_err(|error| fault(folder, &error))?;
             try_writing(folder)?;

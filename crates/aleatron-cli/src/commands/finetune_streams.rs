@@ -7,7 +7,7 @@ use crate::interrupt;
 use aleatron::eval::language::{DEFAULT_SHARE, InputScales, check_config, with_width};
 use aleatron::generator::{GeneratorName, WidthChoice};
 use aleatron::network::StreamConfig;
-use aleatron::train::language::{Corpus, LanguageModel, LanguageStreams};
+use aleatron::train::language::{Corpus, LanguageModel, LanguageStreams, ProductKind};
 use aleatron::transformer::{Config, ModelSource};
 use aleatron::{Cancel, Device};
 
@@ -19,7 +19,7 @@ const CALIBRATION_LIMIT: usize = 4096;
 pub(crate) struct StreamOptions {
     /// Train through streams of this many bits: the forward pass is that of aleatron eval --lora,
     /// gradients are those of floating point.
-    #[arg(long, value_name = "BITS", value_parser = read_length)]
+    #[arg(long, value_name = "BITS", value_parser = read_length, allow_hyphen_values = true)]
     stream_length: Option<usize>,
     /// The generator of streams.
     #[arg(long, value_name = "NAME", requires = "stream_length", default_value_t = GeneratorName::Bernoulli,
@@ -29,7 +29,7 @@ pub(crate) struct StreamOptions {
     #[arg(long, value_name = "BITS", requires = "stream_length", default_value = "auto", value_parser = read_name::<WidthChoice>)]
     width: WidthChoice,
     /// The share of inputs that the scale of a product must cover; the others saturate.
-    #[arg(long, value_name = "SHARE", requires = "stream_length", value_parser = read_share, default_value_t = DEFAULT_SHARE)]
+    #[arg(long, value_name = "SHARE", requires = "stream_length", value_parser = read_share, allow_hyphen_values = true, default_value_t = DEFAULT_SHARE)]
     percentile: f64,
     /// Where linear products run: auto, cpu, gpu, gpu:1 or cuda. It changes times and nothing
     /// else.
@@ -44,6 +44,11 @@ impl StreamOptions {
             Some(streams) => check_config(config, &streams).map_err(Failure::usage),
             None => Ok(()),
         }
+    }
+
+    /// Returns the arithmetic of linear products.
+    pub(crate) fn products(&self) -> ProductKind {
+        if self.stream_length.is_some() { ProductKind::Streams } else { ProductKind::Float }
     }
 
     fn config(&self) -> Result<Option<StreamConfig>, Failure> {

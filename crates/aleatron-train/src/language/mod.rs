@@ -31,7 +31,7 @@ mod model;
 mod streams;
 
 pub use data::{Corpus, Reader, Sequence};
-pub use model::{Activations, LanguageModel, Trained};
+pub use model::{Activations, LanguageModel, ProductKind, Trained};
 pub use streams::LanguageStreams;
 
 use std::collections::BTreeMap;
@@ -146,7 +146,8 @@ pub fn finetune_with(
     cancel: Cancel<'_>,
     report: &mut dyn FnMut(&Step),
 ) -> Result<Vec<Step>> {
-    options.check(model, data)?;
+    options.check()?;
+    options.check_files(model, data)?;
     let mut run = Run::new(model, data, options)?;
     run.resume()?;
     run.history.iter().for_each(&mut *report);
@@ -166,7 +167,11 @@ pub fn finetune_with(
 }
 
 impl FinetuneOptions {
-    fn check(&self, model: &LanguageModel, data: &[Sequence]) -> Result<()> {
+    /// Checks everything that depends on neither the model nor the data.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for an option outside its range.
+    pub fn check(&self) -> Result<()> {
         for (option, value) in
             [("steps", self.steps), ("batch", self.batch), ("accumulation", self.accumulation)]
         {
@@ -191,6 +196,11 @@ impl FinetuneOptions {
         {
             return Err(Error::option("limit of the gradient norm", limit, "it must be positive"));
         }
+        Adam::new(Vec::new(), self.adam).map(drop)
+    }
+
+    /// Checks the data for a model, and the folder of the checkpoint.
+    fn check_files(&self, model: &LanguageModel, data: &[Sequence]) -> Result<()> {
         if data.is_empty() {
             return Err(Error::option("number of sequences", 0, "there must be at least one"));
         }
@@ -233,19 +243,9 @@ impl<'a> Run<'a> {
         data: &'a [Sequence],
         options: &'a FinetuneOptions,
     ) -> Result<Self> {
-        let dropout = model.dropout();
-        if !(0.0..1.0).contains(&dropout) {
-            return Err(Error::option(
-                "lora_dropout",
-                dropout,
-                "it must be at least 0 and less than 1",
-            ));
-        }
-        if model.streams().is_some() && dropout > 0.0 {
-            let reason =
-                "it must be 0 with streams, which run corrections and weights as one matrix";
-            return Err(Error::option("lora_dropout", dropout, reason));
-        }
+        let products =
+            if model.streams().is_some() { ProductKind::Streams } else { ProductKind::Float };
+        model.trained().check(products)?;
         // Reading all weights takes time: only a checkpoint needs it.
         let fingerprint =
             options.checkpoint.as_ref().map(|_| fingerprint(model, data, options)).transpose()?;
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
             data,
             options,
             optimizer: Adam::new(model.parameters(), options.adam)?,
-            dropout,
+            dropout: model.trained().dropout(),
             history: Vec::new(),
             order: (0, ordered(data.len(), options, 0)),
             fingerprint,
@@ -367,7 +367,7 @@ fn fingerprint(
     let mut digest = Digest::default();
     let settings = FinetuneOptions { checkpoint: None, ..options.clone() };
     let (config, streams) = (model.config(), model.streams());
-    let text = format!("{settings:?} {config:?} {} {streams:?}", model.dropout());
+    let text = format!("{settings:?} {config:?} {} {streams:?}", model.trained().dropout());
     digest.answer(text.bytes().map(u64::from).collect::<Vec<_>>());
     model.digest(&mut digest)?;
     for sequence in data {

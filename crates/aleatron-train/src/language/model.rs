@@ -52,6 +52,41 @@ pub enum Trained {
     Weights,
 }
 
+/// The arithmetic of linear products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProductKind {
+    /// Floating point.
+    Float,
+    /// Streams.
+    Streams,
+}
+
+impl Trained {
+    /// Checks the dropout of an adapter, before the weights are read.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a share outside its range, or above 0 with streams.
+    pub fn check(&self, products: ProductKind) -> Result<()> {
+        let dropout = self.dropout();
+        let expected = match products {
+            _ if !(0.0..1.0).contains(&dropout) => "it must be at least 0 and less than 1",
+            ProductKind::Streams if dropout > 0.0 => {
+                "it must be 0 with streams, which run corrections and weights as one matrix"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::option("lora_dropout", dropout, expected))
+    }
+
+    /// Returns the share of the inputs of corrections that training drops.
+    pub(super) fn dropout(&self) -> f64 {
+        match self {
+            Self::Adapter(adapter) => adapter.dropout(),
+            Self::Weights => 0.0,
+        }
+    }
+}
+
 /// A model with frozen weights and a trainable adapter, or with trainable weights.
 #[derive(Debug)]
 pub struct LanguageModel {
@@ -268,12 +303,9 @@ impl LanguageModel {
         Ok(save::save(folder, source, &named.collect::<Result<Vec<_>>>()?)?)
     }
 
-    /// Returns the share of the inputs of corrections that training drops.
-    pub(super) fn dropout(&self) -> f64 {
-        match &self.trained {
-            Trained::Adapter(adapter) => adapter.dropout(),
-            Trained::Weights => 0.0,
-        }
+    /// Returns the part that is trained.
+    pub(super) fn trained(&self) -> &Trained {
+        &self.trained
     }
 
     /// Adds all weights, the frozen ones and the trainable ones, to a digest.
