@@ -293,6 +293,36 @@ fn finetune_of_weights_writes_a_model_that_generate_reads() {
     assert!(common::fault(&refused).contains("folder of the model itself"));
 }
 
+/// Hashes are those of the files that a run read, even if it writes into their folders.
+#[test]
+fn finetune_reports_the_files_from_before_the_training() {
+    let folder = Folder::new("finetune-provenance");
+    let (model, text) = (folder.join("model"), folder.join("text.txt"));
+    std::fs::create_dir(&model).unwrap();
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        std::fs::copy(Path::new(TEXT_MODEL).join(name), Path::new(&model).join(name)).unwrap();
+    }
+    std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
+    let hashes = |out: &str, more: &[&str]| {
+        let report = format!("{out}-report");
+        let arguments = ["finetune", &model, "--data", &text, "--out", out, "--report", &report];
+        let common = ["--length", "16", "--steps", "1", "--device", "CPU"];
+        common::good(aleatron(&[&arguments[..], &common, more].concat()));
+        let page = std::fs::read_to_string(Path::new(&report).join("finetuning.html")).unwrap();
+        assert!(page.contains("<dt>device</dt><dd>cpu</dd>"), "{page}");
+        let words = page.split(|c: char| !c.is_ascii_hexdigit());
+        words.filter(|word| word.len() == 64).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = folder.join("first");
+    let [before, data] = &hashes(&first, &[])[..] else { unreachable!() };
+    let inside = folder.join("model/adapter");
+    let [model, adapter, again] = &hashes(&inside, &["--adapter", &first])[..] else {
+        unreachable!()
+    };
+    assert_eq!((model, again), (before, data));
+    assert!(adapter != model && adapter != data);
+}
+
 /// A checkpoint is no part of the result, and is refused in its folder before the training.
 #[test]
 fn finetune_with_a_checkpoint_in_the_folder_of_the_result_is_refused() {

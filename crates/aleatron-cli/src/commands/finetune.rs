@@ -7,8 +7,8 @@ use super::report::{fault, try_writing};
 use super::{Failure, Outcome, read_positive};
 use crate::invocation::Invocation;
 use crate::{Verdict, interrupt, output};
-use aleatron::eval::Source;
 use aleatron::eval::report::{finetuning, with_provenance};
+use aleatron::eval::{Provenance, Source};
 use aleatron::tensor::Device;
 use aleatron::train::language::{
     Activations, Corpus, FinetuneOptions, LanguageModel, Reader, SequenceOrder, Step, Trained,
@@ -211,6 +211,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
         ));
     }
     interrupt::watch();
+    let run = arguments.provenance(&source, &device, invocation)?;
     let model =
         LanguageModel::from_pretrained(&source, &config, trained, &device).map_err(failure)?;
     let model = arguments.streams.install(model, &source, &corpus)?;
@@ -219,7 +220,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let seconds = start.elapsed().as_secs_f64();
     model.save(&arguments.out, &source)?;
     if let Some(folder) = &arguments.report {
-        arguments.write_page(folder, &steps, invocation)?;
+        arguments.write_page(folder, &steps, run)?;
     }
     if arguments.json {
         output::json(&Report {
@@ -438,11 +439,36 @@ impl Arguments {
         Ok(())
     }
 
+    /// Returns the provenance for the page; `None` without one. The files are those before the
+    /// training, which may write into their folders.
+    fn provenance(
+        &self,
+        source: &ModelSource,
+        device: &Device,
+        invocation: &Invocation,
+    ) -> Result<Option<Provenance>, Failure> {
+        if self.report.is_none() {
+            return Ok(None);
+        }
+        let mut run = super::provenance::of_command(invocation)?;
+        run.device = Some(device.to_string());
+        run.sources.push(match source {
+            ModelSource::Embedded => {
+                Source::described("model", format!("embedded {}", source.name()))
+            }
+            ModelSource::Folder(folder) => Source::read("model", folder)?,
+        });
+        let adapter = self.adapter.as_deref().map(|path| Source::read("adapter", path));
+        run.sources.extend(adapter.transpose()?);
+        run.sources.push(Source::read("data", &self.data)?);
+        Ok(Some(run))
+    }
+
     fn write_page(
         &self,
         folder: &Path,
         steps: &[Step],
-        invocation: &Invocation,
+        run: Option<Provenance>,
     ) -> Result<(), Failure> {
         let losses: Vec<f64> = steps.iter().map(|step| step.loss).collect();
         let note = format!(
@@ -463,14 +489,7 @@ impl Arguments {
             TrainedPart::Weights => "Fine-tuning of all weights",
         };
         let page = finetuning(title, &[note], &losses);
-        let mut run = super::provenance::of_command(invocation)?;
-        run.device = Some(self.device.clone());
-        run.sources.extend(match ModelSource::named(&self.model) {
-            ModelSource::Embedded => vec![Source::described("model", "embedded bytes")],
-            ModelSource::Folder(folder) => vec![Source::read("model", &folder)?],
-        });
-        run.sources.push(Source::read("data", &self.data)?);
-        let page = with_provenance(&page, &[run]);
+        let page = with_provenance(&page, run.as_slice());
         Ok(aleatron::eval::write(folder.join(PAGE_NAME), &page)?)
     }
 }
