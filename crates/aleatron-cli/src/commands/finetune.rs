@@ -202,6 +202,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     trained.check(arguments.streams.products()).map_err(failure)?;
     let corpus = arguments.corpus(&config, &source)?;
     let device = Device::named(&arguments.device).map_err(Failure::usage)?;
+    LanguageModel::check_memory(&config, &trained, &device, &arguments.options())
+        .map_err(failure)?;
     if corpus.truncated > 0 {
         output::message(format!(
             "{} of {} sequences were cut to {} tokens; --length sets the number",

@@ -17,6 +17,7 @@ use aleatron_transformer::weights::save::{self, NamedTensor};
 use aleatron_transformer::weights::{Loader, Matrix, MatrixData, end_names};
 use aleatron_transformer::{Adapter, Config, LinearId, ModelSource, Precision};
 
+use super::FinetuneOptions;
 use super::data::{IGNORED, Sequence};
 use super::streams::{LanguageStreams, StreamPass};
 use crate::{Error, Parameter, Result};
@@ -143,6 +144,20 @@ impl LanguageModel {
         if is_llama { Ok(()) } else { Err(family_fault(config)) }
     }
 
+    /// Checks that training fits into memory, before the weights are read.
+    ///
+    /// # Errors
+    /// [`Error::Core`] with the bytes.
+    pub fn check_memory(
+        config: &Config,
+        trained: &Trained,
+        device: &Device,
+        options: &FinetuneOptions,
+    ) -> Result<()> {
+        let bytes = memory_bytes(config, trained, device, options.checkpoint.as_deref());
+        Ok(memory::check(bytes, Quantity::Weights)?)
+    }
+
     /// Loads a model from a folder, or the embedded one.
     ///
     /// # Errors
@@ -168,9 +183,7 @@ impl LanguageModel {
         let config = loader.config;
         config.check()?;
         Self::check(config)?;
-        let embedding_weights = config.vocabulary as u128 * config.hidden as u128;
-        let weights = u128::from(config.matrix_weights()) + embedding_weights;
-        memory::check(4 * weights, Quantity::Weights)?;
+        memory::check(memory_bytes(config, &trained, device, None), Quantity::Weights)?;
         let loader = Loader { precision: Precision::F32, ..*loader };
         let vector = |values: &[f32]| Tensor::from_slice(values, &[values.len()], device);
         let (weights, adapter) = match &trained {
@@ -474,6 +487,27 @@ impl LanguageModel {
             streams,
         })
     }
+}
+
+/// Returns the bytes of host memory that the weights take in training: four for each number.
+fn memory_bytes(
+    config: &Config,
+    trained: &Trained,
+    device: &Device,
+    checkpoint: Option<&Path>,
+) -> u128 {
+    let embedding = config.vocabulary as u128 * config.hidden as u128;
+    let weights = u128::from(config.matrix_weights()) + embedding;
+    let numbers = match (trained, device) {
+        // Weights are read on the host.
+        (Trained::Adapter(_), _) => return 4 * weights,
+        // The gradient and the two moments of each weight.
+        (Trained::Weights, Device::Cpu) => 4,
+        (Trained::Weights, _) => 1,
+    };
+    // The file of a checkpoint holds the weights and their moments.
+    let in_file = if checkpoint.is_some() { 3 } else { 0 };
+    4 * (numbers + in_file) * weights
 }
 
 fn longest(sequences: &[&Sequence]) -> usize {

@@ -1,5 +1,6 @@
 //! Writing models as Hugging Face files.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -136,10 +137,8 @@ fn with_saved_type(config: &[u8], path: &Path) -> Result<Vec<u8>> {
 
 /// Returns the bytes of a `.safetensors` file.
 pub(crate) fn encode(path: &Path, tensors: &[NamedTensor]) -> Result<Vec<u8>> {
-    let bytes: Vec<Vec<u8>> = tensors
-        .iter()
-        .map(|tensor| tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect())
-        .collect();
+    let bytes: Vec<Cow<'_, [u8]>> =
+        tensors.iter().map(|tensor| little_endian(&tensor.values)).collect();
     let mut views = Vec::with_capacity(tensors.len());
     for (tensor, data) in tensors.iter().zip(&bytes) {
         let view = TensorView::new(Dtype::F32, tensor.shape.clone(), data);
@@ -150,6 +149,14 @@ pub(crate) fn encode(path: &Path, tensors: &[NamedTensor]) -> Result<Vec<u8>> {
     let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
     safetensors::serialize(views, Some(metadata.into_iter().collect()))
         .map_err(|error| Error::format(path, error))
+}
+
+/// Returns the bytes of numbers, without a copy where the processor stores them in this order.
+fn little_endian(values: &[f32]) -> Cow<'_, [u8]> {
+    match cfg!(target_endian = "little") {
+        true => Cow::Borrowed(bytemuck::cast_slice(values)),
+        false => Cow::Owned(values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+    }
 }
 
 /// Writes files into a folder, which is created if it does not exist. They take their names in the

@@ -135,3 +135,24 @@ fn settings_of_streams_are_checked() {
     }
     assert_eq!(model().with_streams(good.clone()).unwrap().streams(), Some(&good));
 }
+
+/// Four bytes for each number: the weight, and with trained weights its gradient and two moments; a
+/// checkpoint repeats the weight and the moments.
+#[test]
+fn memory_of_trained_weights_includes_gradients_moments_and_checkpoints() {
+    let model = model();
+    let config = &model.config;
+    let weights = u128::from(config.matrix_weights()) + (config.vocabulary * config.hidden) as u128;
+    let file = Some(Path::new("state.safetensors"));
+    let bytes = |trained: &Trained, file| memory_bytes(config, trained, &Device::Cpu, file);
+    assert_eq!(bytes(model.trained(), None), 4 * weights);
+    assert_eq!(bytes(model.trained(), file), 4 * weights);
+    assert_eq!(bytes(&Trained::Weights, None), 16 * weights);
+    assert_eq!(bytes(&Trained::Weights, file), 28 * weights);
+    // More than every machine has is refused before anything is read.
+    let large = Config { vocabulary: 1 << 40, ..config.clone() };
+    let options = FinetuneOptions::default();
+    let error =
+        LanguageModel::check_memory(&large, &Trained::Weights, &Device::Cpu, &options).unwrap_err();
+    assert!(error.to_string().contains("weights would take"), "{error}");
+}
