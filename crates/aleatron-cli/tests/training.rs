@@ -145,6 +145,41 @@ fn train_find_rejects_options_that_it_cannot_have() {
     }
 }
 
+/// Returns the first lines of a .csv file of digits, `label` being the class of the last one.
+fn digits(n: usize, label: usize) -> String {
+    let line = |k: usize| {
+        let features: Vec<String> = (0..64).map(|i| format!("0.{}", (i * 7 + k) % 10)).collect();
+        let label = if k + 1 == n { label } else { k % 10 };
+        format!("{},{label}\n", features.join(","))
+    };
+    (0..n).map(line).collect()
+}
+
+#[test]
+fn train_find_checks_test_samples_before_the_search() {
+    let folder = Folder::new("train-find-test");
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (data, bad) = (write("data.csv", &digits(40, 1)), write("bad.csv", &digits(5, 99)));
+    let two = write("two.csv", &digits(2, 1));
+    let state = folder.join("state");
+    let cases: [(&[&str], &str); 2] = [
+        (&["--data", &data, "--test", &bad], "the label of sample 4 is 99"),
+        (&["--data", &two], "two.csv: a fifth of 2 samples is none for the evaluation"),
+    ];
+    for (samples, part) in cases {
+        let options = ["--find", "1", "--lengths", "4,8", "--checkpoint", &state];
+        let refused = aleatron(&[&["train"], samples, &options].concat());
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{samples:?}: {text}");
+        assert!(text.contains(part), "{samples:?}: {text}");
+        assert!(!std::path::Path::new(&state).exists(), "{samples:?}");
+    }
+}
+
 /// Gradients of one epoch on the CPU and on the adapter of continuous integration: rounding differs,
 /// which 23 steps at this rate multiply to a few units in the sixth digit of the loss.
 #[test]

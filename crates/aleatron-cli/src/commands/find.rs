@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The file of a search in the folder of a report.
-const NAME: &str = "find.json";
+pub(super) const NAME: &str = "find.json";
 
 /// The lengths found, to be read with `--layers`.
-const LAYERS_NAME: &str = "layers.json";
+pub(super) const LAYERS_NAME: &str = "layers.json";
 
 /// The page of a search.
-const PAGE_NAME: &str = "find.html";
+pub(super) const PAGE_NAME: &str = "find.html";
 
 /// The options of a search.
 pub(super) struct Request<'a> {

@@ -312,6 +312,12 @@ impl Arguments {
                 let all = self.data.read(kind)?;
                 let (training, held) =
                     split(all.len(), TEST_SHARE, self.seed).map_err(Failure::usage)?;
+                if held.is_empty() {
+                    let (name, n) = (all.name(), all.len());
+                    return Err(Failure::Work(format!(
+                        "{name}: a fifth of {n} samples is none for the evaluation; give some with --test FILE"
+                    )));
+                }
                 let name = format!("{} held out of {}", held.len(), all.name());
                 output::message(format!(
                     "{} samples are held out of training for the evaluation; give others with --test FILE",

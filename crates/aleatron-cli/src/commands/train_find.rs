@@ -1,6 +1,7 @@
 //! `aleatron train --find`: the shortest streams of each layer that a network can be trained for.
 
 use super::eval::progress_bar;
+use super::find::{LAYERS_NAME, NAME, PAGE_NAME};
 use super::train::{Arguments, Subject};
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
@@ -11,11 +12,6 @@ use aleatron::network::{LayerOverride, Network, layers_to_json};
 use aleatron::train::{Epoch, LengthProgress, Progress, TrainedLengths, train_lengths};
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-const PAGE_NAME: &str = "find.html";
-
-/// The lengths found, to be read with `--layers`.
-const LAYERS_NAME: &str = "layers.json";
 
 /// The result, for `--json`.
 #[derive(serde::Serialize)]
@@ -66,6 +62,9 @@ pub(super) fn run(
     let search = Search { generator, loss, longest, shortest, budget: arguments.budget };
     let start = Instant::now();
     let Subject { network, test, plan, provenance, .. } = subject;
+    // Before the search, so that unsuitable test samples are refused at once.
+    let uniform = Plan { lengths: vec![longest], ..plan.clone() };
+    let given = score(&arguments.evaluate(network, test, &uniform, cancel)?);
     let mut trained = search_lengths(arguments, subject, &search, cancel)?;
     let network_after = trained.trained.network.clone();
     add_cost(&network_after, test, plan, &mut trained.found);
@@ -76,18 +75,20 @@ pub(super) fn run(
     if let Some(path) = &arguments.out {
         network_after.save(path)?;
     }
-    let comparison = Compared::new(arguments, subject, &trained, &search, cancel)?;
-    let TrainedLengths { trained, found, without_retraining } = &trained;
-    let layers = layers_to_json(&overrides(found))?;
+    let layers = layers_to_json(&overrides(&trained.found))?;
     if let Some(path) = &arguments.out_layers {
         aleatron::eval::write(path, &layers)?;
     }
+    if let Some(folder) = &arguments.report {
+        aleatron::eval::write(folder.join(NAME), &trained.found.to_json()?)?;
+        aleatron::eval::write(folder.join(LAYERS_NAME), &layers)?;
+    }
+    let comparison = Compared::new(arguments, subject, &trained, &search, given, cancel)?;
+    let TrainedLengths { trained, found, without_retraining } = &trained;
     let Compared { rows, before, after } = &comparison;
     if let Some(folder) = &arguments.report {
         for (name, text) in [
             (PAGE_NAME, trained_search(found, rows, network.name())),
-            ("find.json", found.to_json()?),
-            (LAYERS_NAME, layers),
             ("before.json", before.to_json()?),
             ("after.json", after.to_json()?),
         ] {
@@ -163,12 +164,19 @@ struct Compared {
     after: Evaluation,
 }
 
+/// Returns the score of the only row of an evaluation.
+fn score(evaluation: &Evaluation) -> f64 {
+    evaluation.rows().first().map_or(f64::NAN, aleatron::eval::Row::score)
+}
+
 impl Compared {
+    /// Evaluates the networks; `given` is the score of the given one with its longest streams.
     fn new(
         arguments: &Arguments,
         subject: &Subject,
         result: &TrainedLengths,
         search: &Search,
+        given: f64,
         cancel: Cancel<'_>,
     ) -> std::result::Result<Self, Failure> {
         let Subject { network, test, plan, provenance, .. } = subject;
@@ -180,15 +188,11 @@ impl Compared {
             evaluation.provenance.push(provenance.clone());
             Ok::<_, Failure>(evaluation)
         };
-        let score = |evaluation: &Evaluation| {
-            evaluation.rows().first().map_or(f64::NAN, aleatron::eval::Row::score)
-        };
         let uniform = Found {
             lengths: vec![search.longest; found.layers.len()],
             bit_macs: found.bit_macs_before,
             ..without.clone()
         };
-        let longest = score(&evaluate(network, &uniform)?);
         let fixed = score(&evaluate(network, without)?);
         let (before, after) = (evaluate(network, found)?, evaluate(&trained.network, found)?);
         let row = |name: &str, found: &Found, validation: Option<f64>, test: f64| LengthsRow {
@@ -208,7 +212,7 @@ impl Compared {
         let first = found.trials.first().and_then(|trial| trial.untrained);
         let rows = vec![
             float("given, floating point", Some(found.float_score), before.float.score()),
-            row("given", &uniform, first, longest),
+            row("given", &uniform, first, given),
             row("given, found without training", without, Some(without.score), fixed),
             row("given, found with training", found, None, score(&before)),
             row("trained, found with training", found, Some(found.score), score(&after)),
