@@ -67,12 +67,12 @@ pub enum Error {
         /// A layer that the gradient does not reach.
         layer: String,
     },
-    /// The loss or a gradient is not finite.
+    /// The loss, a gradient or a weight is not finite.
     #[error(
         "the {what} is {value} in epoch {epoch}, step {step}; use a smaller learning rate or clip gradients"
     )]
     NotFinite {
-        /// The loss or the norm of the gradients.
+        /// The loss, the norm of the gradients or a weight.
         what: &'static str,
         /// The value.
         value: f64,

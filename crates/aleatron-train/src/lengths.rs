@@ -45,6 +45,13 @@ pub enum LengthProgress<'a> {
         /// The progress of its training.
         progress: Progress<'a>,
     },
+    /// The training of a trial diverged, so that the trial has the weights that it began with.
+    Diverged {
+        /// The trial, counted from 1.
+        trial: usize,
+        /// The loss or the gradient that is not finite.
+        error: &'a Error,
+    },
     /// The state of the search before or after a trial.
     Search(&'a Found),
     /// The state of the search without training, before or after a trial.
@@ -55,7 +62,8 @@ pub enum LengthProgress<'a> {
 ///
 /// Every trial trains through the streams of its lengths with `options`, from the weights of the
 /// last accepted trial, and passes if the score of the validation samples is within `search.loss`
-/// of the floating-point score of the given network. The lengths are halved for all layers first,
+/// of the floating-point score of the given network. A trial whose training diverges has the weights
+/// that it began with. The lengths are halved for all layers first,
 /// from `search.longest` down, then for one layer at a time, the most expensive one first. `plan`
 /// gives the other settings of the streams; its lengths and generators, and `options.forward`, are
 /// not used.
@@ -160,7 +168,13 @@ impl Retrain for Retraining<'_> {
         let trained = train_with(network, self.data, &options, cancel, &mut |progress| {
             report(LengthProgress::Training { trial, progress });
         });
-        self.last = trained.map_err(Error::into_evaluation)?;
+        self.last = match trained {
+            Err(error @ Error::NotFinite { .. }) => {
+                report(LengthProgress::Diverged { trial, error: &error });
+                Trained::unchanged(network.clone())
+            }
+            trained => trained.map_err(Error::into_evaluation)?,
+        };
         Ok(self.last.network.clone())
     }
 

@@ -307,13 +307,10 @@ impl<'a> Run<'a> {
                     index,
                 );
             }
-            let scores = self.model.scores(
-                &features,
-                &options.forward,
-                options.seed,
-                done as u64,
-                cancel,
-            )?;
+            let scores = self
+                .model
+                .scores(&features, &options.forward, options.seed, done as u64, cancel)
+                .map_err(|error| self.diverged(error, epoch, step + 1))?;
             let loss = chosen.loss(&scores)?;
             let value = loss::finite(&loss)?;
             let fault = |what, value| Error::NotFinite { what, value, epoch, step: step + 1 };
@@ -332,7 +329,8 @@ impl<'a> Run<'a> {
             sum += value * samples.len() as f64;
             report(Progress::Step { epoch, step: step + 1, loss: value });
         }
-        let validation = self.validate(cancel)?;
+        let validation =
+            self.validate(cancel).map_err(|error| self.diverged(error, epoch, steps))?;
         let is_better = match (&validation, &self.best_score) {
             (Some(new), Some(best)) => new.is_better_than(best),
             _ => true,
@@ -344,6 +342,26 @@ impl<'a> Run<'a> {
         let record = Epoch { epoch, loss, rate, validation };
         self.history.push(record);
         Ok(record)
+    }
+
+    /// Returns the error of a network with a weight that is not finite as that of a training that
+    /// diverged, and other errors as they are.
+    fn diverged(&self, error: Error, epoch: usize, step: usize) -> Error {
+        let weights = self.model.named().filter_map(|(_, parameter)| {
+            let values = parameter.tensor().to_vec::<f32>().ok()?;
+            values.into_iter().find(|value| !value.is_finite())
+        });
+        let weight = match error {
+            Error::Engine(_) => weights.into_iter().next(),
+            _ => None,
+        };
+        match weight {
+            Some(value) => {
+                let (what, value) = ("value of a weight", f64::from(value));
+                Error::NotFinite { what, value, epoch, step }
+            }
+            None => error,
+        }
     }
 
     /// Evaluates the validation samples as the network is trained to run, over all configurations.

@@ -138,6 +138,9 @@ fn search_lengths(
                 }
                 _ => {}
             },
+            LengthProgress::Diverged { trial, error } => {
+                bar.println(format!("trial {trial:>3}: weights remain as they were: {error}"));
+            }
             LengthProgress::Search(found) => {
                 for index in shown..found.trials.len() {
                     bar.println(trial_line(found, index));

@@ -8,7 +8,8 @@ use aleatron_engine::network::{LayerOverride, Network, NetworkBuilder, StreamCon
 use aleatron_eval::{Found, Plan, Search, find};
 use aleatron_train::batches::split;
 use aleatron_train::{
-    Error, Forward, LengthProgress, Progress, TrainOptions, TrainedLengths, train, train_lengths,
+    Error, Forward, LengthProgress, OptimizerKind, Progress, SgdOptions, TrainOptions,
+    TrainedLengths, train, train_lengths,
 };
 
 fn digits(n: usize) -> Dataset {
@@ -173,6 +174,34 @@ fn search_without_a_solution_ends_with_the_longest_streams() {
     assert_eq!((result.found.trials.len(), &result.found.lengths[..]), (1, &[4, 4][..]));
     assert!(result.found.is_finished && !result.found.is_good());
     assert_eq!(result.trained.network, network());
+}
+
+/// A trial whose training diverges has the weights that it began with, and the search goes on.
+#[test]
+fn diverged_trial_keeps_its_weights() {
+    let (data, network, search) = (digits(200), network(), search(3.0, [8, 64]));
+    // The loss overflows, or weights do.
+    for (rate, part) in [(1e36, "the loss is inf"), (1e38, "the value of a weight is")] {
+        let optimizer = OptimizerKind::Sgd(SgdOptions::default()).with_rate(rate);
+        let options = TrainOptions { optimizer, ..options() };
+        let (mut diverged, mut texts) = (Vec::new(), String::new());
+        let mut report = |progress: LengthProgress<'_>| {
+            if let LengthProgress::Diverged { trial, error } = progress {
+                assert!(matches!(error, Error::NotFinite { .. }), "{error:?}");
+                diverged.push(trial);
+                texts.push_str(&error.to_string());
+            }
+        };
+        let result =
+            train_lengths(&network, &data, &plan(), &search, &options, Cancel::NEVER, &mut report)
+                .unwrap();
+        let found = &result.found;
+        assert_eq!(diverged, (1..=found.trials.len()).collect::<Vec<_>>());
+        assert!(found.trials.len() > 1 && found.is_good(), "{found:?}");
+        assert!(found.trials.iter().all(|trial| trial.untrained == Some(trial.score)), "{found:?}");
+        assert_eq!((&result.trained.network, result.trained.best_epoch), (&network, 0));
+        assert!(texts.contains(part), "{texts}");
+    }
 }
 
 /// One layer cannot be shortened alone after a length for all layers has failed.
