@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Folder, aleatron, json};
+use common::{Folder, aleatron, json, text};
 
 #[test]
 fn train_improves_short_streams_and_writes_network_and_report() {
@@ -124,6 +124,30 @@ fn train_find_writes_a_network_and_lengths_that_eval_reads() {
     for name in ["find.json", "before.json", "after.json"] {
         assert!(read(name).contains("provenance"), "{name}");
     }
+}
+
+/// Without training, a budget of 2 ends with lengths that are too short, and the longest are never
+/// tried.
+#[test]
+fn train_find_with_a_small_budget_reports_measured_scores_only() {
+    for budget in ["1", "2"] {
+        let options = ["--find", "1", "--lengths", "2,64", "--epochs", "1", "--budget", budget];
+        let arguments = [&["train", "plain", "--polarity", "signed"], &options[..]].concat();
+        let printed = text(&aleatron(&arguments));
+        assert!(!printed.contains("not even the longest"), "{printed}");
+        assert!(!printed.contains("% without training"), "{printed}");
+        assert!(printed.contains("given, found without training (unfinished)"), "{printed}");
+        assert!(printed.contains("has not finished"), "{printed}");
+        let output = aleatron(&[&arguments[..], &["--json"]].concat());
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = found["comparison"].as_array().unwrap();
+        assert_eq!(rows[2]["name"], "given, found without training (unfinished)");
+        assert!(rows[2]["validation"].is_null() && rows[4]["validation"].is_number(), "{found}");
+    }
+    let options = ["--generators", "sobol", "--find", "1", "--lengths", "2,64", "--budget", "1"];
+    let printed = text(&aleatron(&[&["eval", "plain"], &options[..]].concat()));
+    assert!(printed.contains("no lengths were good enough in 1 trial"), "{printed}");
+    assert!(!printed.contains("not even") && !printed.contains("0.00 %"), "{printed}");
 }
 
 #[test]

@@ -193,16 +193,19 @@ fn text(found: &Found, title: &str) -> String {
     text.push_str(&format!("{:width$}  {:>12}  {:>6}\n", "layer", "products", "bits"));
     for ((layer, products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths)
     {
-        text.push_str(&format!("{layer:width$}  {products:>12}  {length:>6}\n"));
+        let bits = found.measured_score().map_or_else(|| "-".to_owned(), |_| length.to_string());
+        text.push_str(&format!("{layer:width$}  {products:>12}  {bits:>6}\n"));
     }
-    let saved = 100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64);
-    text.push_str(&format!(
-        "\n{} with these lengths; {:.2} % of {} bit-MACs saved; {}\n",
-        score(found.score),
-        saved,
-        found.bit_macs_before,
-        plural(found.trials.len(), "trial"),
-    ));
+    let trials = plural(found.trials.len(), "trial");
+    match found.measured_score() {
+        Some(measured) => text.push_str(&format!(
+            "\n{} with these lengths; {:.2} % of {} bit-MACs saved; {trials}\n",
+            score(measured),
+            100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64),
+            found.bit_macs_before,
+        )),
+        None => text.push_str(&format!("\nno lengths were good enough in {trials}\n")),
+    }
     match &found.cost {
         Some(CircuitCost::Known(cost)) => text.push_str(&format!(
             "circuit: {} cycles, {:.0} gate equivalents, {:.2} nJ per sample (by a model)\n",
@@ -211,12 +214,12 @@ fn text(found: &Found, title: &str) -> String {
         Some(CircuitCost::Missing { reason }) => text.push_str(&format!("no circuit: {reason}\n")),
         None => {}
     }
-    if found.score < found.bar {
-        text.push_str("not even the longest streams are good enough\n");
-    } else if !found.is_finished {
+    if !found.is_finished {
         text.push_str(
             "the search has not finished: go on with --report DIR --resume and a larger --budget\n",
         );
+    } else if !found.has_good_lengths() {
+        text.push_str("not even the longest streams are good enough\n");
     }
     text
 }

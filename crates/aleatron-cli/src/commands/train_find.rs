@@ -198,6 +198,10 @@ impl Compared {
         };
         let fixed = score(&evaluate(network, without)?);
         let (before, after) = (evaluate(network, found)?, evaluate(&trained.network, found)?);
+        let unfinished = |name: &str, found: &Found| match found.is_finished {
+            true => name.to_owned(),
+            false => format!("{name} (unfinished)"),
+        };
         let row = |name: &str, found: &Found, validation: Option<f64>, test: f64| LengthsRow {
             name: name.to_owned(),
             lengths: found.lengths.clone(),
@@ -216,9 +220,19 @@ impl Compared {
         let rows = vec![
             float("given, floating point", Some(found.float_score), before.float.score()),
             row("given", &uniform, first, given),
-            row("given, found without training", without, Some(without.score), fixed),
+            row(
+                &unfinished("given, found without training", without),
+                without,
+                without.measured_score(),
+                fixed,
+            ),
             row("given, found with training", found, None, score(&before)),
-            row("trained, found with training", found, Some(found.score), score(&after)),
+            row(
+                &unfinished("trained, found with training", found),
+                found,
+                found.measured_score(),
+                score(&after),
+            ),
             float("trained, floating point", None, after.float.score()),
         ];
         Ok(Self { rows, before, after })
@@ -273,7 +287,10 @@ fn print(
         "layer", "products", "without training", "with training"
     ))?;
     for (k, layer) in found.layers.iter().enumerate() {
-        let (products, fixed, bits) = (found.products[k], without.lengths[k], found.lengths[k]);
+        let (products, bits) = (found.products[k], found.lengths[k]);
+        let fixed = without
+            .measured_score()
+            .map_or_else(|| "-".to_owned(), |_| without.lengths[k].to_string());
         output::line(format!("{layer:width$}  {products:>12}  {fixed:>16}  {bits:>13}"))?;
     }
     let names = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
@@ -284,7 +301,7 @@ fn print(
     ))?;
     for row in rows {
         let macs = row.bit_macs.map_or_else(String::new, |bit_macs| bit_macs.to_string());
-        let validation = row.validation.map_or_else(String::new, show);
+        let validation = row.validation.map_or_else(|| "-".to_owned(), show);
         output::line(format!(
             "{:names$}  {:>bits$}  {macs:>12}  {validation:>10}  {:>10}",
             row.name,
@@ -293,19 +310,22 @@ fn print(
         ))?;
     }
     let saved = |bits: u64| 100.0 * (1.0 - bits as f64 / found.bit_macs_before.max(1) as f64);
+    let fixed = match without.has_good_lengths() {
+        true => format!(", {:.2} % without training", saved(without.bit_macs)),
+        false => String::new(),
+    };
     output::line(format!(
-        "\n{:.2} % of {} bit-MACs saved, {:.2} % without training; {}, {seconds:.1} s",
+        "\n{:.2} % of {} bit-MACs saved{fixed}; {}, {seconds:.1} s",
         saved(found.bit_macs),
         found.bit_macs_before,
-        saved(without.bit_macs),
         plural(found.trials.len(), "trial"),
     ))?;
-    if found.score < found.bar {
-        output::line("not even the longest streams are good enough")?;
-    } else if !found.is_finished {
+    if !found.is_finished {
         output::line(
             "the search has not finished: go on with --checkpoint FILE and a larger --budget",
         )?;
+    } else if !found.has_good_lengths() {
+        output::line("not even the longest streams are good enough")?;
     }
     if let Some(path) = &arguments.out {
         output::line(format!("Network: {}", path.display()))?;

@@ -117,9 +117,10 @@ pub struct Found {
     pub layers: Vec<String>,
     /// The products of one sample in each.
     pub products: Vec<u64>,
-    /// The shortest lengths found that are good enough; the initial lengths if even those are not.
+    /// The shortest lengths found that are good enough; the initial lengths if even those are not,
+    /// or if none has been found yet.
     pub lengths: Vec<usize>,
-    /// The score with them.
+    /// The score with them; 0 if no trial had them, see [`Found::measured_score`].
     pub score: f64,
     /// The score in floating point.
     pub float_score: f64,
@@ -357,10 +358,24 @@ impl Found {
         (self.lengths, self.score) = (lengths, score);
     }
 
+    /// Returns the score with the lengths found; `None` if the search ended before it tried any
+    /// that are good enough, and before the longest ones.
+    #[must_use]
+    pub fn measured_score(&self) -> Option<f64> {
+        let is_measured = self.trials.iter().any(|trial| trial.lengths == self.lengths);
+        is_measured.then_some(self.score)
+    }
+
+    /// Returns whether the lengths found are good enough, even if the search has not finished.
+    #[must_use]
+    pub fn has_good_lengths(&self) -> bool {
+        self.measured_score().is_some_and(|score| score >= self.bar)
+    }
+
     /// Returns whether the search came to its end with lengths that are good enough.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.is_finished && self.score >= self.bar
+        self.is_finished && self.has_good_lengths()
     }
 
     /// Reads a search from JSON.

@@ -41,7 +41,8 @@ pub fn trained_search(found: &Found, rows: &[LengthsRow], name: &str) -> String 
     for row in rows {
         let lengths: Vec<String> = row.lengths.iter().map(ToString::to_string).collect();
         let bit_macs = row.bit_macs.map_or_else(String::new, |bits| si(bits as f64));
-        let validation = row.validation.map_or_else(String::new, |score| found.measure.show(score));
+        let validation =
+            row.validation.map_or_else(|| "-".to_owned(), |score| found.measure.show(score));
         let test = found.measure.show(row.test);
         table.row("", [row.name.clone(), lengths.join("-"), bit_macs, validation, test]);
     }
@@ -53,30 +54,36 @@ pub fn trained_search(found: &Found, rows: &[LengthsRow], name: &str) -> String 
 fn search_page(found: &Found, name: &str, comparison: &str) -> String {
     let title = format!("Shortest streams of {name}");
     let score = |score: f64| found.measure.show(score);
-    let saved = 100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64);
-    let state = if found.score < found.bar {
-        "The longest streams are not good enough."
-    } else if found.is_finished {
+    let state = if !found.is_finished {
+        "The search has not finished."
+    } else if found.has_good_lengths() {
         "The search has finished."
     } else {
-        "The search has not finished."
+        "The longest streams are not good enough."
+    };
+    let result = match found.measured_score() {
+        Some(measured) => format!(
+            "with the lengths below: {}, and {:.2} % of {} bit-MACs of a sample saved",
+            score(measured),
+            100.0 * (1.0 - found.bit_macs as f64 / found.bit_macs_before.max(1) as f64),
+            si(found.bit_macs_before as f64),
+        ),
+        None => "no lengths were good enough".to_owned(),
     };
     let mut body = format!(
-        "<h1>{}</h1>\n<p>Generator {}. Floating point: {}; required: {}; with the lengths below: {}, and {:.2} % of {} bit-MACs \
-         of a sample saved. {state}</p>\n<h2>Layers</h2>\n",
+        "<h1>{}</h1>\n<p>Generator {}. Floating point: {}; required: {}; {result}. {state}</p>\n\
+         <h2>Layers</h2>\n",
         escape(&title),
         escape(&found.generator.to_string()),
         score(found.float_score),
         score(found.bar),
-        score(found.score),
-        saved,
-        si(found.bit_macs_before as f64),
     );
     let mut layers =
         Table::new([(Kind::Text, "layer"), (Kind::Number, "products"), (Kind::Number, "bits")]);
     for ((layer, &products), length) in found.layers.iter().zip(&found.products).zip(&found.lengths)
     {
-        layers.row("", [layer.clone(), si(products as f64), length.to_string()]);
+        let bits = found.measured_score().map_or_else(|| "-".to_owned(), |_| length.to_string());
+        layers.row("", [layer.clone(), si(products as f64), bits]);
     }
     body.push_str(&layers.panel());
     body.push_str(comparison);

@@ -4,7 +4,7 @@ use crate::support::{Classes, network, samples};
 use aleatron_core::Cancel;
 use aleatron_data::Dataset;
 use aleatron_engine::network::{LayerOverride, Network};
-use aleatron_eval::{Error, Found, Plan, Search, Trial, evaluate, find};
+use aleatron_eval::{Error, Found, Plan, Search, Trial, evaluate, find, report};
 
 fn data() -> Dataset {
     let digits = Dataset::digits_test();
@@ -78,9 +78,17 @@ fn search_without_a_solution_tries_uniform_lengths_only() {
     // Both lengths for all layers, and no layer alone.
     assert_eq!((found.trials.len(), found.lengths.as_slice()), (2, &[4, 4][..]));
     assert!(found.is_finished && found.score < found.bar && !found.is_good());
+    assert_eq!(found.measured_score(), Some(found.score));
+    assert!(report::search(&found, "net").contains("The longest streams are not good enough."));
     let spent = Search { budget: 1, ..search(0.0, [2, 4]) };
     let found = find(&network, &data(), &plan(), &spent, None, Cancel::NEVER, |_| ()).unwrap();
     assert_eq!((found.trials.len(), found.is_finished, found.is_good()), (1, false, false));
+    // The longest lengths were not tried: nothing is known about them.
+    assert_eq!((&found.lengths[..], found.measured_score()), (&[4, 4][..], None));
+    assert!(!found.has_good_lengths());
+    let page = report::search(&found, "net");
+    assert!(page.contains("no lengths were good enough. The search has not finished."), "{page}");
+    assert!(!page.contains("not good enough") && page.contains(">-</td>"), "{page}");
 }
 
 #[test]
