@@ -200,6 +200,18 @@ pub enum Error {
     /// A search may not lose this many hundredths of the score.
     #[error("the permitted loss is {0}; give percentage points from 0 to 100")]
     Loss(f64),
+    /// The targets of a search do not differ, so that R² does not tell good outputs from bad ones.
+    #[error(
+        "all targets of an output are the same ({samples} samples, the first target is {value}), so \
+         that R² is undefined; search with samples of different targets, in training with a larger \
+         validation share"
+    )]
+    ConstantTargets {
+        /// The number of samples.
+        samples: usize,
+        /// The first target.
+        value: f64,
+    },
     /// No generator of an evaluation has this name.
     #[error("\"{name}\" was not evaluated; the generators are {}", known.join(", "))]
     UnknownGenerator {

@@ -163,9 +163,9 @@ pub struct Found {
 /// ```
 ///
 /// # Errors
-/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`]
-/// if `known` is of another search, and [`Error::UnfinishedSearch`], with the trials that are done,
-/// if a later trial fails.
+/// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget,
+/// [`Error::ConstantTargets`], [`Error::Checkpoint`] if `known` is of another search, and
+/// [`Error::UnfinishedSearch`], with the trials that are done, if a later trial fails.
 pub fn find(
     network: &Network,
     data: &Dataset,
@@ -211,6 +211,7 @@ impl Setup {
         };
         subject.check(&plan)?;
         subject.check_data(data, &plan)?;
+        check_targets(data)?;
         let (identity, layers) = (subject.identity(data, &plan)?, subject.layers());
         let float_score = subject.score_of(&subject.forward_all(data, cancel)?, data)?;
         let found = Found {
@@ -224,6 +225,17 @@ impl Setup {
             ..Found::new(search, float_score, search.loss / 100.0)
         };
         Ok(Self { subject, plan, found })
+    }
+}
+
+/// Checks that targets of a regression have a spread, which R² is relative to.
+fn check_targets(data: &Dataset) -> Result<()> {
+    let (targets, n) = (data.targets(), data.n_targets());
+    let is_constant = data.label_kind() == LabelKind::Numbers
+        && targets.iter().enumerate().all(|(k, target)| *target == targets[k % n]);
+    match targets.first() {
+        Some(&value) if is_constant => Err(Error::ConstantTargets { samples: data.len(), value }),
+        _ => Ok(()),
     }
 }
 

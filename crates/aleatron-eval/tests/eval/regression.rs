@@ -435,6 +435,29 @@ fn search_finds_lengths_within_a_loss_of_r_squared() {
     assert!(page.contains("R² "), "{page}");
 }
 
+/// Of targets without a spread, R² is 0 for all wrong outputs alike.
+#[test]
+fn search_needs_targets_that_differ() {
+    let (network, data) = data(60);
+    let search =
+        Search { generator: generator("sobol"), loss: 1.0, longest: 32, shortest: 16, budget: 5 };
+    let run = |n: usize, targets: Vec<f64>| {
+        let features = data.features()[..64 * n].to_vec();
+        let data = Dataset::with_targets("d", 64, features, 10, targets).unwrap();
+        find(&network, &data, &Plan::default(), &search, None, Cancel::NEVER, |_| ())
+    };
+    let row: Vec<f64> = (0..10).map(f64::from).collect();
+    for (n, targets) in [(1, row.clone()), (3, row.repeat(3))] {
+        let error = run(n, targets).unwrap_err();
+        assert!(matches!(error, Error::ConstantTargets { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("({n} samples")) && text.contains("validation share"));
+    }
+    let mut targets = row.repeat(3);
+    targets[25] = -1.0;
+    assert!(run(3, targets).is_ok());
+}
+
 /// Features are checked before anything runs, not in the first pass of streams.
 #[test]
 fn features_outside_the_interval_are_errors_before_the_first_pass() {
