@@ -32,7 +32,7 @@ pub enum Verdict {
     Within,
     /// The interval does not contain 0.
     Outside,
-    /// There is no interval.
+    /// There is no interval, or it does not contain 0 and lacks the noise of seeds.
     Unknown,
 }
 
@@ -152,6 +152,8 @@ fn compared(scores: [f64; 2], interval: Option<[f64; 2]>, noise: Noise) -> Score
     let verdict = match interval {
         None => Verdict::Unknown,
         Some([low, high]) if low <= 0.0 && 0.0 <= high => Verdict::Within,
+        // The noise of seeds could widen the interval to 0.
+        Some(_) if noise == Noise::Unknown => Verdict::Unknown,
         Some(_) => Verdict::Outside,
     };
     ScoreDifference { a, b, difference: b - a, interval, verdict, method: noise.method() }
@@ -231,6 +233,12 @@ mod tests {
         let found = proportions([1.0, 0.99], [100, 100], Noise::Exact);
         assert_eq!(found.verdict, Verdict::Within);
         assert_eq!(proportions([0.9, 0.5], [100, 100], Noise::Exact).verdict, Verdict::Outside);
+        // Without the noise of seeds, only a difference within the interval is known to be noise.
+        for (scores, verdict) in [([0.9, 0.5], Verdict::Unknown), ([0.9, 0.9], Verdict::Within)] {
+            let found = proportions(scores, [100, 100], Noise::Unknown);
+            assert_eq!((found.verdict, found.method), (verdict, Method::OneSeed));
+            assert!(found.interval.is_some());
+        }
         let equal = proportions([1.0, 1.0], [360, 360], Noise::Exact);
         assert_eq!((equal.difference, equal.verdict), (0.0, Verdict::Within));
     }

@@ -355,7 +355,9 @@ pub(super) fn seed_statistics(rows: &[RowDifference], score: ComparedScore) -> V
     }
     if has(Method::OneSeed) {
         out.push(
-            "one seed: the noise of seeds is unknown and in no interval; run both with --seeds 3 or more".to_owned(),
+            "one seed: the noise of seeds is unknown and in no interval, so that no difference is known to be outside; run both with \
+             --seeds 3 or more"
+                .to_owned(),
         );
     }
     if score == ComparedScore::Accuracy
