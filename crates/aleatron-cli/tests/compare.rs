@@ -262,6 +262,11 @@ fn other_reports_have_provenance() {
     assert_eq!(runs("trained", "before.json", "provenance"), 1);
     assert_eq!(runs("trained", "after.json", "provenance"), 1);
     page("trained", "training.html");
+    let before = std::fs::read_to_string(folder.join("trained/before.json")).unwrap();
+    let before: Value = serde_json::from_str(&before).unwrap();
+    let sources = before["provenance"][0]["sources"].as_array().unwrap();
+    let calibration = sources.iter().find(|source| source["role"] == "calibration").unwrap();
+    assert_eq!(calibration["name"], "scales of the network file");
     // The network before and after the training is compared as two networks.
     let [before, after] = ["before.json", "after.json"]
         .map(|file| Path::new(&report).join(file).to_str().unwrap().to_owned());

@@ -3,6 +3,7 @@
 
 mod common;
 
+use aleatron::network::NetworkBuilder;
 use common::{Folder, aleatron, json, text};
 
 #[test]
@@ -201,6 +202,29 @@ fn train_find_checks_test_samples_before_the_search() {
         assert_eq!(refused.status.code(), Some(1), "{samples:?}: {text}");
         assert!(text.contains(part), "{samples:?}: {text}");
         assert!(!std::path::Path::new(&state).exists(), "{samples:?}");
+    }
+}
+
+/// Results name the scales that were chosen for the streams of the training.
+#[test]
+fn train_records_the_calibration_that_it_chose() {
+    let folder = Folder::new("train-calibration");
+    let network = NetworkBuilder::new("plain", &[2])
+        .dense("fc", 2, &[1.0, 0.0, 0.0, 0.25], &[])
+        .build()
+        .unwrap();
+    // The graph alone has no scales.
+    let model = folder.join("plain.onnx");
+    std::fs::write(&model, network.graph().to_onnx().unwrap()).unwrap();
+    let data = folder.join("d.csv");
+    std::fs::write(&data, "3,0,0\n0,2,1\n".repeat(10)).unwrap();
+    let options = ["--lengths", "8", "--eval-lengths", "8", "--epochs", "1", "--json"];
+    let found = json(&[&["train", &model, "--data", &data], &options[..]].concat());
+    for result in ["before", "after"] {
+        let sources = found[result]["provenance"][0]["sources"].as_array().unwrap();
+        let calibration = sources.iter().find(|source| source["role"] == "calibration").unwrap();
+        let name = calibration["name"].as_str().unwrap();
+        assert!(name.contains(" % of the inputs of ") && name.ends_with("d.csv"), "{name}");
     }
 }
 

@@ -208,8 +208,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     interrupt::watch();
     let cancel = Cancel::when(&interrupt::is_pressed);
     let start = Instant::now();
-    let network = arguments.calibrate(network, &data, &plan, cancel)?;
-    let provenance = arguments.provenance(invocation)?;
+    let (network, calibration) = arguments.calibrate(network, &data, &plan, cancel)?;
+    let provenance = arguments.provenance(invocation, &calibration)?;
     if let Some(loss) = arguments.find {
         let subject = Subject { network, data, test, plan, options, provenance };
         return train_find::run(arguments, loss, &subject, cancel);
@@ -251,14 +251,16 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
 
 impl Arguments {
     /// Returns the provenance of the run.
-    fn provenance(&self, invocation: &Invocation) -> std::result::Result<Provenance, Failure> {
-        let mut run = super::provenance::of_run(invocation, &self.device)?;
-        run.sources.push(self.network.provenance()?);
-        run.sources.extend(self.data.provenance()?);
+    fn provenance(
+        &self,
+        invocation: &Invocation,
+        calibration: &str,
+    ) -> std::result::Result<Provenance, Failure> {
+        let (network, data) = (&self.network, &self.data);
+        let mut run =
+            super::provenance::of_network(invocation, &self.device, network, data, calibration)?;
         let test = self.test.as_deref().map(|path| Source::read("test", path));
         run.sources.extend(test.transpose()?);
-        let calibration = self.network.calibrate.as_deref();
-        run.sources.extend(calibration.map(|path| Source::read("calibration", path)).transpose()?);
         Ok(run)
     }
 
@@ -333,19 +335,18 @@ impl Arguments {
     }
 
     /// Calibrates a network without scales: by the given percentile, or by the best one for the
-    /// streams of the training.
+    /// streams of the training. Returns a description of the calibration as well.
     fn calibrate(
         &self,
         network: Network,
         data: &Dataset,
         plan: &Plan,
         cancel: Cancel<'_>,
-    ) -> std::result::Result<Network, Failure> {
+    ) -> std::result::Result<(Network, String), Failure> {
         if self.network.has_scales(&network) || self.network.finds_scales() {
-            return Ok(self
-                .network
-                .calibrate(network, data, &self.data, self.task.labels())?
-                .network);
+            let kind = self.task.labels();
+            let calibrated = self.network.calibrate(network, data, &self.data, kind)?;
+            return Ok((calibrated.network, calibrated.samples));
         }
         let weights = self.network.weight_scale.unwrap_or_default();
         let (network, share) = calibrate_for(
@@ -359,7 +360,8 @@ impl Arguments {
             "the scale of each layer covers {} % of its inputs, which is best for these streams; --percentile sets it",
             100.0 * share
         ));
-        Ok(network)
+        let scales = format!("{} % of the inputs of {}", 100.0 * share, data.name());
+        Ok((network, scales))
     }
 
     /// Returns the configurations to train for.

@@ -16,7 +16,7 @@ pub(crate) use text::grouped;
 use super::cost::{CircuitCost, CostFigures};
 use super::figures::Figures;
 use super::plan::Plan;
-use super::provenance::Provenance;
+use super::provenance::{Provenance, Source};
 use super::result::{Cell, Evaluation, Row};
 use crate::{Error, Result};
 use interval::{Noise, proportions, seeds};
@@ -412,25 +412,35 @@ fn settings(evaluations: [&Evaluation; 2]) -> Result<Vec<SettingDifference>> {
     Ok(out)
 }
 
-/// Returns the differences of the last runs: their calibration and their processor.
+/// Returns the differences of the runs: their calibration and their processor. Runs that computed
+/// nothing, such as the merging of shards, have neither.
 pub(super) fn origins(runs: [&[Provenance]; 2]) -> Vec<SettingDifference> {
-    let [Some(a), Some(b)] = runs.map(<[Provenance]>::last) else { return Vec::new() };
-    let calibration = |run: &Provenance| {
-        let source = run.sources.iter().find(|source| source.role == "calibration");
-        source.map_or_else(
-            || "-".to_owned(),
-            |source| match &source.sha256 {
-                Some(hash) => format!("{} ({})", source.name, hash.get(..16).unwrap_or(hash)),
-                None => source.name.clone(),
-            },
-        )
-    };
-    let pairs = [
-        ("calibration", calibration(a), calibration(b)),
-        ("SIMD tier", a.simd_tier.clone(), b.simd_tier.clone()),
-    ];
-    let differ = pairs.into_iter().filter(|(_, a, b)| a != b);
-    differ.map(|(setting, a, b)| SettingDifference { setting: setting.to_owned(), a, b }).collect()
+    let calibration = runs.map(|runs| newest_source(runs, "calibration").map(shown));
+    let tier = runs.map(|runs| {
+        let mut computed = runs.iter().rev().filter(|run| run.device.is_some());
+        computed.next().or(runs.last()).map(|run| run.simd_tier.clone())
+    });
+    let pairs = [("calibration", calibration), ("SIMD tier", tier)];
+    let differ = pairs.into_iter().filter_map(|(setting, pair)| match pair {
+        [Some(a), Some(b)] if a != b => {
+            Some(SettingDifference { setting: setting.to_owned(), a, b })
+        }
+        _ => None,
+    });
+    differ.collect()
+}
+
+/// Returns the source with a role of the newest run that has one.
+pub(super) fn newest_source<'a>(runs: &'a [Provenance], role: &str) -> Option<&'a Source> {
+    runs.iter().rev().find_map(|run| run.sources.iter().find(|source| source.role == role))
+}
+
+/// Returns a source as text: its name and the beginning of its hash.
+pub(super) fn shown(source: &Source) -> String {
+    match &source.sha256 {
+        Some(hash) => format!("{} ({})", source.name, hash.get(..16).unwrap_or(hash)),
+        None => source.name.clone(),
+    }
 }
 
 impl Comparison {

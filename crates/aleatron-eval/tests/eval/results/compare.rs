@@ -76,7 +76,7 @@ fn settings_that_differ_are_listed() {
     b.plan.layers.insert("only".to_owned(), "length=4".parse().unwrap());
     b.version = "0.0.1".to_owned();
     let run = |hash: &str| {
-        let mut run = Provenance::new("avx2", 2);
+        let mut run = Provenance { device: Some("cpu".to_owned()), ..Provenance::new("avx2", 2) };
         let source = Source::described("calibration", "train.npz");
         run.sources.push(Source { sha256: Some(hash.repeat(64)), ..source });
         run
@@ -99,6 +99,16 @@ fn settings_that_differ_are_listed() {
     let expected =
         [["calibration", "train.npz (aaaaaaaaaaaaaaaa)", "train.npz (bbbbbbbbbbbbbbbb)"]];
     assert_eq!(settings(&a, &b), texts(&expected));
+    // A run that merges results computes nothing and has no calibration.
+    let mut merged = b.clone();
+    merged.provenance.push(Provenance::new("portable", 1));
+    for (merged, other) in [(&merged, &b), (&b, &merged)] {
+        assert_eq!(settings(merged, other), texts(&[]));
+    }
+    assert_eq!(settings(&a, &merged), texts(&expected));
+    // Nothing is known about the calibration of a result without one.
+    merged.provenance[0].sources.clear();
+    assert_eq!(settings(&merged, &b), texts(&[]));
     // Provenance alone makes no evaluation another one.
     assert_eq!(a.without_times(), b.without_times());
 }
