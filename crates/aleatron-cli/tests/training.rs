@@ -230,6 +230,7 @@ fn train_records_the_calibration_that_it_chose() {
 
 /// Gradients of one epoch on the CPU and on the adapter of continuous integration: rounding differs,
 /// which 23 steps at this rate multiply to a few units in the sixth digit of the loss.
+#[cfg(feature = "gpu")]
 #[test]
 fn train_has_equal_losses_with_gradients_on_a_gpu() {
     let loss = |device: &str| {
@@ -244,10 +245,13 @@ fn train_has_equal_losses_with_gradients_on_a_gpu() {
             "--gradient-device",
         ];
         let found = json(&[&arguments[..], &[device]].concat());
-        found["epochs"][0]["loss"].as_f64().unwrap()
+        let used = found["after"]["provenance"][0]["device"].as_str().unwrap().to_owned();
+        (found["epochs"][0]["loss"].as_f64().unwrap(), used)
     };
-    let (cpu, gpu) = (loss("cpu"), loss("gpu:llvmpipe"));
+    let ((cpu, on_cpu), (gpu, on_gpu)) = (loss("cpu"), loss("gpu:llvmpipe"));
     assert!((cpu - gpu).abs() < 1e-5 * cpu, "{cpu} and {gpu}");
+    assert_eq!(on_cpu, "cpu");
+    assert!(on_gpu.starts_with("cpu; gradients on ") && on_gpu.contains("llvmpipe"), "{on_gpu}");
 }
 
 #[test]
@@ -273,4 +277,7 @@ fn train_rejects_invalid_usage_before_any_work() {
     }
     let nowhere = folder.join("missing/out.onnx");
     assert_eq!(aleatron(&["train", "--out", &nowhere]).status.code(), Some(1));
+    // The name of a device is valid even if there is no such adapter.
+    let missing = aleatron(&["train", "--gradient-device", "gpu:no such adapter"]);
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
 }

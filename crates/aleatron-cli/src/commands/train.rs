@@ -209,7 +209,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let cancel = Cancel::when(&interrupt::is_pressed);
     let start = Instant::now();
     let (network, calibration) = arguments.calibrate(network, &data, &plan, cancel)?;
-    let provenance = arguments.provenance(invocation, &calibration)?;
+    let provenance = arguments.provenance(invocation, &calibration, &options.device)?;
     if let Some(loss) = arguments.find {
         let subject = Subject { network, data, test, plan, options, provenance };
         return train_find::run(arguments, loss, &subject, cancel);
@@ -255,10 +255,15 @@ impl Arguments {
         &self,
         invocation: &Invocation,
         calibration: &str,
+        gradients: &aleatron::tensor::Device,
     ) -> std::result::Result<Provenance, Failure> {
         let (network, data) = (&self.network, &self.data);
         let mut run =
             super::provenance::of_network(invocation, &self.device, network, data, calibration)?;
+        let gradients = gradients.to_string();
+        if let Some(device) = run.device.as_mut().filter(|device| **device != gradients) {
+            device.push_str(&format!("; gradients on {gradients}"));
+        }
         let test = self.test.as_deref().map(|path| Source::read("test", path));
         run.sources.extend(test.transpose()?);
         Ok(run)
@@ -407,6 +412,15 @@ impl Arguments {
         }
     }
 
+    /// Opens the device of gradients.
+    fn gradient_device(&self) -> std::result::Result<aleatron::tensor::Device, Failure> {
+        use aleatron::tensor::{Device, Error};
+        Device::named(&self.gradient_device).map_err(|error| match error {
+            Error::Name { .. } => Failure::usage(error),
+            error => error.into(),
+        })
+    }
+
     fn options(&self, plan: &Plan) -> std::result::Result<TrainOptions, Failure> {
         let forward = match self.through {
             Through::Float => Forward::Float,
@@ -428,8 +442,7 @@ impl Arguments {
             validation: self.validation,
             patience: self.patience,
             seed: self.seed,
-            device: aleatron::tensor::Device::named(&self.gradient_device)
-                .map_err(Failure::usage)?,
+            device: self.gradient_device()?,
             checkpoint: self.checkpoint.clone(),
             ..TrainOptions::default()
         })
