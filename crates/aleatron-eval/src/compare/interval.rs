@@ -87,7 +87,9 @@ impl Noise {
         let sum: f64 = errors.iter().sum();
         let below = share(&first, errors[0]) + share(&second, errors[1]);
         let least = [&first, &second].map(|v| v.len().max(2) - 1).into_iter().min().unwrap_or(1);
-        let degrees = if below > 0.0 { (sum * sum / below) as usize } else { least };
+        // Whole numbers of degrees remain so in spite of the rounding of f64.
+        let whole = |degrees: f64| (degrees * (1.0 + 1e-12)) as usize;
+        let degrees = if below > 0.0 { whole(sum * sum / below) } else { least };
         Self::Independent(t_quantile(degrees.max(1)) * sum.sqrt())
     }
 
@@ -211,6 +213,15 @@ mod tests {
         let Noise::Independent(half) = Noise::new([&a, &b], [true, true]) else { panic!() };
         // Squared errors 5/12 and 4, degrees of freedom 1.21.
         assert!((half - 12.706 * (5.0_f64 / 12.0 + 4.0).sqrt()).abs() < 1e-9, "{half}");
+        // Equal variances of three values each have 4 degrees of freedom, 3.999... in f64.
+        let (first, second): (BTreeMap<u64, f64>, BTreeMap<u64, f64>) =
+            ([(0, 0.1), (1, 0.8), (2, 0.4)].into(), [(3, 0.4), (4, 0.8), (5, 0.1)].into());
+        let Noise::Independent(half) = Noise::new([&first, &second], [true, true]) else {
+            panic!()
+        };
+        let mean: f64 = 1.3 / 3.0;
+        let squares: f64 = [0.1, 0.8, 0.4].iter().map(|value: &f64| (value - mean).powi(2)).sum();
+        assert!((half - 2.776 * (squares / 3.0).sqrt()).abs() < 1e-9, "{half}");
         // A run that depends on no seed has no noise: that of the other one alone.
         let one: BTreeMap<u64, f64> = [(0, 5.0)].into();
         let Noise::Independent(half) = Noise::new([&one, &a], [false, true]) else { panic!() };

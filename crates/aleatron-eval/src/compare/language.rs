@@ -9,6 +9,7 @@ use crate::Result;
 use crate::language::LanguageCheckpoint;
 use crate::statistics::mean;
 use aleatron_core::generator::GeneratorName;
+use aleatron_engine::network::LayerOverride;
 use std::collections::BTreeMap;
 
 /// Compares two evaluations of the same model on the same text; `across` has the subjects that may
@@ -50,9 +51,8 @@ pub fn compare_language(
         let losses = [row, other].map(|row| -> BTreeMap<u64, f64> {
             row.seeds.iter().map(|run| (run.seed, run.loss)).collect()
         });
-        let is_seeded =
-            row.generator.parse::<GeneratorName>().map_or(true, |generator| generator.is_seeded());
-        let noise = Noise::new([&losses[0], &losses[1]], [is_seeded; 2]);
+        let is_seeded = [0, 1].map(|k| losses[k].len() > 1 || found[k].is_seeded(&row.generator));
+        let noise = Noise::new([&losses[0], &losses[1]], is_seeded);
         let means = [0, 1].map(|k| mean(&losses[k].values().copied().collect::<Vec<_>>()));
         rows.push(RowDifference {
             key: key.clone(),
@@ -95,6 +95,17 @@ pub fn compare_language(
         rows,
         statistics,
     })
+}
+
+impl LanguageCheckpoint {
+    /// Returns whether rows of a generator depend on seeds: by it, or by that of a product with
+    /// settings of its own.
+    fn is_seeded(&self, generator: &str) -> bool {
+        let own = self.layers.values().map(|own| own.parse::<LayerOverride>());
+        let own = own.filter_map(|own| own.map_or(None, |own| own.generator));
+        generator.parse::<GeneratorName>().map_or(true, |generator| generator.is_seeded())
+            || own.into_iter().any(|generator| generator.is_seeded())
+    }
 }
 
 /// Returns the settings that differ.

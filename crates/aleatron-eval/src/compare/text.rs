@@ -76,21 +76,6 @@ impl fmt::Display for RowKey {
     }
 }
 
-impl fmt::Display for Compared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} on {}, {} samples, aleatron {}",
-            self.name, self.network, self.data, self.samples, self.version
-        )?;
-        self.provenance.last().map_or(Ok(()), |run| write!(f, ", {}", run.date))?;
-        match self.unfinished {
-            0 => Ok(()),
-            n => write!(f, " (unfinished: {n} to go)"),
-        }
-    }
-}
-
 impl Comparison {
     /// Returns the columns of a row with their headings, the most important first.
     pub(crate) fn columns(&self, row: &RowDifference) -> Vec<(String, String)> {
@@ -128,6 +113,25 @@ impl Comparison {
         columns
     }
 
+    /// Returns one of both evaluations as a sentence without its full stop.
+    pub(crate) fn side_text(&self, side: &Compared) -> String {
+        let Compared { name, network, data, samples, version, .. } = side;
+        let samples = match self.score {
+            ComparedScore::NatsPerToken => plural(*samples, "predicted token"),
+            ComparedScore::Accuracy | ComparedScore::RootMeanSquareError => {
+                plural(*samples, "sample")
+            }
+        };
+        let mut text = format!("{name}: {network} on {data}, {samples}, aleatron {version}");
+        if let Some(run) = side.provenance.last() {
+            text.push_str(&format!(", {}", run.date));
+        }
+        if side.unfinished > 0 {
+            text.push_str(&format!(" (unfinished: {} to go)", side.unfinished));
+        }
+        text
+    }
+
     /// Returns the scores of floating point as a sentence without its full stop.
     pub(crate) fn float_text(&self) -> String {
         let float = &self.float;
@@ -162,7 +166,7 @@ impl Comparison {
     /// columns need more.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
-        let mut text = format!("A  {}\nB  {}\n\n", self.a, self.b);
+        let mut text = format!("A  {}\nB  {}\n\n", self.side_text(&self.a), self.side_text(&self.b));
         if self.settings.is_empty() {
             text.push_str("No setting differs.\n");
         } else {

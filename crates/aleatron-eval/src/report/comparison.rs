@@ -14,8 +14,8 @@ pub fn comparison(found: &Comparison) -> String {
     let mut body = format!(
         "<h1>{}</h1>\n<p>A: {}.</p>\n<p>B: {}.</p>\n",
         escape(&title),
-        escape(&found.a.to_string()),
-        escape(&found.b.to_string())
+        escape(&found.side_text(&found.a)),
+        escape(&found.side_text(&found.b))
     );
     body.push_str(&settings(found));
     body.push_str("<h2>Rows of both</h2>\n");

@@ -214,7 +214,7 @@ fn page_has_the_settings_the_rows_and_the_statistics() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert!(!page.contains("<b>:") && !page.contains("http"));
+    assert!(page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("http"));
 }
 
 #[test]
