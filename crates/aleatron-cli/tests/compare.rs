@@ -149,8 +149,76 @@ fn compare_takes_language_models() {
     let digits = evaluated(&folder, "digits", &["--lengths", "8"]);
     let message = fault(&aleatron(&["compare", &a, &digits]));
     assert!(message.contains("the task differs") && message.contains(&digits), "{message}");
-    let run = &result(&a)["provenance"][0];
-    assert_eq!(run["sources"][0]["name"], "embedded bytes");
+    let sources = &result(&a)["provenance"][0]["sources"];
+    assert_eq!(sources[0]["name"], "embedded bytes");
+    let shown = text(&good(aleatron(&["compare", &a, &b])));
+    assert!(shown.contains(", 32 predicted tokens, aleatron"), "{shown}");
+    // Streams of one product depend on the seed, of which there is one.
+    let c = run("c", &["--layer", "head:generator=bernoulli", "--seeds", "1"]);
+    assert_eq!(found["rows"][0]["score"]["method"], "exact");
+    assert_eq!(json(&["compare", &a, &c, "--json"])["rows"][0]["score"]["method"], "one_seed");
+}
+
+/// Another model can have the same name: its loss differs, or its files do.
+#[cfg(feature = "transformer")]
+#[test]
+fn compare_tells_language_models_with_the_same_name_apart() {
+    let folder = Folder::new("compare-language-files");
+    let path = folder.join("a");
+    let fixed = ["eval", "bytes", "--lengths", "16", "--generators", "sobol", "--report", &path];
+    let few = ["--max-tokens", "32", "--context", "32", "--calibration-tokens", "32"];
+    good(aleatron(&[&fixed[..], &few].concat()));
+    let whole = result(&path);
+    let source = |role: &str, hash: &str| serde_json::json!({"role": role, "name": role, "bytes": 1, "sha256": hash.repeat(64)});
+    let changed = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut copy = whole.clone();
+        change(&mut copy);
+        std::fs::write(folder.join(name), copy.to_string()).unwrap();
+        folder.join(name)
+    };
+    let add = |copy: &mut Value, added: Value| {
+        copy["provenance"][0]["sources"].as_array_mut().unwrap().push(added);
+    };
+    let loss = changed("loss.json", &|copy| copy["float"]["loss"] = 1.5.into());
+    let scales = changed("scales.json", &|copy| copy["input_scales"][0] = 1.5.into());
+    let adapter = changed("adapter.json", &|copy| {
+        copy["float"]["loss"] = 1.5.into();
+        add(copy, source("adapter", "a"));
+    });
+    // Another context leads to another loss: only the hashes tell the models apart.
+    let model = |name: &str, context: u32, hash: &str| {
+        changed(name, &|copy| {
+            copy["context"] = context.into();
+            copy["provenance"][0]["sources"][0] = source("model", hash);
+        })
+    };
+    let (first, second) = (model("first.json", 32, "a"), model("second.json", 16, "b"));
+    let same = model("same.json", 16, "a");
+    for [a, b] in [[&path, &loss], [&path, &scales], [&path, &adapter], [&first, &second]] {
+        let output = aleatron(&["compare", a, b]);
+        assert_eq!(output.status.code(), Some(1), "{b}");
+        let message = fault(&output);
+        assert!(message.contains("the network differs"), "{message}");
+        assert!(message.contains("--across network"), "{message}");
+        good(aleatron(&["compare", a, b, "--across", "network"]));
+    }
+    good(aleatron(&["compare", &first, &same]));
+    let found = json(&["compare", &path, &adapter, "--across", "network", "--json"]);
+    let expected = serde_json::json!([
+        {"setting": "adapter", "a": "-", "b": "adapter (aaaaaaaaaaaaaaaa)"}
+    ]);
+    assert_eq!(found["settings"], expected);
+    // Another text with the same name.
+    let text = |name: &str, loss: f64, hash: &str| {
+        changed(name, &|copy| {
+            copy["float"]["loss"] = loss.into();
+            copy["provenance"][0]["sources"][1] = source("text", hash);
+        })
+    };
+    let (first, second) = (text("text-a.json", 1.5, "a"), text("text-b.json", 1.25, "b"));
+    let message = fault(&aleatron(&["compare", &first, &second]));
+    assert!(message.contains("the data differs") && message.contains("--across data"), "{message}");
+    good(aleatron(&["compare", &first, &second, "--across", "data"]));
 }
 
 /// SHA-256 of the text "x,y,class\n0.9,-0.9,0\n", as `sha256sum` prints it.

@@ -3,10 +3,11 @@
 use super::interval::{Noise, seeds};
 use super::{
     Compared, ComparedScore, Comparison, RowDifference, RowKey, SettingDifference, Subject,
-    origins, refusal, seed_statistics,
+    newest_source, newest_tier, origins, refusal, seed_statistics, shown,
 };
 use crate::Result;
 use crate::language::LanguageCheckpoint;
+use crate::provenance::Source;
 use crate::statistics::mean;
 use aleatron_core::generator::GeneratorName;
 use aleatron_engine::network::LayerOverride;
@@ -23,17 +24,16 @@ pub fn compare_language(
     across: &[Subject],
 ) -> Result<Comparison> {
     let [a, b] = found;
-    // The model has no hash: its loss and its scales depend on all weights and on the text.
-    let models = found.map(|found| found.names()[0].to_owned());
-    if models[0] != models[1] && !across.contains(&Subject::Network) {
-        return Err(refusal(names, Subject::Network, models));
+    let is_allowed = |subject| across.contains(&subject);
+    if has_other_model(found) && !is_allowed(Subject::Network) {
+        return Err(refusal(
+            names,
+            Subject::Network,
+            found.map(LanguageCheckpoint::described_model),
+        ));
     }
-    let text = |found: &LanguageCheckpoint| {
-        let [_, text] = found.names();
-        format!("{text} ({} tokens predicted)", found.predicted_tokens)
-    };
-    if text(a) != text(b) && !across.contains(&Subject::Data) {
-        return Err(refusal(names, Subject::Data, found.map(text)));
+    if has_other_text(found) && !is_allowed(Subject::Data) {
+        return Err(refusal(names, Subject::Data, found.map(LanguageCheckpoint::described_text)));
     }
     let keys = |found: &LanguageCheckpoint| -> Vec<RowKey> {
         let key = |generator: &String, length| RowKey {
@@ -97,7 +97,69 @@ pub fn compare_language(
     })
 }
 
+/// Returns whether both have the same model and the same text for certain: with equal settings, the
+/// loss in floating point and the scales depend on all weights and on the text, and on nothing
+/// else. `None` if the settings differ, or the SIMD tier, which rounds in its own way, so that
+/// these numbers cannot be compared.
+fn has_equal_numbers(found: [&LanguageCheckpoint; 2]) -> Option<bool> {
+    let [a, b] = found;
+    let is_comparable = a.precision == b.precision
+        && a.quantile == b.quantile
+        && newest_tier(&a.provenance) == newest_tier(&b.provenance)
+        && [a.context, a.calibration_tokens, a.predicted_tokens]
+            == [b.context, b.calibration_tokens, b.predicted_tokens];
+    let is_equal = a.float.loss == b.float.loss && a.input_scales == b.input_scales;
+    is_comparable.then_some(is_equal)
+}
+
+/// Returns the newest file with a role of each result.
+fn files<'a>(found: [&'a LanguageCheckpoint; 2], role: &str) -> [Option<&'a Source>; 2] {
+    found.map(|found| newest_source(&found.provenance, role))
+}
+
+/// Returns whether the files with a role have other contents; unknown contents are the same.
+fn has_other_files(found: [&LanguageCheckpoint; 2], role: &str) -> bool {
+    let hashes = files(found, role).map(|file| file.and_then(|file| file.sha256.as_ref()));
+    matches!(hashes, [Some(a), Some(b)] if a != b)
+}
+
+/// Returns whether one result has an adapter that the other lacks, or another one.
+fn has_other_adapter(found: [&LanguageCheckpoint; 2]) -> bool {
+    let is_known = found.iter().all(|found| newest_source(&found.provenance, "model").is_some());
+    let has_one = files(found, "adapter").map(|adapter| adapter.is_some());
+    is_known && (has_one[0] != has_one[1] || has_other_files(found, "adapter"))
+}
+
+fn has_other_text(found: [&LanguageCheckpoint; 2]) -> bool {
+    let [a, b] = found.map(LanguageCheckpoint::described_text);
+    a != b || has_equal_numbers(found) != Some(true) && has_other_files(found, "text")
+}
+
+fn has_other_model(found: [&LanguageCheckpoint; 2]) -> bool {
+    let [a, b] = found.map(|found| found.names()[0]);
+    let has_other_files = has_other_files(found, "model") || has_other_adapter(found);
+    a != b
+        || match has_equal_numbers(found) {
+            Some(true) => false,
+            Some(false) => has_other_files || !has_other_text(found),
+            None => has_other_files,
+        }
+}
+
 impl LanguageCheckpoint {
+    /// Returns the model with its adapter and its loss.
+    fn described_model(&self) -> String {
+        let adapter = newest_source(&self.provenance, "adapter");
+        let adapter = adapter.map_or_else(String::new, |file| format!(" with {}", shown(file)));
+        let loss = self.float.loss;
+        format!("{}{adapter} ({loss} nats per token in floating point)", self.names()[0])
+    }
+
+    /// Returns the text with the number of its tokens.
+    fn described_text(&self) -> String {
+        format!("{} ({} tokens predicted)", self.names()[1], self.predicted_tokens)
+    }
+
     /// Returns whether rows of a generator depend on seeds: by it, or by that of a product with
     /// settings of its own.
     fn is_seeded(&self, generator: &str) -> bool {
@@ -129,6 +191,15 @@ fn settings(found: [&LanguageCheckpoint; 2]) -> Vec<SettingDifference> {
     add("calibration tokens", &|found| found.calibration_tokens.to_string());
     add("predicted tokens", &|found| found.predicted_tokens.to_string());
     add("quantile", &|found| found.quantile.to_string());
+    let differ = [
+        ("model files", "model", has_other_files(found, "model")),
+        ("adapter", "adapter", has_other_adapter(found)),
+        ("text file", "text", has_other_files(found, "text")),
+    ];
+    for (setting, role, _) in differ.into_iter().filter(|(_, _, differs)| *differs) {
+        let [a, b] = files(found, role).map(|file| file.map_or_else(|| "-".to_owned(), shown));
+        out.push(SettingDifference { setting: setting.to_owned(), a, b });
+    }
     out.extend(origins([&found[0].provenance, &found[1].provenance]));
     out
 }

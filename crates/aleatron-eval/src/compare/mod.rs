@@ -416,10 +416,7 @@ fn settings(evaluations: [&Evaluation; 2]) -> Result<Vec<SettingDifference>> {
 /// nothing, such as the merging of shards, have neither.
 pub(super) fn origins(runs: [&[Provenance]; 2]) -> Vec<SettingDifference> {
     let calibration = runs.map(|runs| newest_source(runs, "calibration").map(shown));
-    let tier = runs.map(|runs| {
-        let mut computed = runs.iter().rev().filter(|run| run.device.is_some());
-        computed.next().or(runs.last()).map(|run| run.simd_tier.clone())
-    });
+    let tier = runs.map(|runs| newest_tier(runs).map(str::to_owned));
     let pairs = [("calibration", calibration), ("SIMD tier", tier)];
     let differ = pairs.into_iter().filter_map(|(setting, pair)| match pair {
         [Some(a), Some(b)] if a != b => {
@@ -428,6 +425,12 @@ pub(super) fn origins(runs: [&[Provenance]; 2]) -> Vec<SettingDifference> {
         _ => None,
     });
     differ.collect()
+}
+
+/// Returns the SIMD tier of the newest run that computed something.
+pub(super) fn newest_tier(runs: &[Provenance]) -> Option<&str> {
+    let computed = runs.iter().rev().find(|run| run.device.is_some());
+    computed.or(runs.last()).map(|run| run.simd_tier.as_str())
 }
 
 /// Returns the source with a role of the newest run that has one.

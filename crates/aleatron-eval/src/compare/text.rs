@@ -166,7 +166,8 @@ impl Comparison {
     /// columns need more.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
-        let mut text = format!("A  {}\nB  {}\n\n", self.side_text(&self.a), self.side_text(&self.b));
+        let mut text =
+            format!("A  {}\nB  {}\n\n", self.side_text(&self.a), self.side_text(&self.b));
         if self.settings.is_empty() {
             text.push_str("No setting differs.\n");
         } else {
