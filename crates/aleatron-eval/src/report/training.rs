@@ -110,20 +110,17 @@ fn comparison(before: &Evaluation, after: &Evaluation) -> String {
         chart.svg()
     );
     let before_heading = format!("{what} before");
-    let mut table = Table::new([
-        (Kind::Text, "generator"),
-        (Kind::Number, "bits"),
-        (Kind::Number, &*before_heading),
-        (Kind::Number, "after"),
-        (Kind::Number, "difference"),
-    ]);
+    let has_faults = !before.plan.faults.is_empty();
+    let headings = [(Kind::Text, "generator"), (Kind::Number, "bits")];
+    let rate = has_faults.then_some((Kind::Number, "fault rate"));
+    let scores = [&*before_heading, "after", "difference"].map(|name| (Kind::Number, name));
+    let mut table = Table::new(headings.into_iter().chain(rate).chain(scores));
     for (old, new) in before.rows().iter().zip(&after.rows()) {
         let [a, b] = [old, new].map(|row| factor * row.score());
-        let (generator, length) = (old.generator.to_string(), old.length.to_string());
-        table.row(
-            "",
-            [generator, length, format!("{a:.2}"), format!("{b:.2}"), format!("{:+.2}", b - a)],
-        );
+        let rate = old.faults.map_or_else(|| "0".to_owned(), |faults| faults.rate.to_string());
+        let row = [old.generator.to_string(), old.length.to_string()].into_iter();
+        let scores = [format!("{a:.2}"), format!("{b:.2}"), format!("{:+.2}", b - a)];
+        table.row("", row.chain(has_faults.then_some(rate)).chain(scores));
     }
     out + &table.panel()
 }

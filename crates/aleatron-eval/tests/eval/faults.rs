@@ -161,6 +161,18 @@ fn tables_and_pages_show_the_rate() {
     assert!(!without.to_json().unwrap().contains("fault"));
 }
 
+/// The rate tells rows of one length apart.
+#[test]
+fn page_of_a_training_shows_the_rate() {
+    let found = run(&plan(&[0.0, 0.01], "streams"), None);
+    let page = report::training(&found, &found, &[]);
+    for part in ["<th>fault rate</th>", "<td>16</td><td>0</td>", "<td>16</td><td>0.01</td>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let without = run(&plan(&[], "streams"), None);
+    assert!(!report::training(&without, &without, &[]).contains("fault rate"));
+}
+
 #[test]
 fn plans_with_impossible_faults_are_errors() {
     let network = Network::digits_noise_aware().unwrap();
