@@ -58,7 +58,7 @@ pub fn save(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Resul
 /// not have; otherwise as [`Tensor::to_device`].
 pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|error| file_error(path, &error))?;
+    let bytes = aleatron_core::file::read(path).map_err(|error| file_error(path, &error))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|error| file_error(path, &error))?;
     let tensors = file.tensors().into_iter().map(|(name, view)| {
         let tensor = read_tensor(&view)

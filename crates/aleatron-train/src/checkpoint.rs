@@ -98,7 +98,10 @@ impl<R: Serialize + DeserializeOwned> Checkpoint<R> {
                 format!("format {found} is not supported; this version reads format {FORMAT}"),
             ));
         }
-        let record = serde_json::from_value(record).map_err(|error| fault(path, error))?;
+        let record = serde_json::from_value(record).map_err(|error| {
+            let kind = "the checkpoint belongs to another kind of training";
+            fault(path, format!("{kind} ({error}); remove it or choose another file"))
+        })?;
         let [parameters, best, optimizer] = parts;
         Ok(Self { parameters, best, optimizer, record })
     }

@@ -152,6 +152,40 @@ fn search_resumes_after_its_last_trial_with_the_same_bits() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// The checkpoint of a training is none of a search, the reverse, and a pipe is neither: reading it
+/// would block.
+#[test]
+fn checkpoint_of_another_kind_is_an_error() {
+    let folder = std::env::temp_dir().join(format!("aleatron-kinds-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (data, network, plan) = (digits(60), network(), plan());
+    let with =
+        |name: &str| TrainOptions { epochs: 1, checkpoint: Some(folder.join(name)), ..options() };
+    let find = |options: &TrainOptions| {
+        let search = Search { budget: 1, ..search(1.0, [4, 8]) };
+        train_lengths(&network, &data, &plan, &search, options, Cancel::NEVER, &mut |_| ())
+            .map(|_| ())
+    };
+    let train = |options: &TrainOptions| train(&network, &data, options).map(|_| ());
+    train(&with("training")).unwrap();
+    find(&with("search")).unwrap();
+    for refused in [find(&with("training")), train(&with("search"))] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("another kind of training"), "{error}");
+        assert!(error.contains("remove it or choose another file"), "{error}");
+    }
+    #[cfg(unix)]
+    {
+        let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(made.success());
+        for refused in [find(&with("pipe")), train(&with("pipe"))] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("pipe: it is not a regular file"), "{error}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn search_without_retraining_is_that_of_the_evaluation_on_the_same_samples() {
     let data = digits(200);
