@@ -316,6 +316,10 @@ fn invalid_arguments_are_exit_code_two() {
         (&["eval", "--find", "1", "--shard", "1/2", "--report", "nowhere"], "cannot be used with"),
         (&["eval", "--find", "1"], "give one generator"),
         (&["eval", "--generators", "sobol", "--find", "nan"], "percentage points"),
+        (
+            &["eval", "--generators", "sobol", "--find", "1", "--layer", "hidden:length=8"],
+            "layer \"hidden\" has the length 8",
+        ),
         (&["eval", "--shape", "n=0"], "use NAME=SIZE"),
         (&["eval", "--input", "mask"], "use NAME=NUMBER or NAME=FILE.npy"),
         (&["eval", "--input", "mask=one.txt"], "use a number or an .npy file"),

@@ -200,6 +200,17 @@ pub enum Error {
     /// A search may not lose this many hundredths of the score.
     #[error("the permitted loss is {0}; give percentage points from 0 to 100")]
     Loss(f64),
+    /// A layer of a search has a length of its own.
+    #[error(
+        "layer \"{layer}\" has the length {length}, which the search would replace; leave out the \
+         length of the layer"
+    )]
+    SearchedLength {
+        /// The layer.
+        layer: String,
+        /// Its length.
+        length: usize,
+    },
     /// The targets of a search do not differ, so that R² does not tell good outputs from bad ones.
     #[error(
         "all targets of an output are the same ({samples} samples, the first target is {value}), so \

@@ -106,6 +106,7 @@ impl SearchSubject<'_> {
         let (mut found, failure) = match found {
             Ok(found) => (found, None),
             Err(EvalError::UnfinishedSearch { done, source }) => (*done, Some(*source)),
+            Err(error @ EvalError::SearchedLength { .. }) => return Err(Failure::usage(error)),
             Err(error) => return Err(error.into()),
         };
         found.provenance = runs;

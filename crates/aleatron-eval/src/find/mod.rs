@@ -26,6 +26,7 @@ use aleatron_core::generator::GeneratorName;
 use aleatron_data::{Dataset, LabelKind};
 use aleatron_engine::network::{LayerOverride, Network, StreamConfig};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The permitted loss and the budget of a search.
@@ -164,7 +165,7 @@ pub struct Found {
 ///
 /// # Errors
 /// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget,
-/// [`Error::ConstantTargets`], [`Error::Checkpoint`] if `known` is of another search, and
+/// [`Error::SearchedLength`], [`Error::ConstantTargets`], [`Error::Checkpoint`] if `known` is of another search, and
 /// [`Error::UnfinishedSearch`], with the trials that are done, if a later trial fails.
 pub fn find(
     network: &Network,
@@ -199,7 +200,7 @@ impl Setup {
         search: &Search,
         cancel: Cancel<'_>,
     ) -> Result<Self> {
-        search.check()?;
+        search.check(&plan.layers)?;
         if !(0.0..=100.0).contains(&search.loss) {
             return Err(Error::Loss(search.loss));
         }
@@ -278,9 +279,13 @@ impl<S: FnMut(&[usize]) -> Result<f64>> Candidates for Fixed<'_, S> {
 }
 
 impl Search {
-    /// Checks the generator, the lengths and the budget.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Checks the generator, the lengths and the budget, and that no layer has a length of its own.
+    pub(super) fn check(&self, layers: &BTreeMap<String, LayerOverride>) -> Result<()> {
         self.generator.check_streams()?;
+        let mut own = layers.iter().filter_map(|(name, own)| Some((name, own.length?)));
+        if let Some((layer, length)) = own.next() {
+            return Err(Error::SearchedLength { layer: layer.clone(), length });
+        }
         if self.shortest == 0 || self.longest < self.shortest {
             return Err(Error::Nothing("lengths to search"));
         }

@@ -107,6 +107,21 @@ fn search_needs_a_range_of_lengths_and_a_budget() {
 }
 
 #[test]
+fn search_keeps_no_length_of_a_single_layer() {
+    let network = network();
+    let layer = network.layers()[0].name.clone();
+    let run = |own: &str| {
+        let layers = [(layer.clone(), own.parse().unwrap())].into();
+        let plan = Plan { layers, ..plan() };
+        find(&network, &samples(), &plan, &search(100.0, [4, 8]), None, Cancel::NEVER, |_| ())
+    };
+    let error = run("length=16").unwrap_err();
+    let expected = format!("layer \"{layer}\" has the length 16, which the search would replace");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    assert!(run("width=4").is_ok());
+}
+
+#[test]
 fn search_file_has_one_length_per_layer() {
     let network = network();
     let whole =
