@@ -152,6 +152,43 @@ fn train_find_with_a_small_budget_reports_measured_scores_only() {
 }
 
 #[test]
+fn train_find_replaces_no_unfinished_or_foreign_search() {
+    let folder = Folder::new("train-find-report");
+    let report = folder.join("report");
+    let options = ["--lengths", "4,32", "--budget", "1", "--report", &report];
+    let train = |network: &str, more: &[&str]| {
+        let fixed = ["train", network, "--find", "2", "--epochs", "1"];
+        aleatron(&[&fixed[..], &options, more].concat())
+    };
+    let read = || std::fs::read(folder.join("report/find.json")).unwrap();
+    let refused = |network: &str, more: &[&str], part: &str| {
+        let before = read();
+        let output = train(network, more);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(part) && message.contains("choose another folder"), "{message}");
+        assert_eq!(read(), before);
+    };
+    // An unfinished search of eval can be resumed by eval alone, whatever the checkpoint.
+    let state = folder.join("state");
+    std::fs::write(&state, "").unwrap();
+    let eval = ["eval", "plain", "--generators", "sobol", "--find", "0"];
+    assert_eq!(aleatron(&[&eval[..], &options].concat()).status.code(), Some(1));
+    refused("plain", &["--checkpoint", &state], "it holds an unfinished search");
+    std::fs::remove_file(&state).unwrap();
+    // That of a training goes on from its checkpoint.
+    std::fs::remove_file(folder.join("report/find.json")).unwrap();
+    let unfinished = text(&train("plain", &["--checkpoint", &state]));
+    assert!(unfinished.contains("has not finished"), "{unfinished}");
+    refused("plain", &[], "it holds an unfinished search");
+    let again = text(&train("plain", &["--checkpoint", &state]));
+    assert!(again.contains("has not finished"), "{again}");
+    refused("cnn", &["--checkpoint", &state], "it holds a search of another network");
+    std::fs::write(folder.join("report/find.json"), "{}").unwrap();
+    refused("plain", &[], "it holds a search of something else");
+}
+
+#[test]
 fn train_find_rejects_options_that_it_cannot_have() {
     let cases: [(&[&str], &str); 7] = [
         (&["--find", "1"], "--lengths 4,64"),

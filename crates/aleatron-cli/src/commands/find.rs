@@ -154,30 +154,36 @@ impl SearchSubject<'_> {
     }
 }
 
-/// Returns the result of an earlier search to resume, if the arguments request it.
-fn known(folder: &Path, earlier: Earlier, layers: &[String]) -> Result<Option<Found>, Failure> {
+/// Reads the search that the folder of a report holds, if there is one.
+pub(super) fn held(folder: &Path) -> Option<Result<Found, Failure>> {
     let path = folder.join(NAME);
-    if earlier == Earlier::Force || !path.exists() {
-        return Ok(None);
-    }
     let read = || {
         let text = std::fs::read_to_string(&path).map_err(|error| fault(&path, &error))?;
         Found::from_json(&text).map_err(|error| fault(&path, &error))
     };
+    path.exists().then(read)
+}
+
+/// Returns the result of an earlier search to resume, if the arguments request it.
+fn known(folder: &Path, earlier: Earlier, layers: &[String]) -> Result<Option<Found>, Failure> {
+    if earlier == Earlier::Force {
+        return Ok(None);
+    }
+    let held = held(folder);
     if earlier == Earlier::Resume {
-        return read().map(Some);
+        return held.transpose();
     }
     let refuse =
         |reason: &str| Err(fault(folder, &format!("{reason}, or replace it with --force")));
-    match read() {
-        Err(_) => refuse("it holds a search of something else: choose another folder"),
-        Ok(found) if found.layers != layers => {
+    match held {
+        Some(Err(_)) => refuse("it holds a search of something else: choose another folder"),
+        Some(Ok(found)) if found.layers != layers => {
             refuse("it holds a search of another network: choose another folder")
         }
-        Ok(found) if !found.is_finished => {
+        Some(Ok(found)) if !found.is_finished => {
             refuse("it holds an unfinished search: go on with --resume")
         }
-        Ok(_) => Ok(None),
+        Some(Ok(_)) | None => Ok(None),
     }
 }
 

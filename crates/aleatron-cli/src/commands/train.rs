@@ -202,6 +202,10 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Outcome {
     let options = arguments.options(&plan)?;
     let (network, data, test) = arguments.subject()?;
     plan.check(&network).map_err(Failure::usage)?;
+    let report = arguments.find.and(arguments.report.as_deref());
+    let checkpoint = arguments.checkpoint.as_deref();
+    let _lock =
+        report.map(|folder| train_find::open_report(folder, &network, checkpoint)).transpose()?;
     if arguments.out.is_none() {
         output::message("the trained network will not be saved: give --out FILE.onnx");
     }

@@ -1,16 +1,18 @@
 //! `aleatron train --find`: the shortest streams of each layer that a network can be trained for.
 
 use super::eval::progress_bar;
-use super::find::{LAYERS_NAME, NAME, PAGE_NAME};
+use super::find::{LAYERS_NAME, NAME, PAGE_NAME, held};
+use super::report::{LOCK_NAME, fault, open_folder};
 use super::train::{Arguments, Subject};
 use super::{Failure, Outcome};
 use crate::{Verdict, output};
 use aleatron::Cancel;
 use aleatron::eval::report::{LengthsRow, trained_search};
-use aleatron::eval::{Evaluation, Found, Plan, Search, add_cost, plural};
+use aleatron::eval::{Evaluation, FileLock, Found, Plan, Search, add_cost, plural};
 use aleatron::network::{LayerOverride, Network, layers_to_json};
 use aleatron::train::{Epoch, LengthProgress, Progress, TrainedLengths, train_lengths};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 /// The result, for `--json`.
@@ -44,6 +46,34 @@ pub(super) fn check(arguments: &Arguments, loss: f64) -> std::result::Result<(),
         ));
     }
     Ok(())
+}
+
+/// Locks the folder of a report. Refuses a folder with a search of something else, and one with an
+/// unfinished search, unless it was a training that can go on from `checkpoint`.
+pub(super) fn open_report(
+    folder: &Path,
+    network: &Network,
+    checkpoint: Option<&Path>,
+) -> std::result::Result<FileLock, Failure> {
+    let lock = open_folder(folder, LOCK_NAME)?;
+    let refuse = |reason: &str| {
+        Err(fault(folder, &format!("{reason}; choose another folder, or remove its {NAME}")))
+    };
+    let can_go_on = |found: &Found| {
+        found.trials.iter().any(|trial| trial.untrained.is_some())
+            && checkpoint.is_some_and(Path::exists)
+    };
+    let layers = || network.stream_layers().map(|(_, layer)| &layer.name);
+    match held(folder) {
+        Some(Err(_)) => refuse("it holds a search of something else"),
+        Some(Ok(found)) if !found.layers.iter().eq(layers()) => {
+            refuse("it holds a search of another network")
+        }
+        Some(Ok(found)) if !found.is_finished && !can_go_on(&found) => {
+            refuse("it holds an unfinished search")
+        }
+        Some(Ok(_)) | None => Ok(lock),
+    }
 }
 
 pub(super) fn run(
