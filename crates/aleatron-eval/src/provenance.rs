@@ -131,7 +131,8 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
+    // Paths compare by components, so that "b/x" would precede "b-c".
+    files.sort_by_cached_key(|path| path.display().to_string());
     Ok(files)
 }
 
@@ -220,8 +221,10 @@ mod tests {
         fs::create_dir_all(folder.join("b")).unwrap();
         fs::write(folder.join("b/two"), "abc").unwrap();
         fs::write(folder.join("a"), "").unwrap();
+        fs::write(folder.join("b-c"), "").unwrap();
         let read = Source::read("data", &folder).unwrap();
         let lines = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\n\
+                     e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b-c\n\
                      ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  b/two\n";
         let mut expected = Sha256::default();
         expected.update(lines.as_bytes());
