@@ -19,7 +19,7 @@ pub struct LanguageCheckpoint {
     pub(crate) layers: BTreeMap<String, String>,
     pub(crate) calibration_tokens: usize,
     pub(crate) quantile: f64,
-    input_scales: Vec<f64>,
+    pub(crate) input_scales: Vec<f64>,
     pub(crate) predicted_tokens: usize,
     predicted_bytes: usize,
     pub(crate) context: usize,

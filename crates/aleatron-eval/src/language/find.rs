@@ -16,7 +16,7 @@ use aleatron_transformer::Transformer;
 ///
 /// # Errors
 /// As [`LanguageJob::new`], [`Error::LanguageOption`] for a permitted loss that is negative or not
-/// finite, [`Error::Nothing`] for lengths of 0 or no budget, [`Error::Checkpoint`] if `known` is of
+/// finite, [`Error::Nothing`] for lengths of 0 or no budget, [`Error::SearchedLength`], [`Error::Checkpoint`] if `known` is of
 /// another search, and [`Error::UnfinishedSearch`], with the trials that are done, if a later trial
 /// fails.
 pub fn find_product_lengths(
@@ -28,7 +28,7 @@ pub fn find_product_lengths(
     cancel: Cancel<'_>,
     mut progress: impl FnMut(&Found),
 ) -> Result<Found> {
-    search.check()?;
+    search.check(&plan.layers)?;
     if !(0.0..f64::INFINITY).contains(&search.loss) {
         let remedy = "give a number of nats per token from 0 on".to_owned();
         return Err(Error::LanguageOption {
