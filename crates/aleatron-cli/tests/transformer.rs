@@ -323,9 +323,9 @@ fn finetune_reports_the_files_from_before_the_training() {
     assert!(adapter != model && adapter != data);
 }
 
-/// A checkpoint is no part of the result, and is refused in its folder before the training.
+/// A checkpoint is a file, and no part of the result: others are refused before the training.
 #[test]
-fn finetune_with_a_checkpoint_in_the_folder_of_the_result_is_refused() {
+fn finetune_refuses_checkpoints_in_the_folder_of_the_result_and_pipes() {
     let folder = Folder::new("finetune-checkpoint");
     let text = folder.join("text.txt");
     std::fs::write(&text, "the cat sat on the mat. ".repeat(20)).unwrap();
@@ -342,6 +342,14 @@ fn finetune_with_a_checkpoint_in_the_folder_of_the_result_is_refused() {
         assert!(common::fault(&refused).contains("is in the folder of --out"));
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
         common::good(run(&folder.join(&format!("{part}.safetensors"))));
+        #[cfg(unix)]
+        {
+            let pipe = folder.join(&format!("{part}-pipe"));
+            assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+            let refused = run(&pipe);
+            assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+            assert!(common::fault(&refused).contains("is not a regular file"));
+        }
     }
 }
 

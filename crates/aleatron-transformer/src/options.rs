@@ -110,7 +110,8 @@ pub(crate) fn read_object(path: &std::path::Path) -> Result<Map<String, Value>> 
 
 /// Reads a file of text.
 pub(crate) fn read_text(path: &std::path::Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+    aleatron_core::file::read_to_string(path)
+        .map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
 /// Reads JSON text that holds an object; the path is for messages.

@@ -14,8 +14,8 @@ impl Tokenizer {
     /// # Errors
     /// An error with the fault of the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes =
-            std::fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let bytes = aleatron_core::file::read(path)
+            .map_err(|source| Error::File { path: path.to_owned(), source })?;
         Self::parse(&bytes, path)
     }
 

@@ -173,6 +173,35 @@ fn broken_files_and_folders_are_errors() {
     assert!(matches!(copy.load(), Err(Error::Format { .. })));
 }
 
+/// A pipe without a writer blocks whoever opens it.
+#[test]
+#[cfg(unix)]
+fn pipes_instead_of_files_are_errors() {
+    let pipe = |path: &Path| {
+        let _ = std::fs::remove_file(path);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    for name in ["config.json", "tokenizer.json", "generation_config.json"] {
+        let copy = Copy::of("qwen2", &format!("pipe-{name}"));
+        pipe(&copy.0.join(name));
+        let error = copy.load().unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("not a regular file"), "{error}");
+    }
+    // Weights are found by the end of their names.
+    let copy = Copy::of("llama", "pipe-weights");
+    std::fs::remove_file(copy.0.join("model.safetensors")).unwrap();
+    pipe(&copy.0.join("other.safetensors"));
+    let error = copy.load().unwrap_err().to_string();
+    assert!(error.contains("other.safetensors") && error.contains("regular"), "{error}");
+    let config = Config::read(&folder("llama").join("config.json")).unwrap();
+    for name in ["adapter_config.json", "adapter_model.safetensors"] {
+        let copy = Copy::of("llama-lora", &format!("pipe-{name}"));
+        pipe(&copy.0.join(name));
+        let error = Adapter::read(&copy.0, &config).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("not a regular file"), "{error}");
+    }
+}
+
 #[test]
 fn weights_out_of_range_of_a_precision_are_named() {
     let copy = Copy::of("llama", "values");

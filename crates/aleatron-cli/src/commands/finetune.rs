@@ -254,9 +254,10 @@ impl Arguments {
                 "--learning-rate: {rate} is not a positive number"
             )));
         }
-        if let Some(path) = self.checkpoint.as_ref().filter(|path| path.is_dir()) {
+        let is_special = |path: &&PathBuf| path.exists() && !path.is_file();
+        if let Some(path) = self.checkpoint.as_ref().filter(is_special) {
             return Err(Failure::Usage(format!(
-                "--checkpoint: {} is a folder, not a file",
+                "--checkpoint: {} is not a regular file",
                 path.display()
             )));
         }

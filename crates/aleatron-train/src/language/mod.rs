@@ -212,6 +212,11 @@ impl FinetuneOptions {
             let reason = "the folder does not exist; create it first".to_owned();
             return Err(Error::File { path: parent.to_owned(), reason });
         }
+        if let Some(path) = self.checkpoint.as_ref().filter(|path| path.exists() && !path.is_file())
+        {
+            let reason = "not a regular file; choose another path for the checkpoint".to_owned();
+            return Err(Error::File { path: path.clone(), reason });
+        }
         Ok(())
     }
 }

@@ -151,6 +151,10 @@ fn training_of_weights_resumes_with_the_same_weights() {
     let second = trainable(&model);
     assert_eq!(finetune(&second, &data, &saved).unwrap(), steps);
     assert_eq!(values(&second), values(&whole));
+    // A checkpoint must be a regular file.
+    let checkpoint = Some(path.clone());
+    let error = finetune(&second, &data, &FinetuneOptions { checkpoint, ..options() }).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
     // An adapter of the same model is another training.
     let error = finetune(&model.lora(&adapter(&model.config, 0.0)), &data, &saved).unwrap_err();
     assert!(error.to_string().contains("another training"), "{error}");
