@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
 from aleatron import _core
@@ -227,6 +228,8 @@ def train(
     name = "arrays"
     if x is None or y is None:
         (x, y), name = load_digits("train"), "digits (training)"
+    if faults is not None and np.ndim(faults) > 0:
+        raise ValueError(f"faults is {faults!r}, not a number: a training has one fault rate")
     if faults is not None and through != "streams":
         raise ValueError('faults need through="streams": only streams have bits that flip')
     if find is not None and (through != "streams" or faults is not None):

@@ -118,6 +118,8 @@ def test_search_with_training_finds_shorter_streams_and_resumes(tmp_path) -> Non
         {"through": "air"},
         {"faults": 0.1, "through": "noise"},
         {"faults": 0.7},
+        {"faults": [0.01, 0.05]},
+        {"faults": []},
         {"faults": 0.1, "fault_site": "roof"},
         {"optimizer": "newton"},
         {"lengths": 0},
