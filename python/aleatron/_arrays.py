@@ -20,7 +20,8 @@ def read(obj: object, name: str) -> Array:
         raise TypeError(f"{name} is a masked array with masked elements; fill them first")
     if isinstance(obj, (bytes, bytearray)):
         obj = memoryview(obj)
-    if hasattr(obj, "requires_grad") and hasattr(obj, "detach"):
+    # Tensors of aleatron.tensor have gradients as well, and are arrays.
+    if hasattr(obj, "requires_grad") and hasattr(obj, "detach") and hasattr(obj, "cpu"):
         obj = _from_torch(obj)
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
         return np.from_dlpack(obj)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import aleatron as al
+import aleatron.tensor as at
 
 LAYER = al.DenseLayer(6, 4, length=200)
 X = (np.arange(30).reshape(5, 6) % 2).astype(float)
@@ -89,6 +90,14 @@ def test_lists_of_any_numbers() -> None:
     assert np.array_equal(LAYER.counts([0, 1.0, True, 0.0, 1, False]), LAYER.counts([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]))
     assert al.pack([256, -1, 0, 2]).tolist() == al.pack([[256, -1, 0, 2]])[0].tolist() == [11]
     assert al.pack([]).shape == (0,)
+
+
+def test_tensors_of_aleatron() -> None:
+    for tensor in [at.asarray(FRACTIONS), at.asarray(FRACTIONS, dtype=at.float32), at.asarray(FRACTIONS).requires_grad_()]:
+        assert np.array_equal(LAYER.counts(tensor), EXPECTED)
+    doubled = at.asarray(FRACTIONS / 2).requires_grad_() * 2
+    assert np.array_equal(LAYER.counts(doubled), EXPECTED)
+    assert al.popcount(at.asarray([[1], [3]])) == 3
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">i4"])
