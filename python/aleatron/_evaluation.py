@@ -412,6 +412,8 @@ class Checkpoint(Generic[Found]):
         if self.path is not None:
             if self.path.is_dir():
                 raise IsADirectoryError(f"checkpoint {str(self.path)!r} is a folder")
+            if self.path.exists() and not self.path.is_file():
+                raise OSError(f"checkpoint {str(self.path)!r} is not a regular file; choose another path")
             if not self.path.parent.is_dir():
                 raise FileNotFoundError(f"checkpoint {str(self.path)!r}: there is no folder {str(self.path.parent)!r}")
             # Locked before the file is read, so that no other process writes it.

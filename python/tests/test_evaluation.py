@@ -118,6 +118,11 @@ def test_checkpoints_are_read_and_checked_before_the_work(tmp_path: pathlib.Path
         al.evaluate(checkpoint=tmp_path / "none" / "found.json", **options)
     with pytest.raises(IsADirectoryError):
         al.evaluate(checkpoint=tmp_path, **options)
+    if hasattr(os, "mkfifo"):
+        # Reading a pipe without a writer blocks for ever.
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(OSError, match="pipe' is not a regular file"):
+            al.evaluate(checkpoint=tmp_path / "pipe", **options)
     file = tmp_path / "found.json"
     whole = al.evaluate(lengths=8, generators="sobol").to_dict()
     whole["cells"][0]["accuracy"] = 17
