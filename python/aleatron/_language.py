@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 from aleatron import _core
 from aleatron._evaluation import Progress, integer, read_plan, shown
 from aleatron._journal import Journal
-from aleatron._tasks import run_job
+from aleatron._tasks import WorkersLost, run_job
 
 if TYPE_CHECKING:
     from aleatron._tasks import Executors
@@ -207,7 +207,11 @@ def evaluate_language_model(
     if executor is not None:
         job = _core._LanguageJob(*arguments)
         with shown(progress) as callback, Journal(None, job, resume=False) as journal:
-            run_job(job, executor, journal, callback)
+            try:
+                run_job(job, executor, journal, callback)
+            except WorkersLost as error:
+                error.found = _read(job.finish())
+                raise
         found = _read(job.finish())
         for warning in found.warnings:
             warnings.warn(warning, UserWarning, stacklevel=2)

@@ -24,6 +24,7 @@ from aleatron import _core
 if TYPE_CHECKING:
     from aleatron._evaluation import Evaluation
     from aleatron._journal import Journal
+    from aleatron._language import LanguageEvaluation
 
 Task = tuple[int, int, int]
 # An evaluation of a network or of a language model.
@@ -55,7 +56,7 @@ class WorkersLost(RuntimeError):
     Attributes
     ----------
     found
-        The Evaluation of the finished tasks.
+        The Evaluation or the LanguageEvaluation of the finished tasks.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class WorkersLost(RuntimeError):
     True
     """
 
-    def __init__(self, message: str, found: Evaluation | None = None) -> None:
+    def __init__(self, message: str, found: Evaluation | LanguageEvaluation | None = None) -> None:
         super().__init__(message)
         self.found = found
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import aleatron as al
+from aleatron.cluster import WorkersLost
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "crates" / "aleatron-transformer" / "tests" / "golden"
 MODEL = GOLDEN / "qwen2"
@@ -86,6 +87,34 @@ def test_executors_have_the_same_losses(text: pathlib.Path) -> None:
         al.evaluate_language_model(max_tokens=9, executor=3)  # type: ignore[arg-type]
 
 
+class Losing(concurrent.futures.Executor):
+    """Runs tasks in this process, and loses those of all passes from one on."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> concurrent.futures.Future[Any]:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        if arguments[0].task[0] >= self.first:
+            future.set_exception(ConnectionResetError("gone"))
+        else:
+            future.set_result(fn(*arguments, **named))
+        return future
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_finished_runs_are_found_when_workers_stay_lost(text: pathlib.Path, first: int) -> None:
+    options: dict[str, Any] = {"lengths": [16, 32], "generators": "sobol", "context": 8, "max_tokens": 40, "device": "cpu"}
+    whole = al.evaluate_language_model(MODEL, text, **options)
+    with pytest.raises(WorkersLost, match="lost with its worker 3 times: ConnectionResetError: gone") as lost:
+        al.evaluate_language_model(MODEL, text, executor=Losing(first), **options)
+    found = lost.value.found
+    # The pass in floating point is the first one; without it, it runs in this process.
+    assert isinstance(found, al.LanguageEvaluation) and found.float_loss == whole.float_loss
+    finished = whole.rows[: max(first - 1, 0)]
+    assert [(row.length, row.losses) for row in found.rows] == [(row.length, row.losses) for row in finished]
+
+
 def test_options_reach_the_evaluation(text: pathlib.Path) -> None:
     def run(**options: object) -> al.LanguageEvaluation:
         return al.evaluate_language_model(MODEL, text, lengths=64, generators="sobol", device="cpu", **options)  # type: ignore[arg-type]
@@ -127,6 +156,10 @@ def test_errors_name_the_value(text: pathlib.Path, tmp_path: pathlib.Path) -> No
         al.evaluate_language_model(MODEL, text, layers={"lm": {"length": 3}})
     with pytest.raises(FileNotFoundError):
         al.evaluate_language_model(MODEL, tmp_path / "none.txt")
+    with pytest.raises(FileNotFoundError, match="config.json"):
+        al.evaluate_language_model(tmp_path / "none", text)
+    with pytest.raises(FileNotFoundError, match="adapter_config.json"):
+        al.evaluate_language_model(MODEL, text, lora=tmp_path / "none")
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     with pytest.raises(ValueError, match="empty"):
