@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
 import struct
@@ -160,8 +161,13 @@ def test_errors() -> None:
         model.generate([3], repetition_penalty=0.0)
     with pytest.raises(ValueError, match="no tokenizer.json"):
         model.encode("text")
-    with pytest.raises(OSError, match="config.json"):
+    with pytest.raises(ValueError, match="token 1 is 18446744073709551616, not in"):
+        model.forward([3, 2**64])
+    with pytest.raises(FileNotFoundError, match="config.json") as missing:
         al.Transformer.from_pretrained("nowhere")
+    assert missing.value.errno == errno.ENOENT
+    with pytest.raises(FileNotFoundError, match="adapter_config.json"):
+        model.forward([3], lora="nowhere")
     with pytest.raises(ValueError, match="f64"):
         load("llama", precision="f64")
     assert model.device == "cpu" and model.precision == "f32" and model.vocabulary == 131

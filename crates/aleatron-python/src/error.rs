@@ -1,5 +1,6 @@
 //! Conversion of errors to Python exceptions.
 
+use crate::{tensor, transformer};
 use aleatron::data::Error as DataError;
 use aleatron::eval::Error as EvalError;
 use aleatron::hardware::Error as HardwareError;
@@ -24,9 +25,13 @@ pub(crate) fn exception(error: impl Into<Error>, shape: &[usize]) -> PyErr {
         | Error::Data(DataError::File { path, source })
         | Error::Engine(EngineError::File { path, source })
         | Error::Hardware(HardwareError::File { path, source }) => file_exception(&path, &source),
-        Error::Train(ref train) if matches!(**train, TrainError::File { .. }) => {
-            PyOSError::new_err(error.to_string())
-        }
+        Error::Train(train) => match *train {
+            TrainError::Tensor(error) => tensor::exception(&error),
+            TrainError::Transformer(error) => transformer::exception(error),
+            TrainError::File { .. } => PyOSError::new_err(train.to_string()),
+            error => PyValueError::new_err(error.to_string()),
+        },
+        Error::Transformer(error) => transformer::exception(error),
         Error::Eval(EvalError::Locked { .. }) => PyBlockingIOError::new_err(error.to_string()),
         Error::Engine(EngineError::Graph(error)) => graph_exception(error),
         // The kind of exception is that of the cause, the text that of the whole.
@@ -51,7 +56,7 @@ fn graph_exception(error: GraphError) -> PyErr {
 
 /// Returns the exception for a file that cannot be read or written: FileNotFoundError and its like
 /// by the number of the system.
-fn file_exception(path: &Path, source: &std::io::Error) -> PyErr {
+pub(crate) fn file_exception(path: &Path, source: &std::io::Error) -> PyErr {
     match source.raw_os_error() {
         Some(number) => PyOSError::new_err((number, io_text(source), path.to_path_buf())),
         None => PyOSError::new_err(format!("{}: {source}", path.display())),

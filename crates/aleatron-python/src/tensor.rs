@@ -22,7 +22,7 @@ use crate::interpreter::detached;
 pub(crate) struct Tensor(Inner);
 
 /// Returns the exception for an error.
-fn exception(error: &Error) -> PyErr {
+pub(crate) fn exception(error: &Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::DType { .. }

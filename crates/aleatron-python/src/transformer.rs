@@ -2,13 +2,14 @@
 
 use crate::argument::{max_tokens, parse, seed, top_k};
 use crate::array::output;
+use crate::error::{core_exception, file_exception};
 use crate::interpreter::detached;
 use crate::warning::warn;
 use aleatron::transformer::{
     self, AdapterId, DeviceChoice, GenerateOptions, GenerationConfig, GenerationOverrides,
     GenerationState, LoadOptions, ModelSource, Precision, TextStream, Tokenizer,
 };
-use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -69,15 +70,14 @@ fn run<T: Send>(
     detached(py, task)?.map_err(exception)
 }
 
-/// The exception for an error.
-fn exception(error: transformer::Error) -> PyErr {
+/// Returns the exception for an error.
+pub(crate) fn exception(error: transformer::Error) -> PyErr {
     use transformer::Error as E;
     let text = error.to_string();
     match error {
-        E::File { .. } => PyOSError::new_err(text),
-        E::Cache { .. } | E::Core(aleatron::CoreError::Memory { .. }) => {
-            PyMemoryError::new_err(text)
-        }
+        E::File { path, source } => file_exception(&path, &source),
+        E::Core(error) => core_exception(error, &[]),
+        E::Cache { .. } => PyMemoryError::new_err(text),
         #[cfg(feature = "gpu")]
         E::Device(_) => PyRuntimeError::new_err(text),
         E::Cpu(_) | E::NoGpuSupport => PyRuntimeError::new_err(text),
@@ -90,9 +90,9 @@ fn tokens(value: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     let wrong = || PyTypeError::new_err("tokens must be a one-dimensional sequence of integers");
     let mut ids = Vec::new();
     for item in value.try_iter().map_err(|_| wrong())? {
-        let id: i64 = item?.call_method0("__index__").map_err(|_| wrong())?.extract()?;
+        let id = item?.call_method0("__index__").map_err(|_| wrong())?;
         let place = ids.len();
-        ids.push(u32::try_from(id).map_err(|_| {
+        ids.push(id.extract().map_err(|_| {
             PyValueError::new_err(format!("token {place} is {id}, not in [0, 2**32)"))
         })?);
     }
