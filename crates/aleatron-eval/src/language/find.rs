@@ -16,9 +16,9 @@ use aleatron_transformer::Transformer;
 ///
 /// # Errors
 /// As [`LanguageJob::new`], [`Error::LanguageOption`] for a permitted loss that is negative or not
-/// finite, [`Error::Nothing`] for lengths of 0 or no budget, [`Error::SearchedLength`], [`Error::Checkpoint`] if `known` is of
-/// another search, and [`Error::UnfinishedSearch`], with the trials that are done, if a later trial
-/// fails.
+/// finite, [`Error::Nothing`] for lengths of 0 or no budget, [`Error::SearchedLength`],
+/// [`Error::Checkpoint`] if `known` is of another search, and [`Error::UnfinishedSearch`], with the
+/// trials that are done, if a later trial fails.
 pub fn find_product_lengths(
     model: &mut Transformer,
     text: &LanguageText,

@@ -294,6 +294,17 @@ fn searches_out_of_range_are_errors() {
         assert!(error.contains(part), "{error}");
     }
     assert!(search([64, 32], 1, 0.1, None).is_err() && search([0, 32], 1, 0.1, None).is_err());
+    // The search would replace the length of a single product.
+    let mut model = origin().load().unwrap();
+    let text = text(&model);
+    let plan = LanguagePlan {
+        layers: [("lm_head".to_owned(), "length=8".parse().unwrap())].into(),
+        ..plan()
+    };
+    let generator = "sobol".parse().unwrap();
+    let own = Search { generator, loss: 0.1, longest: 64, shortest: 32, budget: 1 };
+    let refused = find_product_lengths(&mut model, &text, &plan, &own, None, Cancel::NEVER, |_| ());
+    assert!(matches!(refused, Err(Error::SearchedLength { length: 8, .. })), "{refused:?}");
     // Even the longest streams add more.
     let found = search([8, 16], 100, 0.01, None).unwrap();
     assert!(
