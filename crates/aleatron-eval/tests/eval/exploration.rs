@@ -320,8 +320,16 @@ fn early_termination_is_explored_with_the_classes_of_the_circuit() {
     let mut indices: Vec<usize> = (0..data.len()).collect();
     indices.sort_by_key(|&k| data.labels()[k]);
     let sorted = data.subset("sorted", &indices).unwrap();
-    let found_sorted =
-        explore(&[network.clone()], &sorted, &plan(), &space, None, Cancel::NEVER, |_| ()).unwrap();
+    let found_sorted = explore(
+        std::slice::from_ref(&network),
+        &sorted,
+        &plan(),
+        &space,
+        None,
+        Cancel::NEVER,
+        |_| (),
+    )
+    .unwrap();
     let design = found_sorted.designs.iter().find(|design| design.streams.early == margins[2]);
     let spread: Vec<usize> = (0..64).map(|k| k * data.len() / 64).collect();
     let spread = sorted.subset("spread", &spread).unwrap();
