@@ -31,7 +31,7 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ALL_PAGES if path.r
 LONG = [
     "aleatron eval bytes",
     "aleatron bench network",
-    "aleatron finetune bytes",
+    "aleatron bench transformer",
     "aleatron eval --lengths 64,256 --generators sobol,lfsr,bernoulli --seeds 10",
     "aleatron eval --lengths 64 --generators sobol,lfsr,int8,int4 --seeds 10",
     "aleatron eval --lengths 256 --generators bernoulli --seeds 40",
@@ -44,9 +44,6 @@ LONG = [
 # Commands that need files which the page tells how to make, or hardware. If they fail, it must be for this reason, and not as invalid usage.
 MISSING = {
     "lenet5/lenet5.onnx": "lenet5/lenet5.onnx",
-    "--lora adapter": "adapter",
-    "--lora ADAPTER_DIR": "ADAPTER_DIR",
-    "--text crates/": "held_out.txt",
     "--device cuda": "CUDA",
     "bench gpu": "no hardware GPU adapter",
     "--device gpu:1": "GPU adapter 1",
@@ -62,6 +59,8 @@ CODE_ELSEWHERE = {
     "torch.nn.Sequential": "torch, in test_torch.py",
     "from_state_dict(model": "the network of the block before it",
 }
+# The exit code of the program `timeout` for a command that it stopped.
+STOPPED = 124
 PRELUDE = """
 import concurrent.futures
 from concurrent.futures import ProcessPoolExecutor
@@ -74,8 +73,9 @@ x, y = (values[:32] for values in al.load_digits("test"))
 
 
 def blocks(page: str, languages: str) -> list[str]:
-    text = (ROOT / page).read_text()
-    return [textwrap.dedent(body) for body in re.findall(rf"^ *```(?:{languages})\n(.*?)^ *```$", text, flags=re.M | re.S)]
+    """Returns the blocks of a page in some languages, a regular expression; "" for blocks without one."""
+    found = re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", (ROOT / page).read_text(), flags=re.M | re.S)
+    return [textwrap.dedent(body) for language, body in found if re.fullmatch(languages, language)]
 
 
 def commands(page: str) -> list[str]:
@@ -123,24 +123,34 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
         done = shell(f"aleatron eval {network} --data test.npz --lengths 16 --seeds 1 --report {name}", tmp_path, None)
         assert done.returncode == 0, done.stdout
     embedded = ROOT / "crates" / "aleatron-transformer" / "assets" / "bytes"
-    for name in ["MODEL_DIR", "short"]:
-        shutil.copytree(embedded, tmp_path / name)
-    (tmp_path / "book.txt").write_text((embedded / "held_out.txt").read_text()[:2000])
-    (tmp_path / "train.txt").write_text((embedded / "held_out.txt").read_text())
+    shutil.copytree(embedded, tmp_path / "MODEL_DIR")
+    held_out = tmp_path / embedded.relative_to(ROOT) / "held_out.txt"
+    held_out.parent.mkdir(parents=True)
+    for path in [held_out, tmp_path / "train.txt", tmp_path / "text.txt"]:
+        shutil.copyfile(embedded / "held_out.txt", path)
+    (tmp_path / "book.txt").write_text(held_out.read_text()[:2000])
+    (tmp_path / "chats.jsonl").write_text('{"prompt": "Who is Emma?", "completion": " A heroine."}\n')
+    done = shell(one_step("aleatron finetune bytes --data train.txt --out ADAPTER_DIR"), tmp_path, None)
+    assert done.returncode == 0, done.stdout
     return tmp_path
 
 
-def shell(line: str, folder: pathlib.Path, timeout: float | None) -> subprocess.CompletedProcess[str]:
-    """Runs a line; after the time limit, returns with the exit code 0."""
+def one_step(line: str) -> str:
+    """Returns a command of fine-tuning with a single short step, which writes the same files."""
+    return re.sub(r" --steps \d+", "", line) + " --steps 1 --batch 1 --length 16" if line.startswith("aleatron finetune ") else line
+
+
+def shell(line: str, folder: pathlib.Path, timeout: float | None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a line with more variables; after the time limit, ends it, and returns with the exit code of `timeout`."""
     programs = pathlib.Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100", **variables}
     options = {"cwd": folder, "env": environment, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(["bash", "-c", f"exec {line}"], **options) as process:  # type: ignore[call-overload]
         try:
             output, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            return subprocess.CompletedProcess(line, 0, "", "")
+            return subprocess.CompletedProcess(line, STOPPED, f"still running after {timeout} seconds", "")
         return subprocess.CompletedProcess(line, process.returncode, output, "")
 
 
@@ -178,6 +188,14 @@ def test_pages_have_commands() -> None:
         assert any(what in line for line in found), f"no page has a command with {what!r}"
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_are_marked_as_such(page: str) -> None:
+    """Blocks without a language are output: a command in them would never run."""
+    for block in blocks(page, ""):
+        marked = [line for line in block.splitlines() if re.match(r"(\$ )?aleatron ", line)]
+        assert not marked, f"{page}: mark the block of {marked[0]!r} as sh or console"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_commands(page: str, folder: pathlib.Path) -> None:
     variables = ""
@@ -190,7 +208,7 @@ def test_commands(page: str, folder: pathlib.Path) -> None:
         if not line.startswith("aleatron "):
             check_program(line)
             continue
-        line = re.sub(r" +#.*", "", line)
+        line = one_step(re.sub(r" +#.*", "", line))
         # A part of the text has the same shards.
         line = re.sub(r"(eval bytes --shard \S+)", r"\1 --max-tokens 100", line)
         # Without a number, only GPUs in hardware are used.
@@ -198,11 +216,23 @@ def test_commands(page: str, folder: pathlib.Path) -> None:
         line = f"{variables.rstrip('; ')}; exec {line}" if variables else line
         long = any(line.startswith(start) for start in LONG) and not line.startswith("aleatron eval bytes --shard")
         done = shell(line if not variables else f"bash -c '{line}'", folder, 2 if long else 120)
+        if done.returncode == STOPPED:
+            assert long, f"{line}\n{done.stdout}"
+            continue
         missing = [reason for what, reason in MISSING.items() if what in line]
         if missing:
             assert done.returncode == 0 or (done.returncode == 1 and missing[0] in done.stdout), f"{line}\n{done.stdout}"
         else:
             assert done.returncode == 0, f"{line}\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "bash")])
+def test_scripts(page: str, folder: pathlib.Path) -> None:
+    """Scripts of Slurm, here with one task on this machine."""
+    for script in blocks(page, "bash"):
+        (folder / "script.sh").write_text('srun() { "$@"; }\n' + script)
+        done = shell("bash script.sh", folder, 120, SLURM_JOB_NAME="job", SLURM_ARRAY_TASK_ID="1")
+        assert done.returncode == 0, f"{script}\n{done.stdout}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
