@@ -164,8 +164,19 @@ class CudaArray:
         """Returns the kind and the number of the device, as defined by DLPack."""
         return (_CUDA, self._place)
 
-    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> object:
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
         """Itself, in the way of DLPack; calls end with everything done, so no stream has anything to wait for."""
+        if copy:
+            raise BufferError("the array leaves through DLPack without a copy only; copy the result, or use numpy.asarray")
+        if dl_device is not None and tuple(int(part) for part in dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array leaves through DLPack on {self.device} only; numpy.asarray copies it to the host")
         return _to_capsule(self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:

@@ -89,6 +89,14 @@ from aleatron import _cuda
 assert len(_cuda._handed_out) == 1
 del capsule
 assert not _cuda._handed_out
+capsule = scaled.__dlpack__(max_version=(1, 0), dl_device=(2, 0), copy=False)
+del capsule
+with pytest.raises(BufferError, match="without a copy only"):
+    scaled.__dlpack__(copy=True)
+for other in [(1, 0), (2, 1)]:
+    with pytest.raises(BufferError, match="on cuda:0 only"):
+        scaled.__dlpack__(dl_device=other)
+assert not _cuda._handed_out
 
 with pytest.raises(ValueError, match="C order"):
     card(OnCard(x, strides=(8, 8 * 30)))
