@@ -59,6 +59,8 @@ CODE_ELSEWHERE = {
     "torch.nn.Sequential": "torch, in test_torch.py",
     "from_state_dict(model": "the network of the block before it",
 }
+# Seconds after which a command counts as one that does not end: more than twice the longest on two cores.
+LIMIT = 240
 # The exit code of the program `timeout` for a command that it stopped.
 STOPPED = 124
 PRELUDE = """
@@ -196,6 +198,7 @@ def test_commands_are_marked_as_such(page: str) -> None:
         assert not marked, f"{page}: mark the block of {marked[0]!r} as sh or console"
 
 
+@pytest.mark.timeout(6 * LIMIT)
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_commands(page: str, folder: pathlib.Path) -> None:
     variables = ""
@@ -215,7 +218,7 @@ def test_commands(page: str, folder: pathlib.Path) -> None:
         line = re.sub(r"--device gpu(?= |$)", "--device gpu:0", line)
         line = f"{variables.rstrip('; ')}; exec {line}" if variables else line
         long = any(line.startswith(start) for start in LONG) and not line.startswith("aleatron eval bytes --shard")
-        done = shell(line if not variables else f"bash -c '{line}'", folder, 2 if long else 120)
+        done = shell(line if not variables else f"bash -c '{line}'", folder, 2 if long else LIMIT)
         if done.returncode == STOPPED:
             assert long, f"{line}\n{done.stdout}"
             continue
@@ -231,7 +234,7 @@ def test_scripts(page: str, folder: pathlib.Path) -> None:
     """Scripts of Slurm, here with one task on this machine."""
     for script in blocks(page, "bash"):
         (folder / "script.sh").write_text('srun() { "$@"; }\n' + script)
-        done = shell("bash script.sh", folder, 120, SLURM_JOB_NAME="job", SLURM_ARRAY_TASK_ID="1")
+        done = shell("bash script.sh", folder, LIMIT, SLURM_JOB_NAME="job", SLURM_ARRAY_TASK_ID="1")
         assert done.returncode == 0, f"{script}\n{done.stdout}"
 
 
