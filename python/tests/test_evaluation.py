@@ -119,7 +119,7 @@ def test_checkpoints_are_read_and_checked_before_the_work(tmp_path: pathlib.Path
     with pytest.raises(IsADirectoryError):
         al.evaluate(checkpoint=tmp_path, **options)
     if hasattr(os, "mkfifo"):
-        # Reading a pipe without a writer blocks for ever.
+        # Reading a pipe that has no writer blocks without end.
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(OSError, match="pipe' is not a regular file"):
             al.evaluate(checkpoint=tmp_path / "pipe", **options)

@@ -173,7 +173,7 @@ fn broken_files_and_folders_are_errors() {
     assert!(matches!(copy.load(), Err(Error::Format { .. })));
 }
 
-/// A pipe without a writer blocks whoever opens it.
+/// Opening a pipe that has no writer blocks without end.
 #[test]
 #[cfg(unix)]
 fn pipes_instead_of_files_are_errors() {
