@@ -1,7 +1,7 @@
 //! Writing models as Hugging Face files.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -135,7 +135,7 @@ fn with_saved_type(config: &[u8], path: &Path) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Returns the bytes of a `.safetensors` file.
+/// Returns the bytes of a `.safetensors` file, the same for the same tensors.
 pub(crate) fn encode(path: &Path, tensors: &[NamedTensor]) -> Result<Vec<u8>> {
     let bytes: Vec<Cow<'_, [u8]>> =
         tensors.iter().map(|tensor| little_endian(&tensor.values)).collect();
@@ -146,10 +146,36 @@ pub(crate) fn encode(path: &Path, tensors: &[NamedTensor]) -> Result<Vec<u8>> {
     }
     // Other readers expect the format.
     let metadata = [("format", "pt"), MARK];
-    let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    safetensors::serialize(views, Some(metadata.into_iter().collect()))
-        .map_err(|error| Error::format(path, error))
+    let entries = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut file = safetensors::serialize(views, Some(entries.into_iter().collect()))
+        .map_err(|error| Error::format(path, error))?;
+    sort_metadata(&mut file, &BTreeMap::from(metadata))
+        .ok_or_else(|| Error::format(path, "its header does not begin with the metadata"))?;
+    Ok(file)
 }
+
+/// Writes the entries of the metadata in their order: those of a hash map come in another order
+/// each time. Returns `None` if the file does not begin with these entries.
+fn sort_metadata(file: &mut [u8], entries: &BTreeMap<&str, &str>) -> Option<()> {
+    let sorted = serde_json::to_string(entries).ok()?;
+    let header = file.get_mut(HEADER_LENGTH_BYTES..)?;
+    if !header.starts_with(METADATA_KEY) {
+        return None;
+    }
+    let text = header.get_mut(METADATA_KEY.len()..)?.get_mut(..sorted.len())?;
+    let found: BTreeMap<&str, &str> = serde_json::from_slice(text).ok()?;
+    if found != *entries {
+        return None;
+    }
+    text.copy_from_slice(sorted.as_bytes());
+    Some(())
+}
+
+/// The bytes before the header of a file, which hold its length.
+const HEADER_LENGTH_BYTES: usize = 8;
+
+/// The beginning of a header with metadata.
+const METADATA_KEY: &[u8] = b"{\"__metadata__\":";
 
 /// Returns the bytes of numbers, without a copy where the processor stores them in this order.
 fn little_endian(values: &[f32]) -> Cow<'_, [u8]> {
