@@ -79,7 +79,8 @@ def test_invalid_arguments_are_errors() -> None:
         ({"longest": -1}, "longest is -1, not in"),
         ({"budget": 0}, "trials"),
         ({"generator": "dice"}, "dice"),
-        ({"layers": {"no": {"length": 8}}}, 'no layer "no"'),
+        ({"layers": {"no": {"generator": "sobol"}}}, 'no layer "no"'),
+        ({"layers": {"hidden": {"length": 8}}}, 'layer "hidden" has the length 8, which the search would replace'),
         ({"y": None}, "both x and y"),
         ({"y": np.full(len(Y), 10)}, "class"),
     ]
