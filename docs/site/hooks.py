@@ -1,8 +1,9 @@
 """Hooks of MkDocs: pages that read well on GitHub become pages of the site.
 
 Links to files outside of `docs` become links to the repository, pictures with a light and a dark
-source follow the palette of the site, lines that rustdoc hides are hidden, and the Rust documentation
-in the folder that the environment variable ALEATRON_RUSTDOC names becomes a part of the site.
+source follow the palette of the site, lines that rustdoc hides are hidden, terms of the glossary have
+their meaning as a tooltip, and the Rust documentation in the folder that the environment variable
+ALEATRON_RUSTDOC names becomes a part of the site.
 """
 
 from __future__ import annotations
@@ -26,7 +27,22 @@ PICTURE = re.compile(
 )
 RUST_BLOCK = re.compile(r"^```rust\n.*?^```$", flags=re.MULTILINE | re.DOTALL)
 HIDDEN = re.compile(r"^# .*\n", flags=re.MULTILINE)
+TERM = re.compile(r"^\| ([^|]+) \| ([^|]+) \|$", flags=re.MULTILINE)
+# Names of one common word, such as "layer" or "scale", would be marked in every line.
+SPECIAL = re.compile(r"[A-Z]{2}|[a-zA-Z][ -][a-zA-Z]")
 LINK = re.compile(r"\]\((?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def tooltips() -> str:
+    """Returns the special terms of the glossary with their meanings as abbreviations of Markdown."""
+    lines = []
+    for names, meaning in TERM.findall((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")):
+        meaning = re.sub(r" \[[A-Z]{1,3}\d\d?b?(, [A-Z]{1,3}\d\d?b?)*\]", "", meaning)
+        meaning = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", meaning).replace("`", "").replace("*", "")
+        for name in re.split(r", | \(|\)", names):
+            if SPECIAL.search(name) and not meaning.startswith("See "):
+                lines += [f"*[{name}]: {meaning}", f"*[{name}s]: {meaning}"]
+    return "\n".join(lines)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -46,7 +62,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"![{match['alt']}]({match['light']}#only-light)\n![{match['alt']}]({match['dark']}#only-dark)"
 
     markdown = RUST_BLOCK.sub(lambda block: HIDDEN.sub("", block[0]), markdown)
-    return PICTURE.sub(picture, LINK.sub(link, markdown))
+    markdown = PICTURE.sub(picture, LINK.sub(link, markdown))
+    return markdown if page.file.src_uri == "glossary.md" else f"{markdown}\n\n{tooltips()}\n"
 
 
 def on_nav(nav: Any, config: Any, files: Any) -> Any:
