@@ -40,7 +40,8 @@ def tooltips() -> str:
         meaning = re.sub(r" \[[A-Z]{1,3}\d\d?b?(, [A-Z]{1,3}\d\d?b?)*\]", "", meaning)
         meaning = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", meaning).replace("`", "").replace("*", "")
         for name in re.split(r", | \(|\)", names):
-            if SPECIAL.search(name) and not meaning.startswith("See "):
+            # "SC" is a part of names of other systems.
+            if SPECIAL.search(name) and name != "SC" and not meaning.startswith("See "):
                 lines += [f"*[{name}]: {meaning}", f"*[{name}s]: {meaning}"]
     return "\n".join(lines)
 
