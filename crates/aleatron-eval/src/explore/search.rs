@@ -342,8 +342,12 @@ impl<'a> Search<'a> {
     /// Returns the streams with half the length in one layer.
     fn halves(&self, streams: &StreamDesign) -> Vec<StreamDesign> {
         let least = self.space.lengths.iter().copied().min().unwrap_or(1);
-        let is_integer = streams.generator.integer_bits().is_some();
-        let can_halve = |&k: &usize| !is_integer && streams.lengths[k] / 2 >= least;
+        let is_integer = |k: usize| {
+            let own = self.layers.get(k).and_then(|name| self.plan.layers.get(name));
+            let generator = own.and_then(|own| own.generator).unwrap_or(streams.generator);
+            generator.integer_bits().is_some()
+        };
+        let can_halve = |&k: &usize| !is_integer(k) && streams.lengths[k] / 2 >= least;
         let halved = |k: usize| {
             let mut streams = streams.clone();
             streams.lengths[k] /= 2;

@@ -281,7 +281,8 @@ impl<S: FnMut(&[usize]) -> Result<f64>> Candidates for Fixed<'_, S> {
 impl Search {
     /// Checks the generator, the lengths and the budget, and that no layer has a length of its own.
     pub(super) fn check(&self, layers: &BTreeMap<String, LayerOverride>) -> Result<()> {
-        self.generator.check_streams()?;
+        let own = layers.values().filter_map(|own| own.generator.as_ref());
+        own.chain([&self.generator]).try_for_each(GeneratorName::check_streams)?;
         let mut own = layers.iter().filter_map(|(name, own)| Some((name, own.length?)));
         if let Some((layer, length)) = own.next() {
             return Err(Error::SearchedLength { layer: layer.clone(), length });

@@ -126,6 +126,20 @@ fn optimal_designs_are_not_dominated() {
     }
 }
 
+/// Integers have no length: halves of their layer would be the same design.
+#[test]
+fn lengths_of_integer_layers_are_not_halved() {
+    let networks = [Network::digits_noise_aware().unwrap()];
+    let layers = [("output".to_owned(), "generator=int8".parse().unwrap())].into();
+    let plan = Plan { layers, ..plan() };
+    let space = space(&[8, 16, 32], &["sobol"]);
+    let data = Dataset::digits_test();
+    let found = explore(&networks, &data, &plan, &space, None, Cancel::NEVER, |_| ()).unwrap();
+    let lengths: Vec<_> = found.trials.iter().map(|trial| &trial.streams.lengths).collect();
+    assert!(lengths.iter().any(|lengths| lengths[0] < lengths[1]), "{lengths:?}");
+    assert!(lengths.iter().all(|lengths| lengths[0] <= lengths[1]), "{lengths:?}");
+}
+
 #[test]
 fn exploration_interrupted_after_any_trial_resumes_to_the_same_result() {
     let space = space(&[8, 16], &["sobol", "lfsr"]);

@@ -119,6 +119,9 @@ fn search_keeps_no_length_of_a_single_layer() {
     let expected = format!("layer \"{layer}\" has the length 16, which the search would replace");
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert!(run("width=4").is_ok());
+    // Integers have no length: each half would pass.
+    let error = run("generator=int8").unwrap_err().to_string();
+    assert!(error.contains("int8") && error.contains("use a generator of streams"), "{error}");
 }
 
 #[test]
