@@ -82,8 +82,12 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
                 "python/stubtest-allowlist.txt",
             ]),
         ),
-        Step::new("Python tests", run(&["-m", "pytest", "--quiet"]))
-            .with("SC_GPU_ADAPTER", "llvmpipe"),
+        // Files of tests in two processes: most tests use one core.
+        Step::new(
+            "Python tests",
+            run(&["-m", "pytest", "--quiet", "--numprocesses", "2", "--dist", "loadfile"]),
+        )
+        .with("SC_GPU_ADAPTER", "llvmpipe"),
         Step::new("ONNX's tests", run(&[ONNX_TESTS])),
         Step::new("ONNX's tests on a GPU", run(&[ONNX_TESTS, "--device", "gpu"]))
             .with("SC_GPU_ADAPTER", "llvmpipe"),
