@@ -174,8 +174,6 @@ impl Layer {
         }
         let first = StreamAddress::weight(WEIGHT_SEED, 0, 0);
         let layer = GpuDense::from_thresholds(context, shape, n_samples, &drawn, first).unwrap();
-        let draw =
-            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values = (0..n_inputs * n_samples).map(draw).collect();
         Self { layer, weights: drawn, values }
     }
@@ -243,8 +241,6 @@ impl Conv {
             Polarity::Unipolar | Polarity::Bipolar => Vec::new(),
         };
         let [low, high] = polarity.interval();
-        let draw =
-            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> =
             (0..spec.n_inputs() * n_samples).map(|i| low + (high - low) * draw(i)).collect();
         let layer = GpuConv::from_words(
@@ -316,6 +312,11 @@ fn encode_row(thresholds: &[Threshold], first: StreamAddress) -> Vec<u32> {
         }
     }
     words
+}
+
+/// Returns random number `i` in [0, 1).
+fn draw(i: usize) -> f64 {
+    f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -627,9 +628,7 @@ impl Bench {
         let options = PrepareOptions { max_batch: n_samples, ..PrepareOptions::default() };
         let layer =
             GpuBackend::on(Arc::clone(&self.context)).prepare(&spec, &weights, &options).unwrap();
-        let draw = |i: usize| {
-            f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 2_147_483_648.0 - 1.0
-        };
+        let draw = |i: usize| 2.0 * draw(i) - 1.0;
         let values: Vec<f64> = (0..n_inputs * n_samples).map(draw).collect();
         let seed = SampleSeed::new(0xace1);
         let counts = layer.counts(&Batch::values(&values, seed), Cancel::NEVER).unwrap();
@@ -683,8 +682,6 @@ impl Bench {
         let prepared =
             backend.prepare_program(&program, &options).unwrap().expect("a resident program");
         let n_features = 3 * size * size;
-        let draw =
-            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> = (0..n_features * n_samples).map(draw).collect();
         let (seed, slots) = (SampleSeed::new(0xace1), program.outputs());
         let run = |n: usize| {
@@ -748,8 +745,6 @@ impl Bench {
     /// Measures 256 samples of 1000 streams of 1024 bits.
     fn encode(&mut self) {
         let (n_rows, n_units) = if self.options.quick { (8, 100) } else { (256, 1000) };
-        let draw =
-            |i: usize| f64::from(philox4x32([i as u32, 1, 2, 3], [4, 5])[0]) / 4_294_967_296.0;
         let values: Vec<f64> = (0..n_rows * n_units).map(draw).collect();
         let thresholds = thresholds(&values, Polarity::Unipolar, Quantity::Value).unwrap();
         let int32 = ContextOptions {
