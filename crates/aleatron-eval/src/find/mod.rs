@@ -165,8 +165,9 @@ pub struct Found {
 ///
 /// # Errors
 /// As [`super::evaluate`], [`Error::Nothing`] for lengths of 0 or no budget,
-/// [`Error::SearchedLength`], [`Error::ConstantTargets`], [`Error::Checkpoint`] if `known` is of another search, and
-/// [`Error::UnfinishedSearch`], with the trials that are done, if a later trial fails.
+/// [`Error::SearchedLength`], [`Error::ConstantTargets`], [`Error::Checkpoint`] if `known` is of
+/// another search, and [`Error::UnfinishedSearch`], with the trials that are done, if a later trial
+/// fails.
 pub fn find(
     network: &Network,
     data: &Dataset,
