@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 import aleatron as al
+
+# Shells ignore Ctrl-C in the background processes of scripts, and tests that send it would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
